@@ -1,0 +1,30 @@
+"""Which limit holds for a combination and direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.traffic import Direction
+
+
+def most_specific(
+    limits: Iterable[Limit], board: str, nic: str, topology: str, direction: Direction
+) -> Limit | None:
+    """The limit that holds, or None.
+
+    The command line speaks of this very run and beats files and markers; below it the most specific selectors win, then
+    the marker over the lab file, then the one that was written last.
+    """
+    matching = [limit for limit in limits if limit.matches(board, nic, topology, direction)]
+    ranked = [
+        ((limit.origin is Origin.COMMAND_LINE, limit.specificity, limit.origin, position), limit)
+        for position, limit in enumerate(matching)
+    ]
+    return max(ranked, key=lambda entry: entry[0])[1] if ranked else None
+
+
+def resolve(minimum: Bitrate | Share, oracle: Bitrate) -> Bitrate:
+    """A limit as a bit rate; a share is one of the physical limit."""
+    return Bitrate(minimum.fraction * oracle.bps) if isinstance(minimum, Share) else minimum

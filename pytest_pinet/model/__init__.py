@@ -1,0 +1,1 @@
+"""Frozen values without I/O: quantities, hardware, topologies, traffic, combinations, measurements, verdicts."""

@@ -1,0 +1,87 @@
+"""Boards and NICs as the catalogue describes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pytest_pinet.model.quantities import Bitrate
+
+
+class Bus(str, Enum):
+    """How a NIC is attached to the processor."""
+
+    SOC = "soc"
+    USB2 = "usb2"
+    USB3 = "usb3"
+    PCIE2X1 = "pcie2x1"
+    PCIE3X1 = "pcie3x1"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+# What a bus carries at most in one direction, headers of the bus itself included.
+# USB 2: 13 bulk packets of 512 bytes in each of 8000 microframes a second (USB 2.0, table 5-10).
+# USB 3: 5 GT/s with 8b/10b. PCIe 2.0 x1: 5 GT/s with 8b/10b. PCIe 3.0 x1: 8 GT/s with 128b/130b.
+BUS_CAPACITY: dict[Bus, Bitrate | None] = {
+    Bus.SOC: None,
+    Bus.USB2: Bitrate(13 * 512 * 8000 * 8),
+    Bus.USB3: Bitrate(4e9),
+    Bus.PCIE2X1: Bitrate(4e9),
+    Bus.PCIE3X1: Bitrate(8e9 * 128 / 130),
+}
+
+# A NIC made for the left bus also works, slower, on these.
+BUS_FALLBACK: dict[Bus, tuple[Bus, ...]] = {
+    Bus.SOC: (),
+    Bus.USB2: (Bus.USB3,),
+    Bus.USB3: (Bus.USB2,),
+    Bus.PCIE2X1: (Bus.PCIE3X1,),
+    Bus.PCIE3X1: (Bus.PCIE2X1,),
+}
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board model. ``buses`` are those that take an add-on NIC; ``onboard`` is the catalogue name of its own NIC."""
+
+    name: str
+    title: str
+    clock_mhz: int
+    cores: int
+    buses: tuple[Bus, ...]
+    onboard: str | None
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A NIC by its chip. ``speeds_mbps`` are the link speeds it negotiates, ascending."""
+
+    name: str
+    title: str
+    chip: str
+    driver: str
+    bus: Bus
+    speeds_mbps: tuple[int, ...]
+    mtu_max: int = 1500
+    products: tuple[str, ...] = ()
+    traits: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+    @property
+    def speed_mbps(self) -> int:
+        """The rated, that is the highest, link speed in Mbit/s."""
+        return self.speeds_mbps[-1]
+
+
+def attached_bus(board: Board, nic: Nic) -> Bus | None:
+    """The bus on which this NIC runs in this board, or None when the board has no place for it."""
+    if board.onboard == nic.name:
+        return nic.bus
+    for bus in (nic.bus, *BUS_FALLBACK[nic.bus]):
+        if bus is not Bus.SOC and bus in board.buses:
+            # A USB 2 device in a USB 3 port still runs at USB 2 speed; a card runs at the slower of slot and card.
+            return min((bus, nic.bus), key=lambda b: (BUS_CAPACITY[b] or Bitrate(0)).bps)
+    return None

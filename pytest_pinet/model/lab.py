@@ -1,0 +1,95 @@
+"""A lab as its file describes it: nodes, interfaces, switch ports, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_pinet.errors import Where
+from pytest_pinet.model.hardware import Board, Bus, Nic
+from pytest_pinet.model.limits import Limit
+
+
+@dataclass(frozen=True, order=True)
+class PortRef:
+    """A port of a switch, written ``switch/port``."""
+
+    switch: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.switch}/{self.port}"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A NIC in a node, cabled to a switch port.
+
+    ``name`` is its key in the lab file (``onboard``, or what the user chose), ``device`` the network device
+    (``eth0``), ``label`` the word that stands in ids: ``onboard`` or the NIC's catalogue name.
+    """
+
+    node: str
+    name: str
+    label: str
+    nic: Nic
+    bus: Bus
+    device: str
+    port: PortRef
+    speed_mbps: int
+    where: Where
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.name}"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One board in the lab; ``place`` is its labgrid place, ``target`` the role in the environment file."""
+
+    name: str
+    board: Board
+    place: str
+    target: str
+    interfaces: tuple[Interface, ...]
+    where: Where
+    boot_timeout_s: float = 60.0
+
+    def interface(self, name: str) -> Interface:
+        """The interface of this name. Raises KeyError."""
+        for candidate in self.interfaces:
+            if candidate.name == name:
+                return candidate
+        raise KeyError(name)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A switch and how it is managed. ``settings`` belong to the backend (address, keyfile, ...)."""
+
+    name: str
+    backend: str
+    ports: tuple[str, ...]
+    settings: Mapping[str, str]
+    where: Where
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Everything in a lab file that labgrid has no word for.
+
+    ``launcher`` names who starts and stops the lab (None: it is simply there). ``domains`` are the contention
+    domains: in each, one measurement at a time.
+    """
+
+    name: str
+    file: str
+    nodes: Mapping[str, Node]
+    switches: Mapping[str, Switch]
+    limits: tuple[Limit, ...] = ()
+    launcher: str | None = None
+    domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def interfaces(self) -> list[Interface]:
+        """All interfaces, in the order of the file."""
+        return [interface for node in self.nodes.values() for interface in node.interfaces]

@@ -1,0 +1,75 @@
+"""What was measured, before anybody judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, Traffic
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One interval at the receiver: seconds since the start of traffic, length, bytes. ``warmup`` ones are not counted."""
+
+    start_s: float
+    seconds: float
+    bytes: int
+    warmup: bool = False
+
+    @property
+    def bps(self) -> float:
+        return self.bytes * 8 / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One direction of a traffic run, seen by its receiver.
+
+    ``retransmits`` is None where nobody counted them (UDP; a receiver does not know). ``lost_packets`` and ``packets``
+    are UDP's.
+    """
+
+    direction: Direction
+    samples: tuple[Sample, ...]
+    retransmits: int | None = None
+    lost_packets: int | None = None
+    packets: int | None = None
+    jitter_ms: float | None = None
+    streams: tuple[Bitrate, ...] = ()
+
+    @property
+    def counted(self) -> tuple[Sample, ...]:
+        """The samples after the warm-up."""
+        return tuple(s for s in self.samples if not s.warmup)
+
+    @property
+    def seconds(self) -> float:
+        return sum(s.seconds for s in self.counted)
+
+    @property
+    def goodput(self) -> Bitrate:
+        """Received bytes over covered seconds; never the mean of interval rates (intervals may be 10 ms short)."""
+        seconds = self.seconds
+        return Bitrate(sum(s.bytes for s in self.counted) * 8 / seconds) if seconds > 0 else Bitrate(0.0)
+
+
+@dataclass(frozen=True)
+class Path:
+    """What the wire between the ends was found to be; the ground of the physical limit."""
+
+    speed_mbps: int
+    duplex: str
+    mtu: int
+    timestamps: bool
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One traffic run: a flow for each one-way direction, and the raw output of every process by file name."""
+
+    traffic: Traffic
+    flows: Mapping[Direction, Flow]
+    raw: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)

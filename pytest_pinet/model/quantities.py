@@ -1,0 +1,109 @@
+"""Numbers with units, parsed once at the edge.
+
+Bit rates are decimal SI (1 Mbit/s = 1e6 bit/s). Sizes of windows and buffers are binary (64K = 65536 bytes), as iperf3
+reads them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+_RATE_UNITS = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}
+_RATE_SUFFIXES = {"": "bit/s", "k": "kbit/s", "m": "Mbit/s", "g": "Gbit/s"}
+_RATE = re.compile(r"([0-9.eE+-]+|nan|inf)\s*([kKmMgG]?)(bit/s|bps|)", re.IGNORECASE)
+_SIZE_FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+_SIZE = re.compile(r"([0-9]+)\s*([kKmMgG]?)(?:i?B)?")
+_DURATION_FACTORS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"([0-9.eE+-]+|nan|inf)\s*(ms|s|min|h)", re.IGNORECASE)
+
+RATE_FORM = "a number with a unit such as '2.3 Gbit/s', '940 Mbit/s' or '2.3G'"
+SHARE_FORM = "a share such as '94%'"
+SIZE_FORM = "a size such as '65536', '64K' or '1M'"
+DURATION_FORM = "a duration such as '500 ms', '10 s' or '2 min'"
+
+
+def _number(text: str, form: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not {form}") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is not a finite number; expected {form}")
+    if value < 0:
+        raise ValueError(f"{text!r} is negative; expected {form}")
+    return value
+
+
+@dataclass(frozen=True, order=True)
+class Bitrate:
+    """A bit rate in bit/s, finite and not negative."""
+
+    bps: float
+
+    @classmethod
+    def parse(cls, text: str) -> Bitrate:
+        """Read ``2.3 Gbit/s``, ``940M`` or ``100 Mbps``; a number without a unit is refused (ValueError)."""
+        match = _RATE.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"{text!r} is not a bit rate; expected {RATE_FORM}")
+        number, prefix, unit = match.groups()
+        if not prefix and not unit:
+            _number(number, RATE_FORM)
+            raise ValueError(f"{text!r} has no unit; expected {RATE_FORM}")
+        return cls(_number(number, RATE_FORM) * _RATE_UNITS[_RATE_SUFFIXES[prefix.lower()]])
+
+    @classmethod
+    def mbps(cls, value: float) -> Bitrate:
+        return cls(value * 1e6)
+
+    def __str__(self) -> str:
+        for unit, factor in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
+            if self.bps >= 0.99995 * factor:
+                value = self.bps / factor
+                digits = 2 if unit == "Gbit/s" else 1 if value < 10_000 else 0
+                return f"{value:.{digits}f} {unit}"
+        return f"{self.bps:.0f} bit/s"
+
+
+@dataclass(frozen=True, order=True)
+class Share:
+    """A fraction of a reference, written as a percentage."""
+
+    fraction: float
+
+    @classmethod
+    def parse(cls, text: str) -> Share:
+        """Read ``94%`` or ``94 %``; more than 100 % is refused (ValueError)."""
+        stripped = text.strip()
+        if not stripped.endswith("%"):
+            raise ValueError(f"{text!r} is not a share; expected {SHARE_FORM}")
+        fraction = _number(stripped[:-1].strip(), SHARE_FORM) / 100
+        if fraction > 1:
+            raise ValueError(f"{text!r} is more than the whole; expected {SHARE_FORM}, at most 100%")
+        return cls(fraction)
+
+    def __str__(self) -> str:
+        return f"{self.fraction * 100:g}%"
+
+
+def parse_minimum(text: str) -> Bitrate | Share:
+    """Read a limit: a bit rate or a share of the physical limit. Raises ValueError."""
+    return Share.parse(text) if text.strip().endswith("%") else Bitrate.parse(text)
+
+
+def parse_size(text: str) -> int:
+    """Read a size in bytes; k, M and G are binary. Raises ValueError."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not {SIZE_FORM}")
+    return int(match.group(1)) * _SIZE_FACTORS[match.group(2).lower()]
+
+
+def parse_duration(text: str) -> float:
+    """Read a duration and return seconds. Raises ValueError."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not {DURATION_FORM}")
+    return _number(match.group(1), DURATION_FORM) * _DURATION_FACTORS[match.group(2).lower()]

@@ -1,0 +1,63 @@
+"""What is sent: tool-independent description of one traffic run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pytest_pinet.model.quantities import Bitrate
+
+
+class Direction(str, Enum):
+    """Seen from the device under test: it sends (tx), receives (rx), or both at once (bidir)."""
+
+    TX = "tx"
+    RX = "rx"
+    BIDIR = "bidir"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def parts(self) -> tuple[Direction, ...]:
+        """The one-way directions that this one is made of."""
+        return (Direction.TX, Direction.RX) if self is Direction.BIDIR else (self,)
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """One run of traffic between the DUT and its peer.
+
+    ``duration_s`` counts after ``warmup_s`` (dropped by us, never by ``iperf3 -O``). ``window`` (bytes), ``mss`` (bytes),
+    ``bitrate`` (per stream and direction), ``length`` (bytes per write or datagram) and ``congestion`` are None where
+    the tool's or kernel's default holds.
+    """
+
+    direction: Direction
+    udp: bool = False
+    streams: int = 1
+    duration_s: float = 5.0
+    warmup_s: float = 1.0
+    window: int | None = None
+    mss: int | None = None
+    bitrate: Bitrate | None = None
+    length: int | None = None
+    congestion: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The stable part of an id: what is sent, without how long it is measured."""
+        parts = ["udp" if self.udp else "tcp", f"P{self.streams}"]
+        if self.window is not None:
+            parts.append(f"w{self.window}")
+        if self.mss is not None:
+            parts.append(f"M{self.mss}")
+        if self.bitrate is not None:
+            parts.append(f"b{self.bitrate.bps / 1e6:g}M")
+        if self.length is not None:
+            parts.append(f"l{self.length}")
+        if self.congestion is not None:
+            parts.append(self.congestion)
+        if self.direction is Direction.BIDIR:
+            parts.append("bidir")
+        return "-".join(parts)

@@ -1,0 +1,1 @@
+"""What people and programs read: a file per form. Knows results, not labs."""
