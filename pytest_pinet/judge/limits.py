@@ -9,9 +9,7 @@ from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.traffic import Direction
 
 
-def most_specific(
-    limits: Iterable[Limit], board: str, nic: str, topology: str, direction: Direction
-) -> Limit | None:
+def most_specific(limits: Iterable[Limit], board: str, nic: str, topology: str, direction: Direction) -> Limit | None:
     """The limit that holds, or None.
 
     The command line speaks of this very run and beats files and markers; below it the most specific selectors win, then

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from pytest_pinet.model.quantities import Bitrate
 
 
-class Bus(str, Enum):
+class Bus(StrEnum):
     """How a NIC is attached to the processor."""
 
     SOC = "soc"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from pytest_pinet.model.quantities import Bitrate
 
 
-class Direction(str, Enum):
+class Direction(StrEnum):
     """Seen from the device under test: it sends (tx), receives (rx), or both at once (bidir)."""
 
     TX = "tx"
@@ -28,7 +28,7 @@ class Direction(str, Enum):
 class Traffic:
     """One run of traffic between the DUT and its peer.
 
-    ``duration_s`` counts after ``warmup_s`` (dropped by us, never by ``iperf3 -O``). ``window`` (bytes), ``mss`` (bytes),
+    ``duration_s`` counts after ``warmup_s`` (dropped by us, never by ``iperf3 -O``). ``window`` and ``mss`` (bytes),
     ``bitrate`` (per stream and direction), ``length`` (bytes per write or datagram) and ``congestion`` are None where
     the tool's or kernel's default holds.
     """

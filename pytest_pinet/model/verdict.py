@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 
-class Verdict(str, Enum):
+class Verdict(StrEnum):
     """What was found; only PASS, MARGINAL and IMPROVED are good, and only FAIL blames the change under test."""
 
     PASS = "pass"
