@@ -11,7 +11,7 @@ from pytest_pinet.model.traffic import Direction, Traffic
 
 @dataclass(frozen=True)
 class Sample:
-    """One interval at the receiver: seconds since the start of traffic, length, bytes. ``warmup`` ones are not counted."""
+    """One interval at the receiver: seconds since the start of traffic, length, bytes; ``warmup`` is not counted."""
 
     start_s: float
     seconds: float
@@ -67,9 +67,15 @@ class Path:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One traffic run: a flow for each one-way direction, and the raw output of every process by file name."""
+    """One traffic run: a flow for each one-way direction, and the raw output of every process by file name.
+
+    ``versions`` (of the tool) and ``cpu_percent`` (of one core, used by the tool) by end, ``dut`` and ``peer``;
+    ``notes`` are sentences that a reader of the figure must know.
+    """
 
     traffic: Traffic
     flows: Mapping[Direction, Flow]
     raw: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    cpu_percent: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

@@ -24,9 +24,9 @@ SIZE_FORM = "a size such as '65536', '64K' or '1M'"
 DURATION_FORM = "a duration such as '500 ms', '10 s' or '2 min'"
 
 
-def _number(text: str, form: str) -> float:
+def _number(text: str, form: str, factor: float = 1.0) -> float:
     try:
-        value = float(text)
+        value = float(text) * factor
     except ValueError:
         raise ValueError(f"{text!r} is not {form}") from None
     if not math.isfinite(value):
@@ -52,7 +52,7 @@ class Bitrate:
         if not prefix and not unit:
             _number(number, RATE_FORM)
             raise ValueError(f"{text!r} has no unit; expected {RATE_FORM}")
-        return cls(_number(number, RATE_FORM) * _RATE_UNITS[_RATE_SUFFIXES[prefix.lower()]])
+        return cls(_number(number, RATE_FORM, _RATE_UNITS[_RATE_SUFFIXES[prefix.lower()]]))
 
     @classmethod
     def mbps(cls, value: float) -> Bitrate:
@@ -106,4 +106,4 @@ def parse_duration(text: str) -> float:
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not {DURATION_FORM}")
-    return _number(match.group(1), DURATION_FORM) * _DURATION_FACTORS[match.group(2).lower()]
+    return _number(match.group(1), DURATION_FORM, _DURATION_FACTORS[match.group(2).lower()])

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from pytest_pinet.judge.oracle import Oracle
+from pytest_pinet.judge.verdict import Judgement
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.measurement import Flow
+from pytest_pinet.model.traffic import Traffic
+
 SCHEMA_VERSION = 1
 
 
@@ -21,7 +27,11 @@ class SampleRecord(TypedDict):
 
 
 class DirectionRecord(TypedDict):
-    """One direction of one measurement and its verdict."""
+    """One direction of one measurement and its verdict.
+
+    ``rule`` is the limit as it was written and, in brackets, where (``94% of 941.5 Mbit/s (lab/virtual.yaml:88)``).
+    ``oracle`` says in words what sets the physical limit ``oracle_bps``.
+    """
 
     goodput_bps: float
     limit_bps: float | None
@@ -39,7 +49,11 @@ class DirectionRecord(TypedDict):
 
 
 class CombinationRecord(TypedDict):
-    """What was measured; ``id`` is stable across runs, ``dut`` and ``peer`` name the nodes that stood for it here."""
+    """What was measured; ``id`` is stable across runs.
+
+    ``dut`` and ``peer`` are the ``node:interface`` that stood for it in this run, ``dut_port`` and ``peer_port`` the
+    switch ports that they are cabled to.
+    """
 
     id: str
     board: str
@@ -47,7 +61,9 @@ class CombinationRecord(TypedDict):
     topology: str
     traffic: str
     dut: str
+    dut_port: str
     peer: str
+    peer_port: str
 
 
 class ResultRecord(TypedDict):
@@ -74,6 +90,13 @@ class ResultRecord(TypedDict):
     rerun: str
 
 
+class SkippedRecord(TypedDict):
+    """A combination that was asked for and not measured, and why."""
+
+    id: str
+    reason: str
+
+
 class RunRecord(TypedDict):
     """The whole of ``results.json``. ``complete`` is False when the run was interrupted."""
 
@@ -87,4 +110,40 @@ class RunRecord(TypedDict):
     complete: bool
     exitstatus: int
     results: list[ResultRecord]
-    skipped: list[dict[str, str]]
+    skipped: list[SkippedRecord]
+
+
+def direction_record(flow: Flow, judgement: Judgement, oracle: Oracle) -> DirectionRecord:
+    """One measured and judged direction as plain data."""
+    return {
+        "goodput_bps": flow.goodput.bps,
+        "limit_bps": None if judgement.limit is None else judgement.limit.bps,
+        "rule": judgement.rule,
+        "oracle_bps": oracle.goodput.bps,
+        "oracle": oracle.because,
+        "verdict": judgement.verdict.value,
+        "reason": judgement.reason,
+        "retransmits": flow.retransmits,
+        "lost_packets": flow.lost_packets,
+        "packets": flow.packets,
+        "jitter_ms": flow.jitter_ms,
+        "streams_bps": [stream.bps for stream in flow.streams],
+        "samples": [
+            {"start_s": s.start_s, "seconds": s.seconds, "bytes": s.bytes, "warmup": s.warmup} for s in flow.samples
+        ],
+    }
+
+
+def combination_record(combination: Combination, traffic: Traffic) -> CombinationRecord:
+    """What was measured, on which nodes and ports, as plain data."""
+    return {
+        "id": combination.id,
+        "board": combination.board,
+        "nic": combination.nic,
+        "topology": combination.topology,
+        "traffic": traffic.key,
+        "dut": str(combination.dut),
+        "dut_port": str(combination.dut.interface.port),
+        "peer": str(combination.peer),
+        "peer_port": str(combination.peer.interface.port),
+    }

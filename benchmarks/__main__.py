@@ -1,0 +1,60 @@
+"""``python -m benchmarks``: what the plugin costs beside traffic, as ratios against plain labgrid in the same run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from pytest_pinet.config import labfile
+from pytest_pinet.virtual.launcher import launcher
+
+LAB = Path(__file__).parents[1] / "lab" / "virtual.yaml"
+PAIR = ("pi4b-1", "cm4-1")
+
+
+def laps(module: str, *arguments: str) -> dict[str, float]:
+    """Run one side in a process of its own and read the laps that it printed last."""
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def main() -> None:
+    """Alternate the two sides, since these machines drift, and print the medians."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("-n", type=int, default=5, help="pairs of runs")
+    rounds = parser.parse_args().n
+    lab, virtual = labfile.load(str(LAB)), launcher()
+    found = virtual.find(lab)
+    os.environ.update(found or virtual.up(lab))
+    ours: list[dict[str, float]] = []
+    plain: list[dict[str, float]] = []
+    try:
+        for number in range(rounds):
+            sides = [
+                lambda: ours.append(laps("benchmarks.with_pinet", str(LAB), "pi4b")),
+                lambda: plain.append(laps("benchmarks.plain_labgrid", *PAIR)),
+            ]
+            for side in sides if number % 2 else reversed(sides):
+                side()
+    finally:
+        if found is None:
+            virtual.down(lab)
+    print(f"median seconds of {rounds} runs each, in turn")
+    print(f"{'step':28} {'plain labgrid':>14} {'pinet':>8} {'ratio':>7}")
+    for step in ours[0]:
+        theirs = statistics.median(run[step] for run in plain)
+        own = statistics.median(run[step] for run in ours)
+        print(f"{step:28} {theirs:14.2f} {own:8.2f} {theirs / own:6.1f}x")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Our way from two nodes that are off to a checked link, and on a booted pair to the next one."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks.steps import StopWatch
+from pytest_pinet import collect
+from pytest_pinet.config import labfile
+from pytest_pinet.evidence.build import read_build
+from pytest_pinet.lab.session import LabSession
+from pytest_pinet.markers import Request
+from pytest_pinet.model.combination import Combination
+
+
+def main(lab_file: str, board: str) -> None:
+    """Print the seconds of each step."""
+    watch = StopWatch()
+    lab = labfile.load(lab_file)
+    session = LabSession(lab, "bench", 60.0, lambda text: None)
+    (combination,) = (
+        c
+        for c in collect.combinations(lab, Request((board,), ("onboard",), ("pair",), ()))
+        if isinstance(c, Combination)
+    )
+    watch.lap("session")
+    with session.open(combination) as link:
+        watch.lap("off to checked link")
+        read_build(link.dut.shell, link.dut.device)
+        watch.lap("evidence")
+    with session.open(combination):
+        pass
+    watch.lap("next link on booted nodes")
+    for warning in session.close():
+        print(warning, file=sys.stderr)
+    watch.lap("leave")
+    watch.print()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

@@ -1,0 +1,3 @@
+"""What all tests of this repository share."""
+
+pytest_plugins = ["pytester"]

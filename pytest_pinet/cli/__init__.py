@@ -1,0 +1,51 @@
+"""The ``pinet`` command; each subcommand is a file that is imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from pytest_pinet import __version__
+from pytest_pinet.errors import PinetError
+
+# Subcommand -> module:attribute, and what ``pinet --help`` says of it without importing it.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "lab": ("pytest_pinet.cli.lab:lab", "Start, stop, watch and disturb a lab that has a launcher."),
+    "check": ("pytest_pinet.cli.check:check", "Read a lab file and say what is wrong with it."),
+    "schema": ("pytest_pinet.cli.schema:schema", "Print the JSON Schema of lab files or of results."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup)
+@click.version_option(__version__, prog_name="pinet")
+def pinet() -> None:
+    """Measure and gate network throughput of boards in a labgrid lab."""
+
+
+def main() -> None:
+    """Entry point: what went wrong is one sentence and exit code 2, never a traceback."""
+    try:
+        pinet()
+    except PinetError as error:
+        click.echo(f"pinet: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,21 @@
+"""``pinet check``: read a lab file without touching the lab."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("file", default="lab/virtual.yaml", envvar="PINET_LAB")
+def check(file: str) -> None:
+    """Read lab file FILE (default: $PINET_LAB, then lab/virtual.yaml); exit code 2 when something is wrong with it."""
+    from pytest_pinet.config import labfile
+
+    lab = labfile.load(file)
+    click.echo(f"{file}: ok, lab {lab.name}: {len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces")
+    for interface in lab.interfaces():
+        board = lab.nodes[interface.node].board.name
+        click.echo(
+            f"  {interface!s:20} {board + ':' + interface.label:16} {interface.nic.chip[:18]:18} "
+            f"{interface.speed_mbps:>6} Mbit/s {interface.bus!s:8} {interface.port}"
+        )

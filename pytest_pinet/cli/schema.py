@@ -1,0 +1,17 @@
+"""``pinet schema``: the shipped JSON Schemas."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import click
+
+SCHEMAS = {"lab": ("pytest_pinet.config", "lab.schema.json"), "results": ("pytest_pinet.report", "results.schema.json")}
+
+
+@click.command()
+@click.argument("which", type=click.Choice(sorted(SCHEMAS)))
+def schema(which: str) -> None:
+    """Print the JSON Schema of lab files (WHICH = lab) or of results.json (results)."""
+    package, name = SCHEMAS[which]
+    click.echo(files(package).joinpath(name).read_text(encoding="utf-8"), nl=False)

@@ -1,0 +1,119 @@
+"""What is asked, times what the lab has: combinations, or the reason why there is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from pytest_pinet.config.names import nearest
+from pytest_pinet.judge.oracle import highest_limit
+from pytest_pinet.markers import Request
+from pytest_pinet.model.combination import Combination, Endpoint
+from pytest_pinet.model.lab import Interface, Lab
+
+# What survives in test ids, -k expressions and shells without quoting.
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+:/@-]")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Something was asked for that this lab does not have; ``id`` stands in the test id of the skipped test."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one parametrised test stands for: a combination, and what its marker asked."""
+
+    combination: Combination
+    request: Request
+
+
+def _matches(name: str, globs: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _names_of(interface: Interface) -> set[str]:
+    """What a NIC answers to: ``onboard``, its chip's catalogue name, the products that carry it."""
+    return {interface.label, interface.nic.name, *interface.nic.products}
+
+
+def _capacity(interface: Interface) -> float:
+    return highest_limit(interface.speed_mbps, interface.nic.mtu_max, interface.bus).goodput.bps
+
+
+def choose_peer(lab: Lab, dut: Interface) -> Interface | None:
+    """The peer that limits a measurement least: most capacity, on another node, cabled to the same switch."""
+    candidates = [i for i in lab.interfaces() if i.node != dut.node and i.port.switch == dut.port.switch]
+    return min(candidates, key=lambda i: (-_capacity(i), i.node, i.name), default=None)
+
+
+def combinations(lab: Lab, request: Request) -> list[Combination | Missing]:
+    """One combination for each board model, NIC and topology that matches, in the order of the lab file.
+
+    Where several nodes have the same board and NIC the first one stands for all. Every board and NIC that is named
+    without a wildcard and is not there becomes a Missing.
+    """
+    found: dict[str, Combination | Missing] = {}
+    for topology in request.topologies:
+        for interface in lab.interfaces():
+            node = lab.nodes[interface.node]
+            if not _matches(node.board.name, request.boards):
+                continue
+            if not any(_matches(name, request.nics) for name in _names_of(interface)):
+                continue
+            id_ = f"{node.board.name}:{interface.label}/{topology}"
+            peer = choose_peer(lab, interface)
+            if peer is None:
+                reason = (
+                    f"{topology} needs a second node on switch {interface.port.switch}, "
+                    f"and lab {lab.name} has only {interface.node} there"
+                )
+                found.setdefault(id_, Missing(id_, reason))
+            elif not isinstance(found.get(id_), Combination):
+                dut_end = Endpoint(node, interface)
+                found[id_] = Combination(topology, dut_end, Endpoint(lab.nodes[peer.node], peer))
+        for missing in _missing(lab, request, topology):
+            found.setdefault(missing.id, missing)
+    return list(found.values())
+
+
+def _missing(lab: Lab, request: Request, topology: str) -> list[Missing]:
+    boards = sorted({node.board.name for node in lab.nodes.values()})
+    result = []
+    for board in request.boards:
+        there = [i for i in lab.interfaces() if fnmatchcase(lab.nodes[i.node].board.name, board)]
+        for nic in request.nics:
+            if any(fnmatchcase(name, nic) for i in there for name in _names_of(i)):
+                continue
+            id_ = _UNSAFE.sub("any", f"{board}:{nic}/{topology}")
+            if not there:
+                near = nearest(board, boards)
+                hint = f"nearest is {near!r}; it" if near else "it"
+                reason = f"no board {board!r} in lab {lab.name} ({hint} has {', '.join(boards)})"
+            else:
+                labels = sorted({i.label for i in there})
+                near = nearest(nic, sorted({name for i in there for name in _names_of(i)}))
+                hint = f"nearest is {near!r}; " if near else ""
+                reason = f"no NIC {nic!r} on board {board!r} in lab {lab.name} ({hint}it has {', '.join(labels)})"
+            result.append(Missing(id_, reason))
+    return result
+
+
+def marker_name(axis: str, value: str) -> str:
+    """The automatic marker of a combination's board, NIC or topology: ``board_pi4b``, ``nic_rtl8153``."""
+    return f"{axis}_{re.sub(r'[^A-Za-z0-9]', '_', value.replace('+', 'plus'))}"
+
+
+def selected(combination: Combination, axes: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a combination is among those that the globs for board, nic and topology (empty: all) choose."""
+    names = {
+        "board": {combination.board},
+        "nic": _names_of(combination.dut.interface),
+        "topology": {combination.topology},
+    }
+    return all(not globs or any(_matches(name, globs) for name in names[axis]) for axis, globs in axes.items())

@@ -1,0 +1,194 @@
+"""The kinds of value that the lab file holds: each reads what YAML gave and says in one sentence what is accepted."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, PlainValidator, WithJsonSchema
+
+from pytest_pinet.config.names import LONGEST, quoted, unknown
+from pytest_pinet.model.quantities import DURATION_FORM, RATE_FORM, SHARE_FORM, Bitrate, Share
+from pytest_pinet.model.quantities import parse_duration as _parse_duration
+from pytest_pinet.model.quantities import parse_minimum as _parse_minimum
+
+_NUMBER = r"[0-9]+(\.[0-9]+)?([eE][0-9]+)?"
+_RATE_PATTERN = rf"{_NUMBER} ?([kKmMgG]([bB](it/s|ps))?|[bB](it/s|ps))"
+# Names stand in test ids, host names and shell commands.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
+_DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+_PORT = re.compile(r"[!-~]{1,64}")
+_RANGE = re.compile(r"(\D|.*\D|)(\d+)-(.*\D|)(\d+)")
+MAX_PORTS = 1024
+
+
+def shown(value: object) -> str:
+    """A value of the wrong type as messages show it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return quoted(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def _scalar_text(value: object, form: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"expected {form}, got {shown(value)}")
+    text = str(value)
+    if len(text) > LONGEST:
+        raise ValueError(f"expected {form}, got {shown(value)}")
+    return text
+
+
+def _matching(pattern: re.Pattern[str], form: str, numbers: bool = False) -> Callable[[object], str]:
+    """``numbers``: a whole number is taken as its digits (port 7 is a fine name)."""
+    accepted: tuple[type, ...] = (str, int) if numbers else (str,)
+
+    def check(value: object) -> str:
+        if isinstance(value, bool) or not isinstance(value, accepted) or not pattern.fullmatch(str(value)):
+            raise ValueError(f"expected {form}, got {shown(value)}")
+        return str(value)
+
+    return check
+
+
+def one_of(kind: str, accepted: tuple[str, ...]) -> tuple[object, ...]:
+    """What makes a ``str`` one of few: for ``Annotated[str, *one_of(...)]``."""
+
+    def check(value: object) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"expected one of {', '.join(accepted)}, got {shown(value)}")
+        if value not in accepted:
+            raise ValueError(unknown(kind, value, accepted))
+        return value
+
+    return PlainValidator(check), WithJsonSchema({"enum": list(accepted)})
+
+
+def _minimum(value: object) -> Bitrate | Share:
+    return _parse_minimum(_scalar_text(value, f"{RATE_FORM}, or {SHARE_FORM}"))
+
+
+def _rate(value: object) -> Bitrate:
+    return Bitrate.parse(_scalar_text(value, RATE_FORM))
+
+
+def _duration(value: object) -> float:
+    seconds = _parse_duration(_scalar_text(value, DURATION_FORM))
+    if seconds == 0:
+        raise ValueError(f"expected {DURATION_FORM}, longer than nothing")
+    return seconds
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"expected a whole number above zero, got {shown(value)}")
+    if value > 10_000_000:
+        raise ValueError(f"expected a whole number of at most 10000000, got {shown(value)}")
+    return value
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"expected a text or a finite number, got {shown(value)}")
+    if isinstance(value, str):
+        return value  # as it is: a Template stays one
+    return _scalar_text(value, "a text or a number")
+
+
+def _ports(value: object) -> object:
+    """A range such as ``p1-p16``, written out; anything else goes on to the list's own check."""
+    if not isinstance(value, str):
+        return value
+    match = _RANGE.fullmatch(value)
+    if match is None or match.group(3) not in ("", match.group(1)):
+        raise ValueError(f"expected a list of ports or a range such as 'p1-p16', got {shown(value)}")
+    prefix, first, _, last = match.groups()
+    if len(first) > 6 or len(last) > 6 or not 0 <= int(last) - int(first) < MAX_PORTS:
+        raise ValueError(f"expected an ascending range of at most {MAX_PORTS} ports, got {shown(value)}")
+    width = len(first) if first.startswith("0") else 1
+    return [f"{prefix}{number:0{width}}" for number in range(int(first), int(last) + 1)]
+
+
+Name = Annotated[
+    str,
+    BeforeValidator(_matching(_NAME, "a name of letters, digits and '._+-', at most 63", numbers=True)),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": f"^{_NAME.pattern}$"}),
+]
+Glob = Annotated[
+    str,
+    BeforeValidator(_matching(re.compile(r"[A-Za-z0-9._+*?\[\]!-]{1,63}"), "a name or a glob such as 'pi4*'")),
+    WithJsonSchema({"type": "string"}),
+]
+Text = Annotated[
+    str,
+    BeforeValidator(_matching(re.compile(r"[^\x00-\x1f\x7f]{1,500}"), "a text of one line")),
+    WithJsonSchema({"type": "string", "minLength": 1}),
+]
+Device = Annotated[
+    str,
+    BeforeValidator(_matching(_DEVICE, "a network device such as 'eth0', at most 15 characters")),
+    WithJsonSchema({"type": "string", "pattern": f"^{_DEVICE.pattern}$"}),
+]
+PortAddress = Annotated[
+    str,
+    BeforeValidator(_matching(re.compile(r"[!-.0-~]+/[!-~]+"), "a port such as 'sw1/p1'")),
+    WithJsonSchema({"type": "string", "pattern": "^[^/ ]+/[^ ]+$"}),
+]
+Port = Annotated[
+    str,
+    BeforeValidator(_matching(_PORT, "the name of a port, without spaces", numbers=True)),
+    WithJsonSchema({"type": ["string", "integer"]}),
+]
+Ports = Annotated[
+    list[Port],
+    BeforeValidator(_ports),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "array", "items": {"type": ["string", "integer"]}, "minItems": 1, "uniqueItems": True},
+                {"type": "string", "pattern": "^.*[0-9]+-.*[0-9]+$"},
+            ]
+        }
+    ),
+]
+Minimum = Annotated[
+    Bitrate | Share,
+    PlainValidator(_minimum),
+    WithJsonSchema({"type": "string", "pattern": rf"^({_RATE_PATTERN}|{_NUMBER} ?%)$"}),
+]
+Rate = Annotated[Bitrate, PlainValidator(_rate), WithJsonSchema({"type": "string", "pattern": f"^{_RATE_PATTERN}$"})]
+Seconds = Annotated[
+    float, PlainValidator(_duration), WithJsonSchema({"type": "string", "pattern": rf"^{_NUMBER} ?(ms|s|min|h)$"})
+]
+Count = Annotated[int, PlainValidator(_count), WithJsonSchema({"type": "integer", "minimum": 1})]
+Setting = Annotated[str, PlainValidator(_setting), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+Members = Annotated[
+    list[Glob],
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+]
+
+
+def _unique(values: list[object]) -> list[object]:
+    seen: set[object] = set()
+    for value in values:
+        if value in seen:
+            raise ValueError(f"{shown(value)} stands in this list twice")
+        seen.add(value)
+    return values
+
+
+def _filled(values: list[object]) -> list[object]:
+    if not values:
+        raise ValueError("expected at least one entry, got an empty list")
+    return values
+
+
+UNIQUE = (AfterValidator(_filled), AfterValidator(_unique))

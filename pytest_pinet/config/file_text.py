@@ -1,0 +1,49 @@
+"""A text file that a person named: read whole, with an upper size, or refused in one sentence."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from pytest_pinet.config.names import nearest
+from pytest_pinet.errors import ConfigError, Where
+
+# The largest lab anybody described takes some 100 kB; what is larger was named by mistake.
+MAX_BYTES = 1024 * 1024
+
+
+def read_text(path: str | Path, what: str) -> str:
+    """The text of ``path``; ``what`` says what was expected there (``a lab file``). Raises ConfigError."""
+    where = Where(str(path))
+    try:
+        status = Path(path).stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise ConfigError(f"this is a directory; expected {what}", where)
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigError(f"this is not a regular file; expected {what}", where)
+        if status.st_size > MAX_BYTES:
+            megabytes = status.st_size / 1e6
+            raise ConfigError(f"{megabytes:.1f} MB is too large for {what}; at most 1 MiB is read", where)
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise ConfigError(_missing(Path(path), what), where) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"this cannot be read ({reason}); expected {what}", where) from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        message = f"byte 0x{content[error.start]:02x} is not UTF-8 text; expected {what}"
+        raise ConfigError(message, Where(str(path), line)) from None
+
+
+def _missing(path: Path, what: str) -> str:
+    try:
+        neighbours = {entry.name.lower(): entry.name for entry in path.parent.iterdir() if entry.is_file()}
+    except OSError:
+        return f"there is no such file, nor the directory '{path.parent}'; expected {what}"
+    near = nearest(path.name, neighbours)
+    if near is None:
+        return f"there is no such file; expected {what}"
+    return f"there is no such file, did you mean '{path.parent / neighbours[near]}'?"

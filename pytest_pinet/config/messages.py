@@ -1,0 +1,85 @@
+"""What pydantic found wrong, as one sentence with file and line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from pytest_pinet.config.fields import shown
+from pytest_pinet.config.names import nearest, unknown
+from pytest_pinet.config.yaml_lines import Document, Path
+from pytest_pinet.errors import ConfigError
+
+_EXPECTED = {
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "list_type": "a list",
+    "string_type": "a text",
+}
+
+
+def named(path: Path) -> str:
+    """A path as people write it: ``pinet.limits[2].min``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def first_error(error: ValidationError, model: type[BaseModel], document: Document, root: Path) -> ConfigError:
+    """The error that stands first in the file; ``root`` is the path of what was validated."""
+    found = [_explain(dict(detail), model, document, root) for detail in error.errors(include_url=False)]
+    return min(found, key=lambda e: (e.where.line or 0) if e.where else 0)
+
+
+def _explain(detail: dict[str, Any], model: type[BaseModel], document: Document, root: Path) -> ConfigError:
+    location = tuple(part for part in detail["loc"] if part != "[key]")
+    path = (*root, *location)
+    kind = detail["type"]
+    if kind == "extra_forbidden":
+        accepted = _keys(model, location[:-1])
+        return ConfigError(unknown("key", str(path[-1]), accepted, named(path[:-1])), document.key(path))
+    if kind == "missing":
+        return _missing(detail, path, document)
+    if kind == "value_error":
+        reason = str(detail["ctx"]["error"])
+    elif kind in _EXPECTED:
+        reason = f"expected {_EXPECTED[kind]}, got {shown(detail['input'])}"
+    else:
+        reason = f"{detail['msg']}, got {shown(detail['input'])}"
+    of_key = "[key]" in detail["loc"]
+    return ConfigError(f"{named(path)}: {reason}", document.key(path) if of_key else document.value(path))
+
+
+def _missing(detail: dict[str, Any], path: Path, document: Document) -> ConfigError:
+    given = detail["input"] if isinstance(detail["input"], dict) else {}
+    wanted = str(path[-1])
+    near = nearest(wanted, given)
+    hint = f"; is '{near}' meant to be it?" if near else ""
+    return ConfigError(f"{named(path[:-1])} lacks the key '{wanted}'{hint}", document.key(path[:-1]))
+
+
+def _keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """The keys of the section at this place: schemas of mappings and lists are passed through."""
+    current: Any = model.model_json_schema()
+    definitions = current.get("$defs", {})
+    for part in location:
+        options = [_resolved(option, definitions) for option in current.get("anyOf", [current])]
+        current = next((_inner(option, part) for option in options if _inner(option, part) is not None), {})
+        current = _resolved(current, definitions)
+    return sorted(current.get("properties", {}))
+
+
+def _inner(schema: dict[str, Any], part: int | str) -> Any:
+    if isinstance(part, int):
+        return schema.get("items")
+    of_names = next(iter(schema.get("patternProperties", {}).values()), None)
+    return schema.get("properties", {}).get(part, of_names)
+
+
+def _resolved(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    reference = schema.get("$ref")
+    resolved: dict[str, Any] = definitions[reference.rsplit("/", 1)[1]] if reference else schema
+    return resolved

@@ -1,0 +1,157 @@
+"""What may stand under ``pinet:`` in a lab file, and the JSON Schema made of it.
+
+``python -m pytest_pinet.config.schema`` writes ``lab.schema.json`` beside this file.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pytest_pinet.config.fields import (
+    UNIQUE,
+    Count,
+    Device,
+    Glob,
+    Members,
+    Minimum,
+    Name,
+    PortAddress,
+    Ports,
+    Rate,
+    Seconds,
+    Setting,
+    Text,
+    one_of,
+)
+from pytest_pinet.lab.launcher import LAUNCHERS
+from pytest_pinet.lab.switchport import BACKENDS
+from pytest_pinet.model.hardware import Bus
+
+BUSES = tuple(sorted(bus.value for bus in Bus))
+DIRECTIONS = ("bidir", "rx", "tx")
+# Of labgrid's own keys nothing is checked here; ``x-`` keys are for anchors.
+LABGRID_KEYS = ("targets", "options", "features", "paths", "images", "tools", "imports")
+SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
+
+BusName = Annotated[str, *one_of("bus", BUSES)]
+
+
+class Section(BaseModel):
+    """A mapping in the file that knows all its keys."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class BoardSection(Section):
+    """A board that the catalogue lacks, or what differs from it."""
+
+    title: Text | None = None
+    clock_mhz: Count | None = Field(None, description="stock clock of the processor")
+    cores: Count | None = None
+    buses: list[BusName] | None = Field(None, description="buses that take an add-on NIC")
+    onboard: Name | None = Field(None, description="catalogue name of the board's own NIC")
+    sources: list[Text] | None = None
+
+
+class NicSection(Section):
+    """A NIC that the catalogue lacks, or what differs from it."""
+
+    title: Text | None = None
+    chip: Text | None = None
+    driver: Text | None = Field(None, description="the kernel module")
+    bus: BusName | None = None
+    speeds_mbps: Annotated[list[Count], *UNIQUE] | None = Field(None, description="link speeds that it negotiates")
+    mtu_max: Count | None = None
+    products: list[Name] | None = Field(None, description="other names that mean this NIC")
+    traits: list[Text] | None = None
+    sources: list[Text] | None = None
+
+
+class SwitchSection(Section):
+    """A switch; other keys belong to its backend."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Setting] = Field(init=False)
+
+    backend: Annotated[str, *one_of("switch backend", tuple(sorted(BACKENDS)))]
+    ports: Annotated[Ports, *UNIQUE] = Field(description="a list, or a range such as p1-p16")
+
+
+class InterfaceSection(Section):
+    """A NIC in a node and the switch port that it is cabled to."""
+
+    nic: Name | None = Field(None, description="catalogue or product name; may be left out for 'onboard'")
+    port: PortAddress = Field(description="switch/port")
+    device: Device | None = Field(None, description="network device, eth0 for onboard, then eth1 and so on")
+    speed: Rate | None = Field(None, description="a cap below the rated link speed")
+
+
+class NodeSection(Section):
+    """One board in the lab."""
+
+    board: Name
+    place: Text | None = Field(None, description="labgrid place, by default the node's name")
+    target: Text | None = Field(None, description="key under 'targets', by default the node's name")
+    boot_timeout: Seconds | None = None
+    interfaces: Annotated[dict[Name, InterfaceSection], Field(json_schema_extra={"minProperties": 1})]
+
+
+class LimitSection(Section):
+    """A minimum for all combinations that it matches."""
+
+    board: Glob = "*"
+    nic: Glob = Field("*", description="'onboard', a catalogue or product name, or a glob")
+    topology: Glob = "*"
+    direction: Annotated[str, *one_of("direction", DIRECTIONS)] | None = None
+    min: Minimum = Field(description="a rate such as '690 Mbit/s' or a share of the physical limit such as '94%'")
+
+
+class PinetSection(Section):
+    """The lab, as far as labgrid has no word for it."""
+
+    name: Name | None = Field(None, description="by default the file's name")
+    launcher: Annotated[str, *one_of("launcher", tuple(sorted(LAUNCHERS)))] | None = Field(
+        None, description="who starts the lab; nobody when left out"
+    )
+    boards: dict[Name, BoardSection] = {}
+    nics: dict[Name, NicSection] = {}
+    switches: dict[Name, SwitchSection]
+    nodes: Annotated[dict[Name, NodeSection], Field(json_schema_extra={"minProperties": 1})]
+    limits: list[LimitSection] = []
+    domains: dict[Name, Annotated[Members, *UNIQUE]] = Field(
+        {}, description="contention domains: node names or globs ('*': all); in each, one measurement at a time"
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a whole lab file."""
+    section = PinetSection.model_json_schema(mode="validation")
+    definitions = section.pop("$defs")
+    for mapping in [section, *definitions.values()]:
+        for value in mapping["properties"].values():
+            if "patternProperties" in value:
+                value["additionalProperties"] = False  # a key that is no name is a mistake
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "pytest-pinet lab file",
+        "description": "A labgrid environment file with one more key, pinet.",
+        "type": "object",
+        "required": ["pinet"],
+        "properties": {"pinet": section} | {key: {} for key in LABGRID_KEYS},
+        "patternProperties": {"^x-": {}},
+        "additionalProperties": False,
+        "$defs": definitions,
+    }
+
+
+def schema_text() -> str:
+    """``json_schema`` as it is shipped."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")

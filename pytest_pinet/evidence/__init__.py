@@ -1,0 +1,1 @@
+"""What stands beside a figure: a file per source."""

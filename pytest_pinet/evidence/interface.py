@@ -1,0 +1,65 @@
+"""What the kernel says of one network device, read in one remote command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_pinet.errors import LinkError
+from pytest_pinet.shell import Shell
+
+_NO_SUCH_DEVICE = 44
+_KEYS = ("flags", "carrier", "speed", "duplex", "mtu", "address", "carrier_changes")
+_COMMAND = (
+    "cd /sys/class/net/{device} 2>/dev/null || {{ ls /sys/class/net; exit 44; }};"
+    ' for k in {keys}; do echo "$k=$(cat $k 2>/dev/null)"; done;'
+    ' echo "timestamps=$(cat /proc/sys/net/ipv4/tcp_timestamps)"'
+)
+_IFF_UP = 1
+
+
+@dataclass(frozen=True)
+class InterfaceState:
+    """One device: None is what the driver does not tell. ``mac`` is lower case with colons."""
+
+    admin_up: bool
+    carrier: bool
+    speed_mbps: int | None
+    duplex: str | None
+    mtu: int
+    mac: str
+    carrier_changes: int | None
+    tcp_timestamps: bool
+
+    def __str__(self) -> str:
+        if not self.admin_up:
+            return "down"
+        if not self.carrier:
+            return "no carrier"
+        return f"{self.speed_mbps or '?'} Mbit/s {self.duplex or '?'}, MTU {self.mtu}"
+
+
+def read_interface(shell: Shell, device: str) -> InterfaceState:
+    """Read the state of a device. Raises LinkError when there is no such device, SshError when nobody answers."""
+    done = shell.run(_COMMAND.format(device=device, keys=" ".join(_KEYS)))
+    if done.returncode == _NO_SUCH_DEVICE:
+        there = ", ".join(done.stdout.split()) or "none"
+        raise LinkError(
+            f"{shell.name} has no network device {device} (it has: {there})",
+            "plug the NIC in, load its driver, or correct `device:` in the lab file",
+        )
+    values = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+    missing = {"flags", "mtu", "timestamps"} - {key for key, value in values.items() if value}
+    if missing:
+        raise LinkError(f"{shell.name} does not tell {', '.join(sorted(missing))} of its network device {device}")
+    speed = int(values["speed"]) if values["speed"].lstrip("-").isdigit() else -1
+    return InterfaceState(
+        admin_up=bool(int(values["flags"], 16) & _IFF_UP),
+        # Reading the carrier of a device that is down fails, which leaves it empty.
+        carrier=values["carrier"] == "1",
+        speed_mbps=speed if speed > 0 else None,
+        duplex=values["duplex"] if values["duplex"] in ("full", "half") else None,
+        mtu=int(values["mtu"]),
+        mac=values["address"],
+        carrier_changes=int(values["carrier_changes"]) if values["carrier_changes"] else None,
+        tcp_timestamps=values["timestamps"] != "0",
+    )

@@ -1,0 +1,75 @@
+"""Power through labgrid's drivers, with a request timeout and a read-back after each set.
+
+labgrid's HTTP backends call ``requests`` without a timeout, so that a dead PDU would hang the test, and several of its
+backends report success without an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from pytest_pinet.errors import PowerError
+from pytest_pinet.lab.deadline import Deadline
+
+REQUEST_TIMEOUT_S = 5.0
+SETTLE_TIMEOUT_S = 5.0
+
+T = TypeVar("T")
+
+
+@contextmanager
+def _request_timeout() -> Iterator[None]:
+    import requests
+
+    original = requests.Session.request
+
+    def bounded(session: requests.Session, *args: Any, **keywords: Any) -> requests.Response:
+        keywords.setdefault("timeout", REQUEST_TIMEOUT_S)
+        return original(session, *args, **keywords)
+
+    requests.Session.request = bounded  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        requests.Session.request = original  # type: ignore[method-assign]
+
+
+class Power:
+    """One node's power, by a labgrid driver with PowerProtocol."""
+
+    def __init__(self, node: str, driver: Any) -> None:
+        self._node = node
+        self._driver = driver
+
+    def _call(self, what: str, call: Callable[[], T]) -> T:
+        try:
+            with _request_timeout():
+                return call()
+        except Exception as error:
+            port: Any = getattr(self._driver, "port", None)
+            place = f" ({port.host}, outlet {port.index})" if hasattr(port, "host") else ""
+            raise PowerError(
+                f"the power switch of {self._node}{place} failed to {what}: {type(error).__name__}: {error}",
+                "the lab's admin: check that the power switch is on and reachable from here",
+            ) from error
+
+    @property
+    def can_read(self) -> bool:
+        return hasattr(self._driver, "get")
+
+    def is_on(self) -> bool | None:
+        """Whether the node has power; None when this power switch cannot tell."""
+        return bool(self._call("say whether it is on", self._driver.get)) if self.can_read else None
+
+    def switch(self, on: bool) -> None:
+        """Switch on or off and read it back. Raises PowerError when the switch refuses or lies."""
+        word = "on" if on else "off"
+        self._call(f"switch {word}", self._driver.on if on else self._driver.off)
+        deadline = Deadline(SETTLE_TIMEOUT_S)
+        if self.can_read and not deadline.wait_until(lambda: self.is_on() is on):
+            raise PowerError(
+                f"the power switch of {self._node} said yes to '{word}' but still reports the opposite",
+                "the lab's admin: check outlet number and wiring of the power switch",
+            )

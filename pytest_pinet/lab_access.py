@@ -1,0 +1,125 @@
+"""The lab for one process: started when it must be, connected to when the first link is opened, left at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from pytest_pinet.errors import PinetError
+from pytest_pinet.lab.launcher import launcher_of
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Lab, Node
+
+if TYPE_CHECKING:
+    from pytest_pinet.lab.link import Link
+    from pytest_pinet.lab.session import LabSession
+    from pytest_pinet.traffic.iperf3 import Iperf3
+
+
+class LabAccess:
+    """Opens links; labgrid is imported, and the lab started, when the first one is asked for.
+
+    A lab that could not be reached is not tried again: every later call raises the same error at once.
+    """
+
+    def __init__(self, lab: Lab | None, worker: str, acquire_timeout_s: float, on_wait: Callable[[str], None]) -> None:
+        self._lab = lab
+        self._worker = worker
+        self._timeout_s = acquire_timeout_s
+        self._on_wait = on_wait
+        self._session: LabSession | None = None
+        self._error: PinetError | None = None
+        self._tool: Iperf3 | None = None
+        self._started = False
+        self._environment: dict[str, str | None] = {}
+
+    @property
+    def tool(self) -> Iperf3:
+        """The traffic tool; it remembers the versions that it found on each end."""
+        if self._tool is None:
+            from pytest_pinet.traffic.iperf3 import Iperf3
+
+            self._tool = Iperf3()
+        return self._tool
+
+    def start(self) -> None:
+        """Make sure that the lab is up, and remember to stop it when it was not. Raises PinetError."""
+        assert self._lab is not None
+        launcher = launcher_of(self._lab)
+        if launcher is None:
+            return
+        environment = launcher.find(self._lab)
+        if environment is None:
+            self._on_wait(f"starting lab {self._lab.name}")
+            self._started = True
+            environment = launcher.up(self._lab)
+        for name, value in environment.items():
+            self._environment.setdefault(name, os.environ.get(name))
+            os.environ[name] = value
+
+    def _connect(self) -> LabSession:
+        if self._error is not None:
+            raise self._error
+        if self._session is None:
+            assert self._lab is not None
+            try:
+                self.start()
+                from pytest_pinet.lab.session import LabSession
+
+                self._session = LabSession(self._lab, self._worker, self._timeout_s, self._on_wait)
+            except PinetError as error:
+                self._error = error
+                raise
+        return self._session
+
+    def open(self, combination: Combination) -> AbstractContextManager[Link]:
+        """A link for this combination. Raises PinetError."""
+        return self._connect().open(combination)
+
+    def exclusive(self, combination: Combination) -> AbstractContextManager[None]:
+        """Measure alone in the contention domains of this combination."""
+        return self._session.exclusive(combination) if self._session else nullcontext()
+
+    def check(self, combination: Combination) -> None:
+        """Make sure that the nodes are still ours. Raises LeaseError."""
+        if self._session is not None:
+            self._session.check(combination)
+
+    def keep_only(self, nodes: Iterable[Node]) -> None:
+        """Leave and release all nodes but these."""
+        if self._session is not None:
+            self._session.keep_only(nodes)
+
+    def distrust(self, combination: Combination) -> None:
+        """Log out of these nodes after trouble."""
+        if self._session is not None:
+            self._session.distrust(combination)
+
+    def take_warnings(self) -> list[str]:
+        """What could not be undone since the last call."""
+        return self._session.take_warnings() if self._session is not None else []
+
+    def close(self) -> list[str]:
+        """Leave the lab, and stop it if this process started it; returns what could not be undone. Harmless again."""
+        warnings: list[str] = []
+        if self._session is not None:
+            session, self._session = self._session, None
+            warnings += session.close()
+        if self._started:
+            self._started = False
+            assert self._lab is not None
+            launcher = launcher_of(self._lab)
+            assert launcher is not None
+            try:
+                launcher.down(self._lab)
+            except PinetError as error:
+                warnings.append(f"could not stop lab {self._lab.name}: {error}")
+        while self._environment:
+            name, value = self._environment.popitem()
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        return warnings

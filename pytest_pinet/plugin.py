@@ -1,0 +1,116 @@
+"""Options, ini keys and markers; and the one object that is registered when a pinet test is collected.
+
+Only pytest and the standard library are imported here, so that an installed but unused plugin costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_pinet.fixtures import gate, link
+
+if TYPE_CHECKING:
+    from pytest_pinet.session import PinetSession
+
+__all__ = ["gate", "link"]
+
+SESSION_KEY: pytest.StashKey[PinetSession] = pytest.StashKey()
+
+MARKER = (
+    "pinet(board='*', nic='*', topology='pair', min=None): measure on every combination of the lab that matches; "
+    "min is a bit rate or a share of the physical limit, or a mapping from direction (tx, rx, bidir) to one."
+)
+
+
+def _minutes(text: str) -> float:
+    from pytest_pinet.model.quantities import parse_duration
+
+    try:
+        return parse_duration(text if not text.strip().isdigit() else f"{text} s")
+    except ValueError as error:
+        raise pytest.UsageError(f"--pinet-acquire-timeout: {error}") from None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare what can be asked for; every option is --pinet-*."""
+    group = parser.getgroup("pinet", "network throughput of boards in a labgrid lab (pytest-pinet)")
+    add = group.addoption
+    add("--pinet-lab", metavar="FILE", help="lab file to measure in (default: $PINET_LAB, then ini key pinet_lab)")
+    for axis in ("board", "nic", "topology"):
+        add(
+            f"--pinet-{axis}",
+            action="append",
+            default=[],
+            metavar="GLOB",
+            help=f"run only combinations whose {axis} matches (repeatable)",
+        )
+    add(
+        "--pinet-min",
+        action="append",
+        default=[],
+        metavar="[BOARD:NIC/TOPOLOGY[=DIRECTION]=]LIMIT",
+        help="limit that overrides those of markers and lab file, such as '90%%' or 'pi4b:*/pair=tx=700 Mbit/s' "
+        "(repeatable)",
+    )
+    add("--pinet-require", type=int, default=0, metavar="N", help="fail when fewer than N figures were measured")
+    add("--pinet-dry-run", action="store_true", help="print plan, commands and estimated time; touch nothing")
+    add("--pinet-json", metavar="PATH", help="write the results to this file too")
+    add(
+        "--pinet-run-dir",
+        metavar="DIR",
+        default=None,
+        help="folder that gets .pinet/ with the run folders (default: the rootdir)",
+    )
+    add(
+        "--pinet-acquire-timeout",
+        type=_minutes,
+        default=900.0,
+        metavar="DURATION",
+        help="how long to wait for nodes that others hold (default: 15 min)",
+    )
+    parser.addini("pinet_lab", "lab file to measure in, relative to the rootdir", default="")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Keep ``-p no:terminal`` usable: labgrid's own plugin reads an option that exists only with the terminal."""
+    if not hasattr(config.option, "verbose"):
+        config.option.verbose = 0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker; read the lab file now if the command line names one, so that mistakes come first."""
+    config.addinivalue_line("markers", MARKER)
+    if config.getoption("--pinet-lab") or config.getoption("--pinet-min"):
+        from pytest_pinet.errors import ConfigError
+
+        try:
+            pinet_session(config)
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+def pinet_session(config: pytest.Config) -> PinetSession:
+    """The one object that does everything else; made, and registered, when it is first needed."""
+    if SESSION_KEY not in config.stash:
+        from pytest_pinet.session import PinetSession
+
+        session = PinetSession(config)
+        config.stash[SESSION_KEY] = session
+        config.pluginmanager.register(session, "pinet-session")
+    return config.stash[SESSION_KEY]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test that is marked ``pinet`` and asks for ``link`` one parameter for each combination."""
+    markers = list(metafunc.definition.iter_markers("pinet"))
+    if not markers or "link" not in metafunc.fixturenames:
+        return
+    from pytest_pinet.errors import ConfigError
+
+    try:
+        pinet_session(metafunc.config).parametrize(metafunc, markers)
+    except ConfigError as error:
+        raise pytest.Collector.CollectError(str(error)) from None

@@ -1,0 +1,98 @@
+"""What a failing test prints instead of a traceback: the figure first, then what is needed to believe and repeat it."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from statistics import median
+
+from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.fit import WIDTH, copyable, plain, rate, wrap, wrap_command
+from pytest_pinet.report.record import DirectionRecord, ResultRecord
+
+_NAME_WIDTH = 11
+_GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
+
+
+def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
+    """About eight lines on a result that did not hold; ``run_folder`` stands before the path of the raw files."""
+    lines: list[str] = []
+    for name, direction in sorted(result["directions"].items(), key=_severity):
+        lines += _headline(name, direction)
+        if Verdict(direction["verdict"]) not in _GOOD:
+            if direction["oracle"] not in direction["reason"]:
+                lines += _row("physical", f"{rate(direction['oracle_bps'])} ({direction['oracle']})")
+            lines += _row("samples", _samples(direction))
+    return "\n".join([*(lines or _message(result)), *_surroundings(result, run_folder)])
+
+
+def error_text(result: ResultRecord, run_folder: str | None = None) -> str:
+    """What a lab error prints: what happened, who must act, and where it was."""
+    return "\n".join([*_message(result), *_surroundings(result, run_folder)])
+
+
+def _message(result: ResultRecord) -> list[str]:
+    message = result["message"].strip() or f"no figure was obtained ({result['verdict']})"
+    return [
+        wrapped
+        for line in message.splitlines()
+        for wrapped in wrap(line, indent="  " * line.startswith(" "), hanging="    ")
+    ]
+
+
+def _severity(item: tuple[str, DirectionRecord]) -> tuple[int, str]:
+    return SEVERITY.index(Verdict(item[1]["verdict"])), item[0]
+
+
+def _headline(name: str, direction: DirectionRecord) -> list[str]:
+    limit = direction["limit_bps"]
+    if direction["verdict"] != Verdict.FAIL or not limit:
+        return wrap(f"{name} {direction['reason']}", hanging="    ")
+    below = (1 - direction["goodput_bps"] / limit) * 100
+    # A miss of 0.003 % must not read "0.0 %".
+    percent = f"{below:.1f}" if below >= 0.05 else f"{below:.1g}"
+    first = f"{name} {rate(direction['goodput_bps'])} is {percent} % below the limit {rate(limit)}"
+    rule = direction["rule"] or "no rule"
+    rest = rule.removeprefix(rate(limit)).strip() if rule.startswith(rate(limit)) else f"= {rule}"
+    if len(plain(first)) + 1 + len(plain(rest)) <= WIDTH:
+        return wrap(f"{first} {rest}")
+    return [*wrap(first, hanging="    "), *wrap(rest, indent="    ")]
+
+
+def _samples(direction: DirectionRecord) -> str:
+    counted = [s for s in direction["samples"] if not s["warmup"] and s["seconds"] > 0]
+    rates = [s["bytes"] * 8 / s["seconds"] for s in counted]
+    parts = []
+    if rates:
+        parts.append(f"{len(rates)}: {_spread(min(rates), median(rates), max(rates))}")
+    if direction["retransmits"] is not None:
+        parts.append(f"{direction['retransmits']} retransmits")
+    if direction["lost_packets"] is not None:
+        of = f" of {direction['packets']}" if direction["packets"] is not None else ""
+        parts.append(f"lost {direction['lost_packets']}{of} packets")
+    return "; ".join(parts) or "none"
+
+
+def _spread(low: float, middle: float, high: float) -> str:
+    texts = [rate(bps) for bps in (low, middle, high)]
+    units = {text.partition(" ")[2] for text in texts}
+    if len(units) == 1:
+        texts[:2] = [text.partition(" ")[0] for text in texts[:2]]
+    return "min {}, median {}, max {}".format(*texts)
+
+
+def _surroundings(result: ResultRecord, run_folder: str | None) -> list[str]:
+    combination = result["combination"]
+    ends = [(combination["dut"], combination["dut_port"]), (combination["peer"], combination["peer_port"])]
+    dut, peer = (f"{end} at {port}" if port else end for end, port in ends)
+    lines = _row("link", result["link"]) if result["link"] else []
+    lines += _row("ends", f"{dut} (DUT), {peer} (peer)")
+    if result["files"]:
+        folder = PurePosixPath(run_folder or "") / PurePosixPath(result["files"][0]).parent
+        lines.append(f"  {'raw':{_NAME_WIDTH}}{copyable(str(folder))}")
+    if result["rerun"]:
+        lines += wrap_command(result["rerun"], f"  {'repeat':{_NAME_WIDTH}}", " " * (_NAME_WIDTH + 4))
+    return lines
+
+
+def _row(name: str, text: str) -> list[str]:
+    return wrap(text, indent=f"  {name:{_NAME_WIDTH}}", hanging=" " * (_NAME_WIDTH + 2))

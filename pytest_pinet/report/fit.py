@@ -1,0 +1,95 @@
+"""Text that fits a terminal: plain ASCII, wrapped, and long names shortened so that they stay different."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+
+from pytest_pinet.model.quantities import Bitrate
+
+WIDTH = 80
+RATE_WIDTH = 13
+_GAP = ".."
+_NOT_PLAIN = re.compile(r"[^ -~]")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+# A word of a shell command: quoted parts keep their spaces.
+_SHELL_WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:\\.|[^"\\])*"|\\.|['"\\])+""")
+
+
+def plain(text: str) -> str:
+    """``text`` in printable ASCII, one column a character: all else is escaped, since terminals differ in it."""
+    return _NOT_PLAIN.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)
+
+
+def copyable(text: str) -> str:
+    """``text`` for a path or a command, which must stay what it is: only what no terminal prints is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def rate(bps: float) -> str:
+    """A bit rate with its unit in at most RATE_WIDTH characters."""
+    text = str(Bitrate(bps))
+    return text if len(text) <= RATE_WIDTH else f"{bps:.0e} bit/s"
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a message; a line's end also ends it."""
+    first = text.strip().partition("\n")[0]
+    return _SENTENCE_END.split(first, maxsplit=1)[0]
+
+
+def wrap(
+    text: str, indent: str = "", hanging: str | None = None, width: int = WIDTH, lines: int | None = None
+) -> list[str]:
+    """``text`` as lines of at most ``width`` columns; all but the first begin with ``hanging`` (default: ``indent``).
+
+    More than ``lines`` of them are cut, and ``...`` says so.
+    """
+    wrapped = textwrap.wrap(
+        plain(" ".join(text.split())),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent if hanging is None else hanging,
+        break_on_hyphens=False,
+        max_lines=lines,
+        placeholder=" ...",
+    )
+    return wrapped or [indent.rstrip()]
+
+
+def wrap_command(command: str, indent: str, hanging: str, width: int = WIDTH) -> list[str]:
+    """A shell command, continued with backslashes, so that it can be copied; a longer word stays whole."""
+    words: list[str] = _SHELL_WORD.findall(copyable(command))
+    lines, line = [], indent
+    for word in words:
+        fresh = line in (indent, hanging)
+        if not fresh and len(line) + len(word) + len("  \\") > width:
+            lines.append(line + " \\")
+            line, fresh = hanging, True
+        line += word if fresh else f" {word}"
+    return [*lines, line]
+
+
+def shorten(labels: Iterable[str], width: int) -> dict[str, str]:
+    """What to print for each label: at most ``width`` (at least 8) characters, cut in the middle, all different.
+
+    All are cut at the same place, so that they can be compared; the place nearest the middle that tells them apart is
+    taken. Where none does, they are numbered.
+    """
+    unique = list(dict.fromkeys(labels))
+    room = width - len(_GAP)
+    for tail in sorted(range(1, room), key=lambda tail: abs(2 * tail - room)):
+        cut = {s: s if len(s) <= width else s[: room - tail] + _GAP + s[-tail:] for s in unique}
+        if len(set(cut.values())) == len(unique):
+            return cut
+    chosen = {label: label for label in unique if len(label) <= width}
+    for label in unique:
+        number = 1
+        while label not in chosen:
+            suffix = f"{_GAP}{number}"
+            candidate = label[: width - len(suffix)] + suffix
+            if candidate not in chosen.values():
+                chosen[label] = candidate
+            number += 1
+    return chosen

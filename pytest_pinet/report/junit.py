@@ -1,0 +1,58 @@
+"""Results as flat properties of a test, which JUnit XML carries (``item.user_properties``).
+
+Never through ``record_property``: it warns under the default ``xunit2``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_pinet.model.verdict import Verdict, worst
+from pytest_pinet.report.record import DirectionRecord, ResultRecord
+
+Property = tuple[str, object]
+
+
+def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
+    """The properties of one test from all its results; nothing is written for what was not measured.
+
+    ``pinet.verdict`` is the worst of all. A direction is ``pinet.tx.goodput_bps`` and so on, or
+    ``pinet.tcp-P10.tx.goodput_bps`` where the test measured several traffics; when one is measured again, the later
+    figures get ``pinet.tx#2``. Rates are whole bit/s.
+    """
+    if not results:
+        return []
+    first = results[0]
+    several = len({result["combination"]["traffic"] for result in results}) > 1
+    properties: list[Property] = [
+        ("pinet.verdict", worst([Verdict(result["verdict"]) for result in results]).value),
+        ("pinet.combination", first["combination"]["id"]),
+        ("pinet.dut", first["combination"]["dut"]),
+        ("pinet.peer", first["combination"]["peer"]),
+    ]
+    properties += [(f"pinet.build.{key}", value) for key, value in first["build"].items() if value is not None]
+    if first["link"] is not None:
+        properties.append(("pinet.link", first["link"]))
+    seen: dict[str, int] = {}
+    for result in results:
+        for name, direction in result["directions"].items():
+            prefix = f"pinet.{result['combination']['traffic']}.{name}" if several else f"pinet.{name}"
+            seen[prefix] = seen.get(prefix, 0) + 1
+            numbered = prefix if seen[prefix] == 1 else f"{prefix}#{seen[prefix]}"
+            properties += [(f"{numbered}.{key}", value) for key, value in _figures(direction) if value is not None]
+    return properties
+
+
+def _figures(direction: DirectionRecord) -> list[Property]:
+    limit = direction["limit_bps"]
+    return [
+        ("verdict", direction["verdict"]),
+        ("goodput_bps", round(direction["goodput_bps"])),
+        ("limit_bps", None if limit is None else round(limit)),
+        ("rule", direction["rule"]),
+        ("oracle_bps", round(direction["oracle_bps"])),
+        ("retransmits", direction["retransmits"]),
+        ("lost_packets", direction["lost_packets"]),
+        ("packets", direction["packets"]),
+        ("jitter_ms", direction["jitter_ms"]),
+    ]

@@ -1,0 +1,91 @@
+"""The rows of the summary table: one for each judged direction, worst first."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.record import DirectionRecord, ResultRecord
+
+# What nearly everybody measures; to name it in each row would only push the rest out of sight.
+USUAL_TRAFFIC = "tcp-P1"
+_EXPLAINED = (Verdict.ERROR, Verdict.INVALID, Verdict.INCONCLUSIVE)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; None where nothing was measured or no limit was set.
+
+    ``note`` says why there is no judgement, and is empty for a row whose figures speak.
+    """
+
+    label: str
+    test: str
+    direction: str
+    verdict: Verdict
+    goodput_bps: float | None = None
+    limit_bps: float | None = None
+    oracle_bps: float | None = None
+    note: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """The part of the physical limit that was reached."""
+        return self.goodput_bps / self.oracle_bps if self.goodput_bps is not None and self.oracle_bps else None
+
+    @property
+    def margin(self) -> float:
+        """Goodput over limit; infinite without a limit."""
+        return self.goodput_bps / self.limit_bps if self.goodput_bps is not None and self.limit_bps else math.inf
+
+
+def rows_of(results: Sequence[ResultRecord]) -> list[Row]:
+    """All rows: worst verdict first, then the one nearest to (or furthest below) its limit."""
+    rows = [row for result in results for row in _rows_of(result)]
+    return sorted(_distinct(rows), key=lambda row: (SEVERITY.index(row.verdict), row.margin, row.label, row.direction))
+
+
+def _rows_of(result: ResultRecord) -> list[Row]:
+    combination = result["combination"]
+    traffic = combination["traffic"]
+    label = combination["id"] if traffic == USUAL_TRAFFIC else f"{combination['id']} {traffic}"
+    test = result["test"].rpartition("::")[2].partition("[")[0]
+    rows = [_measured(label, test, name, direction) for name, direction in result["directions"].items()]
+    verdict = Verdict(result["verdict"])
+    if all(row.verdict is not verdict for row in rows):
+        # What ended the measurement belongs to none of its directions.
+        rows.append(Row(label, test, "", verdict, note=result["message"]))
+    return rows
+
+
+def _measured(label: str, test: str, name: str, direction: DirectionRecord) -> Row:
+    verdict = Verdict(direction["verdict"])
+    return Row(
+        label,
+        test,
+        name,
+        verdict,
+        direction["goodput_bps"],
+        direction["limit_bps"],
+        direction["oracle_bps"],
+        direction["reason"] if verdict in _EXPLAINED else "",
+    )
+
+
+def _distinct(rows: list[Row]) -> list[Row]:
+    """Rows that look alike get the name of their test, and a number where that does not tell them apart."""
+    looks = Counter((row.label, row.direction) for row in rows)
+    named = [
+        replace(row, label=f"{row.label} {row.test}") if looks[row.label, row.direction] > 1 else row for row in rows
+    ]
+    looks = Counter((row.label, row.direction) for row in named)
+    seen: Counter[tuple[str, str]] = Counter()
+    numbered = []
+    for row in named:
+        look = (row.label, row.direction)
+        seen[look] += 1
+        numbered.append(replace(row, label=f"{row.label} #{seen[look]}") if looks[look] > 1 else row)
+    return numbered

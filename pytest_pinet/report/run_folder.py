@@ -1,0 +1,114 @@
+"""The run folder ``.pinet/runs/RUN/``: everything that one run leaves behind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pytest_pinet.report.json_file import write_json, writing
+from pytest_pinet.report.record import ResultRecord, RunRecord
+
+OPTION = "--pinet-run-dir"
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]+")
+
+
+def safe_name(text: str) -> str:
+    """A folder name for any id: what a test stands for in plain letters, and a hash of all, so that no two are equal.
+
+    Short, so that a path below ``.pinet`` fits a line of a failure's text.
+    """
+    readable = _NOT_PLAIN.sub("_", text.rpartition("::")[2].rpartition("[")[2]).strip("_")[:22]
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{readable}-{digest}" if readable else digest
+
+
+class RunFolder:
+    """One run's folder; a worker opens by path what the controller created.
+
+    Every method raises ConfigError when the disk is full or the folder cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, root: Path, started: datetime) -> RunFolder:
+        """Make ``root/.pinet/runs/RUN``, named after the UTC time, and point ``root/.pinet/latest`` to it."""
+        base = root / ".pinet"
+        with writing(base, OPTION):
+            (base / "runs").mkdir(parents=True, exist_ok=True)
+            ignore = base / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n", encoding="ascii")
+            path = _new_folder(base / "runs", started.astimezone(UTC).strftime("%Y%m%d-%H%M%S"))
+            _point(base / "latest", Path("runs") / path.name)
+        return cls(path)
+
+    @property
+    def run(self) -> str:
+        """The run's id, unique below its root."""
+        return self.path.name
+
+    def write_results(self, run: RunRecord) -> None:
+        """Write ``results.json`` atomically."""
+        write_json(self.path / "results.json", run, OPTION)
+
+    def append(self, result: ResultRecord) -> None:
+        """Add one result to ``results.jsonl`` at once, so that it outlives a ``kill -9`` of the run."""
+        line = json.dumps(result, ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
+        path = self.path / "results.jsonl"
+        with writing(path, OPTION):
+            # Unbuffered and in one call: lines of several workers do not mix.
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            try:
+                while line:
+                    line = line[os.write(descriptor, line) :]
+            finally:
+                os.close(descriptor)
+
+    def write_raw(self, result_id: str, files: Mapping[str, str]) -> list[str]:
+        """Keep raw output by file name; returns the paths relative to the run folder.
+
+        When an id comes again (a rerun), its files go to a folder of their own.
+        """
+        raw = self.path / "raw"
+        with writing(raw, OPTION):
+            raw.mkdir(parents=True, exist_ok=True)
+            folder = _new_folder(raw, safe_name(result_id))
+            paths = []
+            for name, content in files.items():
+                path = folder / (name if _PLAIN_NAME.fullmatch(name) else safe_name(name))
+                path.write_bytes(content.encode("utf-8", "backslashreplace"))
+                paths.append(path.relative_to(self.path).as_posix())
+        return paths
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    """Make ``parent/name``, or ``name-2``, ``name-3``... when another run has it; mkdir is what decides the race."""
+    number = 1
+    while True:
+        path = parent / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return path
+
+
+def _point(link: Path, target: Path) -> None:
+    """Make ``link`` a symbolic link to ``target``; at no time is there none."""
+    temporary = link.with_name(f".{link.name}.{secrets.token_hex(4)}")
+    temporary.symlink_to(target)
+    try:
+        temporary.replace(link)
+    except OSError:
+        temporary.unlink()
+        raise

@@ -1,0 +1,180 @@
+"""What a run leaves behind and says at its end; complete in the process that reports, a mere folder in a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_pinet import __version__
+from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.lab_access import LabAccess
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.report.json_file import write_json
+from pytest_pinet.report.record import SCHEMA_VERSION, ResultRecord, RunRecord, SkippedRecord
+from pytest_pinet.report.run_folder import RunFolder
+from pytest_pinet.report.terminal import summary_table
+
+if TYPE_CHECKING:
+    from pytest_pinet.dry_run import DryRun
+
+WORKER_INPUT = "pinet_run_folder"
+
+
+class RunKeeper:
+    """Collects the results of all workers, writes them as they come, and prints the summary."""
+
+    def __init__(
+        self, config: pytest.Config, lab: Lab | None, lab_file: str | None, access: LabAccess, dry_run: DryRun | None
+    ) -> None:
+        self._config = config
+        self._lab = lab
+        self._lab_file = lab_file
+        self._access = access
+        self._dry_run = dry_run
+        self._is_worker = hasattr(config, "workerinput")
+        self._started = datetime.now(UTC)
+        self._results: list[ResultRecord] = []
+        self._skipped: dict[str, SkippedRecord] = {}
+        self._warnings: list[str] = []
+        self._folder: RunFolder | None = None
+        self._interrupted = False
+        self._json_error: str | None = None
+
+    @property
+    def _is_controller(self) -> bool:
+        """Whether xdist workers run the tests for us."""
+        return not self._is_worker and bool(getattr(self._config.option, "numprocesses", None))
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run folder; made when it is first needed. Raises ConfigError when it cannot be written."""
+        if self._folder is None:
+            if self._is_worker:
+                self._folder = RunFolder(Path(self._config.workerinput[WORKER_INPUT]))  # type: ignore[attr-defined]
+            else:
+                chosen = self._config.getoption("--pinet-run-dir")
+                self._folder = RunFolder.create(Path(chosen).absolute() if chosen else self._root, self._started)
+        return self._folder
+
+    @property
+    def _root(self) -> Path:
+        """The project's folder; pytest takes a path after ``--pinet-lab`` for a test path when it looks for its root."""
+        root, here = self._config.rootpath, self._config.invocation_params.dir
+        return root if self._config.inipath is not None and here.is_relative_to(root) else here
+
+    @property
+    def shown_folder(self) -> str:
+        """The run folder as messages show it: relative to where the user is, when it lies below."""
+        path, here = self.folder.path, self._config.invocation_params.dir
+        return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+    def warn(self, warning: str) -> None:
+        """Something could not be undone: it stands in the summary, and in a worker's warnings."""
+        if self._is_worker:
+            self._config.workeroutput.setdefault("pinet_warnings", []).append(warning)  # type: ignore[attr-defined]
+        else:
+            self._warnings.append(warning)
+
+    # -- xdist ----------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker where the run folder is."""
+        node.workerinput[WORKER_INPUT] = str(self.folder.path)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker could not undo."""
+        self._warnings += getattr(node, "workeroutput", {}).get("pinet_warnings", [])
+
+    def pytest_sessionstart(self) -> None:
+        """With workers the controller starts the lab, since it is the one that outlives them all."""
+        if self._is_controller and self._lab is not None and self._dry_run is None:
+            try:
+                self._access.start()
+            except PinetError as error:
+                pytest.exit(str(error), returncode=pytest.ExitCode.INTERNAL_ERROR)
+
+    # -- results --------------------------------------------------------------------------------------------------
+
+    def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> str | None:
+        """One line on the lab, when there is something to measure."""
+        if self._lab is None or not any(item.get_closest_marker("pinet") for item in items):
+            return None
+        return f"pinet: lab {self._lab.name} ({len(self._lab.nodes)} nodes, {len(self._lab.interfaces())} interfaces)"
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep every result the moment that it arrives."""
+        if self._is_worker:
+            return
+        for result in getattr(report, "pinet_results", []):
+            self._results.append(result)
+            self.folder.append(result)
+        if report.skipped and "pinet" in report.keywords and isinstance(report.longrepr, tuple):
+            self._skipped[report.nodeid] = {
+                "id": report.nodeid.rpartition("::")[2],
+                "reason": report.longrepr[2].removeprefix("Skipped: "),
+            }
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Remember that the results are not all there are."""
+        self._interrupted = True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Write the results, also after Ctrl-C; fail when too little was measured."""
+        required = self._config.getoption("--pinet-require")
+        if self._is_worker or self._config.option.collectonly or self._dry_run is not None:
+            return
+        measured = sum(bool(result["directions"]) for result in self._results)
+        if measured < required and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            self._warnings.append(f"--pinet-require {required}: only {measured} measured")
+        if not self._results and self._folder is None:
+            return
+        run: RunRecord = {
+            "schema": SCHEMA_VERSION,
+            "run": self.folder.run,
+            "lab": self._lab.name if self._lab else "",
+            "lab_file": self._lab_file or "",
+            "pinet": __version__,
+            "started": self._started.isoformat(),
+            "finished": datetime.now(UTC).isoformat(),
+            "complete": not self._interrupted,
+            "exitstatus": int(session.exitstatus),
+            "results": self._results,
+            "skipped": list(self._skipped.values()),
+        }
+        try:
+            self.folder.write_results(run)
+            if path := self._config.getoption("--pinet-json"):
+                write_json(Path(path), run)
+        except ConfigError as error:
+            self._warnings.append(str(error))
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """The table, worst first."""
+        if self._is_worker or self._config.option.collectonly or self._config.get_verbosity() < -1:
+            return
+        if self._dry_run is not None:
+            lines = self._dry_run.lines()
+        elif self._results or self._skipped:
+            color = bool(getattr(terminalreporter._tw, "hasmarkup", False))
+            folder = self.shown_folder if self._folder is not None else None
+            json_path = self._config.getoption("--pinet-json") if self._folder is not None else None
+            lines = summary_table(
+                self._results, list(self._skipped.values()), color=color, run_folder=folder, json_path=json_path
+            )
+        else:
+            lines = []
+        if lines:
+            terminalreporter.section("pinet throughput")
+            for line in lines:
+                terminalreporter.write_line(line)
+        for warning in self._warnings:
+            terminalreporter.write_line(f"pinet: {warning}", red=True)

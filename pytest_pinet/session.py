@@ -1,0 +1,211 @@
+"""The one object that the plugin registers: it lives in every process that collects pinet tests."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from pytest_pinet import collect
+from pytest_pinet.collect import Case
+from pytest_pinet.config import labfile
+from pytest_pinet.dry_run import DryRun
+from pytest_pinet.errors import ConfigError, InvalidMeasurement, LabError, PinetError, UnsupportedError
+from pytest_pinet.lab_access import LabAccess
+from pytest_pinet.markers import Request, read_marker
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.options import command_line_limits
+from pytest_pinet.report.failure import error_text, failure_text
+from pytest_pinet.report.junit import junit_properties
+from pytest_pinet.report.progress import Progress
+from pytest_pinet.report.record import ResultRecord
+from pytest_pinet.run_keeper import RunKeeper
+from pytest_pinet.trouble import as_report, error_record
+
+RESULTS_KEY: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
+
+
+def case_of(item: pytest.Item | None) -> Case | None:
+    """What a test was parametrised with, if it was and the lab has it."""
+    callspec = getattr(item, "callspec", None)
+    value = callspec.params.get("link") if callspec is not None else None
+    return value if isinstance(value, Case) else None
+
+
+class PinetSession:
+    """Parametrises tests, opens links for them, measures, and turns trouble into the right kind of report.
+
+    Construction reads the lab file and the limits of the command line. Raises ConfigError.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        named = config.getoption("--pinet-lab") or os.environ.get("PINET_LAB")
+        ini = config.getini("pinet_lab")
+        self.lab_file = named or (str(config.rootpath / ini) if ini else None)
+        self.lab = labfile.load(self.lab_file) if self.lab_file else None
+        self.limits = command_line_limits(config.getoption("--pinet-min"))
+        self._worker = getattr(config, "workerinput", {}).get("workerid", "main")
+        self.progress = Progress(
+            config.pluginmanager.get_plugin("terminalreporter"),
+            config.pluginmanager.get_plugin("capturemanager"),
+            config.get_verbosity() if self._worker == "main" else -1,
+        )
+        self.access = LabAccess(self.lab, self._worker, config.getoption("--pinet-acquire-timeout"), self.progress.show)
+        self.dry_run = DryRun() if config.getoption("--pinet-dry-run") else None
+        self.keeper = RunKeeper(config, self.lab, self.lab_file, self.access, self.dry_run)
+        config.pluginmanager.register(self.keeper, "pinet-run-keeper")
+        self._marked: set[str] = set()
+
+    # -- collecting -----------------------------------------------------------------------------------------------
+
+    def parametrize(self, metafunc: pytest.Metafunc, markers: Sequence[pytest.Mark]) -> None:
+        """One parameter for each combination; what is missing becomes a skipped test that says so."""
+        path = metafunc.definition.path
+        name = f"{path.name}::{metafunc.definition.name}"
+        request = read_marker(name, markers)
+        if self.lab is None:
+            reason = "no lab: pass --pinet-lab FILE, set PINET_LAB or the ini key pinet_lab"
+            parameters = [pytest.param(None, id="no-lab", marks=pytest.mark.skip(reason=reason))]
+        else:
+            parameters = [self._parameter(found, request) for found in collect.combinations(self.lab, request)]
+        metafunc.parametrize("link", parameters, indirect=True)
+
+    def _parameter(self, found: Combination | collect.Missing, request: Request) -> Any:
+        if isinstance(found, collect.Missing):
+            return pytest.param(None, id=found.id, marks=pytest.mark.skip(reason=found.reason))
+        axes = {"board": found.board, "nic": found.nic, "topology": found.topology}
+        marks = []
+        for axis, value in axes.items():
+            name = collect.marker_name(axis, value)
+            if name not in self._marked:
+                self._marked.add(name)
+                self.config.addinivalue_line("markers", f"{name}: combinations with {axis} {value} (automatic)")
+            marks.append(getattr(pytest.mark, name))
+        return pytest.param(Case(found, request), id=found.id, marks=marks)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect what --pinet-board, --pinet-nic and --pinet-topology leave out."""
+        axes = {axis: config.getoption(f"--pinet-{axis}") for axis in ("board", "nic", "topology")}
+        if not any(axes.values()):
+            return
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
+        for item in items:
+            is_ours = item.get_closest_marker("pinet") is not None and "link" in getattr(item, "fixturenames", ())
+            case = case_of(item)
+            wanted = not is_ours or (case is not None and collect.selected(case.combination, axes))
+            (kept if wanted else dropped).append(item)
+        if dropped:
+            config.hook.pytest_deselected(items=dropped)
+            items[:] = kept
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def open_link(self, item: pytest.Item, case: Case) -> Iterator[Any]:
+        """A link for one test; the nodes that the next test needs stay booted and leased."""
+        combination = case.combination
+        item.stash[RESULTS_KEY] = []
+        if self.dry_run is not None:
+            yield self.dry_run.link(combination)
+            return
+        try:
+            with self.progress, self.access.open(combination) as link:
+                self.progress.close()
+                yield link
+        except LabError:
+            self.access.distrust(combination)
+            raise
+        finally:
+            for warning in self.access.take_warnings():
+                self.keeper.warn(warning)
+
+    def measure(self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...]) -> ResultRecord:
+        """Measure once, judge, record. Raises LabError or UnsupportedError."""
+        case = case_of(item)
+        if self.dry_run is not None:
+            return self.dry_run.measure(item, link, traffic)
+        from pytest_pinet import measuring
+
+        assert self.lab is not None
+        assert case is not None
+        all_limits = (*self.lab.limits, *case.request.limits_for(link.combination), *limits, *self.limits)
+        label = link.id
+        total_s = traffic.warmup_s + traffic.duration_s
+        with self.access.exclusive(link.combination), self.progress:
+            record, measurement = measuring.measure(
+                link,
+                traffic,
+                all_limits,
+                self.access.tool,
+                (lambda elapsed_s, rates: self.progress.update(label, elapsed_s, total_s, rates))
+                if self.progress.shown
+                else None,
+            )
+        self.access.check(link.combination)
+        record["test"] = item.nodeid
+        record["rerun"] = self.rerun_command(item)
+        record["files"] = self.keeper.folder.write_raw(record["id"], measurement.raw)
+        if record["verdict"] in ("fail", "invalid"):
+            record["message"] = failure_text(record, self.keeper.shown_folder)
+        item.stash[RESULTS_KEY].append(record)
+        return record
+
+    def rerun_command(self, item: pytest.Item) -> str:
+        """What repeats this test, from the folder in which this run was started."""
+        rootpath, invoked = self.config.rootpath, self.config.invocation_params.dir
+        node = item.nodeid if rootpath == invoked else os.path.relpath(rootpath / item.nodeid, invoked)
+        # With "=", or pytest takes the lab file for a test path when it looks for its root.
+        words = ["pytest", node, f"--pinet-lab={self.lab_file}"]
+        words += [f"--pinet-min={limit}" for limit in self.config.getoption("--pinet-min")]
+        return shlex.join(words)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
+        """After a test, leave and release every node that the next test does not need."""
+        result = yield
+        if case_of(item) is not None and self.dry_run is None:
+            following = case_of(nextitem)
+            self.access.keep_only(following.combination.nodes if following is not None else ())
+            for warning in self.access.take_warnings():
+                self.keeper.warn(warning)
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Lab errors become errors without a traceback of ours; results travel on the report."""
+        report = yield
+        case = case_of(item)
+        if case is None:
+            return report
+        results = item.stash.get(RESULTS_KEY, [])
+        error = call.excinfo.value if call.excinfo is not None else None
+        if isinstance(error, PinetError):
+            if not (isinstance(error, InvalidMeasurement) and results):
+                record = error_record(item.nodeid, case.combination, error, self.rerun_command(item))
+                text = error_text(record) if isinstance(error, LabError | InvalidMeasurement) else str(error)
+                if isinstance(error, LabError | InvalidMeasurement | UnsupportedError | ConfigError):
+                    results = [*results, record]
+            else:
+                text = str(error)
+            as_report(item, report, error, text)
+        if call.when == "call" or (call.when == "setup" and report.failed):
+            report.user_properties += junit_properties(results)
+            report.pinet_results = results  # type: ignore[attr-defined]  # travels to the controller
+        return report
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Leave the lab, whatever happened."""
+        for warning in self.access.close():
+            self.keeper.warn(warning)

@@ -1,0 +1,58 @@
+"""Trouble as pytest shows it: a lab's trouble is an error of the set-up, never a failure, without our traceback."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from pytest_pinet.errors import InvalidMeasurement, PinetError
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.record import ResultRecord
+
+
+def error_record(test: str, combination: Combination, error: PinetError, rerun: str) -> ResultRecord:
+    """A result without figures, for a test whose measurement did not come about."""
+    verdict = Verdict.INVALID if isinstance(error, InvalidMeasurement) else Verdict.ERROR
+    return {
+        "id": combination.id,
+        "test": test,
+        "verdict": verdict.value,
+        "message": str(error),
+        "combination": {
+            "id": combination.id,
+            "board": combination.board,
+            "nic": combination.nic,
+            "topology": combination.topology,
+            "traffic": "",
+            "dut": str(combination.dut),
+            "dut_port": str(combination.dut.interface.port),
+            "peer": str(combination.peer),
+            "peer_port": str(combination.peer.interface.port),
+        },
+        "build": {},
+        "link": None,
+        "versions": {},
+        "started": datetime.now(UTC).isoformat(),
+        "seconds": 0.0,
+        "traffic_seconds": 0.0,
+        "directions": {},
+        "files": [],
+        "rerun": rerun,
+    }
+
+
+def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, text: str) -> None:
+    """Rewrite a failed report: the message instead of a traceback, and an error instead of a failure.
+
+    pytest and everything behind it (JUnit, summary, xdist) call what fails outside the call phase an error; a
+    measurement that the lab broke failed in its set-up.
+    """
+    named = type(type(error).__name__, (pytest.fail.Exception,), {})
+    try:
+        raise named(text, pytrace=False)
+    except pytest.fail.Exception as plain:
+        report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
+    if report.when == "call":
+        report.when = "setup"

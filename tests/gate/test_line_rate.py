@@ -1,0 +1,20 @@
+"""The main job: every board's own NIC, and the USB 3 adapters of a Pi 4, one way at a time.
+
+Limits: the marker's, unless the lab file has a more specific one.
+"""
+
+import pytest
+
+EACH_WAY = pytest.mark.parametrize("direction", ["tx", "rx"])
+
+
+@EACH_WAY
+@pytest.mark.pinet(nic="onboard", min="94%")
+def test_onboard(link, gate, direction):
+    gate.tcp(link, direction=direction, duration=3)
+
+
+@EACH_WAY
+@pytest.mark.pinet(board="pi4b", nic=["ax88179", "rtl8153"])
+def test_usb3_adapter(link, gate, direction):
+    gate.tcp(link, direction=direction, duration=3)

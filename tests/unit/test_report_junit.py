@@ -1,0 +1,57 @@
+from report_data import direction, result
+
+from pytest_pinet.report.junit import junit_properties
+
+
+def test_one_measurement_is_flat() -> None:
+    slow = result("pi4b:onboard/pair", {"tx": direction(700.26e6, 885e6, "fail")})
+
+    assert junit_properties([slow]) == [
+        ("pinet.verdict", "fail"),
+        ("pinet.combination", "pi4b:onboard/pair"),
+        ("pinet.dut", "pi4b-1:onboard"),
+        ("pinet.peer", "pi4b-2:onboard"),
+        ("pinet.build.uname", "6.12.25-v8+ aarch64"),
+        ("pinet.build.driver", "bcmgenet"),
+        ("pinet.link", "1000 Mbit/s full, MTU 1500"),
+        ("pinet.tx.verdict", "fail"),
+        ("pinet.tx.goodput_bps", 700260000),
+        ("pinet.tx.limit_bps", 885000000),
+        ("pinet.tx.rule", "885.0 Mbit/s (lab/virtual.yaml:88)"),
+        ("pinet.tx.oracle_bps", 941482445),
+        ("pinet.tx.retransmits", 12),
+    ]
+
+
+def test_what_was_not_measured_is_absent_and_not_zero() -> None:
+    keys = dict(junit_properties([result("a:b/pair", {"rx": direction(1e6, retransmits=None)})]))
+
+    assert "pinet.rx.retransmits" not in keys
+    assert "pinet.rx.limit_bps" not in keys
+
+
+def test_the_test_has_the_worst_verdict_of_its_measurements() -> None:
+    good = result("a:b/pair", {"tx": direction(1e6)})
+    bad = result("a:b/pair", {"rx": direction(1e6, 2e6, "fail")})
+
+    keys = dict(junit_properties([good, bad]))
+
+    assert keys["pinet.verdict"] == "fail"
+    assert keys["pinet.tx.verdict"] == "pass"
+    assert keys["pinet.rx.verdict"] == "fail"
+
+
+def test_several_traffics_and_repetitions_have_keys_of_their_own() -> None:
+    one, two = (result("a:b/pair", {"tx": direction(1e6)}, traffic=traffic) for traffic in ("tcp-P1", "tcp-P10"))
+
+    keys = [key for key, _ in junit_properties([one, two, two]) if key.endswith("goodput_bps")]
+
+    assert keys == [
+        "pinet.tcp-P1.tx.goodput_bps",
+        "pinet.tcp-P10.tx.goodput_bps",
+        "pinet.tcp-P10.tx#2.goodput_bps",
+    ]
+
+
+def test_nothing_measured_nothing_written() -> None:
+    assert junit_properties([]) == []

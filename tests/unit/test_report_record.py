@@ -1,0 +1,83 @@
+import json
+
+import jsonschema
+import pytest
+from report_data import NIGHT, NIGHT_SKIPPED, run_record
+
+from pytest_pinet.errors import Where
+from pytest_pinet.judge.oracle import Oracle
+from pytest_pinet.judge.verdict import judge
+from pytest_pinet.model.combination import Combination, Endpoint
+from pytest_pinet.model.hardware import Board, Bus, Nic
+from pytest_pinet.model.lab import Interface, Node, PortRef
+from pytest_pinet.model.measurement import Flow, Sample
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.report.record import combination_record, direction_record
+from pytest_pinet.report.schema import SCHEMA_FILE, results_schema, schema_text
+
+
+def endpoint(name: str, port: str) -> Endpoint:
+    nic = Nic("genet", "Broadcom GENET", "bcm54213", "bcmgenet", Bus.SOC, (10, 100, 1000))
+    where = Where("lab.yaml", 3)
+    interface = Interface(name, "onboard", "onboard", nic, Bus.SOC, "eth0", PortRef("sw1", port), 1000, where)
+    board = Board("pi4b", "Raspberry Pi 4B", 1500, 4, (Bus.USB3,), "genet")
+    return Endpoint(Node(name, board, name, name, (interface,), where), interface)
+
+
+def test_a_flow_and_its_judgement_become_plain_data() -> None:
+    flow = Flow(
+        Direction.TX,
+        (Sample(0, 1, 10, warmup=True), Sample(1, 1, 12_500_000)),
+        retransmits=3,
+        streams=(Bitrate(100e6),),
+    )
+    oracle = Oracle(Bitrate(941e6), "1000 Mbit/s link")
+
+    record = direction_record(flow, judge(flow.goodput, oracle, None), oracle)
+
+    assert json.loads(json.dumps(record)) == record
+    assert (record["goodput_bps"], record["limit_bps"], record["verdict"]) == (100e6, None, "pass")
+    assert record["samples"][0] == {"start_s": 0, "seconds": 1, "bytes": 10, "warmup": True}
+    assert record["retransmits"] == 3
+    assert record["lost_packets"] is None
+
+
+def test_a_combination_names_the_nodes_and_ports_that_stood_for_it() -> None:
+    combination = Combination("pair", endpoint("pi4b-1", "3"), endpoint("pi4b-2", "4"))
+
+    assert combination_record(combination, Traffic(Direction.TX, streams=10)) == {
+        "id": "pi4b:onboard/pair",
+        "board": "pi4b",
+        "nic": "onboard",
+        "topology": "pair",
+        "traffic": "tcp-P10",
+        "dut": "pi4b-1:onboard",
+        "dut_port": "sw1/3",
+        "peer": "pi4b-2:onboard",
+        "peer_port": "sw1/4",
+    }
+
+
+def test_the_shipped_schema_is_current() -> None:
+    assert SCHEMA_FILE.read_text() == schema_text(), "run python -m pytest_pinet.report.schema"
+
+
+def test_the_schema_is_one_and_takes_a_run() -> None:
+    schema = results_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+    jsonschema.validate(run_record(NIGHT, NIGHT_SKIPPED), schema)
+
+
+@pytest.mark.parametrize(("key", "value"), [("schema", 2), ("results", None), ("complete", "yes")])
+def test_the_schema_refuses_what_is_not_version_1(key: str, value: object) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**run_record(NIGHT), key: value}, results_schema())
+
+
+def test_the_schema_knows_the_verdicts() -> None:
+    run = run_record([{**NIGHT[0], "verdict": "good"}])
+
+    with pytest.raises(jsonschema.ValidationError, match="'good' is not one of"):
+        jsonschema.validate(run, results_schema())
