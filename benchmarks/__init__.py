@@ -1,0 +1,1 @@
+"""What the plugin costs beside traffic; run by ``make bench``."""

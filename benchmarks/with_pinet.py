@@ -17,7 +17,7 @@ def main(lab_file: str, board: str) -> None:
     """Print the seconds of each step."""
     watch = StopWatch()
     lab = labfile.load(lab_file)
-    session = LabSession(lab, "bench", 60.0, lambda text: None)
+    session = LabSession(lab, "bench", 60.0, lambda _: None)
     (combination,) = (
         c
         for c in collect.combinations(lab, Request((board,), ("onboard",), ("pair",), ()))

@@ -1,0 +1,76 @@
+"""Which combinations a lab gives, and which peer stands opposite."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.collect import Missing, choose_peer, combinations, marker_name
+from pytest_pinet.config import labfile
+from pytest_pinet.markers import Request, read_marker
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.traffic import Direction
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    return labfile.load(Path(__file__).parents[2] / "lab" / "virtual.yaml")
+
+
+def ask(boards: str = "*", nics: str = "*") -> Request:
+    return Request((boards,), (nics,), ("pair",), ())
+
+
+def found(lab: Lab, request: Request) -> list[Combination]:
+    return [c for c in combinations(lab, request) if isinstance(c, Combination)]
+
+
+def test_a_model_that_two_nodes_have_is_measured_once(lab: Lab) -> None:
+    assert [c.id for c in found(lab, ask("pi3b"))] == ["pi3b:onboard/pair", "pi3b:ax88179/pair"]
+
+
+def test_a_nic_answers_to_its_chip_and_its_products(lab: Lab) -> None:
+    for name in ("rtl8153", "cablecreation-rtl8153", "rtl81*"):
+        assert "pi4b:rtl8153/pair" in [c.id for c in found(lab, ask("pi4b", name))]
+    assert [c.id for c in found(lab, ask("pi4b", "genet"))] == ["pi4b:onboard/pair"]
+
+
+def test_the_peer_is_another_node_with_the_most_capacity(lab: Lab) -> None:
+    peers = {c.id: str(c.peer) for c in found(lab, ask())}
+    assert peers["pi4b:onboard/pair"] == "cm4-1:pcie"
+    assert peers["cm4:onboard/pair"] == "pi5-1:pcie"
+    assert all(c.dut.node.name != c.peer.node.name for c in found(lab, ask()))
+
+
+def test_no_peer_on_a_switch_of_its_own(lab: Lab) -> None:
+    alone = Lab(lab.name, lab.file, {"pi5-1": lab.nodes["pi5-1"]}, lab.switches)
+    assert choose_peer(alone, alone.interfaces()[0]) is None
+    (missing, _) = combinations(alone, ask())
+    assert isinstance(missing, Missing)
+    assert missing.reason == "pair needs a second node on switch sw1, and lab virtual has only pi5-1 there"
+
+
+def test_nodes_are_leased_in_one_order(lab: Lab) -> None:
+    for combination in found(lab, ask()):
+        places = [node.place for node in combination.nodes]
+        assert places == sorted(places)
+
+
+def test_marker_names_are_identifiers() -> None:
+    assert marker_name("board", "pi3b+") == "board_pi3bplus"
+    assert marker_name("nic", "usb-802.11n").isidentifier()
+
+
+def test_a_limit_of_the_marker_counts_as_naming_what_the_marker_names(lab: Lab) -> None:
+    request = read_marker("test_it", [pytest.mark.pinet(board="pi4b", nic=["genet", "ax88179"], min="94%").mark])
+    (first, *_) = found(lab, request)
+    (limit,) = request.limits_for(first)
+    assert (limit.board, limit.nic) == ("pi4b", "onboard")
+    assert limit.matches("pi4b", "onboard", "pair", Direction.TX)
+
+
+def test_the_nearer_marker_wins_argument_by_argument() -> None:
+    near, far = pytest.mark.pinet(nic="onboard").mark, pytest.mark.pinet(board="pi5", nic="*", min="90%").mark
+    request = read_marker("test_it", [near, far])
+    assert (request.boards, request.nics) == (("pi5",), ("onboard",))
+    assert str(request.limits[0].minimum) == "90%"
