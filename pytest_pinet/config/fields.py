@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, WithJsonSchema
 
 from pytest_pinet.config.names import LONGEST, quoted, unknown
+from pytest_pinet.config.template import Template
 from pytest_pinet.model.quantities import DURATION_FORM, RATE_FORM, SHARE_FORM, Bitrate, Share
 from pytest_pinet.model.quantities import parse_duration as _parse_duration
 from pytest_pinet.model.quantities import parse_minimum as _parse_minimum
@@ -49,6 +50,8 @@ def _matching(pattern: re.Pattern[str], form: str, numbers: bool = False) -> Cal
     accepted: tuple[type, ...] = (str, int) if numbers else (str,)
 
     def check(value: object) -> str:
+        if isinstance(value, Template):
+            raise ValueError(f"expected {form}; a !template is taken in the settings of a switch only")
         if isinstance(value, bool) or not isinstance(value, accepted) or not pattern.fullmatch(str(value)):
             raise ValueError(f"expected {form}, got {shown(value)}")
         return str(value)

@@ -28,7 +28,7 @@ def read_text(path: str | Path, what: str) -> str:
     except FileNotFoundError:
         raise ConfigError(_missing(Path(path), what), where) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = error.strerror if isinstance(error, OSError) else "no valid path"
         raise ConfigError(f"this cannot be read ({reason}); expected {what}", where) from None
     try:
         return content.decode("utf-8-sig")

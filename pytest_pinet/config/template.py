@@ -18,7 +18,7 @@ class Template(str):
 def substitute(text: str, env: Mapping[str, str], file: str = "") -> str:
     """Fill ``$LG_*`` from ``env`` and ``$BASE``, the folder of the lab file, into a Template.
 
-    Other text stays as it is. As in labgrid, no other variable is known. Raises ConfigError that names the missing variable.
+    Other text stays as it is. As in labgrid, no other variable is known. Raises ConfigError that names what is missing.
     """
     if not isinstance(text, Template):
         return text

@@ -1,53 +1,26 @@
-"""YAML with the line of every key and value.
-
-Works on parser events, so that nothing is built before it is known to be sound: no cycles, no alias that expands
-without end, no key twice. Takes what labgrid's own loader takes, ``!template`` included.
-"""
+"""YAML with the line of every key and value; takes what labgrid's own loader takes, ``!template`` included."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import yaml
 
-from pytest_pinet.config.names import LONGEST, quoted
 from pytest_pinet.config.template import Template
+from pytest_pinet.config.yaml_nodes import TAG, TEMPLATE, Node, compose
 from pytest_pinet.errors import ConfigError, Where
 
 Path = tuple[str | int, ...]
 
-# A lab of 500 nodes has some 10,000 values and 8 levels.
-MAX_VALUES = 100_000
-MAX_DEPTH = 40
-
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_RESOLVER = yaml.resolver.Resolver()
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
-_TAG = "tag:yaml.org,2002:"
-_TEMPLATE = "!template"
 _TYPED = {
-    f"{_TAG}null": _CONSTRUCTOR.construct_yaml_null,
-    f"{_TAG}bool": _CONSTRUCTOR.construct_yaml_bool,
-    f"{_TAG}int": _CONSTRUCTOR.construct_yaml_int,
-    f"{_TAG}float": _CONSTRUCTOR.construct_yaml_float,
+    f"{TAG}null": _CONSTRUCTOR.construct_yaml_null,
+    f"{TAG}bool": _CONSTRUCTOR.construct_yaml_bool,
+    f"{TAG}int": _CONSTRUCTOR.construct_yaml_int,
+    f"{TAG}float": _CONSTRUCTOR.construct_yaml_float,
 }
-_COLLECTION_TAGS = {None, "!", f"{_TAG}map", f"{_TAG}seq", f"{_TAG}python/tuple"}
-
-
-@dataclass(eq=False)
-class _Node:
-    """A value as written. ``values`` and ``depth`` count what it expands to, aliases followed."""
-
-    kind: str
-    line: int
-    text: str = ""
-    tag: str = ""
-    keys: list[_Node] = field(default_factory=list)
-    children: list[_Node] = field(default_factory=list)
-    first_lines: dict[str, int] = field(default_factory=dict)
-    values: int = 1
-    depth: int = 1
 
 
 @dataclass(frozen=True)
@@ -75,7 +48,7 @@ def _closest(lines: Mapping[Path, int], path: Path) -> int | None:
 def parse(text: str, file: str) -> Document:
     """Read one YAML document; ``data`` is None when there is none. Raises ConfigError."""
     try:
-        root = _compose(yaml.parse(text, Loader=_LOADER), file)
+        root = compose(yaml.parse(text, Loader=_LOADER), file)
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error, file) from None
     except yaml.reader.ReaderError as error:
@@ -98,85 +71,7 @@ def _not_yaml(error: yaml.MarkedYAMLError, file: str) -> ConfigError:
     return ConfigError(f"this is not YAML: {reason}", Where(file, line))
 
 
-def _compose(events: Iterator[yaml.Event], file: str) -> _Node | None:
-    root: _Node | None = None
-    anchors: dict[str, _Node] = {}
-    stack: list[_Node] = []
-    documents = 0
-    for event in events:
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        where = Where(file, line)
-        if isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-            if documents > 1:
-                raise ConfigError("a second YAML document begins here; expected one", where)
-            continue
-        if isinstance(event, yaml.CollectionEndEvent):
-            node = stack.pop()
-            node.values = 1 + sum(child.values for child in node.keys + node.children)
-            node.depth = 1 + max((child.depth for child in node.children), default=0)
-            if node.values > MAX_VALUES or node.depth > MAX_DEPTH:
-                bound = f"{MAX_VALUES} values" if node.values > MAX_VALUES else f"{MAX_DEPTH} levels"
-                raise ConfigError(f"this holds more than {bound}, aliases written out", Where(file, node.line))
-        elif isinstance(event, yaml.AliasEvent):
-            if event.anchor not in anchors:
-                raise ConfigError(f"unknown alias {quoted(f'*{event.anchor}')}; its anchor must stand before it", where)
-            node = anchors[event.anchor]
-            if any(node is around for around in stack):
-                raise ConfigError(
-                    f"{quoted(f'*{event.anchor}')} stands inside its own anchor (line {node.line}): a cycle", where
-                )
-        elif isinstance(event, yaml.CollectionStartEvent):
-            if len(stack) >= MAX_DEPTH:
-                raise ConfigError(f"this is nested more than {MAX_DEPTH} levels deep", where)
-            if event.tag not in _COLLECTION_TAGS:
-                raise ConfigError(f"unknown tag {quoted(event.tag)}; accepted: {_TEMPLATE}", where)
-            kind = "map" if isinstance(event, yaml.MappingStartEvent) else "list"
-            node = _Node(kind, line)
-            if event.anchor:
-                anchors[event.anchor] = node
-            stack.append(node)
-            continue
-        elif isinstance(event, yaml.ScalarEvent):
-            node = _scalar(event, where)
-            if event.anchor:
-                anchors[event.anchor] = node
-        else:
-            continue
-        if stack:
-            _attach(stack[-1], node, where)
-        else:
-            root = node
-    return root
-
-
-def _scalar(event: yaml.ScalarEvent, where: Where) -> _Node:
-    tag = event.tag
-    if tag is None or tag == "!":
-        tag = str(_RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit))  # type: ignore[no-untyped-call]
-    if not (tag.startswith(_TAG) or tag == _TEMPLATE):
-        raise ConfigError(f"unknown tag {quoted(tag)}; accepted: {_TEMPLATE}", where)
-    return _Node("scalar", where.line or 0, text=event.value, tag=tag)
-
-
-def _attach(parent: _Node, node: _Node, where: Where) -> None:
-    """Add a finished node to the collection around it: in a mapping, keys and values take turns."""
-    if parent.kind == "list" or len(parent.keys) > len(parent.children):
-        parent.children.append(node)
-        return
-    if node.kind != "scalar":
-        raise ConfigError(f"a {'mapping' if node.kind == 'map' else 'list'} cannot be a key; expected a name", where)
-    if node.tag == f"{_TAG}merge":
-        raise ConfigError("labgrid does not take the merge key '<<'; write the keys out, or alias the whole", where)
-    if len(node.text) > LONGEST or not node.text.isprintable():
-        raise ConfigError(f"{quoted(node.text)} cannot be a key; expected a name", where)
-    first = parent.first_lines.setdefault(node.text, where.line or 0)
-    if len(parent.first_lines) == len(parent.keys):
-        raise ConfigError(f"key '{node.text}' stands here twice, first in line {first}", where)
-    parent.keys.append(node)
-
-
-def _construct(node: _Node, path: Path, key_lines: dict[Path, int], value_lines: dict[Path, int]) -> object:
+def _construct(node: Node, path: Path, key_lines: dict[Path, int], value_lines: dict[Path, int]) -> object:
     value_lines[path] = node.line
     if node.kind == "list":
         for index, child in enumerate(node.children):
@@ -189,7 +84,7 @@ def _construct(node: _Node, path: Path, key_lines: dict[Path, int], value_lines:
             key_lines[inner] = key.line
             mapping[key.text] = _construct(child, inner, key_lines, value_lines)
         return mapping
-    if node.tag == _TEMPLATE:
+    if node.tag == TEMPLATE:
         return Template(node.text)
     construct = _TYPED.get(node.tag)
     if construct is None:

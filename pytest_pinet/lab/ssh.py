@@ -4,75 +4,77 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-import tempfile
 from collections.abc import Sequence
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.shell import Completed, Process
+from pytest_pinet.spool import Spool
 
 LOST_CONNECTION = 255
+STOP_TIMEOUT_S = 2.0
 _ACT = "look at the node's console; power-cycle it when it hangs"
 
 
 class SshProcess:
-    """A remote command that runs. Its output goes to files here, so that no pipe can fill up and block it."""
+    """A remote command that runs. Ctrl-C on the terminal does not reach it."""
 
     def __init__(self, shell: SshShell, command: str) -> None:
         self._shell = shell
-        self._stdout = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
-        self._read = 0
-        self._pid: int | None = None
+        self._stdout, self._stderr = Spool(), Spool()
+        self._seen = 0
         # sshd makes the login shell a session leader, so its pid names the group of all that it starts.
         self._local = subprocess.Popen(
             [*shell.argv, f"echo $$; {command}"],
             stdin=subprocess.DEVNULL,
-            stdout=self._stdout,
-            stderr=self._stderr,
+            stdout=self._stdout.fileno,
+            stderr=self._stderr.fileno,
             start_new_session=True,
         )
 
-    def _output(self) -> tuple[str, str]:
-        texts = []
-        for file in (self._stdout, self._stderr):
-            file.seek(0)
-            texts.append(file.read().decode("utf-8", "replace"))
-        pid_line, newline, rest = texts[0].partition("\n")
-        if newline and pid_line.isdigit():
-            self._pid = int(pid_line)
-            return rest, texts[1]
-        return "", texts[1]
+    def _output(self) -> bytes:
+        """What the command printed, after the line with its pid."""
+        return self._stdout.read().partition(b"\n")[2]
+
+    def _completed(self) -> Completed:
+        status = self._local.poll()
+        return Completed(
+            returncode=LOST_CONNECTION if status is None else status,
+            stdout=self._output().decode("utf-8", "replace"),
+            stderr=self._stderr.read().decode("utf-8", "replace"),
+        )
 
     def poll(self) -> int | None:
         return self._local.poll()
 
     def wait(self, timeout_s: float) -> Completed:
         try:
-            returncode = self._local.wait(timeout_s)
+            self._local.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"a command on {self._shell.name} still runs after {timeout_s:.0f} s") from None
-        return Completed(returncode, *self._output())
+        return self._completed()
 
     def stop(self) -> Completed:
         """End the remote process group, then the local client; a node that does not answer is not waited for."""
         if self._local.poll() is None:
-            self._output()
-            if self._pid is not None:
+            pid, newline, _ = self._stdout.read().partition(b"\n")
+            if newline and pid.isdigit():
+                group = f"-{int(pid)}"
                 try:
-                    self._shell.run(f"kill -TERM -- -{self._pid}", timeout_s=3.0)
-                    self._local.wait(2.0)
+                    # CONT, since a stopped process would keep the other signal for later.
+                    self._shell.run(f"kill -TERM -- {group}; kill -CONT -- {group}", timeout_s=STOP_TIMEOUT_S)
+                    self._local.wait(STOP_TIMEOUT_S)
                 except (SshError, subprocess.TimeoutExpired):
                     pass
             if self._local.poll() is None:
                 self._local.kill()
                 self._local.wait()
-        return Completed(self._local.returncode, *self._output())
+        return self._completed()
 
     def lines(self) -> list[str]:
-        output, _ = self._output()
-        complete = output[: output.rfind("\n") + 1]
-        new, self._read = complete[self._read :], len(complete)
-        return new.splitlines()
+        output = self._output()
+        complete = output[: output.rfind(b"\n") + 1]
+        fresh, self._seen = complete[self._seen :], len(complete)
+        return fresh.decode("utf-8", "replace").splitlines()
 
 
 class SshShell:

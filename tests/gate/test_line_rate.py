@@ -5,16 +5,19 @@ Limits: the marker's, unless the lab file has a more specific one.
 
 import pytest
 
+from pytest_pinet.gate import Gate
+from pytest_pinet.lab.link import Link
+
 EACH_WAY = pytest.mark.parametrize("direction", ["tx", "rx"])
 
 
 @EACH_WAY
 @pytest.mark.pinet(nic="onboard", min="94%")
-def test_onboard(link, gate, direction):
+def test_onboard(link: Link, gate: Gate, direction: str) -> None:
     gate.tcp(link, direction=direction, duration=3)
 
 
 @EACH_WAY
 @pytest.mark.pinet(board="pi4b", nic=["ax88179", "rtl8153"])
-def test_usb3_adapter(link, gate, direction):
+def test_usb3_adapter(link: Link, gate: Gate, direction: str) -> None:
     gate.tcp(link, direction=direction, duration=3)

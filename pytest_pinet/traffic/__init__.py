@@ -1,0 +1,1 @@
+"""What puts traffic on the wire, a file per concept; knows shells and values, neither pytest nor Allure."""

@@ -1,0 +1,125 @@
+"""One measurement with iperf3: a fresh server, a client, and what they say."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.errors import TrafficError
+from pytest_pinet.model.measurement import Measurement
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.shell import Shell
+from pytest_pinet.traffic.iperf3_command import Run, Side, client_command, client_is_dut, server_command
+from pytest_pinet.traffic.iperf3_effect import cpu_percent, notes, verify
+from pytest_pinet.traffic.iperf3_parser import flows
+from pytest_pinet.traffic.iperf3_run import PortTaken, run_both
+from pytest_pinet.traffic.iperf3_tool import Tool, Tools
+from pytest_pinet.traffic.iperf3_trouble import Output
+from pytest_pinet.traffic.iperf3_values import validate
+from pytest_pinet.traffic.iperf3_version import BIND_DEV, check
+from pytest_pinet.traffic.iperf3_watch import Progress
+
+# Below the ports that kernels hand out by themselves (from 32768).
+PORTS = range(20_000, 32_000)
+PORT_ATTEMPTS = 5
+GRACE_S = 15.0
+DEFAULT_CONGESTION = "cubic"
+
+
+@dataclass(frozen=True)
+class End:
+    """A shell, and its place on the measured link."""
+
+    shell: Shell
+    side: Side
+
+
+class Iperf3:
+    """Measures with iperf3; keep one for a session, since it remembers the version of every end."""
+
+    def __init__(self, ports: Sequence[int] = PORTS) -> None:
+        self.tools = Tools()
+        self._ports = ports
+        # Not the shared generator: a test that seeds it would give all workers the same ports.
+        self._random = random.SystemRandom()
+
+    def measure(
+        self,
+        dut: Shell,
+        peer: Shell,
+        dut_address: str,
+        peer_address: str,
+        traffic: Traffic,
+        on_progress: Progress | None = None,
+        grace_s: float = GRACE_S,
+        dut_device: str | None = None,
+        peer_device: str | None = None,
+    ) -> Measurement:
+        """Send ``traffic`` between the two addresses and return what the receivers got.
+
+        Devices (``eth1``) are given where several interfaces of an end are in one subnet. ``on_progress`` is called
+        about twice a second with the seconds of traffic so far. ``grace_s`` is how much longer than the traffic iperf3
+        may run. No iperf3 is left behind on either end, whatever happens.
+
+        Raises ConfigError (the traffic makes no sense), UnsupportedError (an iperf3 cannot do it), LabError (its
+        message names the end), InvalidMeasurement (a setting was clamped by a kernel).
+        """
+        validate(traffic)
+        ends = {
+            "dut": End(dut, Side(dut_address, dut_device)),
+            "peer": End(peer, Side(peer_address, peer_device)),
+        }
+        near, far = ("dut", "peer") if client_is_dut(traffic.direction) else ("peer", "dut")
+        client, server = ends[near], ends[far]
+        tools = {near: self.tools.of(client.shell), far: self.tools.of(server.shell)}
+        check(
+            traffic,
+            tools[near].version,
+            tools[far].version,
+            (client.shell.name, server.shell.name),
+            (BIND_DEV,) if dut_device or peer_device else (),
+        )
+        congestion = _congestion(traffic, tools)
+        attempts = self._random.sample(self._ports, min(PORT_ATTEMPTS, len(self._ports)))
+        for port in attempts:
+            run = Run(traffic, port, client.side, server.side, congestion)
+            try:
+                outputs = run_both(run, client.shell, server.shell, grace_s, on_progress)
+            except PortTaken:
+                continue
+            return _measurement(run, *outputs, tools)
+        raise TrafficError(
+            f"the ports {attempts} are all taken on {server.shell.name}",
+            f"look what listens on {server.shell.name}",
+        )
+
+
+def _congestion(traffic: Traffic, tools: Mapping[str, Tool]) -> str | None:
+    """What was asked for, else cubic, so that two kernels with different defaults compare; else the kernels' own."""
+    if traffic.udp or traffic.congestion is not None:
+        return traffic.congestion
+    return DEFAULT_CONGESTION if all(DEFAULT_CONGESTION in t.congestion for t in tools.values()) else None
+
+
+def _measurement(run: Run, client: Output, server: Output, tools: Mapping[str, Tool]) -> Measurement:
+    found = flows(run.traffic, client, server if run.traffic.direction is Direction.BIDIR else None)
+    verify(run, client, server)
+    raw = {
+        "client.cmd": client_command(run) + "\n",
+        "client.json": client.stdout,
+        "client.err": client.stderr,
+        "server.cmd": server_command(run) + "\n",
+        "server.json": server.stdout,
+        "server.err": server.stderr,
+    }
+    near, far = tools
+    cpu = dict(zip((near, far), cpu_percent(client), strict=True))
+    return Measurement(
+        run.traffic,
+        found,
+        raw,
+        versions={end: str(tool.version) for end, tool in tools.items()},
+        cpu_percent=cpu,
+        notes=notes(run, tools, cpu),
+    )

@@ -1,0 +1,120 @@
+"""The command lines of one iperf3 run.
+
+The client runs on the receiving end and asks for ``-R``, so that the intervals in its output are the receiver's: those
+of a sender count bytes that are still in its socket buffer (5.2 Mbit/s steps in 100 ms intervals, measured) and exceed
+the link. ``end.sum_sent`` still has the sender's retransmits. In a bidirectional run the client runs on the device
+under test, and the server's own output has the intervals of what the device sent. Window, MSS, bitrate, length and
+congestion control are handed to the server by the client, and hold for the sender under ``-R`` too (seen with
+``ss -ti``, 3.12).
+
+``-O`` is never used: it merges intervals in builds with hardened linking (facts: 8 of 12 runs of Debian's 3.12).
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass
+
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic.iperf3_values import INTERVAL_MIN_S
+
+INTERVAL_S = 0.5
+CONNECT_TIMEOUT_S = 5.0
+# A command outlives its run by this much at most, should the runner be killed and nobody stop it.
+LIFETIME_S = 20.0
+LISTENING = "pinet: listening"
+
+
+@dataclass(frozen=True)
+class Side:
+    """Where one process runs: its address on the measured link, and a device when the address alone is not enough."""
+
+    address: str
+    device: str | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One iperf3 run; ``congestion`` None leaves the kernels' default."""
+
+    traffic: Traffic
+    port: int
+    client: Side
+    server: Side
+    congestion: str | None = None
+
+    @property
+    def seconds(self) -> int:
+        """How long traffic flows. iperf3 takes whole seconds only, and cuts fractions off."""
+        return max(1, math.ceil(self.traffic.warmup_s + self.traffic.duration_s - 1e-9))
+
+    @property
+    def interval_s(self) -> float:
+        """About half a second, and such that the warm-up ends with an interval."""
+        warmup = self.traffic.warmup_s
+        if warmup <= 0:
+            return INTERVAL_S
+        return max(INTERVAL_MIN_S, round(warmup / max(1, round(warmup / INTERVAL_S)), 3))
+
+
+def client_is_dut(direction: Direction) -> bool:
+    """Whether the client runs on the device under test: where it receives, and in bidirectional runs."""
+    return direction is not Direction.TX
+
+
+def server_argv(run: Run) -> list[str]:
+    """A server for this one run."""
+    return ["iperf3", "-s", "-1", "-J", "-i", f"{run.interval_s:g}", "-p", str(run.port), *_bind(run.server)]
+
+
+def client_argv(run: Run) -> list[str]:
+    """The client; everything about the traffic is said here."""
+    traffic = run.traffic
+    argv = ["iperf3", "-c", run.server.address, "-J", "-i", f"{run.interval_s:g}", "-p", str(run.port)]
+    argv += [*_bind(run.client), "-t", str(run.seconds), "--connect-timeout", f"{CONNECT_TIMEOUT_S * 1000:.0f}"]
+    argv += ["--bidir"] if traffic.direction is Direction.BIDIR else ["-R"]
+    argv += ["-P", str(traffic.streams)]
+    if traffic.udp:
+        argv += ["-u"]
+    if traffic.bitrate is not None:
+        argv += ["-b", f"{traffic.bitrate.bps:.0f}"]
+    if run.congestion is not None:
+        argv += ["-C", run.congestion]
+    for option, value in (("-w", traffic.window), ("-M", traffic.mss), ("-l", traffic.length)):
+        if value is not None:
+            argv += [option, str(value)]
+    return argv
+
+
+def client_command(run: Run) -> str:
+    """The client's shell command line."""
+    return _guarded(client_argv(run), run.seconds + LIFETIME_S)
+
+
+def server_command(run: Run) -> str:
+    """The server's shell command line, which prints LISTENING before the JSON, once clients can connect.
+
+    It looks into /proc by itself, since a question over ssh for each look would cost more than the server's start.
+    """
+    # A line of /proc/net/tcp: local address:port, remote address:0, 0A = LISTEN; addresses are of 8 or 32 digits.
+    listens = f"grep -q ':{run.port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
+    lives = "kill -0 $p 2>/dev/null"
+    wait = f"while {lives} && ! {listens}; do sleep 0.02; done; {lives} && echo '{LISTENING}'; "
+    return _guarded(server_argv(run), run.seconds + LIFETIME_S + CONNECT_TIMEOUT_S, wait)
+
+
+def _bind(side: Side) -> list[str]:
+    return ["-B", side.address] + (["--bind-dev", side.device] if side.device is not None else [])
+
+
+def _guarded(argv: list[str], lifetime_s: float, meanwhile: str = "") -> str:
+    """A command that dies with its shell and, when that is lost, of old age; its exit status is the shell's.
+
+    The shell stays (no ``exec``), since ssh reports a killed command as 255 and a shell as 128 plus the signal.
+    """
+    command = f"LC_ALL=C timeout --foreground -k 1 {lifetime_s:.0f} {shlex.join(argv)}"
+    return (
+        f"{command} & p=$!; trap 'kill $p 2>/dev/null; wait $p' EXIT; trap 'exit 143' HUP INT TERM; "
+        f"{meanwhile}wait $p; r=$?; trap - EXIT; exit $r"
+    )

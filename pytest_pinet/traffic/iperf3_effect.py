@@ -1,0 +1,93 @@
+"""Whether what was asked took effect, as both reports tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_pinet.errors import InvalidMeasurement, TrafficError
+from pytest_pinet.model.traffic import Direction
+from pytest_pinet.traffic import iperf3_json
+from pytest_pinet.traffic.iperf3_command import Run
+from pytest_pinet.traffic.iperf3_json import BadJson
+from pytest_pinet.traffic.iperf3_report import Report, read, unreadable
+from pytest_pinet.traffic.iperf3_tool import Tool
+from pytest_pinet.traffic.iperf3_trouble import Output
+
+# An iperf3 that uses this much of what its threads can use sets the figure, not the link.
+CPU_LIMIT_PERCENT = 95.0
+
+
+def verify(run: Run, client: Output, server: Output) -> None:
+    """Check that the two talked to each other, as long as asked, with the window and congestion control asked for.
+
+    The MSS is not checked: with ``-M`` iperf3 reports the requested one, whatever the kernel made of it. Raises
+    TrafficError, or InvalidMeasurement for a setting that the kernel clamped.
+    """
+    for output in (client, server):
+        report = read(output)
+        try:
+            _ran_as_asked(run, report)
+            _window(run, report, output)
+        except BadJson as error:
+            raise unreadable(output, error) from None
+    near, far = read(client), read(server)
+    try:
+        strangers = near.cookie != far.cookie
+    except BadJson as error:
+        raise unreadable(client, error) from None
+    if strangers:
+        raise TrafficError(
+            f"the iperf3 client on {client.end} talked to another server on {server.end} than ours (port {run.port})",
+            f"repeat; look what else listens on {server.end}",
+            client.evidence + server.evidence,
+        )
+    for key in ("sender_tcp_congestion", "receiver_tcp_congestion"):
+        used = near.end.get(key)
+        if run.congestion is not None and used is not None and used != run.congestion:
+            raise InvalidMeasurement(
+                f"congestion control {run.congestion} was asked for, but {used} was used between {client.end} and "
+                f"{server.end}"
+            )
+
+
+def _ran_as_asked(run: Run, report: Report) -> None:
+    for key, expected in (("duration", run.seconds), ("omit", 0)):
+        if (found := iperf3_json.number(report.test, key)) != expected:
+            raise BadJson(f"it ran with {key} {found:g}, not {expected}")
+
+
+def _window(run: Run, report: Report, output: Output) -> None:
+    asked = run.traffic.window
+    if asked is None:
+        return
+    for key, sysctl in (("sndbuf_actual", "wmem_max"), ("rcvbuf_actual", "rmem_max")):
+        # Linux doubles what is asked for, and cuts it to its limit first, without an error.
+        if (actual := iperf3_json.count(report.start, key)) < 2 * asked:
+            raise InvalidMeasurement(
+                f"window={asked} bytes was not effective on {output.end}: the kernel gave {actual // 2} "
+                f"(raise net.core.{sysctl})"
+            )
+
+
+def cpu_percent(client: Output) -> tuple[float, float]:
+    """What iperf3 used of one core, at the client and at the server. Raises TrafficError."""
+    try:
+        used = iperf3_json.member(read(client).end, "cpu_utilization_percent")
+        return iperf3_json.number(used, "host_total"), iperf3_json.number(used, "remote_total")
+    except BadJson as error:
+        raise unreadable(client, error) from None
+
+
+def notes(run: Run, tools: Mapping[str, Tool], cpu: Mapping[str, float]) -> tuple[str, ...]:
+    """What a reader of the figure must know; ``tools`` and ``cpu`` by end."""
+    found = []
+    flows = run.traffic.streams * (2 if run.traffic.direction is Direction.BIDIR else 1)
+    for end, tool in tools.items():
+        threads = flows if tool.version.threaded else 1
+        if cpu[end] >= CPU_LIMIT_PERCENT * threads:
+            found.append(f"limited by the processor of the {end}: its iperf3 used {cpu[end]:.0f} % of a core")
+    if not run.traffic.udp and run.congestion is None:
+        found.append("congestion control left at the kernels' default, since not both offer cubic")
+    if len({tool.version.threaded for tool in tools.values()}) > 1:
+        found.append("iperf3 has threads on one end only (3.16 and newer): do not compare with other pairs of versions")
+    return tuple(found)

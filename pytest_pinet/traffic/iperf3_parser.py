@@ -1,0 +1,163 @@
+"""From the outputs of both ends to flows, or to the reason why there is no figure.
+
+A figure counts only when all of this holds: exit status 0, one JSON object without repeated keys, no ``error``, nothing
+on standard error, bytes in every direction that was asked for, at least 95 % of the time covered, as many streams as
+asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from pytest_pinet.errors import TrafficError, UnsupportedError
+from pytest_pinet.model.measurement import Flow, Sample
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic import iperf3_json
+from pytest_pinet.traffic.iperf3_json import BadJson, Json
+from pytest_pinet.traffic.iperf3_report import Report, read, unreadable
+from pytest_pinet.traffic.iperf3_trouble import Output, Role
+
+COVERED = 0.95
+# Intervals of a receiver and its final sum are the same bytes; a little may arrive after the last interval.
+AGREEMENT = 0.02
+# An interval that begins this long before the end of the warm-up, by a timer's jitter, counts.
+JITTER_S = 0.05
+
+
+def parse_client(
+    stdout: str,
+    stderr: str,
+    returncode: int,
+    traffic: Traffic,
+    names: tuple[str, str] = ("client", "server"),
+    server: Output | None = None,
+) -> dict[Direction, Flow]:
+    """Flows from the client's output, and in bidirectional runs from the server's; ``names`` are those of the ends.
+
+    Where no output has a receiver's intervals, its final sum stands as one sample, provided there is no warm-up to
+    drop. Raises TrafficError, LinkError or UnsupportedError.
+    """
+    return flows(traffic, Output(Role.CLIENT, *names, returncode, stdout, stderr), server)
+
+
+def flows(traffic: Traffic, client: Output, server: Output | None) -> dict[Direction, Flow]:
+    """The flow of every one-way direction of ``traffic``."""
+    report = read(client)
+    try:
+        _check_asked(report, traffic)
+        if traffic.direction is not Direction.BIDIR:
+            return {traffic.direction: _flow(report, client, traffic, traffic.direction, "")}
+        received = _flow(report, client, traffic, Direction.RX, "_bidir_reverse")
+        if server is None:
+            return {Direction.TX: _from_final_sum(report, client, traffic, Direction.TX, ""), Direction.RX: received}
+    except BadJson as error:
+        raise unreadable(client, error) from None
+    far = read(server)
+    try:
+        _check_asked(far, traffic)
+        sent = _flow(far, server, traffic, Direction.TX, "")
+    except BadJson as error:
+        raise unreadable(server, error) from None
+    # The server received it and does not know; the client sent it and does.
+    return {Direction.TX: replace(sent, retransmits=_retransmits(report, "sum_sent")), Direction.RX: received}
+
+
+def _check_asked(report: Report, traffic: Traffic) -> None:
+    """Compare what ran with what was asked. Raises BadJson."""
+    protocol = "UDP" if traffic.udp else "TCP"
+    if (ran := iperf3_json.text(report.test, "protocol")) != protocol:
+        raise BadJson(f"it ran {ran}, not {protocol}")
+    bidirectional = traffic.direction is Direction.BIDIR
+    if report.bidirectional != bidirectional:
+        raise BadJson("only one direction ran, not both" if bidirectional else "both directions ran, not one")
+    sockets = len(iperf3_json.members(report.end, "streams")) / (2 if bidirectional else 1)
+    announced = iperf3_json.count(report.test, "num_streams")
+    if not traffic.streams == announced == sockets:
+        raise BadJson(f"{sockets:g} of {traffic.streams} streams ran")
+
+
+def _flow(report: Report, output: Output, traffic: Traffic, direction: Direction, suffix: str) -> Flow:
+    received = report.received
+    if not received:
+        return _from_final_sum(report, output, traffic, direction, suffix)
+    boundary = traffic.warmup_s - min(JITTER_S, traffic.warmup_s)
+    samples = tuple(replace(r.sample, warmup=r.sample.start_s < boundary) for r in received)
+    counted = [r for r, sample in zip(received, samples, strict=True) if not sample.warmup]
+    streams: Counter[int] = Counter()
+    for one in counted:
+        streams.update(one.streams)
+    seconds = sum(r.sample.seconds for r in counted)
+    _check_samples(samples, output, traffic, direction)
+    if len(streams) != traffic.streams:
+        raise BadJson(f"{len(streams)} of {traffic.streams} streams are in its intervals")
+    if f"sum_received{suffix}" in report.end:
+        final = iperf3_json.count(iperf3_json.member(report.end, f"sum_received{suffix}"), "bytes")
+        shown = sum(s.bytes for s in samples)
+        if abs(final - shown) > AGREEMENT * max(final, shown):
+            raise BadJson(f"its intervals have {shown} bytes and its final sum {final}")
+    udp = [r for r in counted if r.packets is not None]
+    last = iperf3_json.member(report.end, f"sum{suffix}") if traffic.udp else {}
+    return Flow(
+        direction,
+        samples,
+        retransmits=_retransmits(report, f"sum_sent{suffix}"),
+        lost_packets=max(0, sum(r.lost or 0 for r in udp)) if traffic.udp and udp else None,
+        packets=sum(r.packets or 0 for r in udp) if traffic.udp and udp else None,
+        jitter_ms=iperf3_json.number(last, "jitter_ms") if "jitter_ms" in last else None,
+        streams=tuple(Bitrate(streams[socket] * 8 / seconds) for socket in sorted(streams)),
+    )
+
+
+def _from_final_sum(report: Report, output: Output, traffic: Traffic, direction: Direction, suffix: str) -> Flow:
+    """A flow of a client that sent: the receiver told it the sum, at the end."""
+    if f"sum_received{suffix}" not in report.end:
+        raise UnsupportedError(
+            f"the iperf3 {report.version} of {output.end} does not say what the receiver got of the "
+            f"{'UDP' if traffic.udp else 'TCP'} that it sent: that needs 3.11 or newer, or the client on the "
+            "receiving end"
+        )
+    if traffic.warmup_s > 0:
+        raise BadJson("it has no intervals of a receiver, so the warm-up cannot be dropped")
+    final = iperf3_json.member(report.end, f"sum_received{suffix}")
+    samples = (_final_sample(final),)
+    _check_samples(samples, output, traffic, direction)
+    streams = [iperf3_json.member(s, "receiver") for s in iperf3_json.members(report.end, "streams") if "receiver" in s]
+    mine = [s for s in streams if not report.bidirectional or s.get("sender") is (suffix == "")]
+    return Flow(
+        direction,
+        samples,
+        retransmits=_retransmits(report, f"sum_sent{suffix}"),
+        lost_packets=iperf3_json.count(final, "lost_packets") if traffic.udp else None,
+        packets=iperf3_json.count(final, "packets") if traffic.udp else None,
+        jitter_ms=iperf3_json.number(final, "jitter_ms") if traffic.udp else None,
+        streams=tuple(Bitrate(iperf3_json.number(s, "bits_per_second")) for s in mine),
+    )
+
+
+def _final_sample(final: Json) -> Sample:
+    return Sample(0.0, iperf3_json.number(final, "seconds"), iperf3_json.count(final, "bytes"))
+
+
+def _check_samples(samples: tuple[Sample, ...], output: Output, traffic: Traffic, direction: Direction) -> None:
+    counted = [s for s in samples if not s.warmup]
+    seconds = sum(s.seconds for s in counted)
+    if seconds < COVERED * traffic.duration_s:
+        raise BadJson(f"it covers {seconds:.2f} s of {traffic.duration_s:g} s")
+    if sum(s.bytes for s in counted) == 0:
+        raise TrafficError(
+            f"no byte arrived in direction {direction}",
+            "check MTU, firewall and switch ports: the control connection works, the traffic does not pass",
+            output.evidence,
+        )
+
+
+def _retransmits(report: Report, key: str) -> int | None:
+    """What the sender counted; None where it did not (UDP, or a kernel that does not tell)."""
+    sent = report.end.get(key)
+    return iperf3_json.count(iperf3_json.member(report.end, key), "retransmits") if _has(sent, "retransmits") else None
+
+
+def _has(value: object, key: str) -> bool:
+    return isinstance(value, dict) and key in value

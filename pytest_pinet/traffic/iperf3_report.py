@@ -1,0 +1,133 @@
+"""One iperf3's account of a good run: who sent, which intervals, which sums."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pytest_pinet.errors import TrafficError, UnsupportedError
+from pytest_pinet.model.measurement import Sample
+from pytest_pinet.traffic import iperf3_json
+from pytest_pinet.traffic.iperf3_json import BadJson, Json, RepeatedKey
+from pytest_pinet.traffic.iperf3_trouble import Output, explain
+from pytest_pinet.traffic.iperf3_version import Version
+
+_SUMS = ("sum", "sum_bidir_reverse")
+# What 3.7 to 3.10 print once for each direction.
+_OLD_BIDIR_KEYS = ("sum", "sum_sent", "sum_received")
+# Intervals follow one another within this; more means that iperf3 merged or lost some.
+_SEAM_S = 0.1
+
+
+@dataclass(frozen=True)
+class Received:
+    """One interval of what this end received; ``streams`` has the bytes of each."""
+
+    sample: Sample
+    streams: Counter[int]
+    lost: int | None
+    packets: int | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """A parsed output. Accessors raise BadJson where something is missing."""
+
+    json: Json
+    version: Version
+
+    @property
+    def start(self) -> Json:
+        return iperf3_json.member(self.json, "start")
+
+    @property
+    def end(self) -> Json:
+        return iperf3_json.member(self.json, "end")
+
+    @property
+    def test(self) -> Json:
+        return iperf3_json.member(self.start, "test_start")
+
+    @property
+    def cookie(self) -> str:
+        """What both processes of one run share."""
+        return iperf3_json.text(self.start, "cookie")
+
+    @property
+    def bidirectional(self) -> bool:
+        # 3.12 does not say so in test_start; only the keys show it.
+        return any(key.endswith("_bidir_reverse") for key in self.end)
+
+    @property
+    def received(self) -> list[Received]:
+        """The intervals in which this end received, without those that ``-O`` omitted. Empty where it only sent."""
+        found = []
+        for interval in iperf3_json.members(self.json, "intervals"):
+            sums = [iperf3_json.member(interval, key) for key in _SUMS if key in interval]
+            mine = [one for one in sums if one.get("sender") is False and one.get("omitted") is not True]
+            if len(mine) > 1:
+                raise BadJson("an interval has two sums of a receiver")
+            if mine:
+                found.append(_received(mine[0], iperf3_json.members(interval, "streams")))
+        for before, after in pairwise(found):
+            seam = after.sample.start_s - (before.sample.start_s + before.sample.seconds)
+            if abs(seam) > _SEAM_S:
+                what = "overlap by" if seam < 0 else "leave a gap of"
+                raise BadJson(f"its intervals {what} {abs(seam):.1f} s (iperf3's omit timer does that)")
+        return found
+
+
+def read(output: Output) -> Report:
+    """Read the output of a process that must have succeeded.
+
+    Raises the error that its traces explain; UnsupportedError for the repeated keys of old versions; TrafficError for
+    anything that is not one good JSON object.
+    """
+    if output.failed or not output.stdout.strip():
+        raise explain(output)
+    try:
+        json = iperf3_json.load(output.stdout)
+        return Report(json, _version(json))
+    except RepeatedKey as error:
+        if error.key not in _OLD_BIDIR_KEYS:
+            raise unreadable(output, error) from None
+        raise UnsupportedError(
+            f"the iperf3 of {output.end} repeats the JSON key {error.key!r}, so that one direction is lost: "
+            "bidirectional traffic needs iperf3 3.11 or newer on both ends"
+        ) from None
+    except BadJson as error:
+        raise unreadable(output, error) from None
+
+
+def unreadable(output: Output, error: BadJson) -> TrafficError:
+    """The error for an output that lacks something, or has too much."""
+    return TrafficError(
+        f"the output of the iperf3 {output.role} on {output.end} cannot be trusted: {error}",
+        f"repeat; when it stays, look at the iperf3 of {output.end}",
+        output.evidence,
+    )
+
+
+def _version(json: Json) -> Version:
+    try:
+        return Version.parse(iperf3_json.text(iperf3_json.member(json, "start"), "version"))
+    except BadJson:
+        raise
+    except ValueError as error:
+        raise BadJson(str(error)) from None
+
+
+def _received(total: Json, streams: Sequence[Json]) -> Received:
+    sample = Sample(
+        iperf3_json.number(total, "start"), iperf3_json.number(total, "seconds"), iperf3_json.count(total, "bytes")
+    )
+    parts: Counter[int] = Counter()
+    for stream in streams:
+        if stream.get("sender") is False:
+            parts[iperf3_json.count(stream, "socket")] += iperf3_json.count(stream, "bytes")
+    # A datagram that arrives late takes back a loss of an earlier interval: the count may be negative.
+    lost = total.get("lost_packets")
+    packets = iperf3_json.count(total, "packets") if "packets" in total else None
+    return Received(sample, parts, lost if isinstance(lost, int) else None, packets)

@@ -1,0 +1,90 @@
+"""The two processes of one run, from start to end."""
+
+from __future__ import annotations
+
+from pytest_pinet.errors import PinetError, TrafficError
+from pytest_pinet.shell import Completed, Shell
+from pytest_pinet.traffic.iperf3_command import LISTENING, Run, client_command, server_command
+from pytest_pinet.traffic.iperf3_trouble import Output, Role, explain
+from pytest_pinet.traffic.iperf3_watch import Progress, Running, await_client, await_end, await_listening
+
+# A one-off server ends with its client; it gets this long to say so, and less when only its last words are wanted.
+SERVER_END_S = 3.0
+KILLED_END_S = 0.5
+_KILLED = (127, 137, 143)
+
+
+class PortTaken(Exception):
+    """Something else listens on the port; never leaves this room, another port is tried."""
+
+
+def run_both(
+    run: Run, client: Shell, server: Shell, grace_s: float, on_progress: Progress | None
+) -> tuple[Output, Output]:
+    """Run both processes to their ends and return their outputs, the client's first.
+
+    Neither runs on when this is left, however that happens. Raises PortTaken, LabError or UnsupportedError.
+    """
+    with _Stopping(Running(server.spawn(server_command(run)), server)) as far:
+        if not await_listening(far, run.port):
+            raise _server_trouble(_output(Role.SERVER, server, client, far.process.wait(1.0)))
+        with _Stopping(Running(client.spawn(client_command(run)), client)) as near:
+            await_client(near, far, run.seconds, grace_s, on_progress)
+            client_ended = near.process.poll() is not None
+            near_output = _output(Role.CLIENT, client, server, near.process.stop())
+        server_ended = await_end(far.process, KILLED_END_S if near_output.failed else SERVER_END_S)
+        far_output = _output(Role.SERVER, server, client, far.process.stop())
+    _judge_ends(near_output, far_output, client_ended, server_ended)
+    return near_output, far_output
+
+
+class _Stopping:
+    """Stops a process, here and on its end, however the block is left; a failure to do so never hides the first one."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+
+    def __enter__(self) -> Running:
+        return self._running
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            self._running.process.stop()
+        except PinetError as trouble:
+            if error is None:
+                raise
+            error.add_note(f"iperf3 on {self._running.shell.name} could not be stopped: {trouble}")
+
+
+def _judge_ends(client: Output, server: Output, client_ended: bool, server_ended: bool) -> None:
+    """Raise for the process that failed first, as far as the traces tell; one that was stopped by us did not."""
+    if server_ended and "already in use" in server.error:
+        raise PortTaken
+    if server_ended and server.returncode in _KILLED and (client.returncode not in _KILLED or not client_ended):
+        raise explain(server)
+    if not client_ended:
+        raise TrafficError(
+            f"the iperf3 server on {server.end} ended, the client on {client.end} went on",
+            f"check the link between {server.end} and {client.end}",
+            client.evidence + server.evidence,
+        )
+    if client.failed or not client.stdout.strip():
+        raise explain(client)
+    if not server_ended:
+        raise TrafficError(
+            f"the iperf3 server on {server.end} did not end with its client",
+            f"look at the load of {server.end}, then repeat",
+            server.evidence,
+        )
+    if server.failed:
+        raise explain(server)
+
+
+def _server_trouble(server: Output) -> PinetError | PortTaken:
+    return PortTaken() if "already in use" in server.error else explain(server)
+
+
+def _output(role: Role, here: Shell, there: Shell, done: Completed) -> Output:
+    return Output(
+        role, here.name, there.name, done.returncode, done.stdout.replace(LISTENING + "\n", "", 1), done.stderr
+    )

@@ -1,0 +1,54 @@
+"""Which iperf3 an end has, asked once in a session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_pinet.errors import TrafficError
+from pytest_pinet.shell import Shell
+from pytest_pinet.traffic.iperf3_version import Version
+
+_ASK = "iperf3 --version; r=$?; echo; cat /proc/sys/net/ipv4/tcp_available_congestion_control 2>/dev/null; exit $r"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """The iperf3 of an end, and the congestion controls that its kernel has loaded."""
+
+    version: Version
+    congestion: frozenset[str]
+
+
+class Tools:
+    """Remembers what each shell's end has."""
+
+    def __init__(self) -> None:
+        # By identity, and with the shell held, so that no other shell gets its id.
+        self._known: dict[int, tuple[Shell, Tool]] = {}
+
+    def of(self, shell: Shell) -> Tool:
+        """The end's iperf3. Raises TrafficError when there is none."""
+        if id(shell) not in self._known:
+            self._known[id(shell)] = (shell, _ask(shell))
+        return self._known[id(shell)][1]
+
+    def forget(self, shell: Shell) -> None:
+        """Ask again next time: the end booted something else."""
+        self._known.pop(id(shell), None)
+
+
+def _ask(shell: Shell) -> Tool:
+    done = shell.run(_ASK)
+    try:
+        version = Version.parse(done.stdout)
+    except ValueError:
+        if done.returncode == 127:
+            raise TrafficError(
+                f"{shell.name} has no iperf3", f"on {shell.name}: apt install iperf3", done.stderr
+            ) from None
+        raise TrafficError(
+            f"'iperf3 --version' on {shell.name} gives no version (exit status {done.returncode})",
+            f"install iperf3 3.7 or newer on {shell.name}",
+            done.stdout + done.stderr,
+        ) from None
+    return Tool(version, frozenset(done.stdout.strip().rpartition("\n")[2].split()))

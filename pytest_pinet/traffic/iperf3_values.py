@@ -1,0 +1,60 @@
+"""What values iperf3 takes, so that a mistake is one sentence instead of a page of usage text."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.traffic import Traffic
+
+# Limits of iperf3 (iperf.h) as 3.12 names them; the least MSS is the kernel's (TCP_MIN_MSS).
+STREAMS_MAX = 128
+SECONDS_MAX = 86_400
+INTERVAL_MIN_S = 0.1
+MSS_RANGE = (88, 9216)
+WINDOW_RANGE = (1, 512 * 1024**2)
+TCP_LENGTH_RANGE = (1, 1024**2)
+UDP_LENGTH_RANGE = (16, 65_507)
+# The kernel's TCP_CA_NAME_MAX is 16 with the final zero.
+_CONGESTION = re.compile(r"[A-Za-z0-9_-]{1,15}")
+
+
+def validate(traffic: Traffic) -> None:
+    """Refuse values that no iperf3 takes, and combinations that mean nothing. Raises ConfigError."""
+    _range("streams", traffic.streams, (1, STREAMS_MAX))
+    if not math.isfinite(traffic.duration_s) or traffic.duration_s <= 0:
+        raise ConfigError(f"duration={traffic.duration_s:g} s: expected more than 0 s")
+    if not math.isfinite(traffic.warmup_s) or traffic.warmup_s < 0 or 0 < traffic.warmup_s < INTERVAL_MIN_S:
+        raise ConfigError(f"warmup={traffic.warmup_s:g} s: expected 0 s, or at least {INTERVAL_MIN_S:g} s")
+    if traffic.duration_s + traffic.warmup_s > SECONDS_MAX:
+        raise ConfigError(f"duration={traffic.duration_s:g} s: with the warm-up, iperf3 takes at most {SECONDS_MAX} s")
+    if traffic.bitrate is not None and not (math.isfinite(traffic.bitrate.bps) and traffic.bitrate.bps >= 1):
+        raise ConfigError(
+            f"bitrate={traffic.bitrate.bps:g} bit/s: expected at least 1 bit/s; leave it out for no limit"
+        )
+    if traffic.window is not None:
+        _range("window", traffic.window, WINDOW_RANGE, " bytes")
+    if traffic.length is not None:
+        _range("length", traffic.length, UDP_LENGTH_RANGE if traffic.udp else TCP_LENGTH_RANGE, " bytes")
+    if traffic.udp:
+        _validate_udp(traffic)
+    elif traffic.mss is not None:
+        _range("mss", traffic.mss, MSS_RANGE, " bytes")
+    if traffic.congestion is not None and not _CONGESTION.fullmatch(traffic.congestion):
+        raise ConfigError(f"congestion={traffic.congestion!r}: expected the kernel's name of one, such as 'cubic'")
+
+
+def _validate_udp(traffic: Traffic) -> None:
+    if traffic.bitrate is None:
+        raise ConfigError("udp needs a bitrate: without one iperf3 sends 1 Mbit/s, which says nothing about a link")
+    if traffic.mss is not None:
+        raise ConfigError(f"mss={traffic.mss}: UDP has no MSS; 'length' sets the size of its datagrams")
+    if traffic.congestion is not None:
+        raise ConfigError(f"congestion={traffic.congestion!r}: UDP has no congestion control")
+
+
+def _range(name: str, value: int, allowed: tuple[int, int], unit: str = "") -> None:
+    low, high = allowed
+    if not low <= value <= high:
+        raise ConfigError(f"{name}={value}{unit}: expected {low} to {high}{unit}")

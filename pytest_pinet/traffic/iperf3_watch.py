@@ -1,0 +1,123 @@
+"""Waiting for a run without being fooled by an end that died or froze."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pytest_pinet.errors import LabError, SshError, TrafficError
+from pytest_pinet.shell import Process, Shell
+from pytest_pinet.traffic.iperf3_command import CONNECT_TIMEOUT_S, LISTENING
+
+POLL_S = 0.02
+PROGRESS_S = 0.5
+# How long the client may go on when its server is gone; it notices a closed connection at once.
+ORPHAN_S = 1.5
+# An end is asked for a sign of life this often in long runs, and this long after traffic should have ended.
+SIGN_OF_LIFE_S = 5.0
+ANSWER_S = 3.0
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process of iperf3 and the end that it runs on."""
+
+    process: Process
+    shell: Shell
+
+
+def await_listening(server: Running, port: int) -> bool:
+    """Wait until clients can connect. False when the server ended instead. Raises TrafficError."""
+    deadline = time.monotonic() + CONNECT_TIMEOUT_S
+    while time.monotonic() < deadline:
+        ended = server.process.poll() is not None
+        if LISTENING in server.process.lines():
+            return True
+        if ended:
+            return False
+        time.sleep(POLL_S / 4)
+    _sign_of_life(server.shell, "before the traffic")
+    raise TrafficError(
+        f"the iperf3 server on {server.shell.name} runs, but does not listen on port {port} "
+        f"after {CONNECT_TIMEOUT_S:g} s",
+        f"look at the load of {server.shell.name}",
+        server.process.stop().stdout,
+    )
+
+
+def await_client(
+    client: Running, server: Running, seconds: float, grace_s: float, on_progress: Progress | None = None
+) -> None:
+    """Wait for the client's end, or for the server's too early one.
+
+    ``on_progress`` gets the seconds of traffic so far, twice a second. Raises SshError naming the end that does not
+    answer any more (in runs above 10 s within 15 s of its freezing), TrafficError when both answer but iperf3 hangs.
+    """
+    start = time.monotonic()
+    overdue = start + seconds + grace_s
+    next_sign = start + (SIGN_OF_LIFE_S if seconds > 2 * SIGN_OF_LIFE_S else seconds + SIGN_OF_LIFE_S)
+    next_progress = start + PROGRESS_S
+    orphan_since: float | None = None
+    while client.process.poll() is None:
+        now = time.monotonic()
+        if server.process.poll() is not None:
+            orphan_since = now if orphan_since is None else orphan_since
+            if now > orphan_since + ORPHAN_S:
+                return
+        if now >= overdue:
+            raise _hanging(client, server, now - start - seconds)
+        if now >= next_sign:
+            when = f"{now - start:.0f} s into {seconds:.0f} s of traffic"
+            _sign_of_life(client.shell, when)
+            _sign_of_life(server.shell, when)
+            next_sign = time.monotonic() + SIGN_OF_LIFE_S
+        if on_progress is not None and now >= next_progress:
+            on_progress(min(now - start, seconds))
+            next_progress = now + PROGRESS_S
+        time.sleep(POLL_S)
+
+
+def await_end(process: Process, timeout_s: float) -> bool:
+    """Whether it ended within the time."""
+    deadline = time.monotonic() + timeout_s
+    while process.poll() is None:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_S / 4)
+    return True
+
+
+def _sign_of_life(shell: Shell, when: str) -> None:
+    try:
+        shell.run("true", timeout_s=ANSWER_S)
+    except LabError as error:
+        raise SshError(
+            f"{shell.name} does not answer any more, {when} ({error.message})",
+            f"look at the console of {shell.name}; power-cycle it when it hangs",
+        ) from error
+
+
+def _hanging(client: Running, server: Running, late_s: float) -> TrafficError:
+    ends = f"the client on {client.shell.name} and the server on {server.shell.name}"
+    states = [_state(client, "-c"), _state(server, "-s")]
+    return TrafficError(
+        f"iperf3 still runs {late_s:.0f} s after the traffic should have ended, though both ends answer "
+        f"({ends}; {'; '.join(states)})",
+        "look for a stopped or starved iperf3, and for a link that went down during the traffic",
+    )
+
+
+def _state(running: Running, option: str) -> str:
+    # Of the processes named iperf3 only; reads /proc, since ps is not everywhere.
+    look = (
+        'for p in /proc/[0-9]*; do read -r name 2>/dev/null <$p/comm && [ "$name" = iperf3 ] || continue; '
+        f"tr '\\0' ' ' <$p/cmdline | grep -q -- ' {option} ' && grep ^State: $p/status; done; true"
+    )
+    try:
+        found = running.shell.run(look, timeout_s=ANSWER_S).stdout.split("\n")[0]
+    except LabError as error:
+        return f"{running.shell.name}: {error.message}"
+    return f"{running.shell.name}: {' '.join(found.split()) or 'no such process'}"

@@ -1,0 +1,138 @@
+"""The files that a virtual board or switch boots with: accounts, ssh, login, boot log, PHY."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from pytest_pinet.virtual.spec import NodeSpec, SwitchSpec
+
+PASSWORD = "raspberry"  # The one that Raspberry Pi OS was known for; the console is on loopback only.
+_HASH = "$6$pinet$iPN8BWnzJ9E9dXgZiM7j28gQRZ2Rfc2RTjXJGM31vEWq6l8pNh3f4hA1w.apeLwYGdAYkqyvtsaEOMJipvphA1"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_PASSWD = """\
+root:x:0:0:root:/root:/bin/bash
+daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
+sshd:x:100:65534::/run/sshd:/usr/sbin/nologin
+nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
+"""
+_SHADOW = f"root:{_HASH}:19000:0:99999:7:::\ndaemon:*:19000::::::\nsshd:*:19000::::::\nnobody:*:19000::::::\n"
+_GROUP = "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\nutmp:x:43:\nnogroup:x:65534:\n"
+_PAM_LOGIN = """\
+auth required pam_unix.so nullok nodelay
+account required pam_permit.so
+password required pam_permit.so
+session required pam_permit.so
+"""
+# An idle console must stay silent: login would give up, and say so, every minute.
+_LOGIN_DEFS = f"""\
+LOGIN_TIMEOUT 0
+LOGIN_RETRIES 5
+ENV_SUPATH PATH={_PATH}
+ENV_PATH PATH={_PATH}
+HUSHLOGIN_FILE .hushlogin
+"""
+# OpenSSH's default key exchange (sntrup761) takes 0.1 s of processor time on each connection; loopback needs it not.
+_SSHD = f"""\
+Port 22
+ListenAddress 127.0.0.1
+HostKey /run/pinet/host_key
+AuthorizedKeysFile /run/pinet/authorized_keys
+PidFile none
+StrictModes no
+UsePAM no
+UseDNS no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+PrintMotd no
+PrintLastLog no
+MaxStartups 200
+MaxSessions 200
+LoginGraceTime 30
+KexAlgorithms curve25519-sha256
+SetEnv PATH={_PATH}
+Subsystem sftp internal-sftp
+"""
+# Bracketed paste would put escape sequences in front of the prompt, on which labgrid's ShellDriver waits.
+_INPUTRC = "set enable-bracketed-paste off\nset bell-style none\n"
+_BASHRC = "PS1='\\u@\\h:\\w# '\nunset PROMPT_COMMAND HISTFILE\n"
+_PROFILE = f"PATH={_PATH}\nexport PATH\nmesg n 2>/dev/null\n. /root/.bashrc\n"
+
+
+def write_node(directory: Path, node: NodeSpec, keys: Path) -> None:
+    """Fill ``directory`` (made anew) with what ``node-init.sh`` expects of a board."""
+    _write_common(directory, node.name, keys)
+    _write(directory / "bootlog-early", _boot_log_early(node))
+    _write(directory / "bootlog-late", _boot_log_late(node))
+    for interface in node.interfaces:
+        write_phy(directory, interface.device, interface.speed_mbps)
+
+
+def write_switch(directory: Path, switch: SwitchSpec, keys: Path, speeds_mbps: dict[str, int]) -> None:
+    """The same for a switch; ``speeds_mbps`` by port."""
+    _write_common(directory, switch.name, keys)
+    for port, speed in speeds_mbps.items():
+        write_phy(directory, port, speed)
+
+
+def write_phy(directory: Path, device: str, speed_mbps: int) -> None:
+    """What the PHY of a device negotiated."""
+    _write(directory / "phy" / device / "speed", f"{speed_mbps}\n")
+    _write(directory / "phy" / device / "duplex", "full\n")
+
+
+def _write_common(directory: Path, name: str, keys: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+    etc = directory / "etc"
+    _write(etc / "hostname", f"{name}\n")
+    _write(etc / "hosts", f"127.0.0.1 localhost {name}\n::1 localhost\n")
+    _write(etc / "passwd", _PASSWD)
+    _write(etc / "group", _GROUP)
+    _write(etc / "shadow", _SHADOW, 0o600)
+    _write(etc / "issue", "Raspberry Pi OS (virtual) \\n\n\n")
+    _write(etc / "login.defs", _LOGIN_DEFS)
+    _write(etc / "motd", "")
+    _write(etc / "pam.d" / "login", _PAM_LOGIN)
+    _write(etc / "default" / "locale", "")
+    _write(etc / "environment", "")
+    _write(directory / "root" / ".inputrc", _INPUTRC)
+    _write(directory / "root" / ".bashrc", _BASHRC)
+    _write(directory / "root" / ".bash_profile", _PROFILE)
+    _write(directory / "root" / ".hushlogin", "")
+    _write(directory / "sshd_config", _SSHD)
+    _write(directory / "authorized_keys", (keys / "id_ed25519.pub").read_text())
+    _write(directory / "host_key", (keys / "host_key").read_text(), 0o600)
+    # sshd and login refuse key and password files of other users, and sudo's files may belong to the lab's user.
+    for path in (directory, *directory.rglob("*")):
+        os.chown(path, 0, 0)
+
+
+def _write(path: Path, text: str, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+
+
+def _boot_log_early(node: NodeSpec) -> str:
+    release = os.uname().release
+    return "".join(
+        f"[{stamp:12.6f}] {line}\n"
+        for stamp, line in (
+            (0.0, "Booting Linux on physical CPU 0x0000000000"),
+            (0.0, f"Linux version {release}"),
+            (0.0, f"Machine model: {node.title}"),
+            (0.0, "Kernel command line: console=ttyAMA0,115200 root=/dev/mmcblk0p2 rootwait"),
+            (0.001183, "Console: colour dummy device 80x25"),
+            (0.042911, "smp: Bringing up secondary CPUs ..."),
+            (0.198120, "NET: Registered PF_NETLINK/PF_ROUTE protocol family"),
+        )
+    )
+
+
+def _boot_log_late(node: NodeSpec) -> str:
+    lines = ["EXT4-fs (mmcblk0p2): mounted filesystem ro", "Run /sbin/init as init process"]
+    lines += [f"{i.device}: Link is Up - {i.speed_mbps}Mbps/Full - flow control off ({i.mac})" for i in node.interfaces]
+    return "".join(f"[{1.2 + 0.05 * index:12.6f}] {line}\n" for index, line in enumerate(lines))

@@ -1,0 +1,118 @@
+"""The processes of one virtual machine: an init in PID, mount, UTS and IPC namespaces of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.virtual.commands import run
+from pytest_pinet.virtual.namespaces import NetNamespace
+from pytest_pinet.virtual.processes import ProcessId, children_of
+
+START_TIMEOUT_S = 5.0
+KILL_TIMEOUT_S = 10.0
+_POLL_S = 0.005
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Container:
+    """A running virtual machine. Its processes die with the daemon, however the daemon dies."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, init: int) -> None:
+        self._name = name
+        self._process = process
+        self.init = init
+
+    @classmethod
+    async def start(
+        cls, name: str, namespace: NetNamespace, directory: Path, environment: Mapping[str, str], console: str
+    ) -> Container:
+        """Run ``node-init.sh`` in ``directory``, printing to ``console``. Raises LabError when it does not start."""
+        script = resources.files("pytest_pinet.virtual").joinpath("node-init.sh")
+        tty = os.open(console, os.O_RDWR | os.O_NOCTTY)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                # The kernel kills unshare when the daemon dies, and unshare's child, PID 1, with it.
+                *("setpriv", "--pdeathsig", "KILL"),
+                *("nsenter", f"--net={namespace.path}"),
+                *("unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child=KILL"),
+                *("sh", str(script)),
+                stdin=tty,
+                stdout=tty,
+                stderr=tty,
+                cwd=directory,
+                env={"PATH": _PATH, "NAME": name, "CONSOLE": console, **environment},
+                start_new_session=True,
+            )
+        finally:
+            os.close(tty)
+        deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
+        while not (children := children_of(process.pid)):
+            if process.returncode is not None or asyncio.get_running_loop().time() > deadline:
+                raise LabError(f"the processes of {name} did not start (exit {process.returncode})")
+            await asyncio.sleep(_POLL_S)
+        return cls(name, process, children[0])
+
+    @property
+    def running(self) -> bool:
+        return self._process.returncode is None
+
+    def identities(self) -> list[ProcessId]:
+        """What must be gone when this machine is."""
+        found = (ProcessId.of(pid) for pid in (self._process.pid, self.init))
+        return [identity for identity in found if identity is not None]
+
+    async def kill(self) -> None:
+        """Power off: SIGKILL to PID 1 takes every process of the namespace along. Returns when all are gone."""
+        for pid, number in ((self.init, signal.SIGKILL), (self._process.pid, signal.SIGCONT)):
+            try:
+                if self.running:
+                    os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+        try:
+            await asyncio.wait_for(self._process.wait(), KILL_TIMEOUT_S)
+        except TimeoutError:
+            raise LabError(f"the processes of {self._name} did not end within {KILL_TIMEOUT_S:g} s") from None
+
+    def freeze(self) -> None:
+        """Stop every process, PID 1 included, until none is left that could start another."""
+        stopped: set[int] = set()
+        while fresh := set(self._members()) - stopped:
+            self._signal(fresh, signal.SIGSTOP)
+            stopped |= fresh
+
+    def thaw(self) -> None:
+        """Let every process go on."""
+        self._signal(set(self._members()), signal.SIGCONT)
+
+    async def command(self, argv: Sequence[str]) -> str:
+        """Run a command inside. Raises LabError when it fails."""
+        return await run(["nsenter", "--target", str(self.init), "--mount", "--net", "--uts", *argv])
+
+    def _members(self) -> list[int]:
+        members = []
+        try:
+            own = Path(f"/proc/{self.init}/ns/pid").readlink()
+        except OSError:
+            return []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    if (entry / "ns" / "pid").readlink() == own:
+                        members.append(int(entry.name))
+                except OSError:
+                    continue  # it ended while we looked
+        return members
+
+    def _signal(self, pids: set[int], number: int) -> None:
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue

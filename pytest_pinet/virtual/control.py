@@ -1,0 +1,50 @@
+"""The daemon's control socket: one JSON object per line asks, one answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_pinet.errors import ConfigError, PinetError
+
+Operation = Callable[[Mapping[str, Any]], Awaitable[Any]]
+_log = logging.getLogger(__name__)
+
+
+class ControlServer:
+    """Answers ``{"op": NAME, ...}`` with ``{"result": ...}``, or ``{"error": TEXT, "mistake": BOOL}``."""
+
+    def __init__(self, path: Path, operations: Mapping[str, Operation]) -> None:
+        self._path = path
+        self._operations = operations
+
+    async def serve(self) -> None:
+        """Begin to accept clients."""
+        await asyncio.start_unix_server(self._client, self._path)
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
+                await writer.drain()
+        except (ConnectionError, ValueError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            request = json.loads(line)
+            operation = self._operations.get(request.get("op"))
+            if operation is None:
+                raise ConfigError(f"the lab's daemon knows no operation {request.get('op')!r}")
+            return {"result": await operation(request)}
+        except PinetError as error:
+            return {"error": str(error), "mistake": isinstance(error, ConfigError)}
+        except Exception as error:  # whatever it is, the lab goes on and the client hears of it
+            _log.exception("control request failed")
+            return {"error": f"the lab's daemon failed: {error!r}", "mistake": False}

@@ -1,0 +1,257 @@
+"""Starts, finds and stops a virtual lab: coordinator, exporter and our daemon."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pytest_pinet.errors import CoordinatorError, LabError
+from pytest_pinet.lab.launcher import Launcher
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.virtual import labgrid_files
+from pytest_pinet.virtual.control_client import ask
+from pytest_pinet.virtual.processes import ProcessId, end, wait_gone
+from pytest_pinet.virtual.requirements import as_root, check_commands
+from pytest_pinet.virtual.runtime import Runtime
+from pytest_pinet.virtual.spec import LabSpec, spec_of
+
+UP_TIMEOUT_S = 30.0
+DOWN_TIMEOUT_S = 10.0
+PROCESSES = ("coordinator", "exporter", "daemon")
+_POLL_S = 0.01
+_T = TypeVar("_T")
+_LISTENING = re.compile(r"listening on (\S+):([0-9]+)")
+
+
+def launcher() -> Launcher:
+    """The launcher that lab files call ``virtual``."""
+    return VirtualLauncher()
+
+
+# They outlive the call that starts them on purpose; forgotten, Python would warn that they still run.
+_CHILDREN: list[subprocess.Popen[bytes]] = []
+
+
+class VirtualLauncher:
+    """Everything is kept in the lab's runtime directory, so any process of the same user finds and stops it."""
+
+    def find(self, lab: Lab) -> Mapping[str, str] | None:
+        """The environment of this lab if all of it runs. Raises LabError when it was built from another lab file."""
+        runtime = Runtime.of(lab.file)
+        state = running_state(runtime)
+        if state is None:
+            return None
+        if state["digest"] != spec_of(lab).digest:
+            raise LabError(
+                f"the virtual lab runs, but nodes, NICs or cables in {lab.file} changed since it was started",
+                f"pinet lab down --lab {lab.file}, then up again",
+            )
+        return dict(state["environment"])
+
+    def up(self, lab: Lab) -> Mapping[str, str]:
+        """Start the lab, or find it. Raises LabError with what is missing."""
+        spec = spec_of(lab)
+        runtime = Runtime.of(lab.file)
+        with runtime.locked():
+            found = self.find(lab)
+            if found is not None:
+                return found
+            check_commands()
+            root = as_root()
+            _clean(runtime)
+            runtime.create()
+            try:
+                return _start(spec, runtime, root)
+            except BaseException:
+                _clean(runtime, keep_files=True)
+                raise
+
+    def down(self, lab: Lab) -> None:
+        """Stop the lab and remove everything of it."""
+        stop(lab.file)
+
+
+def stop(lab_file: str) -> None:
+    """Stop the lab of this file, which need not be there any more. Raises LabError for what does not end."""
+    runtime = Runtime.of(lab_file)
+    if runtime.path.exists():
+        with runtime.locked():
+            _clean(runtime)
+
+
+def running_state(runtime: Runtime) -> dict[str, Any] | None:
+    """What ``state.json`` says of a lab whose three processes run and whose daemon answers, else None."""
+    state = runtime.read_json("state.json")
+    # While somebody starts the lab, only some of its processes are named.
+    if (
+        state is None
+        or not state["complete"]
+        or not all(ProcessId(**state["processes"][name]).alive for name in PROCESSES)
+    ):
+        return None
+    try:
+        ask(runtime.control, "ping", timeout_s=5.0)
+    except LabError:
+        return None
+    return state
+
+
+def _start(spec: LabSpec, runtime: Runtime, root: list[str]) -> Mapping[str, str]:
+    """All three at once; each waits only for what it needs of the others."""
+    deadline = time.monotonic() + UP_TIMEOUT_S
+    started: dict[str, ProcessId] = {}
+
+    def remember(name: str, pid: int) -> None:
+        identity = ProcessId.of(pid)
+        if identity is not None:
+            started[name] = identity
+            runtime.write_json("state.json", {"processes": {n: vars(i) for n, i in started.items()}, "complete": False})
+
+    directory = runtime.path / "coordinator"
+    directory.mkdir(exist_ok=True)
+    (directory / "places.yaml").write_text(labgrid_files.places(spec))
+    coordinator = _spawn(runtime, "coordinator", _labgrid("coordinator", "-l", "127.0.0.1:0"), directory)
+    remember("coordinator", coordinator.pid)
+    _make_keys(runtime)
+    runtime.write_json("spec.json", spec.to_json())
+    module = [sys.executable, "-m", "pytest_pinet.virtual.daemon", str(runtime.path)]
+    daemon = _spawn(runtime, "daemon", [*root, *module], Path("/"))
+    ports = _await(lambda: runtime.read_json("ports.json"), "the daemon to bind its ports", daemon, runtime, deadline)
+    started["daemon"] = ProcessId(**ports["process"])
+    remember("coordinator", coordinator.pid)
+    address = _await(
+        lambda: _coordinator_address(runtime.log("coordinator")),
+        "labgrid's coordinator to listen",
+        coordinator,
+        runtime,
+        deadline,
+    )
+    resources = runtime.path / "exporter.yaml"
+    resources.write_text(labgrid_files.exporter(spec, ports))
+    words = ("-c", address, "-n", labgrid_files.EXPORTER, "--hostname", "127.0.0.1", str(resources))
+    exporter = _spawn(runtime, "exporter", _labgrid("exporter", *words), runtime.path)
+    remember("exporter", exporter.pid)
+    _await(lambda: _daemon_answers(runtime) or None, "the daemon to build the lab", daemon, runtime, deadline)
+    log = runtime.log("exporter")
+    _await(
+        lambda: "creating poll task" in log.read_text() or None, "the exporter to be ready", exporter, runtime, deadline
+    )
+    variables = labgrid_files.environment(spec, address, str(runtime.private_key), ports)
+    runtime.write_json(
+        "state.json",
+        {
+            "lab": spec.name,
+            "digest": spec.digest,
+            "processes": {name: vars(identity) for name, identity in started.items()},
+            "complete": True,
+            "environment": variables,
+        },
+    )
+    return variables
+
+
+def _labgrid(tool: str, *words: str) -> list[str]:
+    # By module, not by script: the scripts may not be on PATH, or belong to another Python.
+    return [sys.executable, "-m", f"labgrid.remote.{tool}", *words]
+
+
+def _spawn(runtime: Runtime, name: str, argv: list[str], directory: Path) -> subprocess.Popen[bytes]:
+    """Start a process of its own session that writes into its log and knows which lab it belongs to."""
+    environment = {**os.environ, "PINET_VLAB": str(runtime.path), "PYTHONUNBUFFERED": "1"}
+    environment["PATH"] = f"{environment.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+    with runtime.log(name).open("wb") as log:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=directory,
+            env=environment,
+            start_new_session=True,
+        )
+    _CHILDREN.append(process)
+    return process
+
+
+def _await(
+    found: Callable[[], _T | None], what: str, process: subprocess.Popen[bytes], runtime: Runtime, deadline: float
+) -> _T:
+    """Wait until ``found`` finds something. Raises LabError that shows the end of the process's log."""
+    while (value := found()) is None:
+        ended = process.poll()
+        late = time.monotonic() > deadline
+        if ended is not None or late:
+            raise CoordinatorError(
+                f"the virtual lab did not come up: waiting for {what}, "
+                + (
+                    f"but its process ended with {ended}"
+                    if ended is not None
+                    else f"{UP_TIMEOUT_S:g} s were not enough"
+                ),
+                f"look at the logs in {runtime.path}",
+            )
+        time.sleep(_POLL_S)
+    return value
+
+
+def _coordinator_address(log: Path) -> str | None:
+    match = _LISTENING.search(log.read_text(errors="replace"))
+    return f"127.0.0.1:{match.group(2)}" if match else None
+
+
+def _daemon_answers(runtime: Runtime) -> bool:
+    if not runtime.control.exists():
+        return False
+    try:
+        ask(runtime.control, "ping", timeout_s=5.0)
+    except LabError:
+        return False
+    return True
+
+
+def _make_keys(runtime: Runtime) -> None:
+    runtime.keys.mkdir(exist_ok=True)
+    for name in ("id_ed25519", "host_key"):
+        argv = [
+            "ssh-keygen",
+            "-q",
+            "-t",
+            "ed25519",
+            "-N",
+            "",
+            "-C",
+            "pinet-virtual-lab",
+            "-f",
+            str(runtime.keys / name),
+        ]
+        subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
+
+
+def _clean(runtime: Runtime, keep_files: bool = False) -> None:
+    """End every process that this lab is known to have started and remove its directory."""
+    state = runtime.read_json("state.json") or {}
+    named = {name: ProcessId(**value) for name, value in state.get("processes", {}).items()}
+    ports = runtime.read_json("ports.json") or {}
+    if "daemon" not in named and ports.get("process"):
+        named["daemon"] = ProcessId(**ports["process"])
+    left = []
+    if "daemon" in named:
+        # First and alone: it powers its nodes off and takes their links down.
+        left += end([named.pop("daemon")], DOWN_TIMEOUT_S)
+    left += end(named.values(), 1.0)
+    machines = runtime.read_json("machines.json") or {}
+    # The kernel kills these with the daemon; what is left is the moment that this takes.
+    processes = [ProcessId(**value) for value in machines.get("processes", [])]
+    left += end(wait_gone(processes, 2.0), 1.0)
+    for child in _CHILDREN:
+        child.poll()
+    if left:
+        raise LabError(f"processes of the virtual lab do not end: {', '.join(str(p.pid) for p in left)}")
+    if not keep_files:
+        runtime.remove()

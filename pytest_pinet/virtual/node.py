@@ -1,0 +1,124 @@
+"""A virtual board: power, processes, NICs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pytest_pinet.virtual import boot_files
+from pytest_pinet.virtual.cable import Cable
+from pytest_pinet.virtual.commands import ip
+from pytest_pinet.virtual.console import Console
+from pytest_pinet.virtual.container import Container
+from pytest_pinet.virtual.faults import Faults
+from pytest_pinet.virtual.namespaces import NetNamespace
+from pytest_pinet.virtual.relay import Relay
+from pytest_pinet.virtual.spec import NodeSpec
+
+
+class VirtualNode:
+    """Each power-on is a fresh network namespace, so that settings do not survive it, as they do not on a board."""
+
+    def __init__(self, spec: NodeSpec, directory: Path, keys: Path, console: Console, relay: Relay) -> None:
+        self.changed: Callable[[], None] = lambda: None  # called when other processes run than before
+        self.spec = spec
+        self.console = console
+        self.relay = relay
+        self.cables: Sequence[Cable] = ()
+        self.namespace = NetNamespace()
+        self._directory = directory
+        self._keys = keys
+        self._container: Container | None = None
+        self._on = False
+        self._frozen = False
+        self._lock = asyncio.Lock()
+
+    @property
+    def on(self) -> bool:
+        return self._on
+
+    @property
+    def frozen(self) -> bool:
+        return self._frozen
+
+    @property
+    def container(self) -> Container | None:
+        return self._container
+
+    async def power_on(self) -> None:
+        """Give it power; returns when it boots. Raises LabError."""
+        async with self._lock:
+            if self._on:
+                return
+            last, fresh = self.namespace, NetNamespace()
+            for cable in self.cables:
+                await cable.move_to(fresh)
+                await cable.shape_node_side()
+                await cable.attach_bus()
+            self.namespace = fresh
+            last.close()
+            # Raspberry Pi OS has cubic; a kernel that allows it only in the first namespace says no.
+            fresh.set_sysctl("net.ipv4.tcp_congestion_control", "cubic")
+            self._on = True
+            if self._frozen:
+                # A board that hangs in its boot: the PHYs come up by themselves, and nothing else happens.
+                await ip(fresh, [f"link set dev {cable.spec.device} up" for cable in self.cables])
+            else:
+                await self._boot()
+
+    async def power_off(self) -> None:
+        """Take its power away; returns when none of its processes runs and its links are down. Raises LabError."""
+        async with self._lock:
+            if not self._on:
+                return
+            self.relay.connect_to(None)
+            if self._container is not None:
+                await self._container.kill()
+                self._container = None
+            self.console.detach()
+            await ip(self.namespace, [f"link set dev {cable.spec.device} down" for cable in self.cables])
+            self._on = False
+
+    async def set_faults(self, cable: Cable, faults: Faults) -> None:
+        """Make one of its cables as good or bad as ``faults`` says. Raises LabError."""
+        async with self._lock:
+            await cable.set_faults(faults)
+
+    async def freeze(self) -> None:
+        """Let it hang: it keeps its carrier and says nothing any more, on no line, until ``thaw``."""
+        async with self._lock:
+            self._frozen = True
+            self.console.muted = True
+            self.relay.freeze(True)
+            for cable in self.cables:
+                cable.silent = True
+                await cable.filter()
+            if self._container is not None:
+                self._container.freeze()
+
+    async def thaw(self) -> None:
+        """Undo ``freeze``; a node that was switched on meanwhile boots now."""
+        async with self._lock:
+            if not self._frozen:
+                return
+            self._frozen = False
+            for cable in self.cables:
+                cable.silent = False
+                await cable.filter()
+            self.console.muted = False
+            self.relay.freeze(False)
+            if self._container is not None:
+                self._container.thaw()
+            elif self._on:
+                await self._boot()
+
+    async def _boot(self) -> None:
+        await asyncio.to_thread(boot_files.write_node, self._directory, self.spec, self._keys)
+        devices = " ".join(cable.spec.device for cable in self.cables)
+        terminal = self.console.attach()
+        self._container = await Container.start(
+            self.spec.name, self.namespace, self._directory, {"ROLE": "node", "DEVICES": devices}, terminal
+        )
+        self.relay.connect_to(self.namespace)
+        self.changed()

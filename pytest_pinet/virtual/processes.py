@@ -1,0 +1,87 @@
+"""Processes by pid and start time, so that a recycled pid is never mistaken for ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_POLL_S = 0.01
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A pid and when its process started (clock ticks since boot, field 22 of ``/proc/PID/stat``)."""
+
+    pid: int
+    start: int
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessId | None:
+        """The process that has this pid now; None when there is none, or only a zombie."""
+        stat = _stat(pid)
+        if stat is None or stat[0] in ("Z", "X"):
+            return None
+        return cls(pid, int(stat[19]))
+
+    @property
+    def alive(self) -> bool:
+        return ProcessId.of(self.pid) == self
+
+    def kill(self, number: int) -> None:
+        """Send a signal, with sudo's help where the process belongs to root and we do not; harmless when it is gone."""
+        if not self.alive:
+            return
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return
+        except PermissionError:
+            subprocess.run(
+                ["sudo", "-n", "kill", f"-{int(number)}", str(self.pid)], check=False, capture_output=True, timeout=10
+            )
+
+
+def children_of(pid: int) -> list[int]:
+    """The pids whose parent is ``pid``."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            stat = _stat(int(entry.name))
+            if stat is not None and int(stat[1]) == pid:
+                found.append(int(entry.name))
+    return found
+
+
+def wait_gone(processes: Iterable[ProcessId], timeout_s: float) -> list[ProcessId]:
+    """Wait until none of them runs; returns those that still do at the deadline."""
+    deadline = time.monotonic() + timeout_s
+    left = [process for process in processes if process.alive]
+    while left and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        left = [process for process in left if process.alive]
+    return left
+
+
+def end(processes: Iterable[ProcessId], grace_s: float) -> list[ProcessId]:
+    """SIGTERM, and SIGKILL for those that are left after ``grace_s``; returns those that survive even that."""
+    wanted = list(processes)
+    for process in wanted:
+        process.kill(signal.SIGTERM)
+    left = wait_gone(wanted, grace_s)
+    for process in left:
+        process.kill(signal.SIGKILL)
+    return wait_gone(left, grace_s)
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of ``/proc/PID/stat`` from the state on (the command in front may hold spaces and brackets)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return text[text.rindex(")") + 2 :].split()

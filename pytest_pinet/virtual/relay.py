@@ -1,0 +1,84 @@
+"""A loopback port of the host that reaches a TCP port inside a namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from pytest_pinet.virtual.namespaces import NetNamespace
+
+SSH_PORT = 22
+
+
+class Relay:
+    """Leads each client to 127.0.0.1:22 in the namespace that is set; without one, the client is closed at once.
+
+    ``frozen`` holds everything still: connections stay open and say nothing, as with a machine that hangs.
+    """
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._namespace: NetNamespace | None = None
+        self._transports: set[asyncio.BaseTransport] = set()
+        self._running = asyncio.Event()
+        self._running.set()
+
+    @property
+    def port(self) -> int:
+        return int(self._listener.getsockname()[1])
+
+    async def serve(self) -> None:
+        """Begin to accept clients."""
+        await asyncio.start_server(self._client, sock=self._listener)
+
+    def connect_to(self, namespace: NetNamespace | None) -> None:
+        """Lead to another namespace from now on; open connections are cut."""
+        self._namespace = namespace
+        for transport in list(self._transports):
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+
+    def freeze(self, frozen: bool) -> None:
+        if frozen:
+            self._running.clear()
+        else:
+            self._running.set()
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._transports.add(writer.transport)
+        far: asyncio.StreamWriter | None = None
+        try:
+            await self._running.wait()
+            if self._namespace is None:
+                writer.transport.abort()
+                return
+            sock = self._namespace.tcp_socket()
+            sock.setblocking(False)
+            try:
+                await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", SSH_PORT))
+            except OSError:
+                # The sshd is not up yet, or not any more.
+                sock.close()
+                writer.transport.abort()
+                return
+            far_reader, far = await asyncio.open_connection(sock=sock)
+            self._transports.add(far.transport)
+            await asyncio.gather(self._pump(reader, far), self._pump(far_reader, writer))
+        except ConnectionError:
+            pass
+        finally:
+            for one in (writer, far):
+                if one is not None:
+                    self._transports.discard(one.transport)
+                    one.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                await self._running.wait()
+                writer.write(data)
+                await writer.drain()
+            if writer.can_write_eof():
+                writer.write_eof()
+        except (ConnectionError, OSError):
+            writer.transport.abort()

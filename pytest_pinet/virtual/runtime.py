@@ -1,0 +1,119 @@
+"""Where a running lab keeps its state: one private directory for each user and lab file."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pytest_pinet.errors import LabError
+
+LOCK_TIMEOUT_S = 60.0
+_POLL_S = 0.02
+
+
+class Runtime:
+    """The directory of one lab; nothing is created before ``create``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, lab_file: str) -> Runtime:
+        """The directory that belongs to this lab file and to the user who asks."""
+        base = os.environ.get("XDG_RUNTIME_DIR")
+        root = Path(base) / "pinet" if base and Path(base).is_dir() else Path(f"/tmp/pinet-{os.getuid()}")
+        name = hashlib.sha256(str(Path(lab_file).resolve()).encode()).hexdigest()[:12]
+        return cls(root / name)
+
+    @property
+    def control(self) -> Path:
+        return self.path / "control.sock"
+
+    @property
+    def keys(self) -> Path:
+        return self.path / "keys"
+
+    @property
+    def private_key(self) -> Path:
+        return self.keys / "id_ed25519"
+
+    def log(self, process: str) -> Path:
+        return self.path / f"{process}.log"
+
+    def create(self) -> None:
+        """Make the directory, for this user alone."""
+        self._own_root()
+        self.path.mkdir(mode=0o700, exist_ok=True)
+
+    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
+        """Write a file that is complete or not there; it belongs to the directory's owner also when root writes it."""
+        draft = self.path / f".{name}.{os.getpid()}"
+        draft.write_text(json.dumps(value, indent=1))
+        owner = self.path.stat()
+        os.chown(draft, owner.st_uid, owner.st_gid)
+        draft.rename(self.path / name)
+
+    def read_json(self, name: str) -> dict[str, Any] | None:
+        """The file's content, or None while there is none."""
+        try:
+            value = json.loads((self.path / name).read_text())
+        except (OSError, ValueError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    def remove(self) -> None:
+        """Remove the directory and, when it was the last one, the user's own."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self.path.exists() and shutil.which("sudo"):  # files that root's daemon left for a user
+            subprocess.run(["sudo", "-n", "rm", "-rf", str(self.path)], check=False, capture_output=True, timeout=10)
+        if self.path.exists():
+            raise LabError(f"{self.path} cannot be removed", f"sudo rm -r {self.path}")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one process at a time starts or stops this lab. Raises LabError when another takes too long."""
+        self._own_root()
+        lock = self.path.with_suffix(".lock")
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        while True:
+            # Whoever stopped the lab removed the lock with it: then ours is a file that nobody else will find.
+            lock.parent.mkdir(mode=0o700, exist_ok=True)
+            fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if lock.exists() and lock.stat().st_ino == os.fstat(fd).st_ino:
+                    break
+            except BlockingIOError:
+                pass
+            os.close(fd)
+            if time.monotonic() > deadline:
+                raise LabError(f"another process has been starting or stopping this lab for {LOCK_TIMEOUT_S:g} s")
+            time.sleep(_POLL_S)
+        try:
+            yield
+        finally:
+            if not self.path.exists():
+                lock.unlink(missing_ok=True)
+                with suppress(OSError):  # another lab of this user is there
+                    lock.parent.rmdir()
+            os.close(fd)
+
+    def _own_root(self) -> None:
+        root = self.path.parent
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = root.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise LabError(
+                f"{root} is not a private directory of this user, so keys must not be kept in it",
+                f"remove {root}, or set XDG_RUNTIME_DIR",
+            )

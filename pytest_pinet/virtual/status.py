@@ -1,0 +1,54 @@
+"""What a user sees of a virtual lab that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.virtual.control_client import ask
+from pytest_pinet.virtual.launcher import PROCESSES
+from pytest_pinet.virtual.processes import ProcessId
+from pytest_pinet.virtual.runtime import Runtime
+
+_SSH_OPTIONS = ("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
+
+
+def status(lab_file: str) -> dict[str, Any] | None:
+    """Nodes, switches, processes and environment of a lab, also of one that lost a process; None when it is down."""
+    runtime = Runtime.of(lab_file)
+    state = runtime.read_json("state.json")
+    if state is None or not state["complete"]:
+        return None
+    alive = {name: ProcessId(**state["processes"][name]).alive for name in PROCESSES}
+    if not any(alive.values()):
+        return None
+    found = ask(runtime.control, "status") if alive["daemon"] else {"lab": state["lab"], "nodes": [], "switches": []}
+    return {**found, "processes": alive, "environment": state["environment"]}
+
+
+def ssh_command(lab_file: str, node: str, command: Sequence[str]) -> list[str]:
+    """The ssh command line that runs ``command`` in a node.
+
+    Raises ConfigError for a name that is none, LabError when the lab is down or the node off.
+    """
+    found = status(lab_file)
+    if found is None or not found["processes"]["daemon"]:
+        raise LabError(f"the lab of {lab_file} is down", f"pinet lab up --lab {lab_file}")
+    nodes = {entry["name"]: entry for entry in found["nodes"]}
+    if node not in nodes:
+        near = get_close_matches(node, nodes, n=1, cutoff=0.4)
+        hint = f", did you mean {near[0]!r}?" if near else f"; there is {', '.join(nodes)}"
+        raise ConfigError(f"no node is called {node!r}{hint}")
+    if nodes[node]["power"] != "on":
+        raise LabError(
+            f"{node} is switched off",
+            f"labgrid-client -p {nodes[node]['place']} power on (with the LG_ lines of `pinet lab status`)",
+        )
+    return [
+        *("ssh", "-F", "none", "-i", found["environment"]["LG_KEYFILE"], "-p", str(nodes[node]["ssh"])),
+        *(word for option in _SSH_OPTIONS for word in ("-o", option)),
+        "root@127.0.0.1",
+        *command,
+    ]

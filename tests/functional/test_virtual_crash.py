@@ -1,0 +1,154 @@
+"""What is left of a virtual lab when something ends it: nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from pytest_pinet.config.labfile import load
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.virtual.launcher import launcher
+from pytest_pinet.virtual.processes import ProcessId, wait_gone
+from pytest_pinet.virtual.runtime import Runtime
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+
+LAB_FILE = """\
+pinet:
+  name: crash
+  launcher: virtual
+  switches:
+    sw: {backend: linux, address: "ssh://root@127.0.0.1:1", ports: p1-p2}
+  nodes:
+    one: {board: pi4b, interfaces: {onboard: {port: sw/p1}}}
+    two: {board: pi4b, interfaces: {onboard: {port: sw/p2}}}
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    (tmp_path / "lab.yaml").write_text(LAB_FILE)
+    found = load(tmp_path / "lab.yaml")
+    yield found
+    launcher().down(found)
+
+
+def processes(lab: Lab) -> dict[str, ProcessId]:
+    state = Runtime.of(lab.file).read_json("state.json")
+    assert state is not None
+    return {name: ProcessId(**value) for name, value in state["processes"].items()}
+
+
+def power_on(lab: Lab) -> list[ProcessId]:
+    """Switch both nodes on; returns the processes of nodes and switch."""
+    runtime = Runtime.of(lab.file)
+    ports = runtime.read_json("ports.json")
+    assert ports is not None
+    for index in (1, 2):
+        url = f"http://127.0.0.1:{ports['pdu']}/relay/{index}/value"
+        urlopen(Request(url, data=b"1", method="PUT"), timeout=20).close()
+    machines = runtime.read_json("machines.json")
+    assert machines is not None
+    assert len(machines["processes"]) == 6
+    return [ProcessId(**value) for value in machines["processes"]]
+
+
+def marked(lab: Lab) -> list[int]:
+    """Processes that carry the lab's mark in their environment, and all that run in their namespaces."""
+    mark = f"PINET_VLAB={Runtime.of(lab.file).path}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def assert_nothing_left(lab: Lab, known: list[ProcessId]) -> None:
+    assert wait_gone(known, 5.0) == []
+    assert marked(lab) == []
+    assert not Runtime.of(lab.file).path.exists()
+    assert not Runtime.of(lab.file).path.with_suffix(".lock").exists()
+
+
+def test_down_leaves_nothing(lab: Lab) -> None:
+    launcher().up(lab)
+    known = [*power_on(lab), *processes(lab).values()]
+    assert len(marked(lab)) >= 3
+    launcher().down(lab)
+    assert_nothing_left(lab, known)
+    launcher().down(lab)  # harmless
+    assert launcher().find(lab) is None
+
+
+def test_a_killed_daemon_takes_its_nodes_along_and_down_removes_the_rest(lab: Lab) -> None:
+    launcher().up(lab)
+    machines = power_on(lab)
+    known = processes(lab)
+    known["daemon"].kill(signal.SIGKILL)
+    assert wait_gone(machines, 5.0) == []
+    assert known["coordinator"].alive
+    assert launcher().find(lab) is None
+    launcher().down(lab)
+    assert_nothing_left(lab, [*machines, *known.values()])
+
+
+def test_up_after_a_crash_starts_afresh(lab: Lab) -> None:
+    first = launcher().up(lab)
+    known = processes(lab)
+    known["daemon"].kill(signal.SIGKILL)
+    second = launcher().up(lab)
+    assert wait_gone(known.values(), 5.0) == []
+    assert second["LG_COORDINATOR"] != first["LG_COORDINATOR"]
+
+
+def test_sigterm_to_the_daemon_ends_everything(lab: Lab) -> None:
+    launcher().up(lab)
+    known = [*power_on(lab), *processes(lab).values()]
+    processes(lab)["daemon"].kill(signal.SIGTERM)
+    assert wait_gone(known, 5.0) == []
+
+
+def test_two_labs_run_at_once(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "lab.yaml").write_text(LAB_FILE)
+    other = load(tmp_path / "other" / "lab.yaml")
+    try:
+        assert launcher().up(lab)["LG_COORDINATOR"] != launcher().up(other)["LG_COORDINATOR"]
+        power_on(lab)
+        power_on(other)
+    finally:
+        launcher().down(other)
+    assert launcher().find(lab) is not None
+
+
+def test_two_that_start_the_same_lab_at_once_share_it(lab: Lab) -> None:
+    code = (
+        "import sys; from pytest_pinet.config.labfile import load;"
+        "from pytest_pinet.virtual.launcher import launcher;"
+        "print(launcher().up(load(sys.argv[1]))['LG_COORDINATOR'])"
+    )
+    argv = [sys.executable, "-c", code, lab.file]
+    both = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    addresses = [process.communicate(timeout=30)[0] for process in both]
+    assert addresses[0] == addresses[1] != ""
+
+
+def test_starting_and_stopping_are_quick(lab: Lab) -> None:
+    started = time.monotonic()
+    launcher().up(lab)
+    assert time.monotonic() - started < 4.0
+    started = time.monotonic()
+    launcher().down(lab)
+    assert time.monotonic() - started < 4.0

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic.iperf3_command import (
+    Run,
+    Side,
+    client_argv,
+    client_command,
+    client_is_dut,
+    server_argv,
+    server_command,
+)
+
+RUN = Run(Traffic(Direction.RX), 20_123, Side("10.0.0.1"), Side("10.0.0.2"), "cubic")
+
+
+def client(**changes: object) -> str:
+    return shlex.join(client_argv(replace(RUN, traffic=replace(RUN.traffic, **changes))))  # type: ignore[arg-type]
+
+
+def test_the_server_serves_once_on_its_own_port_and_address() -> None:
+    assert shlex.join(server_argv(RUN)) == "iperf3 -s -1 -J -i 0.5 -p 20123 -B 10.0.0.2"
+
+
+def test_the_client_receives() -> None:
+    assert client() == (
+        "iperf3 -c 10.0.0.2 -J -i 0.5 -p 20123 -B 10.0.0.1 -t 6 --connect-timeout 5000 -R -P 1 -C cubic"
+    )
+
+
+@pytest.mark.parametrize(
+    ("direction", "expected"), [(Direction.TX, False), (Direction.RX, True), (Direction.BIDIR, True)]
+)
+def test_the_client_runs_where_traffic_arrives(direction: Direction, expected: bool) -> None:
+    assert client_is_dut(direction) is expected
+
+
+def test_both_directions_at_once() -> None:
+    assert client(direction=Direction.BIDIR, streams=4).endswith("--bidir -P 4 -C cubic")
+
+
+def test_every_setting_has_its_option_in_plain_numbers() -> None:
+    line = client(window=65536, mss=1000, bitrate=Bitrate(2.5e9), length=16384)
+    assert line.endswith("-R -P 1 -b 2500000000 -C cubic -w 65536 -M 1000 -l 16384")
+
+
+def test_udp() -> None:
+    run = replace(RUN, traffic=Traffic(Direction.RX, udp=True, bitrate=Bitrate(20e6), length=1400), congestion=None)
+    assert shlex.join(client_argv(run)).endswith("-R -P 1 -u -b 20000000 -l 1400")
+
+
+def test_a_device_is_bound_on_its_own_end() -> None:
+    run = replace(RUN, server=Side("10.0.0.2", "eth1"))
+    assert shlex.join(server_argv(run)).endswith("-B 10.0.0.2 --bind-dev eth1")
+    assert "--bind-dev" not in client_argv(run)
+
+
+@pytest.mark.parametrize(
+    ("warmup", "duration", "seconds"), [(1, 5, 6), (0, 5, 5), (0.5, 1.0, 2), (0.1, 0.2, 1), (0.3, 0.7, 1)]
+)
+def test_iperf3_takes_whole_seconds(warmup: float, duration: float, seconds: int) -> None:
+    assert replace(RUN, traffic=Traffic(Direction.TX, warmup_s=warmup, duration_s=duration)).seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("warmup", "interval"), [(0, 0.5), (1, 0.5), (2, 0.5), (0.5, 0.5), (0.1, 0.1), (0.7, 0.7), (0.8, 0.4), (1.2, 0.6)]
+)
+def test_the_warmup_ends_with_an_interval(warmup: float, interval: float) -> None:
+    assert replace(RUN, traffic=Traffic(Direction.TX, warmup_s=warmup)).interval_s == pytest.approx(interval)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_omit_is_never_used(direction: Direction) -> None:
+    run = replace(RUN, traffic=replace(RUN.traffic, direction=direction))
+    assert "-O" not in [*client_argv(run), *server_argv(run)]
+
+
+def test_commands_die_of_old_age() -> None:
+    assert client_command(RUN).startswith("LC_ALL=C timeout --foreground -k 1 26 iperf3 -c ")
+    assert server_command(RUN).startswith("LC_ALL=C timeout --foreground -k 1 31 iperf3 -s ")
+
+
+def test_what_a_user_wrote_is_quoted() -> None:
+    run = replace(RUN, client=Side("10.0.0.1; reboot"))
+    assert "'10.0.0.1; reboot'" in client_command(run)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_pinet.judge.limits import most_specific, resolve
+from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.traffic import Direction
+
+
+def limit(
+    source: str,
+    board: str = "*",
+    nic: str = "*",
+    topology: str = "*",
+    direction: Direction | None = None,
+    origin: Origin = Origin.LAB_FILE,
+) -> Limit:
+    return Limit(Share(0.9), origin, source, board, nic, topology, direction)
+
+
+def winner(*limits: Limit, direction: Direction = Direction.TX) -> str | None:
+    found = most_specific(limits, "pi4b", "ax88179", "pair", direction)
+    return None if found is None else found.source
+
+
+def test_no_limit_is_none() -> None:
+    assert winner() is None
+    assert winner(limit("other", board="pi5")) is None
+
+
+def test_the_most_specific_wins_wherever_it_stands() -> None:
+    general, board, both = limit("general"), limit("board", board="pi4b"), limit("both", board="pi4b", nic="ax88179")
+    assert winner(both, board, general) == "both"
+    assert winner(general, both, board) == "both"
+    assert winner(general, board) == "board"
+
+
+def test_a_name_beats_a_glob() -> None:
+    assert winner(limit("name", board="pi4b"), limit("glob", board="pi4*")) == "name"
+    assert winner(limit("name", board="pi4b"), limit("two globs", board="pi4*", nic="ax*")) == "name"
+    assert winner(limit("glob", board="pi4*"), limit("everything")) == "glob"
+
+
+def test_a_direction_makes_a_limit_more_specific() -> None:
+    directed, general = limit("tx", board="pi4b", direction=Direction.TX), limit("both", board="pi4b")
+    assert winner(directed, general) == "tx"
+    assert winner(directed, general, direction=Direction.RX) == "both"
+
+
+def test_bidir_speaks_of_each_one_way_direction() -> None:
+    assert winner(limit("bidir", direction=Direction.BIDIR)) == "bidir"
+    assert winner(limit("bidir", direction=Direction.BIDIR), direction=Direction.RX) == "bidir"
+
+
+def test_a_marker_beats_the_lab_file_only_when_as_specific() -> None:
+    marker = limit("marker", origin=Origin.MARKER)
+    assert winner(marker, limit("file")) == "marker"
+    assert winner(marker, limit("file", board="pi4b")) == "file"
+
+
+def test_the_command_line_beats_everything() -> None:
+    assert winner(limit("option", origin=Origin.COMMAND_LINE), limit("file", "pi4b", "ax88179", "pair")) == "option"
+
+
+def test_of_equals_the_last_written_wins() -> None:
+    assert winner(limit("first"), limit("second")) == "second"
+
+
+@pytest.mark.parametrize("board", ["pi4b", "pi4*", "pi?b", "pi[34]b"])
+def test_selectors_are_globs(board: str) -> None:
+    assert winner(limit("glob", board=board)) == "glob"
+
+
+def test_a_share_is_one_of_the_physical_limit() -> None:
+    assert resolve(Share(0.94), Bitrate(1e9)).bps == pytest.approx(0.94e9)
+    assert resolve(Bitrate(5e8), Bitrate(1e9)) == Bitrate(5e8)
