@@ -10,10 +10,9 @@ import pytest
 from pytest_pinet.config.names import unknown
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.limits import WAYS, Limit, Origin
 from pytest_pinet.model.quantities import parse_minimum
 from pytest_pinet.model.topology import TOPOLOGIES
-from pytest_pinet.model.traffic import Direction
 
 SIGNATURE = "pinet(board='*', nic='*', topology='pair', min=None)"
 ARGUMENTS = ("board", "nic", "topology", "min")
@@ -48,19 +47,23 @@ def _globs(test: str, name: str, value: object) -> tuple[str, ...]:
 
 
 def parse_limits(where: str, value: object, origin: Origin, source: str) -> list[Limit]:
-    """Read ``min=``: a bit rate or share, or a mapping from direction to one. Raises ConfigError."""
+    """Read ``min=``: a bit rate or share, or a mapping from direction to one. Raises ConfigError.
+
+    Here ``tx`` and ``rx`` speak of whatever the test measures, one way or both ways at once.
+    """
     per_direction: Mapping[object, object] = value if isinstance(value, Mapping) else {None: value}
     limits = []
-    for direction, minimum in per_direction.items():
-        if direction is not None and direction not in list(Direction):
-            raise ConfigError(f"{where}: {unknown('direction', str(direction), [str(d) for d in Direction])}")
+    for way, minimum in per_direction.items():
+        if way is not None and way not in WAYS:
+            raise ConfigError(f"{where}: {unknown('direction', str(way), WAYS)}")
         if not isinstance(minimum, str):
             raise ConfigError(f"{where}: min={minimum!r}: expected a limit with a unit, such as '94%' or '2.3 Gbit/s'")
         try:
             parsed = parse_minimum(minimum)
         except ValueError as error:
             raise ConfigError(f"{where}: min: {error}") from None
-        limits.append(Limit(parsed, origin, source, direction=None if direction is None else Direction(str(direction))))
+        direction, both_ways = WAYS[str(way)] if way is not None else (None, None)
+        limits.append(Limit(parsed, origin, source, direction=direction, both_ways=both_ways or None))
     return limits
 
 

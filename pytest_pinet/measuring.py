@@ -104,7 +104,8 @@ def measure(
     directions: dict[str, DirectionRecord] = {}
     for direction, flow in measurement.flows.items():
         here = link.combination
-        limit = most_specific(limits, here.board, here.nic, here.topology, direction)
+        both_ways = traffic.direction is Direction.BIDIR
+        limit = most_specific(limits, here.board, here.nic, here.topology, direction, both_ways)
         directions[direction.value] = direction_record(flow, judge(flow.goodput, oracle, limit), oracle)
     verdict = worst([Verdict(d["verdict"]) for d in directions.values()])
     worst_direction = next(name for name, d in directions.items() if d["verdict"] == verdict)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from pytest_pinet.config.names import unknown
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.limits import WAYS, Limit, Origin
 from pytest_pinet.model.quantities import parse_minimum
-from pytest_pinet.model.traffic import Direction
 
 FORM = "'90%', '2.3 Gbit/s' or 'pi4b:*/pair=tx=700 Mbit/s'"
 
@@ -27,13 +26,11 @@ def _limit(text: str) -> Limit:
         parsed = parse_minimum(minimum)
     except ValueError as error:
         raise ConfigError(f"--pinet-min {text!r}: {error}") from None
-    direction = None
+    direction, both_ways = None, None
     if len(selectors) == 2:
-        if selectors[1] not in list(Direction):
-            raise ConfigError(
-                f"--pinet-min {text!r}: {unknown('direction', selectors[1], [str(d) for d in Direction])}"
-            )
-        direction = Direction(selectors[1])
+        if selectors[1] not in WAYS:
+            raise ConfigError(f"--pinet-min {text!r}: {unknown('direction', selectors[1], WAYS)}")
+        direction, both_ways = WAYS[selectors[1]]
     board, _, rest = (selectors[0] if selectors else "*").partition(":")
     nic, _, topology = rest.partition("/")
-    return Limit(parsed, Origin.COMMAND_LINE, source, board or "*", nic or "*", topology or "*", direction)
+    return Limit(parsed, Origin.COMMAND_LINE, source, board or "*", nic or "*", topology or "*", direction, both_ways)

@@ -62,7 +62,7 @@ class RunKeeper:
 
     @property
     def _root(self) -> Path:
-        """The project's folder; pytest takes a path after ``--pinet-lab`` for a test path when it looks for its root."""
+        """The project's folder; to find its root pytest takes a path after ``--pinet-lab`` for a test path."""
         root, here = self._config.rootpath, self._config.invocation_params.dir
         return root if self._config.inipath is not None and here.is_relative_to(root) else here
 

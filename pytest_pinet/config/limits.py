@@ -12,10 +12,9 @@ from pytest_pinet.config.yaml_lines import Document, Path
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.oracle import highest_limit
 from pytest_pinet.model.lab import Interface, Node
-from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.limits import WAYS, Limit, Origin
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.topology import TOPOLOGIES
-from pytest_pinet.model.traffic import Direction
 
 
 def resolve_limits(
@@ -28,6 +27,7 @@ def resolve_limits(
 
 
 def _limit(section: LimitSection, nodes: Sequence[Node], hardware: Hardware, document: Document, path: Path) -> Limit:
+    direction, both_ways = (None, None) if section.direction is None else WAYS[section.direction]
     limit = Limit(
         minimum=section.min,
         origin=Origin.LAB_FILE,
@@ -35,7 +35,8 @@ def _limit(section: LimitSection, nodes: Sequence[Node], hardware: Hardware, doc
         board=section.board,
         nic=hardware.nic_name(section.nic),
         topology=section.topology,
-        direction=None if section.direction is None else Direction(section.direction),
+        direction=direction,
+        both_ways=both_ways,
     )
     matching = _matching(limit, nodes, document, path)
     if isinstance(limit.minimum, Bitrate):

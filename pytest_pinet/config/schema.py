@@ -30,9 +30,10 @@ from pytest_pinet.config.fields import (
 from pytest_pinet.lab.launcher import LAUNCHERS
 from pytest_pinet.lab.switchport import BACKENDS
 from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.limits import WAYS
 
 BUSES = tuple(sorted(bus.value for bus in Bus))
-DIRECTIONS = ("bidir", "rx", "tx")
+DIRECTIONS = tuple(sorted(WAYS))
 # Of labgrid's own keys nothing is checked here; ``x-`` keys are for anchors.
 LABGRID_KEYS = ("targets", "options", "features", "paths", "images", "tools", "imports")
 SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")

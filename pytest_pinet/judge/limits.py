@@ -9,13 +9,15 @@ from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.traffic import Direction
 
 
-def most_specific(limits: Iterable[Limit], board: str, nic: str, topology: str, direction: Direction) -> Limit | None:
-    """The limit that holds, or None.
+def most_specific(
+    limits: Iterable[Limit], board: str, nic: str, topology: str, direction: Direction, both_ways: bool = False
+) -> Limit | None:
+    """The limit that holds for one direction of a run (``both_ways``: the other one runs too), or None.
 
     The command line speaks of this very run and beats files and markers; below it the most specific selectors win, then
     the marker over the lab file, then the one that was written last.
     """
-    matching = [limit for limit in limits if limit.matches(board, nic, topology, direction)]
+    matching = [limit for limit in limits if limit.matches(board, nic, topology, direction, both_ways)]
     ranked = [
         ((limit.origin is Origin.COMMAND_LINE, limit.specificity, limit.origin, position), limit)
         for position, limit in enumerate(matching)

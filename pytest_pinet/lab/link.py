@@ -83,9 +83,8 @@ def connect(
     ports = [end.endpoint.interface.port for end in ends]
     if ports[0].switch == ports[1].switch:
         switches[ports[0].switch].wire(frozenset(port.port for port in ports), undo)
-    for end in ends:
-        _bring_up(end, undo)
-    states = [_await_carrier(end, switches) for end in ends]
+    found = [_bring_up(end, undo) for end in ends]
+    states = [_await_carrier(end, state, switches) for end, state in zip(ends, found, strict=True)]
     for end, state in zip(ends, states, strict=True):
         _check_negotiation(end, state)
     _check_reachable(dut, peer)
@@ -99,26 +98,30 @@ def connect(
 
 
 def _change(end: End, command: str) -> None:
-    done = end.shell.run(f"PATH=$PATH:/usr/sbin:/sbin {command}")
+    done = end.shell.run(f"PATH=$PATH:/usr/sbin:/sbin; {command}")
     if done.returncode != 0:
         raise LinkError(f"{end.shell.name} refused '{command}': {done.stderr.strip() or f'exit {done.returncode}'}")
 
 
-def _bring_up(end: End, undo: UndoStack) -> None:
-    if not read_interface(end.shell, end.device).admin_up:
+def _bring_up(end: End, undo: UndoStack) -> InterfaceState:
+    """Bring the device up, give it its address, and return how it was found before."""
+    found = read_interface(end.shell, end.device)
+    commands = []
+    if not found.admin_up:
         undo.add(f"{end.device} up on {end.shell.name}", lambda: _change(end, f"ip link set {end.device} down"))
-        _change(end, f"ip link set {end.device} up")
+        commands.append(f"ip link set {end.device} up")
     undo.add(
         f"address {end.address} on {end.shell.name} {end.device}",
         lambda: _change(end, f"ip addr del {end.address} dev {end.device}"),
     )
     # "replace": a runner that was killed may have left the same address behind.
-    _change(end, f"ip addr replace {end.address} dev {end.device}")
+    commands.append(f"ip addr replace {end.address} dev {end.device}")
+    _change(end, " && ".join(commands))
+    return found
 
 
-def _await_carrier(end: End, switches: Mapping[str, SwitchBackend]) -> InterfaceState:
+def _await_carrier(end: End, state: InterfaceState, switches: Mapping[str, SwitchBackend]) -> InterfaceState:
     deadline = Deadline(CARRIER_TIMEOUT_S)
-    state = read_interface(end.shell, end.device)
 
     def has_carrier() -> bool:
         nonlocal state

@@ -6,9 +6,9 @@ back, and a port goes back to the bridge in which it was found.
 
 from __future__ import annotations
 
+import shlex
 import zlib
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from pytest_pinet.errors import ConfigError, SwitchError
 from pytest_pinet.lab.deadline import Deadline
@@ -19,10 +19,11 @@ from pytest_pinet.model.lab import Switch
 
 GROUP_PREFIX = "pg"
 READ_BACK_TIMEOUT_S = 5.0
+# One line: flags|carrier|speed|duplex|bridge
 _STATE = (
     "cd /sys/class/net/{port} 2>/dev/null || exit 44;"
     ' printf "%s|" "$(cat flags)" "$(cat carrier 2>/dev/null)" "$(cat speed 2>/dev/null)" "$(cat duplex 2>/dev/null)";'
-    ' m=$(readlink master) && basename "$m"'
+    ' basename "$(readlink master)"'
 )
 _NO_SUCH_PORT = 44
 _IFF_UP = 1
@@ -51,16 +52,13 @@ class LinuxSwitch:
         return done.stdout
 
     def state(self, port: str) -> PortState:
-        flags, carrier, speed, duplex, group = self._run(f"show {port}", _STATE.format(port=port)).split("|")
-        up = bool(int(flags, 16) & _IFF_UP)
-        speed_mbps = int(speed) if speed.strip().lstrip("-").isdigit() else -1
-        return PortState(
-            admin_up=up,
-            carrier=carrier.strip() == "1" if up else None,
-            speed_mbps=speed_mbps if speed_mbps > 0 else None,
-            duplex=duplex.strip() or None,
-            group=group.strip() or None,
-        )
+        return self._states([port])[port]
+
+    def _states(self, ports: Sequence[str]) -> dict[str, PortState]:
+        """One command for all, since each is a round trip."""
+        command = " && ".join(f"( {_STATE.format(port=shlex.quote(port))} )" for port in ports)
+        lines = self._run(f"show {' and '.join(ports)}", command).splitlines()
+        return {port: _parse(line) for port, line in zip(ports, lines, strict=True)}
 
     def wire(self, ports: frozenset[str], undo: UndoStack) -> None:
         wanted = sorted(ports)
@@ -68,44 +66,57 @@ class LinuxSwitch:
         if unknown:
             raise SwitchError(f"port {unknown[0]} of switch {self._switch.name} is not in the lab file: left alone")
         group = f"{GROUP_PREFIX}{zlib.crc32('/'.join(wanted).encode()):08x}"
-        before = {port: self.state(port) for port in wanted}
-        undo.add(
-            f"group {group} on switch {self._switch.name}",
-            lambda: self._run(f"remove {group}", f"if [ -e /sys/class/net/{group} ]; then ip link del {group}; fi"),
-        )
-        for port, state in before.items():
-            undo.add(f"port {port} of switch {self._switch.name}", partial(self._restore, port, state))
+        names = " and ".join(wanted)
+        before = self._states(wanted)
+        undo.add(f"the wiring of {names} on switch {self._switch.name}", lambda: self._restore(group, before))
         self._run(
-            f"wire {' and '.join(wanted)}",
+            f"wire {names}",
             f"{{ [ -e /sys/class/net/{group} ] || ip link add {group} type bridge; }} && ip link set {group} up"
-            + "".join(f" && ip link set {port} master {group} up" for port in wanted),
+            + "".join(f" && ip link set {shlex.quote(port)} master {group} up" for port in wanted),
         )
-        deadline = Deadline(READ_BACK_TIMEOUT_S)
-        for port in wanted:
-            last = before[port]
+        last = before
 
-            def applied(port: str = port) -> bool:
-                nonlocal last
-                last = self.state(port)
-                return last.group == group and last.admin_up is True
+        def applied() -> bool:
+            nonlocal last
+            last = self._states(wanted)
+            return all(state.group == group and state.admin_up is True for state in last.values())
 
-            if not deadline.wait_until(applied):
-                raise SwitchError(
-                    f"switch {self._switch.name} took the wiring of port {port} but did not do it: "
-                    f"it is in {last.group or 'no group'}, {last}",
-                    "the lab's admin: look at the switch",
-                )
+        if not Deadline(READ_BACK_TIMEOUT_S).wait_until(applied):
+            found = ", ".join(f"{port} is in {state.group or 'no group'} and {state}" for port, state in last.items())
+            raise SwitchError(
+                f"switch {self._switch.name} took the wiring of {names} but did not do it: {found}",
+                "the lab's admin: look at the switch",
+            )
 
-    def _restore(self, port: str, state: PortState) -> None:
-        group = state.group
-        if group is not None and group.startswith(GROUP_PREFIX):
-            # Left behind by a runner that was killed: its own group is no home.
-            group = self._default_group
-        where = f"master {group}" if group else "nomaster"
-        self._run(f"restore {port}", f"ip link set {port} {where} {'up' if state.admin_up else 'down'}")
+    def _restore(self, group: str, before: Mapping[str, PortState]) -> None:
+        commands = []
+        for port, state in before.items():
+            home = state.group
+            if home is not None and home.startswith(GROUP_PREFIX):
+                # Left behind by a runner that was killed: its own group is no home.
+                home = self._default_group
+            where = f"master {home}" if home else "nomaster"
+            commands.append(f"ip link set {shlex.quote(port)} {where} {'up' if state.admin_up else 'down'}")
+        commands.append(f"if [ -e /sys/class/net/{group} ]; then ip link del {group}; fi")
+        # ";", since every port is to go home even when one refuses; "r" remembers that one did.
+        script = "r=0; " + " ".join(f"{command} || r=$?;" for command in commands) + " exit $r"
+        self._run(f"restore {' and '.join(before)}", script)
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _parse(line: str) -> PortState:
+    flags, carrier, speed, duplex, group = line.split("|")
+    up = bool(int(flags, 16) & _IFF_UP)
+    speed_mbps = int(speed) if speed.lstrip("-").isdigit() else -1
+    return PortState(
+        admin_up=up,
+        carrier=carrier == "1" if up else None,
+        speed_mbps=speed_mbps if speed_mbps > 0 else None,
+        duplex=duplex or None,
+        group=group or None,
+    )
 
 
 def connect(switch: Switch, settings: Mapping[str, str]) -> LinuxSwitch:

@@ -18,12 +18,23 @@ class Origin(IntEnum):
     COMMAND_LINE = 3
 
 
+# How a limit names the runs that it speaks of: the one-way direction, and whether both run at once.
+WAYS: dict[str, tuple[Direction | None, bool]] = {
+    "tx": (Direction.TX, False),
+    "rx": (Direction.RX, False),
+    "bidir": (None, True),
+    "bidir-tx": (Direction.TX, True),
+    "bidir-rx": (Direction.RX, True),
+}
+
+
 @dataclass(frozen=True)
 class Limit:
     """A minimum for the goodput of the combinations that its selectors match.
 
-    Selectors are globs; ``direction`` None means every direction. ``source`` says where it was written
-    (``lab/virtual.yaml:88``, ``@pytest.mark.pinet(min=...)`` or ``--pinet-min``).
+    Selectors are globs; ``direction`` None means either. ``both_ways`` tells whether it speaks of runs in which both
+    directions run at once (None: of these and of one-way runs). ``source`` says where it was written
+    (``lab/virtual.yaml:88``, ``min='94%' of the marker`` or ``--pinet-min 90%``).
     """
 
     minimum: Bitrate | Share
@@ -33,21 +44,23 @@ class Limit:
     nic: str = "*"
     topology: str = "*"
     direction: Direction | None = None
+    both_ways: bool | None = None
 
-    def matches(self, board: str, nic: str, topology: str, direction: Direction) -> bool:
-        """Whether this limit speaks of that combination and one-way direction."""
+    def matches(self, board: str, nic: str, topology: str, direction: Direction, both_ways: bool) -> bool:
+        """Whether this limit speaks of that combination and one-way direction of a run."""
         return (
             fnmatchcase(board, self.board)
             and fnmatchcase(nic, self.nic)
             and fnmatchcase(topology, self.topology)
-            and (self.direction is None or direction in self.direction.parts)
+            and self.direction in (None, direction)
+            and self.both_ways in (None, both_ways)
         )
 
     @property
     def specificity(self) -> tuple[int, int]:
         """Ascending rank: first how many selectors are given without a wildcard, then how many at all."""
         globs = (self.board, self.nic, self.topology)
+        ways = (self.direction is not None) + (self.both_ways is True)
         exact = sum(not set(g) & set("*?[") for g in globs)
         given = sum(g != "*" for g in globs)
-        directed = self.direction in (Direction.TX, Direction.RX)
-        return (exact + directed, given + directed)
+        return (exact + ways, given + ways)

@@ -66,7 +66,7 @@ def test_a_limit_of_the_marker_counts_as_naming_what_the_marker_names(lab: Lab) 
     (first, *_) = found(lab, request)
     (limit,) = request.limits_for(first)
     assert (limit.board, limit.nic) == ("pi4b", "onboard")
-    assert limit.matches("pi4b", "onboard", "pair", Direction.TX)
+    assert limit.matches("pi4b", "onboard", "pair", Direction.TX, both_ways=False)
 
 
 def test_the_nearer_marker_wins_argument_by_argument() -> None:

@@ -15,12 +15,13 @@ def limit(
     topology: str = "*",
     direction: Direction | None = None,
     origin: Origin = Origin.LAB_FILE,
+    both_ways: bool | None = None,
 ) -> Limit:
-    return Limit(Share(0.9), origin, source, board, nic, topology, direction)
+    return Limit(Share(0.9), origin, source, board, nic, topology, direction, both_ways)
 
 
-def winner(*limits: Limit, direction: Direction = Direction.TX) -> str | None:
-    found = most_specific(limits, "pi4b", "ax88179", "pair", direction)
+def winner(*limits: Limit, direction: Direction = Direction.TX, both_ways: bool = False) -> str | None:
+    found = most_specific(limits, "pi4b", "ax88179", "pair", direction, both_ways)
     return None if found is None else found.source
 
 
@@ -48,9 +49,18 @@ def test_a_direction_makes_a_limit_more_specific() -> None:
     assert winner(directed, general, direction=Direction.RX) == "both"
 
 
-def test_bidir_speaks_of_each_one_way_direction() -> None:
-    assert winner(limit("bidir", direction=Direction.BIDIR)) == "bidir"
-    assert winner(limit("bidir", direction=Direction.BIDIR), direction=Direction.RX) == "bidir"
+def test_a_limit_of_runs_both_ways_does_not_judge_one_way() -> None:
+    one_way, both = limit("one way", direction=Direction.TX, both_ways=False), limit("both ways", both_ways=True)
+    assert winner(one_way, both) == "one way"
+    assert winner(one_way, both, both_ways=True) == "both ways"
+    assert winner(one_way, both_ways=True) is None
+
+
+def test_a_direction_of_runs_both_ways_is_more_specific_still() -> None:
+    both, send = limit("bidir", both_ways=True), limit("bidir-tx", direction=Direction.TX, both_ways=True)
+    assert winner(both, send, limit("any"), both_ways=True) == "bidir-tx"
+    assert winner(both, send, limit("any"), direction=Direction.RX, both_ways=True) == "bidir"
+    assert winner(limit("either", direction=Direction.TX), both_ways=True) == "either"
 
 
 def test_a_marker_beats_the_lab_file_only_when_as_specific() -> None:
