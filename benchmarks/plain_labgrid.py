@@ -14,19 +14,23 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 def main(dut: str, peer: str) -> None:
     """Print the seconds of each step; ``dut`` and ``peer`` are places."""
+    watch = StopWatch()
     from labgrid import target_factory
     from labgrid.driver import NetworkPowerDriver, ShellDriver, SSHDriver
     from labgrid.remote.client import start_session
     from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
     from labgrid.resource import EthernetPort, RemotePlace
+    from labgrid.resource.remote import RemotePlaceManager
 
     # Without it labgrid cannot bind a place that has Ethernet ports at all.
     EthernetPort.__hash__ = object.__hash__
     EthernetPort.__eq__ = object.__eq__
-    watch = StopWatch()
     arguments = argparse.Namespace(place=None, allow_unmatched=True, kick=False)
     session = start_session(os.environ["LG_COORDINATOR"], extra={"args": arguments})
     run = session.loop.run_until_complete
+    # As labgrid-client does it: one session for places and resources.
+    manager = RemotePlaceManager.get()
+    manager.session, manager.loop, manager.url, manager.env = session, session.loop, session.address, None
     watch.lap("session")
     targets: list[Any] = []
     for place in (dut, peer):

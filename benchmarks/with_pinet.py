@@ -5,17 +5,18 @@ from __future__ import annotations
 import sys
 
 from benchmarks.steps import StopWatch
-from pytest_pinet import collect
-from pytest_pinet.config import labfile
-from pytest_pinet.evidence.build import read_build
-from pytest_pinet.lab.session import LabSession
-from pytest_pinet.markers import Request
-from pytest_pinet.model.combination import Combination
 
 
 def main(lab_file: str, board: str) -> None:
     """Print the seconds of each step."""
     watch = StopWatch()
+    from pytest_pinet import collect
+    from pytest_pinet.config import labfile
+    from pytest_pinet.evidence.build import read_build
+    from pytest_pinet.lab.session import LabSession
+    from pytest_pinet.markers import Request
+    from pytest_pinet.model.combination import Combination
+
     lab = labfile.load(lab_file)
     session = LabSession(lab, "bench", 60.0, lambda _: None)
     (combination,) = (

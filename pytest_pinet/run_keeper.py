@@ -141,6 +141,7 @@ class RunKeeper:
             "run": self.folder.run,
             "lab": self._lab.name if self._lab else "",
             "lab_file": self._lab_file or "",
+            "figures": self._lab.figures if self._lab else "measured",
             "pinet": __version__,
             "started": self._started.isoformat(),
             "finished": datetime.now(UTC).isoformat(),
@@ -170,6 +171,8 @@ class RunKeeper:
             lines = summary_table(
                 self._results, list(self._skipped.values()), color=color, run_folder=folder, json_path=json_path
             )
+            if self._results and self._lab is not None and self._lab.figures == "emulated":
+                lines.append(f"figures are emulated: lab {self._lab.name} sets the rates of its links itself")
         else:
             lines = []
         if lines:

@@ -33,6 +33,8 @@ def build(section: PinetSection, targets: Mapping[str, object] | None, document:
         switches=switches,
         limits=resolve_limits(section.limits, list(nodes.values()), hardware, document),
         launcher=section.launcher,
+        # What somebody's program set up is no hardware, unless he says that it is.
+        figures=section.figures or ("measured" if section.launcher is None else "emulated"),
         domains={
             name: _members(members, nodes, document, ("pinet", "domains", name))
             for name, members in section.domains.items()

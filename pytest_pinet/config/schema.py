@@ -34,6 +34,7 @@ from pytest_pinet.model.limits import WAYS
 
 BUSES = tuple(sorted(bus.value for bus in Bus))
 DIRECTIONS = tuple(sorted(WAYS))
+FIGURES = ("emulated", "measured")
 # Of labgrid's own keys nothing is checked here; ``x-`` keys are for anchors.
 LABGRID_KEYS = ("targets", "options", "features", "paths", "images", "tools", "imports")
 SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
@@ -115,6 +116,9 @@ class PinetSection(Section):
     """The lab, as far as labgrid has no word for it."""
 
     name: Name | None = Field(None, description="by default the file's name")
+    figures: Annotated[str, *one_of("kind of figures", FIGURES)] | None = Field(
+        None, description="what reports call this lab's figures; a lab with a launcher is emulated by default"
+    )
     launcher: Annotated[str, *one_of("launcher", tuple(sorted(LAUNCHERS)))] | None = Field(
         None, description="who starts the lab; nobody when left out"
     )

@@ -78,8 +78,9 @@ class Switch:
 class Lab:
     """Everything in a lab file that labgrid has no word for.
 
-    ``launcher`` names who starts and stops the lab (None: it is simply there). ``domains`` are the contention
-    domains: in each, one measurement at a time.
+    ``launcher`` names who starts and stops the lab (None: it is simply there). ``figures`` is what reports call its
+    figures: ``measured`` (hardware) or ``emulated`` (somebody set the rates). ``domains`` are the contention domains:
+    in each, one measurement at a time.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Lab:
     switches: Mapping[str, Switch]
     limits: tuple[Limit, ...] = ()
     launcher: str | None = None
+    figures: str = "measured"
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def interfaces(self) -> list[Interface]:

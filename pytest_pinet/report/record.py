@@ -98,12 +98,17 @@ class SkippedRecord(TypedDict):
 
 
 class RunRecord(TypedDict):
-    """The whole of ``results.json``. ``complete`` is False when the run was interrupted."""
+    """The whole of ``results.json``.
+
+    ``figures`` says what they are: ``measured`` on hardware, or ``emulated`` (the lab sets the rates of its links).
+    ``complete`` is False when the run was interrupted.
+    """
 
     schema: int
     run: str
     lab: str
     lab_file: str
+    figures: str
     pinet: str
     started: str
     finished: str

@@ -91,6 +91,7 @@ def run_record(results: list[ResultRecord], skipped: list[SkippedRecord] | None 
         "run": "20261121-000102",
         "lab": "virtual",
         "lab_file": "lab/virtual.yaml",
+        "figures": "emulated",
         "pinet": "0.1.0",
         "started": "2026-11-21T00:01:02Z",
         "finished": "2026-11-21T00:02:03Z",
