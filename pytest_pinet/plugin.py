@@ -24,7 +24,7 @@ MARKER = (
 )
 
 
-def _minutes(text: str) -> float:
+def _duration(text: str) -> float:
     from pytest_pinet.model.quantities import parse_duration
 
     try:
@@ -65,7 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     add(
         "--pinet-acquire-timeout",
-        type=_minutes,
+        type=_duration,
         default=900.0,
         metavar="DURATION",
         help="how long to wait for nodes that others hold (default: 15 min)",

@@ -42,7 +42,8 @@ class RunKeeper:
         self._warnings: list[str] = []
         self._folder: RunFolder | None = None
         self._interrupted = False
-        self._json_error: str | None = None
+        if dry_run is not None and self._is_controller:
+            raise ConfigError("--pinet-dry-run plans in one process: leave out -n")
 
     @property
     def _is_controller(self) -> bool:

@@ -28,6 +28,8 @@ from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.run_keeper import RunKeeper
 from pytest_pinet.trouble import as_report, error_record
 
+# Set when the lab broke a measurement: its nodes must be brought up anew.
+TROUBLE_KEY: pytest.StashKey[bool] = pytest.StashKey()
 RESULTS_KEY: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 
 
@@ -121,6 +123,9 @@ class PinetSession:
             with self.progress, self.access.open(combination) as link:
                 self.progress.close()
                 yield link
+            if item.stash.get(TROUBLE_KEY, False):
+                # Only now, since the changes on the nodes had to be undone first.
+                self.access.distrust(combination)
         except LabError:
             self.access.distrust(combination)
             raise
@@ -130,11 +135,18 @@ class PinetSession:
 
     def measure(self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...]) -> ResultRecord:
         """Measure once, judge, record. Raises LabError or UnsupportedError."""
-        case = case_of(item)
         if self.dry_run is not None:
             return self.dry_run.measure(item, link, traffic)
+        try:
+            return self._measure(item, link, traffic, limits)
+        except LabError:
+            item.stash[TROUBLE_KEY] = True
+            raise
+
+    def _measure(self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...]) -> ResultRecord:
         from pytest_pinet import measuring
 
+        case = case_of(item)
         assert self.lab is not None
         assert case is not None
         all_limits = (*self.lab.limits, *case.request.limits_for(link.combination), *limits, *self.limits)

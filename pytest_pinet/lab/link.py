@@ -29,11 +29,8 @@ class End:
 
     endpoint: Endpoint
     session: NodeSession
+    shell: Shell
     address: ipaddress.IPv4Interface
-
-    @property
-    def shell(self) -> Shell:
-        return self.session.shell
 
     @property
     def device(self) -> str:
@@ -76,7 +73,7 @@ def connect(
     Raises LinkError or SwitchError (naming the port) and InvalidMeasurement (wrong speed or duplex).
     """
     ends = [
-        End(endpoint, sessions[endpoint.node.name], address)
+        End(endpoint, sessions[endpoint.node.name], sessions[endpoint.node.name].shell, address)
         for endpoint, address in zip((combination.dut, combination.peer), addresses(combination), strict=True)
     ]
     dut, peer = ends

@@ -42,8 +42,11 @@ class NodeSession:
     def switch_on(self) -> None:
         """Make sure that the node has power, without waiting for its boot. Raises PowerError."""
         power = self.strategy.node_power
-        self._found_on = power.is_on()
-        if self._found_on is not True:
+        on = power.is_on()
+        if self._found_on is None:
+            # Not again after a first attempt that failed: that one may have switched it on.
+            self._found_on = on is True
+        if on is not True:
             # The console must be open before power comes on, or the boot's first lines are lost.
             self._target.activate(self.strategy.console)
             power.switch(on=True)
@@ -53,7 +56,7 @@ class NodeSession:
 
         Raises ConsoleError or SshError.
         """
-        if self._found_on is True:
+        if self._found_on:
             try:
                 self._adopt(ANSWER_TIMEOUT_S)
                 return
@@ -91,9 +94,11 @@ class NodeSession:
         self._shell = None
         self.facts.clear()
         found_off, self._found_on = self._found_on is False, None
-        if found_off:
-            self.strategy.transition("off")
-        self.strategy.invalidate()
+        try:
+            if found_off:
+                self.strategy.transition("off")
+        finally:
+            self.strategy.invalidate()
 
 
 def _first_line(error: BaseException) -> str:

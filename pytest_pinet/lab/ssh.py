@@ -12,6 +12,7 @@ from pytest_pinet.spool import Spool
 
 LOST_CONNECTION = 255
 STOP_TIMEOUT_S = 2.0
+SILENT_TIMEOUT_S = 2.0
 _ACT = "look at the node's console; power-cycle it when it hangs"
 
 
@@ -83,12 +84,16 @@ class SshShell:
     def __init__(self, name: str, prefix: Sequence[str]) -> None:
         self._name = name
         self.argv = [*prefix]
+        self._silent = False
 
     @property
     def name(self) -> str:
         return self._name
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        if self._silent:
+            # It did not answer the last time: look again, but do not wait as long for each of many commands.
+            timeout_s = min(timeout_s, SILENT_TIMEOUT_S)
         process = subprocess.Popen(
             [*self.argv, command],
             stdin=subprocess.DEVNULL,
@@ -101,6 +106,7 @@ class SshShell:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+            self._silent = True
             short = shlex.join(command.split()[:3])
             raise SshError(
                 f"{self.name} did not answer over ssh within {timeout_s:.0f} s ({short} ...)", _ACT
@@ -109,6 +115,7 @@ class SshShell:
             process.kill()
             process.communicate()
             raise
+        self._silent = False
         if process.returncode == LOST_CONNECTION:
             why = stderr.decode("utf-8", "replace").strip().splitlines()
             raise SshError(f"the ssh connection to {self.name} was lost{': ' + why[-1] if why else ''}", _ACT)
