@@ -5,6 +5,7 @@ A node over ssh and the runner itself look the same to traffic, evidence, tuning
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,6 +33,12 @@ class Process(Protocol):
 
     def lines(self) -> list[str]:
         """The complete lines of standard output that arrived since the last call; never blocks."""
+
+
+def as_root(command: str) -> str:
+    """A command line that runs ``command`` as root, whoever logged in: itself, or by sudo without a password."""
+    quoted = shlex.quote(f"PATH=$PATH:/usr/sbin:/sbin; {command}")
+    return f'if [ "$(id -u)" = 0 ]; then sh -c {quoted}; else sudo -n sh -c {quoted}; fi'
 
 
 class Shell(Protocol):

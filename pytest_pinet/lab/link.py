@@ -15,7 +15,7 @@ from pytest_pinet.lab.switchport import SwitchBackend
 from pytest_pinet.lab.undo import UndoStack
 from pytest_pinet.model.combination import Combination, Endpoint
 from pytest_pinet.model.measurement import Path
-from pytest_pinet.shell import Shell
+from pytest_pinet.shell import Shell, as_root
 
 CARRIER_TIMEOUT_S = 8.0
 REACH_TIMEOUT_S = 5.0
@@ -95,7 +95,7 @@ def connect(
 
 
 def _change(end: End, command: str) -> None:
-    done = end.shell.run(f"PATH=$PATH:/usr/sbin:/sbin; {command}")
+    done = end.shell.run(as_root(command))
     if done.returncode != 0:
         raise LinkError(f"{end.shell.name} refused '{command}': {done.stderr.strip() or f'exit {done.returncode}'}")
 

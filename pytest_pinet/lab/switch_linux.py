@@ -16,6 +16,7 @@ from pytest_pinet.lab.ssh_connection import SshConnection
 from pytest_pinet.lab.switchport import PortState
 from pytest_pinet.lab.undo import UndoStack
 from pytest_pinet.model.lab import Switch
+from pytest_pinet.shell import as_root
 
 GROUP_PREFIX = "pg"
 READ_BACK_TIMEOUT_S = 5.0
@@ -71,8 +72,10 @@ class LinuxSwitch:
         undo.add(f"the wiring of {names} on switch {self._switch.name}", lambda: self._restore(group, before))
         self._run(
             f"wire {names}",
-            f"{{ [ -e /sys/class/net/{group} ] || ip link add {group} type bridge; }} && ip link set {group} up"
-            + "".join(f" && ip link set {shlex.quote(port)} master {group} up" for port in wanted),
+            as_root(
+                f"{{ [ -e /sys/class/net/{group} ] || ip link add {group} type bridge; }} && ip link set {group} up"
+                + "".join(f" && ip link set {shlex.quote(port)} master {group} up" for port in wanted)
+            ),
         )
         last = before
 
@@ -100,7 +103,7 @@ class LinuxSwitch:
         commands.append(f"if [ -e /sys/class/net/{group} ]; then ip link del {group}; fi")
         # ";", since every port is to go home even when one refuses; "r" remembers that one did.
         script = "r=0; " + " ".join(f"{command} || r=$?;" for command in commands) + " exit $r"
-        self._run(f"restore {' and '.join(before)}", script)
+        self._run(f"restore {' and '.join(before)}", as_root(script))
 
     def close(self) -> None:
         self._connection.close()
