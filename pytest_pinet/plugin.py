@@ -5,7 +5,8 @@ Only pytest and the standard library are imported here, so that an installed but
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -73,11 +74,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("pinet_lab", "lab file to measure in, relative to the rootdir", default="")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Keep ``-p no:terminal`` usable: labgrid's own plugin reads an option that exists only with the terminal."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
+    """Keep ``-p no:terminal`` usable: labgrid's own plugin reads an option that exists only with the terminal.
+
+    A wrapper, since labgrid's hook, too, asks to be first.
+    """
     if not hasattr(config.option, "verbose"):
         config.option.verbose = 0
+    return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:

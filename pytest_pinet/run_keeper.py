@@ -104,7 +104,9 @@ class RunKeeper:
 
     def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> str | None:
         """One line on the lab, when there is something to measure."""
-        if self._lab is None or not any(item.get_closest_marker("pinet") for item in items):
+        if self._lab is None or self._config.get_verbosity() < 0:
+            return None
+        if not any(item.get_closest_marker("pinet") for item in items):
             return None
         return f"pinet: lab {self._lab.name} ({len(self._lab.nodes)} nodes, {len(self._lab.interfaces())} interfaces)"
 

@@ -48,6 +48,8 @@ class PinetSession:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
+        # labgrid's SerialLoggingReporter trips over a console that has said nothing yet, and warns of it.
+        config.addinivalue_line("filterwarnings", "ignore:unhandled exception during event notification:UserWarning")
         named = config.getoption("--pinet-lab") or os.environ.get("PINET_LAB")
         ini = config.getini("pinet_lab")
         self.lab_file = named or (str(config.rootpath / ini) if ini else None)
@@ -212,7 +214,10 @@ class PinetSession:
                 text = str(error)
             as_report(item, report, error, text)
         if call.when == "call" or (call.when == "setup" and report.failed):
-            report.user_properties += junit_properties(results)
+            properties = junit_properties(results)
+            report.user_properties += properties
+            # pytest's JUnit writer reads those of the teardown's report, which is made from the item's.
+            item.user_properties += properties
             report.pinet_results = results  # type: ignore[attr-defined]  # travels to the controller
         return report
 

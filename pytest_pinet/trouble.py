@@ -49,7 +49,8 @@ def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, t
     pytest and everything behind it (JUnit, summary, xdist) call what fails outside the call phase an error; a
     measurement that the lab broke failed in its set-up.
     """
-    named = type(type(error).__name__, (pytest.fail.Exception,), {})
+    # pytest prints the class's name before the message; "builtins" keeps it free of a module's.
+    named = type(type(error).__name__, (pytest.fail.Exception,), {"__module__": "builtins"})
     try:
         raise named(text, pytrace=False)
     except pytest.fail.Exception as plain:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 from collections.abc import Sequence
 
@@ -94,32 +93,32 @@ class SshShell:
         if self._silent:
             # It did not answer the last time: look again, but do not wait as long for each of many commands.
             timeout_s = min(timeout_s, SILENT_TIMEOUT_S)
+        # Files, not pipes: the ssh master gets hold of them too, and keeps a pipe open when the far end hangs.
+        stdout, stderr = Spool(), Spool()
         process = subprocess.Popen(
             [*self.argv, command],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=stdout.fileno,
+            stderr=stderr.fileno,
             start_new_session=True,
         )
         try:
-            stdout, stderr = process.communicate(timeout=timeout_s)
+            process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
             self._silent = True
-            short = shlex.join(command.split()[:3])
-            raise SshError(
-                f"{self.name} did not answer over ssh within {timeout_s:.0f} s ({short} ...)", _ACT
-            ) from None
-        except BaseException:
-            process.kill()
-            process.communicate()
-            raise
+            short = " ".join(command.split()[:3])
+            message = f"{self.name} did not answer over ssh within {timeout_s:.0f} s ({short} ...)"
+            raise SshError(message, _ACT) from None
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
         self._silent = False
+        error_text = stderr.read().decode("utf-8", "replace")
         if process.returncode == LOST_CONNECTION:
-            why = stderr.decode("utf-8", "replace").strip().splitlines()
+            why = error_text.strip().splitlines()
             raise SshError(f"the ssh connection to {self.name} was lost{': ' + why[-1] if why else ''}", _ACT)
-        return Completed(process.returncode, stdout.decode("utf-8", "replace"), stderr.decode("utf-8", "replace"))
+        return Completed(process.returncode, stdout.read().decode("utf-8", "replace"), error_text)
 
     def spawn(self, command: str) -> Process:
         return SshProcess(self, command)

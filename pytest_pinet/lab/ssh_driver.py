@@ -32,7 +32,11 @@ class PiSSHDriver(SSHDriver):  # type: ignore[misc]  # labgrid is not typed
         keepalive, self._keepalive = self._keepalive, None  # type: ignore[has-type]
         if keepalive is not None:
             keepalive.kill()
-            keepalive.communicate()
+            keepalive.wait()
+            # Not read to its end: the ssh master holds the pipe too, and lets go of it only when the far end answers.
+            for stream in (keepalive.stdin, keepalive.stdout):
+                if stream is not None:
+                    stream.close()
 
     def _cleanup_own_master(self) -> None:
         # "-O exit" speaks to the master process on this machine, never to the node.
