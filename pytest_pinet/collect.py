@@ -11,7 +11,7 @@ from pytest_pinet.config.names import nearest
 from pytest_pinet.judge.oracle import highest_limit
 from pytest_pinet.markers import Request
 from pytest_pinet.model.combination import Combination, Endpoint
-from pytest_pinet.model.lab import Interface, Lab
+from pytest_pinet.model.lab import Interface, Lab, names_of
 
 # What survives in test ids, -k expressions and shells without quoting.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+:/@-]")
@@ -37,11 +37,6 @@ def _matches(name: str, globs: Iterable[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
 
 
-def _names_of(interface: Interface) -> set[str]:
-    """What a NIC answers to: ``onboard``, its chip's catalogue name, the products that carry it."""
-    return {interface.label, interface.nic.name, *interface.nic.products}
-
-
 def _capacity(interface: Interface) -> float:
     return highest_limit(interface.speed_mbps, interface.nic.mtu_max, interface.bus).goodput.bps
 
@@ -64,7 +59,7 @@ def combinations(lab: Lab, request: Request) -> list[Combination | Missing]:
             node = lab.nodes[interface.node]
             if not _matches(node.board.name, request.boards):
                 continue
-            if not any(_matches(name, request.nics) for name in _names_of(interface)):
+            if not any(_matches(name, request.nics) for name in names_of(interface)):
                 continue
             id_ = f"{node.board.name}:{interface.label}/{topology}"
             peer = choose_peer(lab, interface)
@@ -88,7 +83,7 @@ def _missing(lab: Lab, request: Request, topology: str) -> list[Missing]:
     for board in request.boards:
         there = [i for i in lab.interfaces() if fnmatchcase(lab.nodes[i.node].board.name, board)]
         for nic in request.nics:
-            if any(fnmatchcase(name, nic) for i in there for name in _names_of(i)):
+            if any(fnmatchcase(name, nic) for i in there for name in names_of(i)):
                 continue
             id_ = _UNSAFE.sub("any", f"{board}:{nic}/{topology}")
             if not there:
@@ -97,7 +92,7 @@ def _missing(lab: Lab, request: Request, topology: str) -> list[Missing]:
                 reason = f"no board {board!r} in lab {lab.name} ({hint} has {', '.join(boards)})"
             else:
                 labels = sorted({i.label for i in there})
-                near = nearest(nic, sorted({name for i in there for name in _names_of(i)}))
+                near = nearest(nic, sorted({name for i in there for name in names_of(i)}))
                 hint = f"nearest is {near!r}; " if near else ""
                 reason = f"no NIC {nic!r} on board {board!r} in lab {lab.name} ({hint}it has {', '.join(labels)})"
             result.append(Missing(id_, reason))
@@ -113,7 +108,7 @@ def selected(combination: Combination, axes: Mapping[str, Sequence[str]]) -> boo
     """Whether a combination is among those that the globs for board, nic and topology (empty: all) choose."""
     names = {
         "board": {combination.board},
-        "nic": _names_of(combination.dut.interface),
+        "nic": names_of(combination.dut.interface),
         "topology": {combination.topology},
     }
     return all(not globs or any(_matches(name, globs) for name in names[axis]) for axis, globs in axes.items())

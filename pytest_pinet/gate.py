@@ -142,7 +142,6 @@ class Gate:
     def _limits(self, link: Link, minimum: object) -> tuple[Limit, ...]:
         if minimum is None:
             return ()
-        limits = parse_limits("min", minimum, Origin.MARKER, f"min={minimum!r} of the call")
-        # The call speaks of exactly this link, so nothing in marker or lab file is more specific.
+        limits = parse_limits("min", minimum, Origin.CALL, f"min={minimum!r} of the call")
         here = link.combination
         return tuple(replace(limit, board=here.board, nic=here.nic, topology=here.topology) for limit in limits)

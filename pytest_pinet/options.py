@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from pytest_pinet.config.names import unknown
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.lab import Lab, names_of
 from pytest_pinet.model.limits import WAYS, Limit, Origin
 from pytest_pinet.model.quantities import parse_minimum
+from pytest_pinet.model.topology import TOPOLOGIES
 
 FORM = "'90%', '2.3 Gbit/s' or 'pi4b:*/pair=tx=700 Mbit/s'"
 
 
-def command_line_limits(texts: Sequence[str]) -> tuple[Limit, ...]:
-    """Read every ``--pinet-min [BOARD:NIC/TOPOLOGY[=DIRECTION]=]LIMIT``. Raises ConfigError."""
-    return tuple(_limit(text) for text in texts)
+def command_line_limits(texts: Sequence[str], lab: Lab | None) -> tuple[Limit, ...]:
+    """Read every ``--pinet-min [BOARD:NIC/TOPOLOGY[=DIRECTION]=]LIMIT``.
+
+    Raises ConfigError, also for a limit that matches nothing in the lab: dropped silently it would let a looser one
+    judge.
+    """
+    return tuple(_limit(text, lab) for text in texts)
 
 
-def _limit(text: str) -> Limit:
+def _limit(text: str, lab: Lab | None) -> Limit:
     *selectors, minimum = [part.strip() for part in text.split("=")]
-    source = f"--pinet-min {text}"
+    if len(selectors) == 1 and selectors[0] in WAYS:
+        selectors = ["*", *selectors]
     if len(selectors) > 2:
         raise ConfigError(f"--pinet-min {text!r}: expected {FORM}")
     try:
@@ -33,4 +42,46 @@ def _limit(text: str) -> Limit:
         direction, both_ways = WAYS[selectors[1]]
     board, _, rest = (selectors[0] if selectors else "*").partition(":")
     nic, _, topology = rest.partition("/")
-    return Limit(parsed, Origin.COMMAND_LINE, source, board or "*", nic or "*", topology or "*", direction, both_ways)
+    limit = Limit(
+        parsed,
+        Origin.COMMAND_LINE,
+        f"--pinet-min {text}",
+        board or "*",
+        nic or "*",
+        topology or "*",
+        direction,
+        both_ways,
+    )
+    return limit if lab is None else _of_lab(limit, lab, f"--pinet-min {text!r}")
+
+
+def _of_lab(limit: Limit, lab: Lab, option: str) -> Limit:
+    """The limit with the NIC's label for whatever name the user knows it by."""
+    boards = {node.board.name for node in lab.nodes.values()}
+    if not any(fnmatchcase(board, limit.board) for board in boards):
+        raise ConfigError(f"{option}: {unknown('board of this lab', limit.board, boards)}")
+    there = [i for i in lab.interfaces() if fnmatchcase(lab.nodes[i.node].board.name, limit.board)]
+    labels = {i.label for i in there if any(fnmatchcase(name, limit.nic) for name in names_of(i))}
+    if not labels:
+        names = sorted({name for i in there for name in names_of(i)})
+        raise ConfigError(f"{option}: {unknown('NIC of these boards', limit.nic, names)}")
+    if not any(fnmatchcase(topology, limit.topology) for topology in TOPOLOGIES):
+        raise ConfigError(f"{option}: {unknown('topology', limit.topology, TOPOLOGIES)}")
+    if all(fnmatchcase(label, limit.nic) for label in labels):
+        return limit
+    if len(labels) > 1:
+        raise ConfigError(f"{option}: {limit.nic!r} means several NICs here: write {' or '.join(sorted(labels))}")
+    return replace(limit, nic=labels.pop())
+
+
+def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab) -> None:
+    """Refuse a glob of ``--pinet-board`` and its like that matches nothing in the lab. Raises ConfigError."""
+    there = {
+        "board": {node.board.name for node in lab.nodes.values()},
+        "nic": {name for interface in lab.interfaces() for name in names_of(interface)},
+        "topology": set(TOPOLOGIES),
+    }
+    for axis, globs in axes.items():
+        for glob in globs:
+            if not any(fnmatchcase(name, glob) for name in there[axis]):
+                raise ConfigError(f"--pinet-{axis}: {unknown(f'{axis} of lab {lab.name}', glob, there[axis])}")

@@ -5,6 +5,7 @@ Only pytest and the standard library are imported here, so that an installed but
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -85,10 +86,17 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
     return (yield)
 
 
+# Last, since progress needs the terminal reporter, which pytest itself registers in this hook.
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker; read the lab file now if the command line names one, so that mistakes come first."""
+    """Register the marker; when a lab or anything of pinet is asked for, begin now, so that mistakes come first.
+
+    xdist's controller collects nothing, and yet it is the one that keeps what the workers find.
+    """
     config.addinivalue_line("markers", MARKER)
-    if config.getoption("--pinet-lab") or config.getoption("--pinet-min"):
+    options = ("lab", "min", "require", "json", "dry-run", "board", "nic", "topology")
+    asked = any(config.getoption(f"--pinet-{option}") for option in options)
+    if asked or os.environ.get("PINET_LAB") or config.getini("pinet_lab"):
         from pytest_pinet.errors import ConfigError
 
         try:

@@ -15,12 +15,13 @@ from pytest_pinet.collect import Case
 from pytest_pinet.config import labfile
 from pytest_pinet.dry_run import DryRun
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, LabError, PinetError, UnsupportedError
+from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab_access import LabAccess
 from pytest_pinet.markers import Request, read_marker
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.traffic import Traffic
-from pytest_pinet.options import command_line_limits
+from pytest_pinet.options import check_axes, command_line_limits
 from pytest_pinet.report.failure import error_text, failure_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.progress import Progress
@@ -54,14 +55,18 @@ class PinetSession:
         ini = config.getini("pinet_lab")
         self.lab_file = named or (str(config.rootpath / ini) if ini else None)
         self.lab = labfile.load(self.lab_file) if self.lab_file else None
-        self.limits = command_line_limits(config.getoption("--pinet-min"))
+        self.limits = command_line_limits(config.getoption("--pinet-min"), self.lab)
+        self.axes = {axis: config.getoption(f"--pinet-{axis}") for axis in ("board", "nic", "topology")}
+        if self.lab is not None:
+            check_axes(self.axes, self.lab)
         self._worker = getattr(config, "workerinput", {}).get("workerid", "main")
         self.progress = Progress(
             config.pluginmanager.get_plugin("terminalreporter"),
             config.pluginmanager.get_plugin("capturemanager"),
             config.get_verbosity() if self._worker == "main" else -1,
         )
-        self.access = LabAccess(self.lab, self._worker, config.getoption("--pinet-acquire-timeout"), self.progress.show)
+        identity = Identity.of_this_process(self._worker, os.environ.get("PYTEST_XDIST_TESTRUNUID", "0"))
+        self.access = LabAccess(self.lab, identity, config.getoption("--pinet-acquire-timeout"), self.progress.show)
         self.dry_run = DryRun() if config.getoption("--pinet-dry-run") else None
         self.keeper = RunKeeper(config, self.lab, self.lab_file, self.access, self.dry_run)
         config.pluginmanager.register(self.keeper, "pinet-run-keeper")
@@ -97,15 +102,14 @@ class PinetSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Deselect what --pinet-board, --pinet-nic and --pinet-topology leave out."""
-        axes = {axis: config.getoption(f"--pinet-{axis}") for axis in ("board", "nic", "topology")}
-        if not any(axes.values()):
+        if not any(self.axes.values()):
             return
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
         for item in items:
             is_ours = item.get_closest_marker("pinet") is not None and "link" in getattr(item, "fixturenames", ())
             case = case_of(item)
-            wanted = not is_ours or (case is not None and collect.selected(case.combination, axes))
+            wanted = not is_ours or (case is not None and collect.selected(case.combination, self.axes))
             (kept if wanted else dropped).append(item)
         if dropped:
             config.hook.pytest_deselected(items=dropped)
@@ -221,8 +225,11 @@ class PinetSession:
             report.pinet_results = results  # type: ignore[attr-defined]  # travels to the controller
         return report
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
-        """Leave the lab, whatever happened."""
-        for warning in self.access.close():
-            self.keeper.warn(warning)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self) -> Generator[None, Any, Any]:
+        """Leave the lab, whatever happened, and whatever else goes wrong at the end."""
+        try:
+            return (yield)
+        finally:
+            for warning in self.access.close():
+                self.keeper.warn(warning)

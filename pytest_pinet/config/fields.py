@@ -16,7 +16,7 @@ from pytest_pinet.model.quantities import parse_duration as _parse_duration
 from pytest_pinet.model.quantities import parse_minimum as _parse_minimum
 
 _NUMBER = r"[0-9]+(\.[0-9]+)?([eE][0-9]+)?"
-_RATE_PATTERN = rf"{_NUMBER} ?([kKmMgG]([bB](it/s|ps))?|[bB](it/s|ps))"
+_RATE_PATTERN = rf"{_NUMBER} ?([kKmMgG]?([bB]it/s|bps)|[kKmMgG])"
 # Names stand in test ids, host names and shell commands.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,15}")

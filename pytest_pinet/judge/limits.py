@@ -14,12 +14,12 @@ def most_specific(
 ) -> Limit | None:
     """The limit that holds for one direction of a run (``both_ways``: the other one runs too), or None.
 
-    The command line speaks of this very run and beats files and markers; below it the most specific selectors win, then
-    the marker over the lab file, then the one that was written last.
+    The command line speaks of this very run, a call of this very measurement: they beat files and markers. Below them
+    the most specific selectors win, then the marker over the lab file, then the one that was written last.
     """
     matching = [limit for limit in limits if limit.matches(board, nic, topology, direction, both_ways)]
     ranked = [
-        ((limit.origin is Origin.COMMAND_LINE, limit.specificity, limit.origin, position), limit)
+        ((max(limit.origin, Origin.MARKER), limit.specificity, limit.origin, position), limit)
         for position, limit in enumerate(matching)
     ]
     return max(ranked, key=lambda entry: entry[0])[1] if ranked else None

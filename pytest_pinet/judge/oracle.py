@@ -44,17 +44,26 @@ def tcp_goodput(speed_mbps: int, mtu: int, timestamps: bool, both_ways: bool = F
 
 
 def udp_goodput(speed_mbps: int, mtu: int) -> Bitrate:
-    """UDP over IPv4 with full datagrams: ``link * (MTU - 28) / (MTU + 38)``."""
-    return Bitrate.mbps(speed_mbps * (mtu - IPV4_UDP_HEADERS) / (mtu + FRAME_OVERHEAD))
+    """UDP over IPv4 in packets of MTU bytes: ``link * (MTU - 28) / (max(MTU, 46) + 38)``."""
+    return Bitrate.mbps(speed_mbps * (mtu - IPV4_UDP_HEADERS) / (max(mtu, MIN_PAYLOAD) + FRAME_OVERHEAD))
 
 
 def physical_limit(
-    speed_mbps: int, mtu: int, timestamps: bool, bus: Bus, direction: Direction = Direction.TX, udp: bool = False
+    speed_mbps: int,
+    mtu: int,
+    timestamps: bool,
+    bus: Bus,
+    direction: Direction = Direction.TX,
+    udp: bool = False,
+    segment: int | None = None,
 ) -> Oracle:
     """The limit of one direction over this link: the wire, or the bus behind it when that is slower.
 
-    ``direction`` BIDIR means one direction while the other runs too.
+    ``direction`` BIDIR means one direction while the other runs too. ``segment`` (bytes: TCP's MSS, or the payload of a
+    UDP datagram) makes packets smaller than the MTU allows.
     """
+    if segment is not None:
+        mtu = min(mtu, segment + (IPV4_UDP_HEADERS if udp else IPV4_TCP_HEADERS))
     both_ways = direction is Direction.BIDIR
     if udp:
         wire = udp_goodput(speed_mbps, mtu)

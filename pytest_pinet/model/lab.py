@@ -43,6 +43,11 @@ class Interface:
         return f"{self.node}:{self.name}"
 
 
+def names_of(interface: Interface) -> set[str]:
+    """What a NIC answers to: ``onboard``, its chip's catalogue name, the products that carry it."""
+    return {interface.label, interface.nic.name, *interface.nic.products}
+
+
 @dataclass(frozen=True)
 class Node:
     """One board in the lab; ``place`` is its labgrid place, ``target`` the role in the environment file."""

@@ -11,11 +11,12 @@ from pytest_pinet.model.traffic import Direction
 
 
 class Origin(IntEnum):
-    """Who set a value; a higher origin beats a lower one of the same specificity."""
+    """Who set a value; a higher origin beats a lower one of the same specificity, and from CALL on in any case."""
 
     LAB_FILE = 1
     MARKER = 2
-    COMMAND_LINE = 3
+    CALL = 3
+    COMMAND_LINE = 4
 
 
 # How a limit names the runs that it speaks of: the one-way direction, and whether both run at once.

@@ -57,10 +57,13 @@ class Flow:
 
 @dataclass(frozen=True)
 class Path:
-    """What the wire between the ends was found to be; the ground of the physical limit."""
+    """What the wire between the ends was found to be; the ground of the physical limit.
+
+    ``duplex`` is None where a driver does not tell it.
+    """
 
     speed_mbps: int
-    duplex: str
+    duplex: str | None
     mtu: int
     timestamps: bool
 

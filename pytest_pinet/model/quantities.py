@@ -49,6 +49,8 @@ class Bitrate:
         if match is None:
             raise ValueError(f"{text!r} is not a bit rate; expected {RATE_FORM}")
         number, prefix, unit = match.groups()
+        if unit.startswith("B") and unit != "Bit/s":
+            raise ValueError(f"{text!r} looks like bytes per second; expected bits: {RATE_FORM}")
         if not prefix and not unit:
             _number(number, RATE_FORM)
             raise ValueError(f"{text!r} has no unit; expected {RATE_FORM}")

@@ -71,3 +71,23 @@ def test_the_worst_verdict_stands_for_several() -> None:
     assert worst([Verdict.PASS, Verdict.MARGINAL]) is Verdict.MARGINAL
     assert worst([]) is Verdict.SKIPPED
     assert sorted(SEVERITY) == sorted(Verdict)
+
+
+def test_a_share_is_of_what_was_sent_when_less_was_sent_than_the_link_carries() -> None:
+    judged = judge(Bitrate.mbps(99.9), GIGABIT, limit("94%"), offered=Bitrate.mbps(100))
+    assert judged.verdict is Verdict.PASS
+    assert judged.rule == "94% of 100.0 Mbit/s (lab.yaml:9)"
+    assert judge(Bitrate.mbps(90), GIGABIT, limit("94%"), offered=Bitrate.mbps(100)).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("minimum", "offered", "possible"),
+    [
+        ("945 Mbit/s", None, "what this link can carry, 941.5 Mbit/s"),
+        ("200 Mbit/s", Bitrate.mbps(100), "the 100.0 Mbit/s that were sent"),
+    ],
+)
+def test_a_limit_that_nothing_can_meet_blames_nobody(minimum: str, offered: Bitrate | None, possible: str) -> None:
+    judged = judge(Bitrate.mbps(99), GIGABIT, limit(minimum), offered)
+    assert judged.verdict is Verdict.INVALID
+    assert judged.reason == f"the limit {Bitrate.parse(minimum)} is above {possible}: it can never be met"

@@ -85,3 +85,10 @@ def test_selectors_are_globs(board: str) -> None:
 def test_a_share_is_one_of_the_physical_limit() -> None:
     assert resolve(Share(0.94), Bitrate(1e9)).bps == pytest.approx(0.94e9)
     assert resolve(Bitrate(5e8), Bitrate(1e9)) == Bitrate(5e8)
+
+
+def test_a_call_beats_whatever_the_files_say_and_yields_to_the_command_line() -> None:
+    file = limit("file", "pi4b", "ax88179", "pair", Direction.TX, both_ways=True)
+    call = limit("call", "pi4b", "ax88179", "pair", origin=Origin.CALL)
+    assert winner(file, call, both_ways=True) == "call"
+    assert winner(call, limit("option", origin=Origin.COMMAND_LINE)) == "option"

@@ -56,3 +56,11 @@ def test_no_setting_beats_the_highest_limit() -> None:
         for timestamps in (True, False):
             for direction in Direction:
                 assert physical_limit(1000, mtu, timestamps, Bus.SOC, direction).goodput <= highest
+
+
+def test_a_small_segment_carries_less() -> None:
+    # 1000 bytes of MSS: 988 of payload with timestamps in 1078 on the wire.
+    assert physical_limit(1000, 1500, True, Bus.SOC, segment=1000).goodput.bps == pytest.approx(1e9 * 988 / 1078)
+    assert physical_limit(1000, 1500, True, Bus.SOC, segment=8960).goodput.bps == pytest.approx(941.48e6, rel=1e-5)
+    # 64-byte frames: 18 bytes of UDP payload in 84 on the wire.
+    assert physical_limit(100, 1500, True, Bus.SOC, udp=True, segment=18).goodput.bps == pytest.approx(1e8 * 18 / 84)
