@@ -6,20 +6,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from pytest_pinet.errors import TrafficError
 from pytest_pinet.evidence.build import read_build
-from pytest_pinet.evidence.interface import read_interface
+from pytest_pinet.evidence.crossing import Crossing, Device
 from pytest_pinet.evidence.rate import RateMeter
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.oracle import Oracle, physical_limit
 from pytest_pinet.judge.verdict import judge
+from pytest_pinet.lab.deadline import Deadline
 from pytest_pinet.lab.link import End, Link
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import Measurement
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict, worst
 from pytest_pinet.report.record import DirectionRecord, ResultRecord, combination_record, direction_record
 from pytest_pinet.traffic.iperf3 import Iperf3
+
+# Some drivers refresh their counters once a second.
+COUNTER_TIMEOUT_S = 3.0
 
 
 def result_id(link: Link, traffic: Traffic) -> str:
@@ -38,6 +42,7 @@ def oracle_of(link: Link, traffic: Traffic) -> Oracle:
             end.endpoint.interface.bus,
             traffic.direction,
             traffic.udp,
+            traffic.length if traffic.udp else traffic.mss,
         )
         for end in (link.dut, link.peer)
     ]
@@ -54,8 +59,9 @@ def _build_of(end: End) -> dict[str, str | None]:
     return build
 
 
-def _carrier_changes(link: Link) -> list[int | None]:
-    return [read_interface(end.shell, end.device).carrier_changes for end in (link.dut, link.peer)]
+def _offered(traffic: Traffic) -> Bitrate | None:
+    """What the senders of one direction were told to send at most."""
+    return None if traffic.bitrate is None else Bitrate(traffic.streams * traffic.bitrate.bps)
 
 
 def _progress(
@@ -83,7 +89,7 @@ def measure(
     started = datetime.now(UTC)
     clock = time.monotonic()
     build = _build_of(link.dut)
-    carrier_before = _carrier_changes(link)
+    crossing = Crossing(*(Device(end.shell, end.device, str(end)) for end in (link.dut, link.peer)))
     traffic_clock = time.monotonic()
     measurement = tool.measure(
         link.dut.shell,
@@ -94,19 +100,16 @@ def measure(
         on_progress=_progress(link, traffic, on_progress),
     )
     traffic_seconds = time.monotonic() - traffic_clock
-    for end, before, after in zip((link.dut, link.peer), carrier_before, _carrier_changes(link), strict=True):
-        if before != after:
-            raise TrafficError(
-                f"the link of {end} went down during the measurement",
-                "check cable, connector, power supply and the node's kernel log",
-            )
+    crossing.check(measurement.flows, Deadline(COUNTER_TIMEOUT_S).wait_until)
     oracle = oracle_of(link, traffic)
     directions: dict[str, DirectionRecord] = {}
     for direction, flow in measurement.flows.items():
         here = link.combination
         both_ways = traffic.direction is Direction.BIDIR
         limit = most_specific(limits, here.board, here.nic, here.topology, direction, both_ways)
-        directions[direction.value] = direction_record(flow, judge(flow.goodput, oracle, limit), oracle)
+        directions[direction.value] = direction_record(
+            flow, judge(flow.goodput, oracle, limit, _offered(traffic)), oracle
+        )
     verdict = worst([Verdict(d["verdict"]) for d in directions.values()])
     worst_direction = next(name for name, d in directions.items() if d["verdict"] == verdict)
     record: ResultRecord = {
@@ -116,8 +119,10 @@ def measure(
         "message": f"{link.id} {worst_direction}: {directions[worst_direction]['reason']}",
         "combination": combination_record(link.combination, traffic),
         "build": build,
-        "link": f"{link.path.speed_mbps} Mbit/s {link.path.duplex} duplex, MTU {link.path.mtu}",
+        "link": f"{link.path.speed_mbps} Mbit/s {link.path.duplex or 'unknown'} duplex, MTU {link.path.mtu}",
         "versions": dict(measurement.versions),
+        "cpu_percent": dict(measurement.cpu_percent),
+        "notes": list(measurement.notes),
         "started": started.isoformat(),
         "seconds": time.monotonic() - clock,
         "traffic_seconds": traffic_seconds,

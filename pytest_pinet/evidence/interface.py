@@ -8,7 +8,8 @@ from pytest_pinet.errors import LinkError
 from pytest_pinet.shell import Shell
 
 _NO_SUCH_DEVICE = 44
-_KEYS = ("flags", "carrier", "speed", "duplex", "mtu", "address", "carrier_changes")
+_COUNTERS = ("statistics/rx_bytes", "statistics/tx_bytes")
+_KEYS = ("flags", "carrier", "speed", "duplex", "mtu", "address", "carrier_changes", *_COUNTERS)
 _COMMAND = (
     "cd /sys/class/net/{device} 2>/dev/null || {{ ls /sys/class/net; exit 44; }};"
     ' for k in {keys}; do echo "$k=$(cat $k 2>/dev/null)"; done;'
@@ -29,6 +30,8 @@ class InterfaceState:
     mac: str
     carrier_changes: int | None
     tcp_timestamps: bool
+    rx_bytes: int
+    tx_bytes: int
 
     def __str__(self) -> str:
         if not self.admin_up:
@@ -48,7 +51,7 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
             "plug the NIC in, load its driver, or correct `device:` in the lab file",
         )
     values = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
-    missing = {"flags", "mtu", "timestamps"} - {key for key, value in values.items() if value}
+    missing = {"flags", "mtu", "timestamps", *_COUNTERS} - {key for key, value in values.items() if value}
     if missing:
         raise LinkError(f"{shell.name} does not tell {', '.join(sorted(missing))} of its network device {device}")
     speed = int(values["speed"]) if values["speed"].lstrip("-").isdigit() else -1
@@ -62,4 +65,6 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
         mac=values["address"],
         carrier_changes=int(values["carrier_changes"]) if values["carrier_changes"] else None,
         tcp_timestamps=values["timestamps"] != "0",
+        rx_bytes=int(values["statistics/rx_bytes"]),
+        tx_bytes=int(values["statistics/tx_bytes"]),
     )

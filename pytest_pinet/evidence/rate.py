@@ -20,16 +20,23 @@ class RateMeter:
         self._command = f"cat /sys/class/net/{device}/statistics/rx_bytes"
         self._last: tuple[float, int] | None = None
         self._rate: float | None = None
+        self._silent = False
 
     def read(self) -> float | None:
-        """The latest rate in bit/s on the wire, None before there is one. Never raises: it is only a picture."""
+        """The latest rate in bit/s on the wire, None while there is none. Never raises: it is only a picture.
+
+        A device that did not answer is not asked again: to wait for it would only delay the news that its node hangs.
+        """
+        if self._silent:
+            return None
         now = time.monotonic()
         if self._last is not None and now - self._last[0] < INTERVAL_S:
             return self._rate
         try:
             received = int(self._shell.run(self._command, timeout_s=TIMEOUT_S).stdout)
         except (SshError, ValueError):
-            return self._rate
+            self._silent = True
+            return None
         if self._last is not None and received >= self._last[1]:
             self._rate = (received - self._last[1]) * 8 / (now - self._last[0])
         self._last = (now, received)
