@@ -32,7 +32,9 @@ docs: .venv/developer
 	$(BIN)/python -m pytest_pinet.report.schema
 
 clean:
+	test ! -x $(BIN)/pinet || $(BIN)/pinet lab down --lab=$(LAB)
 	rm -rf .venv .pinet build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # A stamp for each kind of environment; a change of the metadata makes it anew.
 .venv/user: setup.cfg pyproject.toml
