@@ -34,6 +34,8 @@ def error_record(test: str, combination: Combination, error: PinetError, rerun: 
         "build": {},
         "link": None,
         "versions": {},
+        "cpu_percent": {},
+        "notes": [],
         "started": datetime.now(UTC).isoformat(),
         "seconds": 0.0,
         "traffic_seconds": 0.0,

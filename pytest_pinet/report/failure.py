@@ -10,6 +10,8 @@ from pytest_pinet.report.fit import WIDTH, copyable, plain, rate, wrap, wrap_com
 from pytest_pinet.report.record import DirectionRecord, ResultRecord
 
 _NAME_WIDTH = 11
+# Sets what continues a line apart from a line of its own.
+_HANGING = " " * (_NAME_WIDTH + 4)
 _GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
 
 
@@ -84,15 +86,18 @@ def _surroundings(result: ResultRecord, run_folder: str | None) -> list[str]:
     combination = result["combination"]
     ends = [(combination["dut"], combination["dut_port"]), (combination["peer"], combination["peer_port"])]
     dut, peer = (f"{end} at {port}" if port else end for end, port in ends)
-    lines = _row("link", result["link"]) if result["link"] else []
+    lines: list[str] = []
+    for note in result["notes"]:
+        lines += _row("" if lines else "notes", note, hanging=_HANGING)
+    lines += _row("link", result["link"]) if result["link"] else []
     lines += _row("ends", f"{dut} (DUT), {peer} (peer)")
     if result["files"]:
         folder = PurePosixPath(run_folder or "") / PurePosixPath(result["files"][0]).parent
         lines.append(f"  {'raw':{_NAME_WIDTH}}{copyable(str(folder))}")
     if result["rerun"]:
-        lines += wrap_command(result["rerun"], f"  {'repeat':{_NAME_WIDTH}}", " " * (_NAME_WIDTH + 4))
+        lines += wrap_command(result["rerun"], f"  {'repeat':{_NAME_WIDTH}}", _HANGING)
     return lines
 
 
-def _row(name: str, text: str) -> list[str]:
-    return wrap(text, indent=f"  {name:{_NAME_WIDTH}}", hanging=" " * (_NAME_WIDTH + 2))
+def _row(name: str, text: str, hanging: str = " " * (_NAME_WIDTH + 2)) -> list[str]:
+    return wrap(text, indent=f"  {name:{_NAME_WIDTH}}", hanging=hanging)

@@ -18,7 +18,7 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
 
     ``pinet.verdict`` is the worst of all. A direction is ``pinet.tx.goodput_bps`` and so on, or
     ``pinet.tcp-P10.tx.goodput_bps`` where the test measured several traffics; when one is measured again, the later
-    figures get ``pinet.tx#2``. Rates are whole bit/s.
+    figures get ``pinet.tx#2``. Rates are whole bit/s; ``cpu_percent_dut`` and ``cpu_percent_peer`` are of one core.
     """
     if not results:
         return []
@@ -35,11 +35,13 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
         properties.append(("pinet.link", first["link"]))
     seen: dict[str, int] = {}
     for result in results:
+        cpu = [(f"cpu_percent_{end}", round(percent, 1)) for end, percent in result["cpu_percent"].items()]
         for name, direction in result["directions"].items():
             prefix = f"pinet.{result['combination']['traffic']}.{name}" if several else f"pinet.{name}"
             seen[prefix] = seen.get(prefix, 0) + 1
+            figures = [*_figures(direction), *cpu]
             numbered = prefix if seen[prefix] == 1 else f"{prefix}#{seen[prefix]}"
-            properties += [(f"{numbered}.{key}", value) for key, value in _figures(direction) if value is not None]
+            properties += [(f"{numbered}.{key}", value) for key, value in figures if value is not None]
     return properties
 
 

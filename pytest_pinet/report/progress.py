@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +14,8 @@ from pytest_pinet.report.fit import WIDTH, plain, rate, shorten
 
 # Without a terminal (CI) a line every so often shows that the run lives.
 QUIET_INTERVAL_S = 10.0
-_LABEL_WIDTH = 36
+_INDENT = "  "
+_LABEL_MIN = 8
 
 
 class Terminal(Protocol):
@@ -68,15 +70,18 @@ class Progress:
         """Show how far a measurement is; ``bps`` is the latest rate of each direction, None before the first sample."""
         if self._terminal is None:
             return
-        width = _LABEL_WIDTH
-        name = shorten([plain(label)], width)[plain(label)]
-        total = f"{total_s:.0f}"
+        total = math.ceil(total_s)
+        # Seconds that are over: rounded ones would stay at 2 for three half-second updates, then jump to 4.
+        seconds = f"{math.floor(min(elapsed_s, total_s)):{len(str(total))}}/{total} s"
         rates = "  ".join(f"{way} {'-' if value is None else rate(value):>12}" for way, value in bps.items())
-        self.show(f"{name}  {min(elapsed_s, total_s):{len(total)}.0f}/{total} s  {rates}")
+        figures = f"  {seconds}  {rates}"
+        # The label gives way to the figures, or those of the second direction would fall off the line.
+        room = max(_columns() - 1 - len(_INDENT) - len(figures), _LABEL_MIN)
+        self.show(shorten([plain(label)], room)[plain(label)] + figures)
 
     def show(self, text: str) -> None:
         """Show what is being done or waited for, in one line."""
-        self._draw(lambda terminal: self._show(terminal, f"  {plain(text)}"))
+        self._draw(lambda terminal: self._show(terminal, _INDENT + plain(text)))
 
     def close(self) -> None:
         """Erase the line, so that pytest's own output begins where it was."""
@@ -110,8 +115,7 @@ class Progress:
             if not self._drawn:
                 terminal.ensure_newline()
                 self._drawn = True
-            columns = min(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH)
-            terminal.rewrite(line[: columns - 1], erase=True)
+            terminal.rewrite(line[: _columns() - 1], erase=True)
             return
         now_s = self._clock()
         if now_s - self._last_s >= QUIET_INTERVAL_S:
@@ -123,6 +127,10 @@ class Progress:
     def _erase(terminal: Terminal) -> None:
         terminal.rewrite("", erase=True)
         terminal.rewrite("")
+
+
+def _columns() -> int:
+    return min(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH)
 
 
 def _is_tty(terminal: Terminal) -> bool:

@@ -69,9 +69,15 @@ class CombinationRecord(TypedDict):
 class ResultRecord(TypedDict):
     """One combination and traffic of one test.
 
-    ``id`` is the test's node id plus, where a test measures several traffics, the traffic. ``build`` holds ``uname``,
-    ``driver`` and ``firmware`` of the DUT. ``link`` says what was found on the wire (``1000 Mbit/s full, MTU 1500``).
-    ``rerun`` is the command that repeats it. ``files`` are paths of raw output, relative to the run folder.
+    ``id`` says what was measured, is stable across runs and unique for each combination, traffic and direction
+    (``pi4b:onboard/pair/tcp-P1-tx``, ``pi4b:onboard/pair/tcp-P1-bidir``); ``test`` is the node id of the test that
+    measured it. Where no figure came about (verdict ``error`` or ``invalid``, no ``directions``), ``id`` is that of the
+    combination alone (``pi4b:onboard/pair``) and ``combination.traffic`` is empty.
+
+    ``build`` holds ``uname``, ``driver`` and ``firmware`` of the DUT. ``link`` says what was found on the wire
+    (``1000 Mbit/s full, MTU 1500``). ``versions`` (of iperf3) and ``cpu_percent`` (what it used of one core) are by
+    end, ``dut`` and ``peer``. ``notes`` are sentences that a reader of the figures must know. ``rerun`` is the command
+    that repeats it. ``files`` are paths of raw output, relative to the run folder.
     """
 
     id: str
@@ -82,6 +88,8 @@ class ResultRecord(TypedDict):
     build: dict[str, str | None]
     link: str | None
     versions: dict[str, str]
+    cpu_percent: dict[str, float]
+    notes: list[str]
     started: str
     seconds: float
     traffic_seconds: float

@@ -19,7 +19,7 @@ _EXPLAINED = (Verdict.ERROR, Verdict.INVALID, Verdict.INCONCLUSIVE)
 class Row:
     """One line of the table; None where nothing was measured or no limit was set.
 
-    ``note`` says why there is no judgement, and is empty for a row whose figures speak.
+    ``notes`` say why there is no judgement, and what else a reader of figures that are not good must know.
     """
 
     label: str
@@ -29,7 +29,7 @@ class Row:
     goodput_bps: float | None = None
     limit_bps: float | None = None
     oracle_bps: float | None = None
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def share(self) -> float | None:
@@ -53,16 +53,18 @@ def _rows_of(result: ResultRecord) -> list[Row]:
     traffic = combination["traffic"]
     label = combination["id"] if traffic == USUAL_TRAFFIC else f"{combination['id']} {traffic}"
     test = result["test"].rpartition("::")[2].partition("[")[0]
-    rows = [_measured(label, test, name, direction) for name, direction in result["directions"].items()]
+    notes = tuple(result["notes"])
+    rows = [_measured(label, test, name, direction, notes) for name, direction in result["directions"].items()]
     verdict = Verdict(result["verdict"])
     if all(row.verdict is not verdict for row in rows):
         # What ended the measurement belongs to none of its directions.
-        rows.append(Row(label, test, "", verdict, note=result["message"]))
+        rows.append(Row(label, test, "", verdict, notes=(result["message"], *notes)))
     return rows
 
 
-def _measured(label: str, test: str, name: str, direction: DirectionRecord) -> Row:
+def _measured(label: str, test: str, name: str, direction: DirectionRecord, notes: tuple[str, ...]) -> Row:
     verdict = Verdict(direction["verdict"])
+    reasons = (direction["reason"],) if verdict in _EXPLAINED else ()
     return Row(
         label,
         test,
@@ -71,7 +73,7 @@ def _measured(label: str, test: str, name: str, direction: DirectionRecord) -> R
         direction["goodput_bps"],
         direction["limit_bps"],
         direction["oracle_bps"],
-        direction["reason"] if verdict in _EXPLAINED else "",
+        () if verdict is Verdict.PASS else (*reasons, *notes),
     )
 
 

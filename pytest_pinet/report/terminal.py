@@ -83,8 +83,8 @@ def _table(rows: list[Row], width: int, color: bool) -> list[str]:
     lines = [_line(widest, widths, _HEADER[0], _HEADER[1:], None)]
     for row, line in zip(rows, cells, strict=True):
         lines.append(_line(widest, widths, labels[plain(row.label)], line, row.verdict if color else None))
-        if row.note:
-            lines += wrap(first_sentence(row.note), indent="    ", width=width, lines=_NOTE_LINES)
+        for note in filter(None, map(first_sentence, row.notes)):
+            lines += wrap(note, indent="    ", width=width, lines=_NOTE_LINES)
     return lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.model.measurement import Measurement
@@ -81,9 +81,11 @@ class Iperf3:
             (BIND_DEV,) if dut_device or peer_device else (),
         )
         congestion = _congestion(traffic, tools)
+        client_side = replace(client.side, timeout=tools[near].timeout)
+        server_side = replace(server.side, timeout=tools[far].timeout)
         attempts = self._random.sample(self._ports, min(PORT_ATTEMPTS, len(self._ports)))
         for port in attempts:
-            run = Run(traffic, port, client.side, server.side, congestion)
+            run = Run(traffic, port, client_side, server_side, congestion)
             try:
                 outputs = run_both(run, client.shell, server.shell, grace_s, on_progress)
             except PortTaken:

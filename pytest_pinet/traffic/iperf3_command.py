@@ -24,14 +24,20 @@ CONNECT_TIMEOUT_S = 5.0
 # A command outlives its run by this much at most, should the runner be killed and nobody stop it.
 LIFETIME_S = 20.0
 LISTENING = "pinet: listening"
+# Forms of ``timeout``, the best first: busybox's knows no --foreground, and -k only since 1.34.
+TIMEOUTS = ("timeout --foreground -k 1", "timeout -k 1", "timeout")
 
 
 @dataclass(frozen=True)
 class Side:
-    """Where one process runs: its address on the measured link, and a device when the address alone is not enough."""
+    """Where one process runs: its address on the measured link, and a device when the address alone is not enough.
+
+    ``timeout`` is the form of TIMEOUTS that the end understands, empty where it has none.
+    """
 
     address: str
     device: str | None = None
+    timeout: str = TIMEOUTS[0]
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,7 @@ def client_argv(run: Run) -> list[str]:
 
 def client_command(run: Run) -> str:
     """The client's shell command line."""
-    return _guarded(client_argv(run), run.seconds + LIFETIME_S)
+    return _guarded(client_argv(run), run.client.timeout, run.seconds + LIFETIME_S)
 
 
 def server_command(run: Run) -> str:
@@ -101,19 +107,22 @@ def server_command(run: Run) -> str:
     listens = f"grep -q ':{run.port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
     lives = "kill -0 $p 2>/dev/null"
     wait = f"while {lives} && ! {listens}; do sleep 0.02; done; {lives} && echo '{LISTENING}'; "
-    return _guarded(server_argv(run), run.seconds + LIFETIME_S + CONNECT_TIMEOUT_S, wait)
+    return _guarded(server_argv(run), run.server.timeout, run.seconds + LIFETIME_S + CONNECT_TIMEOUT_S, wait)
 
 
 def _bind(side: Side) -> list[str]:
     return ["-B", side.address] + (["--bind-dev", side.device] if side.device is not None else [])
 
 
-def _guarded(argv: list[str], lifetime_s: float, meanwhile: str = "") -> str:
+def _guarded(argv: list[str], timeout: str, lifetime_s: float, meanwhile: str = "") -> str:
     """A command that dies with its shell and, when that is lost, of old age; its exit status is the shell's.
+
+    Where there is no ``timeout``, nothing but the end of the run stops a command that lost its shell.
 
     The shell stays (no ``exec``), since ssh reports a killed command as 255 and a shell as 128 plus the signal.
     """
-    command = f"LC_ALL=C timeout --foreground -k 1 {lifetime_s:.0f} {shlex.join(argv)}"
+    limit = f"{timeout} {lifetime_s:.0f} " if timeout else ""
+    command = f"LC_ALL=C {limit}{shlex.join(argv)}"
     return (
         f"{command} & p=$!; trap 'kill $p 2>/dev/null; wait $p' EXIT; trap 'exit 143' HUP INT TERM; "
         f"{meanwhile}wait $p; r=$?; trap - EXIT; exit $r"

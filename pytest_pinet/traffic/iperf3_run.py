@@ -6,7 +6,7 @@ from pytest_pinet.errors import PinetError, TrafficError
 from pytest_pinet.shell import Completed, Shell
 from pytest_pinet.traffic.iperf3_command import LISTENING, Run, client_command, server_command
 from pytest_pinet.traffic.iperf3_trouble import Output, Role, explain
-from pytest_pinet.traffic.iperf3_watch import Progress, Running, await_client, await_end, await_listening
+from pytest_pinet.traffic.iperf3_watch import Progress, Running, await_client, await_end, await_listening, sign_of_life
 
 # A one-off server ends with its client; it gets this long to say so, and less when only its last words are wanted.
 SERVER_END_S = 3.0
@@ -29,10 +29,14 @@ def run_both(
         if not await_listening(far, run.port):
             raise _server_trouble(_output(Role.SERVER, server, client, far.process.wait(1.0)))
         with _Stopping(Running(client.spawn(client_command(run)), client)) as near:
-            await_client(near, far, run.seconds, grace_s, on_progress)
+            await_client(near, far, run.port, run.seconds, grace_s, on_progress)
             client_ended = near.process.poll() is not None
             near_output = _output(Role.CLIENT, client, server, near.process.stop())
         server_ended = await_end(far.process, KILLED_END_S if near_output.failed else SERVER_END_S)
+        if near_output.failed or not client_ended or not server_ended:
+            # What a run says whose end hangs ("cannot be reached") sends people to the cable.
+            for shell in (client, server):
+                sign_of_life(shell, "at the end of the run")
         far_output = _output(Role.SERVER, server, client, far.process.stop())
     _judge_ends(near_output, far_output, client_ended, server_ended)
     return near_output, far_output

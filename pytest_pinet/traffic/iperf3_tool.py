@@ -1,4 +1,4 @@
-"""Which iperf3 an end has, asked once in a session."""
+"""Which iperf3 an end has, and what else a run needs there; asked once in a session."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.shell import Shell
+from pytest_pinet.traffic.iperf3_command import TIMEOUTS
 from pytest_pinet.traffic.iperf3_version import Version
 
-_ASK = "iperf3 --version; r=$?; echo; cat /proc/sys/net/ipv4/tcp_available_congestion_control 2>/dev/null; exit $r"
+_FORMS = " || ".join(f"{{ {form} 1 true >/dev/null 2>&1 && echo '{form}'; }}" for form in TIMEOUTS)
+# The last two lines are the form of timeout and the congestion controls; each may be empty.
+_ASK = (
+    f"iperf3 --version; r=$?; echo; {_FORMS} || echo; "
+    "cat /proc/sys/net/ipv4/tcp_available_congestion_control 2>/dev/null || echo; exit $r"
+)
 
 
 @dataclass(frozen=True)
 class Tool:
-    """The iperf3 of an end, and the congestion controls that its kernel has loaded."""
+    """The iperf3 of an end, the congestion controls that its kernel has loaded, and its form of ``timeout``."""
 
     version: Version
     congestion: frozenset[str]
+    timeout: str = TIMEOUTS[0]
 
 
 class Tools:
@@ -44,11 +51,12 @@ def _ask(shell: Shell) -> Tool:
     except ValueError:
         if done.returncode == 127:
             raise TrafficError(
-                f"{shell.name} has no iperf3", f"on {shell.name}: apt install iperf3", done.stderr
+                f"{shell.name} has no iperf3", f"on {shell.name}: install the package iperf3", done.stderr
             ) from None
         raise TrafficError(
             f"'iperf3 --version' on {shell.name} gives no version (exit status {done.returncode})",
             f"install iperf3 3.7 or newer on {shell.name}",
             done.stdout + done.stderr,
         ) from None
-    return Tool(version, frozenset(done.stdout.strip().rpartition("\n")[2].split()))
+    timeout, congestion = ["", "", *done.stdout.splitlines()][-2:]
+    return Tool(version, frozenset(congestion.split()), timeout if timeout in TIMEOUTS else "")

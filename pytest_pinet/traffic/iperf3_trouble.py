@@ -63,6 +63,7 @@ class Rule:
     kind: type[LabError] | type[UnsupportedError] = TrafficError
 
 
+_NO_TIMEOUT = re.compile(r"\btimeout: (command )?not found")
 _BUSY_ACT = "end the other test there, or whatever else uses that port"
 _LOST = "the iperf3 server on {other} went away in the middle of the traffic"
 _LOST_ACT = "look why it ended on {other}: its console, dmesg, memory; then repeat"
@@ -127,9 +128,11 @@ def explain(output: Output) -> PinetError:
     names = {"end": output.end, "other": output.other}
     status = output.returncode
     if status == 127:
+        # "sh: 1: timeout: not found", but "timeout: failed to run command 'iperf3'".
+        what, package = ("timeout", "coreutils") if _NO_TIMEOUT.search(said) else ("iperf3", "iperf3")
         return TrafficError(
-            f"{output.end} has no iperf3 ({said or 'exit status 127'})",
-            f"on {output.end}: apt install iperf3",
+            f"{output.end} has no {what} ({said or 'exit status 127'})",
+            f"on {output.end}: install the package {package}",
             output.evidence,
         )
     if status in (137, 143):

@@ -14,8 +14,9 @@ POLL_S = 0.02
 PROGRESS_S = 0.5
 # How long the client may go on when its server is gone; it notices a closed connection at once.
 ORPHAN_S = 1.5
-# An end is asked for a sign of life this often in long runs, and this long after traffic should have ended.
+# An end is asked for a sign of life this often while traffic runs, and this long after it should have ended.
 SIGN_OF_LIFE_S = 5.0
+OVERTIME_S = 2.0
 ANSWER_S = 3.0
 
 Progress = Callable[[float], None]
@@ -39,7 +40,7 @@ def await_listening(server: Running, port: int) -> bool:
         if ended:
             return False
         time.sleep(POLL_S / 4)
-    _sign_of_life(server.shell, "before the traffic")
+    sign_of_life(server.shell, "before the traffic")
     raise TrafficError(
         f"the iperf3 server on {server.shell.name} runs, but does not listen on port {port} "
         f"after {CONNECT_TIMEOUT_S:g} s",
@@ -49,16 +50,16 @@ def await_listening(server: Running, port: int) -> bool:
 
 
 def await_client(
-    client: Running, server: Running, seconds: float, grace_s: float, on_progress: Progress | None = None
+    client: Running, server: Running, port: int, seconds: float, grace_s: float, on_progress: Progress | None = None
 ) -> None:
     """Wait for the client's end, or for the server's too early one.
 
     ``on_progress`` gets the seconds of traffic so far, twice a second. Raises SshError naming the end that does not
-    answer any more (in runs above 10 s within 15 s of its freezing), TrafficError when both answer but iperf3 hangs.
+    answer any more (within 20 s of its freezing), TrafficError when both answer but iperf3 hangs.
     """
     start = time.monotonic()
     overdue = start + seconds + grace_s
-    next_sign = start + (SIGN_OF_LIFE_S if seconds > 2 * SIGN_OF_LIFE_S else seconds + SIGN_OF_LIFE_S)
+    next_sign = _next_sign(start, start + seconds)
     next_progress = start + PROGRESS_S
     orphan_since: float | None = None
     while client.process.poll() is None:
@@ -67,13 +68,13 @@ def await_client(
             orphan_since = now if orphan_since is None else orphan_since
             if now > orphan_since + ORPHAN_S:
                 return
+        if now >= min(next_sign, overdue):
+            when = f"{now - start:.0f} s after the start of {seconds:.0f} s of traffic"
+            sign_of_life(client.shell, when)
+            sign_of_life(server.shell, when)
+            next_sign = _next_sign(time.monotonic(), start + seconds)
         if now >= overdue:
-            raise _hanging(client, server, now - start - seconds)
-        if now >= next_sign:
-            when = f"{now - start:.0f} s into {seconds:.0f} s of traffic"
-            _sign_of_life(client.shell, when)
-            _sign_of_life(server.shell, when)
-            next_sign = time.monotonic() + SIGN_OF_LIFE_S
+            raise _hanging(client, server, port, now - start - seconds)
         if on_progress is not None and now >= next_progress:
             on_progress(min(now - start, seconds))
             next_progress = now + PROGRESS_S
@@ -90,7 +91,14 @@ def await_end(process: Process, timeout_s: float) -> bool:
     return True
 
 
-def _sign_of_life(shell: Shell, when: str) -> None:
+def _next_sign(now: float, traffic_end: float) -> float:
+    """Every few seconds, but neither in a run that is shorter than that nor just when traffic ends."""
+    due = now + SIGN_OF_LIFE_S
+    return due if due < traffic_end or now >= traffic_end else traffic_end + OVERTIME_S
+
+
+def sign_of_life(shell: Shell, when: str) -> None:
+    """Raise SshError when the end does not answer."""
     try:
         shell.run("true", timeout_s=ANSWER_S)
     except LabError as error:
@@ -100,9 +108,9 @@ def _sign_of_life(shell: Shell, when: str) -> None:
         ) from error
 
 
-def _hanging(client: Running, server: Running, late_s: float) -> TrafficError:
+def _hanging(client: Running, server: Running, port: int, late_s: float) -> TrafficError:
     ends = f"the client on {client.shell.name} and the server on {server.shell.name}"
-    states = [_state(client, "-c"), _state(server, "-s")]
+    states = [_state(client, "-c", port), _state(server, "-s", port)]
     return TrafficError(
         f"iperf3 still runs {late_s:.0f} s after the traffic should have ended, though both ends answer "
         f"({ends}; {'; '.join(states)})",
@@ -110,11 +118,11 @@ def _hanging(client: Running, server: Running, late_s: float) -> TrafficError:
     )
 
 
-def _state(running: Running, option: str) -> str:
-    # Of the processes named iperf3 only; reads /proc, since ps is not everywhere.
+def _state(running: Running, option: str, port: int) -> str:
+    # Of our iperf3, not of another that runs there; reads /proc, since ps is not everywhere.
     look = (
         'for p in /proc/[0-9]*; do read -r name 2>/dev/null <$p/comm && [ "$name" = iperf3 ] || continue; '
-        f"tr '\\0' ' ' <$p/cmdline | grep -q -- ' {option} ' && grep ^State: $p/status; done; true"
+        f"tr '\\0' ' ' <$p/cmdline | grep -q -- ' {option} .* -p {port} ' && grep ^State: $p/status; done; true"
     )
     try:
         found = running.shell.run(look, timeout_s=ANSWER_S).stdout.split("\n")[0]

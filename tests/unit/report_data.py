@@ -53,12 +53,15 @@ def result(
     test: str = "test_line_rate",
     link: str | None = "1000 Mbit/s full, MTU 1500",
     peer: str = "pi4b-2:onboard",
+    notes: tuple[str, ...] = (),
 ) -> ResultRecord:
     board, _, rest = combination.partition(":")
     nic, _, topology = rest.partition("/")
     node = f"tests/gate/test_tcp.py::{test}[{combination}]"
     return {
-        "id": node,
+        "id": "/".join([combination, f"{traffic}-{next(iter(directions))}" if len(directions) == 1 else traffic])
+        if directions
+        else combination,
         "test": node,
         "verdict": verdict or worst([Verdict(d["verdict"]) for d in directions.values()]).value,
         "message": message,
@@ -67,7 +70,7 @@ def result(
             "board": board,
             "nic": nic,
             "topology": topology,
-            "traffic": traffic,
+            "traffic": traffic if directions else "",
             "dut": f"{board}-1:{nic}",
             "dut_port": "sw1/3",
             "peer": peer,
@@ -75,7 +78,9 @@ def result(
         },
         "build": {"uname": "6.12.25-v8+ aarch64", "driver": "bcmgenet", "firmware": None},
         "link": link,
-        "versions": {"iperf3": "3.18"},
+        "versions": {"dut": "3.18", "peer": "3.12"} if directions else {},
+        "cpu_percent": {"dut": 61.234, "peer": 12.0} if directions else {},
+        "notes": list(notes),
         "started": "2026-11-21T00:01:02Z",
         "seconds": 7.5,
         "traffic_seconds": 6.0,

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from pytest_pinet.lab.identity import Identity, start_time
+from pytest_pinet.lab.identity import Identity, machine, start_time
 
 
 def test_this_process_is_alive() -> None:
@@ -22,13 +22,24 @@ def test_an_ended_process_is_dead() -> None:
 
 def test_a_recycled_pid_is_another_process() -> None:
     own = Identity.of_this_process()
-    other = Identity(own.host, f"pinet-main-{os.getpid()}-{(start_time(os.getpid()) or 0) + 1}")
+    start = start_time(os.getpid()) or 0
+    other = Identity(own.host, own.user.replace(f"-{start}-", f"-{start + 1}-"))
     assert other.is_dead
 
 
 def test_nothing_is_known_of_other_hosts_and_people() -> None:
-    assert not Identity("elsewhere", "pinet-main-1-1").is_dead
-    assert not Identity(Identity.of_this_process().host, "alice").is_dead
+    own = Identity.of_this_process()
+    elsewhere = own.user.replace(machine(), "0123abcd").replace(str(os.getpid()), str(2**30))
+    assert not Identity(own.host, elsewhere).is_dead
+    assert not Identity(own.host, "alice").is_dead
+
+
+def test_workers_of_one_run_are_siblings() -> None:
+    first, second = Identity.of_this_process("gw0", "abc"), Identity.of_this_process("gw1", "abc")
+    assert first.is_sibling_of(second)
+    assert not first.is_sibling_of(Identity.of_this_process("gw1", "other"))
+    assert not Identity.of_this_process().is_sibling_of(Identity.of_this_process())
+    assert not first.is_sibling_of(Identity("host", "alice"))
 
 
 def test_start_time_of_no_process_is_none() -> None:

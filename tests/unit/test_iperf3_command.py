@@ -89,3 +89,9 @@ def test_commands_die_of_old_age() -> None:
 def test_what_a_user_wrote_is_quoted() -> None:
     run = replace(RUN, client=Side("10.0.0.1; reboot"))
     assert "'10.0.0.1; reboot'" in client_command(run)
+
+
+def test_each_end_gets_the_timeout_that_it_knows() -> None:
+    run = replace(RUN, client=replace(RUN.client, timeout="timeout"), server=replace(RUN.server, timeout=""))
+    assert client_command(run).startswith("LC_ALL=C timeout 26 iperf3 -c ")
+    assert server_command(run).startswith("LC_ALL=C iperf3 -s ")

@@ -1,3 +1,7 @@
+import re
+import shlex
+import subprocess
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_data import BECAUSE, NIGHT, direction, result
@@ -31,6 +35,52 @@ def test_a_share_shows_the_limit_as_a_figure_and_as_it_was_written() -> None:
         "tx 700.2 Mbit/s is 20.9 % below the limit 885.0 Mbit/s",
         "    = 94% of 941.5 Mbit/s (@pytest.mark.pinet(min=...))",
     ]
+
+
+def test_what_a_reader_must_know_stands_below_the_figures() -> None:
+    notes = (
+        "limited by the processor of the peer: its iperf3 used 99 % of a core",
+        "iperf3 has threads on one end only (3.16 and newer): do not compare with other pairs of versions",
+    )
+    slow = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")}, notes=notes)
+
+    assert failure_text(slow, RUN).splitlines()[3:] == [
+        "  notes      limited by the processor of the peer: its iperf3 used 99 % of a",
+        "               core",
+        "             iperf3 has threads on one end only (3.16 and newer): do not compare",
+        "               with other pairs of versions",
+        *SURROUNDINGS.splitlines(),
+    ]
+
+
+words = st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"], include_characters=" '\"\\$*#!`")))
+
+
+@settings(deadline=None, max_examples=100)
+@given(words)
+def test_the_command_to_repeat_can_be_copied(arguments: list[str]) -> None:
+    slow = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
+    slow["rerun"] = shlex.join(["printf", r"%s\0", "pytest", *arguments])
+
+    _, _, command = failure_text(slow, RUN).partition("  repeat     ")
+
+    assert subprocess.run(["bash", "-n", "-c", command], capture_output=True, check=True).stderr == b""
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
+    assert ran.stdout.decode().split("\0")[:-1] == ["pytest", *arguments]
+
+
+def test_a_long_command_is_continued_on_lines_of_their_own() -> None:
+    slow = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
+    node = "tests/gate/test_line_rate.py::test_line_rate[pi4b:onboard/pair-tx]"
+    slow["rerun"] = shlex.join(["pytest", node, "--pinet-lab=lab/virtual.yaml", "--pinet-min=pi4b:onboard=900 Mbit/s"])
+
+    assert failure_text(slow).splitlines()[-4:] == [
+        "  repeat     pytest \\",
+        "               'tests/gate/test_line_rate.py::test_line_rate[pi4b:onboard/pair-tx]' \\",
+        "               --pinet-lab=lab/virtual.yaml \\",
+        "               '--pinet-min=pi4b:onboard=900 Mbit/s'",
+    ]
+    assert not re.search(r"\s$", failure_text(slow), re.MULTILINE)
 
 
 def test_of_two_directions_the_failed_one_comes_first_and_the_other_is_one_line() -> None:
@@ -105,9 +155,8 @@ def test_without_a_message_the_verdict_stands_for_it() -> None:
     st.text(),
 )
 def test_no_line_is_wider_than_80_columns(goodput: float, limit: float, verdict: str, text: str) -> None:
-    one = result(
-        "a:b/pair", {"tx": direction(goodput, limit, verdict, reason=text, rule=text, oracle=limit)}, message=text
-    )
+    figures = direction(goodput, limit, verdict, reason=text, rule=text, oracle=limit)
+    one = result("a:b/pair", {"tx": figures}, message=text, notes=(text, text))
     one["combination"]["dut"] = one["combination"]["peer_port"] = text
 
     for lines in (failure_text(one, "run").split("\n"), error_text(one, "run").split("\n")):

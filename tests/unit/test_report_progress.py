@@ -97,6 +97,26 @@ def test_both_directions_are_shown() -> None:
     assert screen.lines == ["rewrite erase|  pi5:onboard/pair  12/60 s  tx 538.0 Mbit/s  rx  1.20 Gbit/s"]
 
 
+def test_a_long_label_gives_way_to_the_figures() -> None:
+    screen = Screen()
+
+    Progress(screen).update("cm4:rtl8125b-on-riser/direct-crossover", 12, 120, {"tx": 538e6, "rx": 1.2e9})
+
+    (line,) = screen.lines
+    assert line == "rewrite erase|  cm4:rtl8125b-on..irect-crossover   12/120 s  tx 538.0 Mbit/s  rx  1.20 Gbit/s"
+    assert len(line.removeprefix("rewrite erase|")) <= 79
+
+
+def test_seconds_are_counted_when_they_are_over() -> None:
+    screen = Screen()
+    progress = Progress(screen)
+
+    for half in range(1, 8):
+        progress.update("a", half / 2, 3.5, {"tx": 9e8})
+
+    assert [line.split()[-5] for line in screen.lines] == ["0/4", "1/4", "1/4", "2/4", "2/4", "3/4", "3/4"]
+
+
 def test_without_a_terminal_a_line_comes_every_ten_seconds() -> None:
     screen, clock = Screen(tty=False), Clock()
     progress = Progress(screen, Capturing(screen), clock=clock)

@@ -1,4 +1,5 @@
 import json
+from typing import cast
 
 import jsonschema
 import pytest
@@ -13,7 +14,7 @@ from pytest_pinet.model.lab import Interface, Node, PortRef
 from pytest_pinet.model.measurement import Flow, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.report.record import combination_record, direction_record
+from pytest_pinet.report.record import ResultRecord, combination_record, direction_record
 from pytest_pinet.report.schema import SCHEMA_FILE, results_schema, schema_text
 
 
@@ -61,6 +62,22 @@ def test_a_combination_names_the_nodes_and_ports_that_stood_for_it() -> None:
 
 def test_the_shipped_schema_is_current() -> None:
     assert SCHEMA_FILE.read_text() == schema_text(), "run python -m pytest_pinet.report.schema"
+
+
+def test_the_schema_says_what_an_id_is() -> None:
+    description = results_schema()["$defs"]["ResultRecord"]["description"]
+
+    assert "unique for each combination, traffic and direction (``pi4b:onboard/pair/tcp-P1-tx``" in description
+    assert "``test`` is the node id" in description
+    assert "``id`` is that of the combination alone" in description
+
+
+@pytest.mark.parametrize(("key", "value"), [("notes", [1]), ("notes", None), ("cpu_percent", {"dut": "99"})])
+def test_notes_are_sentences_and_processor_shares_are_numbers(key: str, value: object) -> None:
+    run = run_record([cast(ResultRecord, {**NIGHT[0], key: value})])
+
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(run, results_schema())
 
 
 def test_the_schema_is_one_and_takes_a_run() -> None:

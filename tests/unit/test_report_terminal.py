@@ -151,6 +151,22 @@ class TestTable:
             "pi5:onboard/pair  tx  900.0 Mbit/s   none   95.6%  pass",
         ]
 
+    def test_what_a_reader_must_know_stands_below_what_is_not_good(self) -> None:
+        notes = ("limited by the processor of the dut: its iperf3 used 99 % of a core",)
+        slow = result("pi3b:onboard/pair", {"tx": direction(9e7, 9e8, "fail"), "rx": direction(9e8)}, notes=notes)
+        odd = result("pi4b:onboard/pair", {"tx": direction(2e9, verdict="invalid", reason="too much")}, notes=notes)
+
+        table = summary_table([slow, odd], [])
+
+        assert table[1:7] == [
+            "pi3b:onboard/pair  tx   90.0 Mbit/s  900.0 Mbit/s    9.6%  FAIL",
+            "    limited by the processor of the dut: its iperf3 used 99 % of a core",
+            "pi4b:onboard/pair  tx   2.00 Gbit/s          none  212.4%  INVALID",
+            "    too much",
+            "    limited by the processor of the dut: its iperf3 used 99 % of a core",
+            "pi3b:onboard/pair  rx  900.0 Mbit/s          none   95.6%  pass",
+        ]
+
     def test_skips_for_one_reason_share_it(self) -> None:
         reason = "no node 'pi6'"
         table = summary_table([], [{"id": "pi6:a/pair", "reason": reason}, {"id": "pi6:b/pair", "reason": reason}])

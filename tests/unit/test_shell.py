@@ -9,7 +9,7 @@ from pytest_pinet.shell import as_root
 
 
 def test_root_runs_it_itself_with_the_quoting_kept() -> None:
-    done = subprocess.run(["sh", "-c", as_root("echo \"it's $(id -u)\"; exit 3")], capture_output=True, text=True)
+    done = subprocess.run(["sh", "-c", as_root('echo "it\'s $(id -u)"; exit 3')], capture_output=True, text=True)
     if subprocess.run(["id", "-u"], capture_output=True, text=True).stdout.strip() != "0":
         pytest.skip("needs root")
     assert (done.returncode, done.stdout) == (3, "it's 0\n")

@@ -1,0 +1,150 @@
+"""How soon a machine that hangs is reported, on a clock that needs no time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from pytest_pinet.errors import SshError
+from pytest_pinet.evidence import rate
+from pytest_pinet.evidence.rate import RateMeter
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.shell import Completed
+from pytest_pinet.traffic import iperf3_watch
+from pytest_pinet.traffic.iperf3_command import LISTENING, Run, Side
+from pytest_pinet.traffic.iperf3_run import run_both
+
+STOP_S = 2.0  # what an ssh process waits for a node that does not answer
+
+
+class Clock:
+    """Stands for the module ``time``."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass
+class Machine:
+    """A shell on a machine that hangs from a moment on; its processes then never end."""
+
+    name: str
+    clock: Clock
+    hangs_at: float = float("inf")
+    asked: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def hangs(self) -> bool:
+        return self.clock.now >= self.hangs_at
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        self.asked.append((self.clock.now, command))
+        if self.hangs:
+            self.clock.now += timeout_s
+            raise SshError(f"{self.name} did not answer")
+        self.clock.now += 0.01
+        return Completed(0, "12345\n", "")
+
+    def spawn(self, command: str) -> Job:
+        return Job(self, self.clock.now)
+
+    def signs_of_life(self) -> list[float]:
+        return [moment for moment, command in self.asked if command == "true"]
+
+
+@dataclass
+class Job:
+    """One iperf3: the run's own end comes only while both machines live."""
+
+    machine: Machine
+    started: float
+    ends_at: float = float("inf")
+
+    def poll(self) -> int | None:
+        return 0 if self.machine.clock.now >= self.ends_at and not self.machine.hangs else None
+
+    def wait(self, timeout_s: float) -> Completed:
+        raise AssertionError("nobody waits for what listens")
+
+    def stop(self) -> Completed:
+        if self.machine.hangs:
+            self.machine.clock.now += STOP_S
+        return Completed(0 if self.poll() == 0 else 143, "{}", "")
+
+    def lines(self) -> list[str]:
+        return [LISTENING]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(iperf3_watch, "time", clock)
+    monkeypatch.setattr(rate, "time", clock)
+    return clock
+
+
+def run_for(seconds: int, client: Machine, server: Machine) -> None:
+    meters = [RateMeter(machine, "eth0") for machine in (client, server)]
+    run = Run(Traffic(Direction.TX, duration_s=seconds, warmup_s=0), 20_000, Side("10.0.0.1"), Side("10.0.0.2"))
+    run_both(run, client, server, 15.0, lambda _: [meter.read() for meter in meters].clear())
+
+
+@pytest.mark.parametrize("seconds", [1, 5, 6, 9, 10, 11, 60])
+@pytest.mark.parametrize("hanging", ["dut-1", "peer-1", "both"])
+def test_a_machine_that_hangs_is_reported_within_20_s(clock: Clock, seconds: int, hanging: str) -> None:
+    for tenth in range(seconds * 10 + 1):
+        clock.now = 0.0
+        frozen = tenth / 10
+        machines = [Machine(n, clock, frozen if hanging in (n, "both") else float("inf")) for n in ("dut-1", "peer-1")]
+        with pytest.raises(SshError, match=r"^(dut|peer)-1 does not answer any more, ") as caught:
+            run_for(seconds, *machines)
+        assert hanging == "both" or str(caught.value).startswith(hanging)
+        assert clock.now - frozen < 20, f"frozen at {frozen} s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(5, [7]), (6, [5, 8]), (10, [5, 12]), (18, [5, 10, 15, 20])], ids=str
+)
+def test_signs_of_life_are_asked_for_while_traffic_runs_and_after_it(
+    clock: Clock, seconds: int, expected: list[float]
+) -> None:
+    machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
+    client, server = (iperf3_watch.Running(machine.spawn(""), machine) for machine in machines)
+    client.process.ends_at = server.process.ends_at = seconds + 2.5  # type: ignore[attr-defined]
+    iperf3_watch.await_client(client, server, 20_000, seconds, 15.0)
+    for machine in machines:
+        assert machine.signs_of_life() == pytest.approx(expected, abs=0.3)
+
+
+def test_a_run_that_ends_in_time_is_not_asked_after_its_end(clock: Clock) -> None:
+    machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
+    client, server = (iperf3_watch.Running(machine.spawn(""), machine) for machine in machines)
+    client.process.ends_at = server.process.ends_at = 5.5  # type: ignore[attr-defined]
+    iperf3_watch.await_client(client, server, 20_000, 5, 15.0)
+    assert [machine.asked for machine in machines] == [[], []]
+
+
+def test_a_silent_device_costs_one_question(clock: Clock) -> None:
+    machine = Machine("dut-1", clock, hangs_at=0.0)
+    meter = RateMeter(machine, "eth0")
+    for _ in range(10):
+        assert meter.read() is None
+        clock.now += 1
+    assert len(machine.asked) == 1
+
+
+def test_a_rate_is_not_shown_on_when_its_device_went_silent(clock: Clock) -> None:
+    machine = Machine("dut-1", clock, hangs_at=1.5)
+    meter = RateMeter(machine, "eth0")
+    seen = []
+    for _ in range(4):
+        seen.append(meter.read())
+        clock.now += 1
+    assert seen == [None, 0.0, None, None]
