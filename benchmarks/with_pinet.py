@@ -13,12 +13,13 @@ def main(lab_file: str, board: str) -> None:
     from pytest_pinet import collect
     from pytest_pinet.config import labfile
     from pytest_pinet.evidence.build import read_build
+    from pytest_pinet.lab.identity import Identity
     from pytest_pinet.lab.session import LabSession
     from pytest_pinet.markers import Request
     from pytest_pinet.model.combination import Combination
 
     lab = labfile.load(lab_file)
-    session = LabSession(lab, "bench", 60.0, lambda _: None)
+    session = LabSession(lab, Identity.of_this_process("bench"), 60.0, lambda _: None)
     (combination,) = (
         c
         for c in collect.combinations(lab, Request((board,), ("onboard",), ("pair",), ()))

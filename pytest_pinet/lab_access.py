@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import PinetError
+from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab.launcher import launcher_of
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
@@ -24,9 +25,11 @@ class LabAccess:
     A lab that could not be reached is not tried again: every later call raises the same error at once.
     """
 
-    def __init__(self, lab: Lab | None, worker: str, acquire_timeout_s: float, on_wait: Callable[[str], None]) -> None:
+    def __init__(
+        self, lab: Lab | None, identity: Identity, acquire_timeout_s: float, on_wait: Callable[[str], None]
+    ) -> None:
         self._lab = lab
-        self._worker = worker
+        self._identity = identity
         self._timeout_s = acquire_timeout_s
         self._on_wait = on_wait
         self._session: LabSession | None = None
@@ -68,7 +71,7 @@ class LabAccess:
                 self.start()
                 from pytest_pinet.lab.session import LabSession
 
-                self._session = LabSession(self._lab, self._worker, self._timeout_s, self._on_wait)
+                self._session = LabSession(self._lab, self._identity, self._timeout_s, self._on_wait)
             except PinetError as error:
                 self._error = error
                 raise

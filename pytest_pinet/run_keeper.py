@@ -94,11 +94,27 @@ class RunKeeper:
 
     def pytest_sessionstart(self) -> None:
         """With workers the controller starts the lab, since it is the one that outlives them all."""
+        if self._is_controller:
+            self._make_folder()
         if self._is_controller and self._lab is not None and self._dry_run is None:
             try:
                 self._access.start()
             except PinetError as error:
                 pytest.exit(str(error), returncode=pytest.ExitCode.INTERNAL_ERROR)
+
+    def _make_folder(self) -> None:
+        """Before the first test: a figure that cannot be kept is not worth measuring."""
+        try:
+            _ = self.folder
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Make the run folder when something is going to be measured."""
+        idle = self._config.option.collectonly or self._dry_run is not None or self._lab is None
+        if not idle and any("link" in getattr(item, "fixturenames", ()) for item in session.items):
+            self._make_folder()
 
     # -- results --------------------------------------------------------------------------------------------------
 
@@ -116,7 +132,10 @@ class RunKeeper:
             return
         for result in getattr(report, "pinet_results", []):
             self._results.append(result)
-            self.folder.append(result)
+            try:
+                self.folder.append(result)
+            except ConfigError as error:
+                self.warn(str(error))
         if report.skipped and "pinet" in report.keywords and isinstance(report.longrepr, tuple):
             self._skipped[report.nodeid] = {
                 "id": report.nodeid.rpartition("::")[2],

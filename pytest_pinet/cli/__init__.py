@@ -8,7 +8,7 @@ import sys
 import click
 
 from pytest_pinet import __version__
-from pytest_pinet.errors import PinetError
+from pytest_pinet.errors import ConfigError, PinetError
 
 # Subcommand -> module:attribute, and what ``pinet --help`` says of it without importing it.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -43,9 +43,9 @@ def pinet() -> None:
 
 
 def main() -> None:
-    """Entry point: what went wrong is one sentence and exit code 2, never a traceback."""
+    """Entry point: what went wrong is one sentence, never a traceback; exit code 4 for the user's mistakes, else 2."""
     try:
         pinet()
     except PinetError as error:
         click.echo(f"pinet: {error}", err=True)
-        sys.exit(2)
+        sys.exit(4 if isinstance(error, ConfigError) else 2)

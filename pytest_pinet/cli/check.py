@@ -8,7 +8,7 @@ import click
 @click.command()
 @click.argument("file", default="lab/virtual.yaml", envvar="PINET_LAB")
 def check(file: str) -> None:
-    """Read lab file FILE (default: $PINET_LAB, then lab/virtual.yaml); exit code 2 when something is wrong with it."""
+    """Read lab file FILE (default: $PINET_LAB, then lab/virtual.yaml); exit code 4 when something is wrong with it."""
     from pytest_pinet.config import labfile
 
     lab = labfile.load(file)

@@ -34,11 +34,16 @@ class PiShellDriver(ShellDriver):  # type: ignore[misc]  # labgrid is not typed
 
     _logged_in = False
 
+    def abandon(self) -> None:
+        """Let go of the console without logging out: by now somebody else may type there."""
+        self._logged_in = False
+
     @step()  # type: ignore[untyped-decorator]
     def _await_login(self) -> None:
         deadline = Timeout(float(self.login_timeout))
         silence = FIRST_SILENCE_S
         last_before = b""
+        tried = False
         while not deadline.expired:
             index, before, _, _ = self.console.expect(
                 [self.prompt, self.login_prompt, "Password: ", "Login incorrect", TIMEOUT], timeout=silence
@@ -51,7 +56,11 @@ class PiShellDriver(ShellDriver):  # type: ignore[misc]  # labgrid is not typed
                 self._logged_in = True
             elif index == 2:
                 self.console.sendline(self.password or "")
+                tried = True
             elif index == 3:
+                if not tried:
+                    continue  # what somebody typed before us
+                self._logged_in = False
                 raise ConsoleError(
                     f"{self.target.name}: the console refused user {self.username!r} and its password",
                     "correct username and password of the shell driver in the lab file",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,14 +18,22 @@ from pytest_pinet.lab.deadline import Deadline
 
 
 def _lock_file(lab_key: str, domain: str) -> Path:
-    folder = Path(tempfile.gettempdir()) / f"pinet-{os.getuid()}-locks"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder / hashlib.sha256(f"{lab_key}\n{domain}".encode()).hexdigest()[:16]
+    """One file for all users of this host; who comes first makes it, for everybody."""
+    folder = Path(tempfile.gettempdir()) / "pinet-locks"
+    if not folder.exists():
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o1777)
+    file = folder / hashlib.sha256(f"{lab_key}\n{domain}".encode()).hexdigest()[:16]
+    if not file.exists():
+        file.touch()
+        file.chmod(0o666)
+    return file
 
 
 @contextmanager
 def _locked(path: Path, domain: str, deadline: Deadline, on_wait: Callable[[str], None]) -> Iterator[None]:
-    with path.open("a") as file:
+    # Not for appending: the kernel refuses O_CREAT on another user's file in a sticky folder.
+    with path.open("r+") as file:
         told = False
 
         def try_lock() -> bool:
@@ -50,7 +57,7 @@ def _locked(path: Path, domain: str, deadline: Deadline, on_wait: Callable[[str]
 
 @contextmanager
 def exclusive(lab_key: str, domains: Iterable[str], timeout_s: float, on_wait: Callable[[str], None]) -> Iterator[None]:
-    """Hold all these domains of a lab (``lab_key``: its coordinator's address). Raises LeaseError at the deadline."""
+    """Hold all these domains of a lab (``lab_key`` tells labs apart). Raises LeaseError at the deadline."""
     deadline = Deadline(timeout_s)
     with ExitStack() as stack:
         # Sorted, so that two measurements never wait for each other.

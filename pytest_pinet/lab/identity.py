@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-_USER = re.compile(r"pinet-(?P<worker>[a-z0-9]+)-(?P<pid>\d+)-(?P<start>\d+)")
+_USER = re.compile(r"pinet-(?P<worker>[a-z0-9]+)-(?P<pid>\d+)-(?P<start>\d+)-(?P<machine>[0-9a-f]+)-(?P<run>\w+)")
 
 
 def start_time(pid: int) -> int | None:
@@ -25,6 +26,16 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
+def machine() -> str:
+    """Where pids mean what they mean here: this boot of this kernel, and this pid namespace.
+
+    Host names do not tell: many a Pi is called raspberrypi, and two containers may share theirs.
+    """
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    namespace = Path("/proc/self/ns/pid").readlink()
+    return hashlib.sha256(f"{boot} {namespace}".encode()).hexdigest()[:8]
+
+
 @dataclass(frozen=True)
 class Identity:
     """``host/user`` as labgrid writes it into ``place.acquired``."""
@@ -33,9 +44,10 @@ class Identity:
     user: str
 
     @classmethod
-    def of_this_process(cls, worker: str = "main") -> Identity:
+    def of_this_process(cls, worker: str = "main", run: str = "0") -> Identity:
+        """``run`` is the same for all workers of one run."""
         pid = os.getpid()
-        return cls(socket.gethostname(), f"pinet-{worker}-{pid}-{start_time(pid)}")
+        return cls(socket.gethostname(), f"pinet-{worker}-{pid}-{start_time(pid)}-{machine()}-{run}")
 
     @classmethod
     def parse(cls, acquired: str) -> Identity:
@@ -44,11 +56,16 @@ class Identity:
 
     @property
     def is_dead(self) -> bool:
-        """Whether this is a process of ours on this very host that does not live any more."""
+        """Whether this is a process of ours on this very machine that does not live any more."""
         match = _USER.fullmatch(self.user)
-        if match is None or self.host != socket.gethostname():
+        if match is None or match["machine"] != machine():
             return False
         return start_time(int(match["pid"])) != int(match["start"])
+
+    def is_sibling_of(self, other: Identity) -> bool:
+        """Whether both are workers of the same run."""
+        own, theirs = _USER.fullmatch(self.user), _USER.fullmatch(other.user)
+        return own is not None and theirs is not None and own["run"] == theirs["run"] != "0"
 
     def export(self) -> None:
         """Make labgrid's client use this identity; must come before its session starts."""

@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterable
 
-from pytest_pinet.errors import LeaseError
+from pytest_pinet.errors import CoordinatorError, LeaseError
 from pytest_pinet.lab.coordinator import Coordinator
 from pytest_pinet.lab.deadline import Deadline
 from pytest_pinet.lab.identity import Identity
@@ -54,6 +54,9 @@ class Leases:
             self.release(self.held)
             place, holder = taken
             waited = time.monotonic() - started
+            if holder.is_sibling_of(self._coordinator.identity):
+                # Another worker of this run: its tests have deadlines of their own, and end.
+                deadline = Deadline(timeout_s)
             if deadline.expired:
                 raise LeaseError(
                     f"waited {waited:.0f} s for place {place}, held by {holder}",
@@ -96,6 +99,26 @@ class Leases:
                 self.held.discard(place)
                 now = f"now held by {holder}" if holder else "now held by nobody: did the coordinator restart?"
                 raise LeaseError(f"place {place} was lost during the test, {now}", "run the test again")
+
+    def lost(self, places: Iterable[str]) -> set[str]:
+        """Those of these places that are not ours (any more): nobody may touch what belongs to them.
+
+        A coordinator that does not answer has given them to nobody else, so they count as ours.
+        """
+        try:
+            self._coordinator.sync()
+        except CoordinatorError:
+            return set()
+        gone = {place for place in places if not self._is_ours(place)}
+        self.held -= gone
+        return gone
+
+    def _is_ours(self, place: str) -> bool:
+        try:
+            return self._coordinator.holder(place) == self._coordinator.identity
+        except LeaseError:
+            # Somebody deleted the place.
+            return False
 
     def release(self, places: Iterable[str]) -> None:
         """Leave and give back these places, as far as they are held. All are tried; then the first error is raised."""

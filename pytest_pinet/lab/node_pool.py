@@ -37,6 +37,8 @@ class NodePool:
         for node in wanted:
             if node.name in self._quarantine:
                 raise self._quarantine[node.name]
+        # A place that was lost unnoticed must be asked for again, and its node is not as we left it.
+        self.lost(wanted)
         self._leases.acquire([node.place for node in wanted], timeout_s)
         sessions = [self._session(node) for node in wanted]
         fresh = [session for session in sessions if not session.ready]
@@ -59,6 +61,20 @@ class NodePool:
         """Make sure that these nodes are still leased to this process. Raises LeaseError."""
         self._leases.check([node.place for node in nodes])
 
+    def lost(self, nodes: Iterable[Node]) -> list[str]:
+        """The names of those of these nodes that are not ours any more; their power stays as it is."""
+        by_place = {node.place: node.name for node in nodes if node.place in self._sessions}
+        gone = self._leases.lost(by_place)
+        for place in sorted(gone):
+            try:
+                stays_on = self._sessions[place].abandon()
+            except Exception as error:
+                self.warnings.append(f"could not let go of {by_place[place]}: {_first_line(error)}")
+            else:
+                if stays_on:
+                    self.warnings.append(f"left {by_place[place]} switched on: place {place} is not ours any more")
+        return sorted(by_place[place] for place in gone)
+
     def distrust(self, node: Node) -> None:
         """Log out of a node that stopped answering, so that its next user brings it up anew."""
         self._leave([node.place])
@@ -68,12 +84,16 @@ class NodePool:
         self._leases.release(self._leases.held - {node.place for node in nodes})
 
     def _leave(self, places: Iterable[str]) -> None:
-        for place in places:
-            session = self._sessions.get(place)
-            if session is None:
+        sessions = [self._sessions[place] for place in places if place in self._sessions]
+        lost = set(self.lost(session.node for session in sessions))
+        for session in sessions:
+            if session.node.name in lost:
                 continue
             try:
                 session.leave()
             except Exception as error:
-                first_line = (str(error).splitlines() or [type(error).__name__])[0]
-                self.warnings.append(f"could not leave {session.node.name} as it was found: {first_line}")
+                self.warnings.append(f"could not leave {session.node.name} as it was found: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ class LabSession:
     Construction connects to the coordinator (CoordinatorError, ConfigError); ``close`` leaves every node as found.
     """
 
-    def __init__(self, lab: Lab, worker: str, acquire_timeout_s: float, on_wait: Callable[[str], None]) -> None:
+    def __init__(self, lab: Lab, identity: Identity, acquire_timeout_s: float, on_wait: Callable[[str], None]) -> None:
         from labgrid import Environment
         from labgrid.exceptions import InvalidConfigError
 
@@ -42,14 +43,20 @@ class LabSession:
             raise ConfigError(f"labgrid cannot use this file: {error}") from error
         address = self._environment.config.get_option("coordinator_address", "") or os.environ.get("LG_COORDINATOR")
         self.address = address or DEFAULT_COORDINATOR
-        self._coordinator = Coordinator(self.address, Identity.of_this_process(worker))
+        self._coordinator = Coordinator(self.address, identity)
         places.install(self._coordinator)
         self._pool = NodePool(self._coordinator, self._make_target, on_wait)
         self._switches: dict[str, switchport.SwitchBackend] = {}
         self._warnings: list[str] = []
 
     def _make_target(self, node: Node) -> Any:
-        from labgrid.exceptions import InvalidConfigError, NoStrategyFoundError, NoSupplierFoundError
+        from labgrid.exceptions import (
+            InvalidConfigError,
+            NoDriverFoundError,
+            NoStrategyFoundError,
+            NoSupplierFoundError,
+        )
+        from labgrid.remote.client import Error as ClientError
         from labgrid.strategy import Strategy
 
         try:
@@ -57,8 +64,17 @@ class LabSession:
             if target is None:
                 raise ConfigError(f"node {node.name!r} has no target {node.target!r} in this file", node.where)
             target.get_driver(Strategy, activate=False)
-        except (NoStrategyFoundError, NoSupplierFoundError, InvalidConfigError) as error:
+        except (NoStrategyFoundError, NoDriverFoundError, InvalidConfigError) as error:
             raise ConfigError(f"labgrid cannot build target {node.target!r}: {error}", node.where) from error
+        except (NoSupplierFoundError, ClientError) as error:
+            # The file names the drivers; it is the exporter that has to supply what they bind to.
+            kind = re.search(r"no (\w+) resource", str(error))
+            missing = f"no {kind[1]}" if kind else str(error)
+            raise CoordinatorError(
+                f"no exporter serves place {node.place} ({missing}), which node {node.name} needs",
+                f"start labgrid-exporter where {node.place} is connected; labgrid-client -x {self.address} "
+                f"-p {node.place} show tells what it has",
+            ) from error
         return target
 
     def _switch(self, name: str) -> switchport.SwitchBackend:
@@ -83,7 +99,7 @@ class LabSession:
         try:
             yield link.connect(combination, sessions, switches, undo)
         finally:
-            self._warnings += undo.close()
+            self._warnings += undo.close(self._pool.lost(nodes))
 
     def check(self, combination: Combination) -> None:
         """Make sure that the nodes are still leased to us. Raises LeaseError or CoordinatorError."""
@@ -94,7 +110,9 @@ class LabSession:
         """Measure alone in every contention domain that these nodes are in."""
         names = {node.name for node in combination.nodes}
         domains = [domain for domain, members in self.lab.domains.items() if names & set(members)]
-        with contention.exclusive(self.address, domains, self._timeout_s, self._on_wait):
+        # Labs that a launcher makes share this host, whatever their coordinators.
+        key = self.address if self.lab.launcher is None else "this host"
+        with contention.exclusive(key, domains, self._timeout_s, self._on_wait):
             yield
 
     def keep_only(self, nodes: Iterable[Node]) -> None:

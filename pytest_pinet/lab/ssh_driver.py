@@ -1,6 +1,7 @@
-"""labgrid's SSHDriver with a bounded end.
+"""labgrid's SSHDriver with a bounded end, and an end at once where the node refuses the login.
 
-With a dead link labgrid's own waits up to two minutes for its keepalive process when it is deactivated.
+With a dead link labgrid's own waits up to two minutes for its keepalive process when it is deactivated. It also tries
+refused credentials again until its timeout, as if the node did not answer.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import subprocess
 
 import attr
 from labgrid.driver import SSHDriver
+from labgrid.driver.exception import ExecutionError
 from labgrid.factory import target_factory
+
+from pytest_pinet.errors import SshError
 
 CLOSE_TIMEOUT_S = 2.0
 
@@ -20,6 +24,8 @@ CLOSE_TIMEOUT_S = 2.0
 class PiSSHDriver(SSHDriver):  # type: ignore[misc]  # labgrid is not typed
     """SSHDriver that lets go of a node within seconds, whatever state the node is in.
 
+    Activation raises SshError when the node refuses the login.
+
     Binds to:
         networkservice (NetworkService)
     Implements:
@@ -27,6 +33,25 @@ class PiSSHDriver(SSHDriver):  # type: ignore[misc]  # labgrid is not typed
     Arguments:
         as SSHDriver
     """
+
+    def _start_own_master_once(self, timeout: int) -> str:
+        try:
+            return str(super()._start_own_master_once(timeout))
+        except ExecutionError as error:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            self.process.stdout.close()
+            shutil.rmtree(self.tmpdir, ignore_errors=True)
+            said = [line.decode("utf-8", "replace").strip() for line in error.stdout or () if line.strip()]
+            login = f"{self._get_username()}@{self.networkservice.address}"
+            if any("Permission denied" in line for line in said):
+                raise SshError(
+                    f"{self.target.name}: ssh refused {login}: {said[-1]}",
+                    "correct user, password or keyfile of the ssh driver in the lab file, or add the key on the node",
+                ) from None
+            # In ssh's own words, instead of its command line.
+            raise ExecutionError(f"{login}: {said[-1] if said else error.msg}") from None
 
     def _stop_keepalive(self) -> None:
         keepalive, self._keepalive = self._keepalive, None  # type: ignore[has-type]

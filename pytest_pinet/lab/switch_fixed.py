@@ -12,6 +12,8 @@ from pytest_pinet.model.lab import Switch
 class FixedSwitch:
     """All ports reach each other, always; nothing can be asked and nothing set."""
 
+    rewires = False
+
     def state(self, port: str) -> PortState:
         return PortState(admin_up=None, carrier=None, speed_mbps=None, duplex=None, group=None)
 

@@ -33,6 +33,8 @@ _IFF_UP = 1
 class LinuxSwitch:
     """``default_group`` is the bridge to which a port returns when it was found in a group that we made ourselves."""
 
+    rewires = True
+
     def __init__(self, switch: Switch, connection: SshConnection, default_group: str) -> None:
         self._switch = switch
         self._connection = connection

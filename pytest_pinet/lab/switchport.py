@@ -40,6 +40,10 @@ class PortState:
 class SwitchBackend(Protocol):
     """A managed (or fixed) switch. Errors are SwitchError, or SshError when it cannot be reached."""
 
+    @property
+    def rewires(self) -> bool:
+        """Whether ``wire`` takes ports away from what they are connected to."""
+
     def state(self, port: str) -> PortState:
         """What the switch says of this port now."""
 
