@@ -32,9 +32,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("-n", type=int, default=5, help="pairs of runs")
     rounds = parser.parse_args().n
-    lab, virtual = labfile.load(str(LAB)), launcher()
-    found = virtual.find(lab)
-    os.environ.update(found or virtual.up(lab))
+    use = launcher().use(labfile.load(str(LAB)), str(os.getpid()), lambda: None)
+    os.environ.update(use.environment)
     ours: list[dict[str, float]] = []
     plain: list[dict[str, float]] = []
     try:
@@ -45,8 +44,7 @@ def main() -> None:
                 else:
                     plain.append(laps("benchmarks.plain_labgrid", *PAIR))
     finally:
-        if found is None:
-            virtual.down(lab)
+        use.leave()
     print(f"Median seconds of {rounds} runs each, in turn. With pinet a link includes the wiring of the switch ports,")
     print("read back and undone, for which labgrid has nothing.")
     print(f"{'step':28} {'plain labgrid':>14} {'pinet':>8} {'ratio':>7}")

@@ -48,7 +48,7 @@ def main(dut: str, peer: str) -> None:
                 "prompt": r"(?:\x1b\[[?]2004h)?root@\S+:.*# ",
                 "login_prompt": " login: ",
                 "username": "root",
-                "password": "raspberry",
+                "password": os.environ["LG_CONSOLE_PASSWORD"],
             },
         )
         ssh = target_factory.make_driver(target, "SSHDriver", None, {"keyfile": os.environ["LG_KEYFILE"]})

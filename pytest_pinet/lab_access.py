@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import PinetError
 from pytest_pinet.lab.identity import Identity
-from pytest_pinet.lab.launcher import launcher_of
+from pytest_pinet.lab.launcher import LabUse, launcher_of
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pytest_pinet.lab.link import Link
     from pytest_pinet.lab.session import LabSession
     from pytest_pinet.traffic.iperf3 import Iperf3
+
+RUN_VARIABLE = "PINET_RUN"
 
 
 class LabAccess:
@@ -35,7 +37,7 @@ class LabAccess:
         self._session: LabSession | None = None
         self._error: PinetError | None = None
         self._tool: Iperf3 | None = None
-        self._started = False
+        self._use: LabUse | None = None
         self._environment: dict[str, str | None] = {}
 
     @property
@@ -48,17 +50,17 @@ class LabAccess:
         return self._tool
 
     def start(self) -> None:
-        """Make sure that the lab is up, and remember to stop it when it was not. Raises PinetError."""
+        """Make sure that the lab is up and stays so while this process uses it. Raises PinetError."""
         assert self._lab is not None
         launcher = launcher_of(self._lab)
-        if launcher is None:
+        if launcher is None or self._use is not None:
             return
-        environment = launcher.find(self._lab)
-        if environment is None:
-            self._on_wait(f"starting lab {self._lab.name}")
-            self._started = True
-            environment = launcher.up(self._lab)
-        for name, value in environment.items():
+        # Workers inherit their controller's; all of them are one run.
+        run = os.environ.get(RUN_VARIABLE, "")
+        run = run if run.isdigit() else str(os.getpid())
+        lab = self._lab
+        self._use = launcher.use(lab, run, lambda: self._on_wait(f"starting lab {lab.name}"))
+        for name, value in {**self._use.environment, RUN_VARIABLE: run}.items():
             self._environment.setdefault(name, os.environ.get(name))
             os.environ[name] = value
 
@@ -105,18 +107,19 @@ class LabAccess:
         return self._session.take_warnings() if self._session is not None else []
 
     def close(self) -> list[str]:
-        """Leave the lab, and stop it if this process started it; returns what could not be undone. Harmless again."""
+        """Leave the lab, which the last one stops if pytest started it; returns what could not be undone.
+
+        Harmless again.
+        """
         warnings: list[str] = []
         if self._session is not None:
             session, self._session = self._session, None
             warnings += session.close()
-        if self._started:
-            self._started = False
+        if self._use is not None:
             assert self._lab is not None
-            launcher = launcher_of(self._lab)
-            assert launcher is not None
+            use, self._use = self._use, None
             try:
-                launcher.down(self._lab)
+                use.leave()
             except PinetError as error:
                 warnings.append(f"could not stop lab {self._lab.name}: {error}")
         while self._environment:

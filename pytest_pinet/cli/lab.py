@@ -43,7 +43,9 @@ def down(lab_file: str) -> None:
     """Stop the lab and remove everything of it, also after a crash."""
     from pytest_pinet.virtual.launcher import stop
 
-    stop(lab_file)
+    runs = stop(lab_file)
+    if runs:
+        click.echo(f"stopped the lab while {runs} {'run was' if runs == 1 else 'runs were'} using it")
 
 
 @lab.command()

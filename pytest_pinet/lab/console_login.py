@@ -17,6 +17,8 @@ from pytest_pinet.errors import ConsoleError
 
 FIRST_SILENCE_S = 0.2
 LONGEST_SILENCE_S = 2.0
+# After a wrong password login sleeps for two or three seconds (pam_faildelay).
+REPLY_SILENCE_S = 5.0
 
 
 @target_factory.reg_driver
@@ -43,23 +45,28 @@ class PiShellDriver(ShellDriver):  # type: ignore[misc]  # labgrid is not typed
         deadline = Timeout(float(self.login_timeout))
         silence = FIRST_SILENCE_S
         last_before = b""
-        tried = False
+        asked = tried = False
         while not deadline.expired:
             index, before, _, _ = self.console.expect(
-                [self.prompt, self.login_prompt, "Password: ", "Login incorrect", TIMEOUT], timeout=silence
+                [self.prompt, self.login_prompt, "Password: ", "Login incorrect", TIMEOUT],
+                timeout=min(silence, deadline.remaining),
             )
             if index == 0:
                 self._status = 1
                 break
             if index == 1:
                 self.console.sendline(self.username)
-                self._logged_in = True
+                self._logged_in = asked = True
+                # No newline meanwhile: it would be taken for an empty password.
+                silence = REPLY_SILENCE_S
             elif index == 2:
-                self.console.sendline(self.password or "")
-                tried = True
+                # Without our user name it is the password of whom somebody else typed, or of nobody (our own newline).
+                self.console.sendline((self.password or "") if asked else "")
+                asked, tried = False, asked
+                silence = REPLY_SILENCE_S
             elif index == 3:
                 if not tried:
-                    continue  # what somebody typed before us
+                    continue
                 self._logged_in = False
                 raise ConsoleError(
                     f"{self.target.name}: the console refused user {self.username!r} and its password",

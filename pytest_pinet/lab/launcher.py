@@ -1,13 +1,13 @@
 """Who starts a lab that is not simply there.
 
-A lab file may name a launcher; pytest then starts the lab when it is not up, and stops what it started. Everything else
-reaches the lab through labgrid and does not know who started it.
+A lab file may name a launcher; pytest then starts the lab when it is not up, and the last run that uses it stops what
+pytest started. Everything else reaches the lab through labgrid and does not know who started it.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 
 from pytest_pinet.model.lab import Lab
@@ -16,10 +16,24 @@ from pytest_pinet.model.lab import Lab
 LAUNCHERS: dict[str, str] = {"virtual": "pytest_pinet.virtual.launcher"}
 
 
+class LabUse(Protocol):
+    """One process that uses a lab; while it lives and has not left, no other run stops the lab."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The ``LG_*`` variables of the lab."""
+
+    def leave(self) -> None:
+        """Use it no longer; stops the lab when nobody else uses it and nobody asked for it to stay. Harmless again.
+
+        Raises LabError when it cannot be stopped.
+        """
+
+
 class Launcher(Protocol):
     """Starts, finds and stops a lab.
 
-    The environment that ``find`` and ``up`` return holds the ``LG_*`` variables that labgrid substitutes for
+    The environment that ``find``, ``up`` and ``use`` tell holds the ``LG_*`` variables that labgrid substitutes for
     ``!template`` in the lab file: at least ``LG_COORDINATOR``.
     """
 
@@ -27,10 +41,20 @@ class Launcher(Protocol):
         """The environment of this lab if it is up and answers, else None."""
 
     def up(self, lab: Lab) -> Mapping[str, str]:
-        """Start the lab, or find it. Raises LabError (with what is missing) or UnsupportedError."""
+        """Start the lab, or find it; it stays until ``down``. Raises LabError (with what is missing)."""
 
-    def down(self, lab: Lab) -> None:
-        """Stop the lab and remove everything of it, also what a crash left behind; harmless when it is down."""
+    def use(self, lab: Lab, run: str, on_start: Callable[[], None]) -> LabUse:
+        """Find the lab, or start it for as long as somebody uses it.
+
+        ``run`` is the same word for all processes of one run; ``on_start`` is called before a start, which takes a
+        while. Raises as ``up``.
+        """
+
+    def down(self, lab: Lab) -> int:
+        """Stop the lab and remove everything of it, also what a crash left behind; harmless when it is down.
+
+        Returns how many runs were using it.
+        """
 
 
 def launcher_of(lab: Lab) -> Launcher | None:

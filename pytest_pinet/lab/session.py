@@ -56,7 +56,7 @@ class LabSession:
             NoStrategyFoundError,
             NoSupplierFoundError,
         )
-        from labgrid.remote.client import Error as ClientError
+        from labgrid.remote.client import ServerError, UserError
         from labgrid.strategy import Strategy
 
         try:
@@ -64,9 +64,9 @@ class LabSession:
             if target is None:
                 raise ConfigError(f"node {node.name!r} has no target {node.target!r} in this file", node.where)
             target.get_driver(Strategy, activate=False)
-        except (NoStrategyFoundError, NoDriverFoundError, InvalidConfigError) as error:
+        except (NoStrategyFoundError, NoDriverFoundError, InvalidConfigError, UserError) as error:
             raise ConfigError(f"labgrid cannot build target {node.target!r}: {error}", node.where) from error
-        except (NoSupplierFoundError, ClientError) as error:
+        except (NoSupplierFoundError, ServerError) as error:
             # The file names the drivers; it is the exporter that has to supply what they bind to.
             kind = re.search(r"no (\w+) resource", str(error))
             missing = f"no {kind[1]}" if kind else str(error)

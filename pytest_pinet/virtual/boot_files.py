@@ -8,8 +8,6 @@ from pathlib import Path
 
 from pytest_pinet.virtual.spec import NodeSpec, SwitchSpec
 
-PASSWORD = "raspberry"  # The one that Raspberry Pi OS was known for; the console is on loopback only.
-_HASH = "$6$pinet$iPN8BWnzJ9E9dXgZiM7j28gQRZ2Rfc2RTjXJGM31vEWq6l8pNh3f4hA1w.apeLwYGdAYkqyvtsaEOMJipvphA1"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _PASSWD = """\
@@ -18,7 +16,7 @@ daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
 sshd:x:100:65534::/run/sshd:/usr/sbin/nologin
 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 """
-_SHADOW = f"root:{_HASH}:19000:0:99999:7:::\ndaemon:*:19000::::::\nsshd:*:19000::::::\nnobody:*:19000::::::\n"
+_SHADOW = "root:{hash}:19000:0:99999:7:::\ndaemon:*:19000::::::\nsshd:*:19000::::::\nnobody:*:19000::::::\n"
 _GROUP = "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\nutmp:x:43:\nnogroup:x:65534:\n"
 _PAM_LOGIN = """\
 auth required pam_unix.so nullok nodelay
@@ -91,7 +89,7 @@ def _write_common(directory: Path, name: str, keys: Path) -> None:
     _write(etc / "hosts", f"127.0.0.1 localhost {name}\n::1 localhost\n")
     _write(etc / "passwd", _PASSWD)
     _write(etc / "group", _GROUP)
-    _write(etc / "shadow", _SHADOW, 0o600)
+    _write(etc / "shadow", _SHADOW.format(hash=(keys / "console_password.hash").read_text()), 0o600)
     _write(etc / "issue", "Raspberry Pi OS (virtual) \\n\n\n")
     _write(etc / "login.defs", _LOGIN_DEFS)
     _write(etc / "motd", "")

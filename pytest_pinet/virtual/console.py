@@ -8,6 +8,8 @@ import socket
 import termios
 from pathlib import Path
 
+from pytest_pinet.virtual.loopback import peer_uid
+
 LOG_SIZE = 256 * 1024
 # A client that does not read is dropped before it eats the daemon's memory.
 LARGEST_BACKLOG = 1024 * 1024
@@ -17,12 +19,14 @@ class Console:
     """Forwards between TCP clients and the pty of the running node.
 
     A new client gets only what is printed from then on, as on a serial line; what the node printed before stands in
-    the log file. While the node is off or frozen, input is dropped.
+    the log file. While the node is off or frozen, input is dropped. Only the user ``owner`` and root are let in, since
+    a client types into the session of whoever logged in.
     """
 
-    def __init__(self, listener: socket.socket, log: Path) -> None:
+    def __init__(self, listener: socket.socket, log: Path, owner: int) -> None:
         self._listener = listener
         self._log = log
+        self._owner = owner
         self._clients: set[asyncio.StreamWriter] = set()
         self._master: int | None = None
         self._slave: int | None = None
@@ -82,6 +86,9 @@ class Console:
             self._log.write_bytes(self._log.read_bytes()[-LOG_SIZE:])
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if peer_uid(writer.get_extra_info("socket")) not in (self._owner, 0):
+            writer.close()
+            return
         self._clients.add(writer)
         try:
             while data := await reader.read(4096):

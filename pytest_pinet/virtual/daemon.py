@@ -48,6 +48,7 @@ class Daemon:
         self._runtime = runtime
         self._spec = spec
         self._drawer = NetNamespace()
+        owner = runtime.path.stat().st_uid
         self.switches = {
             s.name: VirtualSwitch(s, runtime.path / "boot" / f"switch-{s.name}", Relay(_loopback()), self._drawer)
             for s in spec.switches
@@ -57,7 +58,7 @@ class Daemon:
                 n,
                 runtime.path / "boot" / n.name,
                 runtime.keys,
-                Console(_loopback(), runtime.path / f"console-{n.name}.log"),
+                Console(_loopback(), runtime.path / f"console-{n.name}.log", owner),
                 Relay(_loopback()),
             )
             for n in spec.nodes

@@ -33,9 +33,11 @@ def exporter(spec: LabSpec, ports: Mapping[str, Any]) -> str:
     return re.sub(r"\{(?=[{%#])", "{{ '{' }}", text)
 
 
-def environment(spec: LabSpec, coordinator: str, keyfile: str, ports: Mapping[str, Any]) -> dict[str, str]:
+def environment(
+    spec: LabSpec, coordinator: str, keyfile: str, password: str, ports: Mapping[str, Any]
+) -> dict[str, str]:
     """The ``LG_*`` variables under which the lab file's ``!template`` entries find this lab."""
-    variables = {"LG_COORDINATOR": coordinator, "LG_KEYFILE": keyfile}
+    variables = {"LG_COORDINATOR": coordinator, "LG_KEYFILE": keyfile, "LG_CONSOLE_PASSWORD": password}
     for switch in spec.switches:
         name = re.sub(r"[^A-Z0-9]", "_", switch.name.upper())
         variables[f"LG_SWITCH_{name}"] = f"ssh://root@127.0.0.1:{ports['switches'][switch.name]}"

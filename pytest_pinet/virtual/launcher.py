@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_pinet.errors import CoordinatorError, LabError
-from pytest_pinet.lab.launcher import Launcher
+from pytest_pinet.lab.launcher import LabUse, Launcher
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.virtual import labgrid_files
+from pytest_pinet.virtual import labgrid_files, password
 from pytest_pinet.virtual.control_client import ask
 from pytest_pinet.virtual.processes import ProcessId, end, wait_gone
 from pytest_pinet.virtual.requirements import as_root, check_commands
 from pytest_pinet.virtual.runtime import Runtime
 from pytest_pinet.virtual.spec import LabSpec, spec_of
+from pytest_pinet.virtual.users import Users
 
 UP_TIMEOUT_S = 30.0
 DOWN_TIMEOUT_S = 10.0
@@ -55,34 +56,65 @@ class VirtualLauncher:
         return dict(state["environment"])
 
     def up(self, lab: Lab) -> Mapping[str, str]:
-        """Start the lab, or find it. Raises LabError with what is missing."""
-        spec = spec_of(lab)
+        """Start the lab, or find it; it stays until ``down``. Raises LabError with what is missing."""
         runtime = Runtime.of(lab.file)
         with runtime.locked():
             found = self.find(lab)
-            if found is not None:
-                return found
-            check_commands()
-            root = as_root()
-            _clean(runtime)
-            runtime.create()
-            try:
-                return _start(spec, runtime, root)
-            except BaseException:
-                _clean(runtime, keep_files=True)
-                raise
+            if found is None:
+                return _start_clean(spec_of(lab), runtime, keep=True)
+            state = runtime.read_json("state.json")
+            if state is not None and not state.get("keep", True):
+                runtime.write_json("state.json", {**state, "keep": True})
+            return found
 
-    def down(self, lab: Lab) -> None:
-        """Stop the lab and remove everything of it."""
-        stop(lab.file)
-
-
-def stop(lab_file: str) -> None:
-    """Stop the lab of this file, which need not be there any more. Raises LabError for what does not end."""
-    runtime = Runtime.of(lab_file)
-    if runtime.path.exists():
+    def use(self, lab: Lab, run: str, on_start: Callable[[], None]) -> LabUse:
+        """Find the lab, or start it until its last user leaves. Raises LabError with what is missing."""
+        runtime = Runtime.of(lab.file)
         with runtime.locked():
-            _clean(runtime)
+            environment = self.find(lab)
+            if environment is None:
+                on_start()
+                environment = _start_clean(spec_of(lab), runtime, keep=False)
+            return VirtualUse(runtime, environment, Users(runtime.users).join(run))
+
+    def down(self, lab: Lab) -> int:
+        """Stop the lab and remove everything of it; returns how many runs were using it."""
+        return stop(lab.file)
+
+
+class VirtualUse:
+    """A user of a virtual lab; ``fd`` is what makes it one."""
+
+    def __init__(self, runtime: Runtime, environment: Mapping[str, str], fd: int) -> None:
+        self.environment = environment
+        self._runtime = runtime
+        self._fd: int | None = fd
+
+    def leave(self) -> None:
+        """The last one stops the lab, unless `pinet lab up` asked for it. Raises LabError for what does not end."""
+        if self._fd is None:
+            return
+        os.close(self._fd)
+        self._fd = None
+        if self._runtime.path.exists():
+            with self._runtime.locked():
+                state = self._runtime.read_json("state.json")
+                if state is not None and not state.get("keep", True) and not Users(self._runtime.users).runs():
+                    _clean(self._runtime)
+
+
+def stop(lab_file: str) -> int:
+    """Stop the lab of this file, which need not be there any more; returns how many runs were using it.
+
+    Raises LabError for what does not end.
+    """
+    runtime = Runtime.of(lab_file)
+    if not runtime.path.exists():
+        return 0
+    with runtime.locked():
+        runs = Users(runtime.users).runs()
+        _clean(runtime)
+    return len(runs)
 
 
 def running_state(runtime: Runtime) -> dict[str, Any] | None:
@@ -102,7 +134,20 @@ def running_state(runtime: Runtime) -> dict[str, Any] | None:
     return state
 
 
-def _start(spec: LabSpec, runtime: Runtime, root: list[str]) -> Mapping[str, str]:
+def _start_clean(spec: LabSpec, runtime: Runtime, keep: bool) -> Mapping[str, str]:
+    """Start the lab where nothing of an earlier one is left, nor anything of this one if it does not come up."""
+    check_commands()
+    root = as_root()
+    _clean(runtime)
+    runtime.create()
+    try:
+        return _start(spec, runtime, root, keep)
+    except BaseException:
+        _clean(runtime, keep_files=True)
+        raise
+
+
+def _start(spec: LabSpec, runtime: Runtime, root: list[str], keep: bool) -> Mapping[str, str]:
     """All three at once; each waits only for what it needs of the others."""
     deadline = time.monotonic() + UP_TIMEOUT_S
     started: dict[str, ProcessId] = {}
@@ -111,7 +156,8 @@ def _start(spec: LabSpec, runtime: Runtime, root: list[str]) -> Mapping[str, str
         identity = ProcessId.of(pid)
         if identity is not None:
             started[name] = identity
-            runtime.write_json("state.json", {"processes": {n: vars(i) for n, i in started.items()}, "complete": False})
+            processes = {n: vars(i) for n, i in started.items()}
+            runtime.write_json("state.json", {"processes": processes, "complete": False, "keep": keep})
 
     directory = runtime.path / "coordinator"
     directory.mkdir(exist_ok=True)
@@ -119,6 +165,9 @@ def _start(spec: LabSpec, runtime: Runtime, root: list[str]) -> Mapping[str, str
     coordinator = _spawn(runtime, "coordinator", _labgrid("coordinator", "-l", "127.0.0.1:0"), directory)
     remember("coordinator", coordinator.pid)
     _make_keys(runtime)
+    console = password.make()
+    runtime.write_private(runtime.console_password, console)
+    runtime.write_private(runtime.console_password_hash, password.hash_of(console))
     runtime.write_json("spec.json", spec.to_json())
     module = [sys.executable, "-m", "pytest_pinet.virtual.daemon", str(runtime.path)]
     daemon = _spawn(runtime, "daemon", [*root, *module], Path("/"))
@@ -142,7 +191,7 @@ def _start(spec: LabSpec, runtime: Runtime, root: list[str]) -> Mapping[str, str
     _await(
         lambda: "creating poll task" in log.read_text() or None, "the exporter to be ready", exporter, runtime, deadline
     )
-    variables = labgrid_files.environment(spec, address, str(runtime.private_key), ports)
+    variables = labgrid_files.environment(spec, address, str(runtime.private_key), console, ports)
     runtime.write_json(
         "state.json",
         {
@@ -150,6 +199,8 @@ def _start(spec: LabSpec, runtime: Runtime, root: list[str]) -> Mapping[str, str
             "digest": spec.digest,
             "processes": {name: vars(identity) for name, identity in started.items()},
             "complete": True,
+            # Whether it outlives its last user: `pinet lab up` asked for it, not pytest.
+            "keep": keep,
             "environment": variables,
         },
     )

@@ -1,5 +1,5 @@
 #!/bin/sh
-# PID 1 of a virtual board or switch: makes its view of the machine, brings it up and keeps its console alive.
+# PID 1 of a virtual board or switch, first half: makes its view of the machine, then gives up what only that needed.
 # Runs inside fresh mount, UTS, IPC and PID namespaces. Environment: ROLE (node or switch), NAME, CONSOLE (a pty of
 # the node), DEVICES (network devices to bring up). The working directory holds the files of boot_files.py.
 set -u
@@ -7,19 +7,35 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 unset OLDPWD
 trap '' INT QUIT TSTP HUP
 
-say() { [ "$ROLE" = switch ] || printf '%s\n' "$1"; }
-
 [ "$ROLE" = switch ] || cat bootlog-early
 
 # Own view of the machine. /run comes first and takes the files along: the working directory may vanish under /tmp.
 mount -t tmpfs -o mode=755,size=16m tmpfs /run
-mkdir -p /run/pinet /run/sshd /run/lock
-cp -R . /run/pinet
+mkdir -p /run/pinet /run/sshd /run/lock /run/dev
+cp -R . "${0%/*}/node-boot.sh" /run/pinet
 : > /run/utmp
 cd /run/pinet || exit 1
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 echo "$NAME" > /proc/sys/kernel/hostname
+# Of what belongs to the whole machine (sysrq, core_pattern, interrupts) root in here may read all and change only what
+# its network namespace owns.
+mount --bind /proc/sys/net /proc/sys/net
+mount -o remount,bind,ro /proc
+mount --bind /sys/devices/virtual/net /sys/devices/virtual/net
+mount -o remount,bind,ro /sys
+# No disks: a few devices, terminals of its own, and the serial line, which is a pty of the host.
+mount -t tmpfs -o mode=755,nosuid,size=16m tmpfs /run/dev
+(cd /dev && cp -a null zero full random urandom tty fd stdin stdout stderr /run/dev)
+mkdir -m 1777 /run/dev/shm
+mkdir /run/dev/pts
+mount -t devpts -o newinstance,ptmxmode=666,mode=620,gid=5 devpts /run/dev/pts
+ln -s pts/ptmx /run/dev/ptmx
+if [ "$ROLE" = node ]; then
+    : > /run/dev/ttyAMA0
+    mount --bind "$CONSOLE" /run/dev/ttyAMA0
+fi
+mount --move /run/dev /dev
 for dir in /tmp /var/tmp /root /var/log; do
     mount -t tmpfs -o mode=1777,size=256m tmpfs "$dir"
 done
@@ -38,19 +54,9 @@ for phy in phy/*; do
 done
 mount -o remount,bind,ro /
 
-ip link set lo up
-# All connections come from one address; from OpenSSH 9.8 on a few failed ones would lock it out.
-/usr/sbin/sshd -f /run/pinet/sshd_config -E /var/log/sshd.log -o PerSourcePenalties=no 2>/dev/null ||
-    /usr/sbin/sshd -f /run/pinet/sshd_config -E /var/log/sshd.log || cat /var/log/sshd.log
-if [ "$ROLE" = switch ]; then
-    # Nobody logs in at a switch's console: sleep, and reap what is left behind.
-    while :; do sleep 3600 & wait; done
-fi
-for device in $DEVICES; do ip link set "$device" up; done
-cat bootlog-late
-while :; do
-    # By path, not inherited: a login that hangs up the terminal makes old descriptors useless. --skip-login because
-    # agetty waits a second before it asks for a name itself (for modems); login does not.
-    setsid -w -c agetty --skip-login --local-line --noclear 115200 - vt100 <>"$CONSOLE" >&0 2>&0
-    sleep 0.1
-done
+# What ip, tc, nft, iperf3, sshd and login need. Without sys_admin and mknod no mount above can be undone and no disk
+# made; PID 1 must give them up too, or others could borrow them there.
+users=chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap,+sys_chroot,+audit_write
+network=net_admin,+net_raw,+net_bind_service,+net_broadcast
+processes=ipc_lock,+sys_nice,+sys_resource,+sys_tty_config
+exec setpriv --inh-caps=-all --bounding-set="-all,+$users,+$network,+$processes" sh /run/pinet/node-boot.sh

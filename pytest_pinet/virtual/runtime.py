@@ -47,6 +47,20 @@ class Runtime:
     def private_key(self) -> Path:
         return self.keys / "id_ed25519"
 
+    @property
+    def console_password(self) -> Path:
+        return self.keys / "console_password"
+
+    @property
+    def console_password_hash(self) -> Path:
+        """What stands in the boards' ``/etc/shadow``."""
+        return self.keys / "console_password.hash"
+
+    @property
+    def users(self) -> Path:
+        """Where `Users` keeps its files."""
+        return self.path / "users"
+
     def log(self, process: str) -> Path:
         return self.path / f"{process}.log"
 
@@ -58,10 +72,16 @@ class Runtime:
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a file that is complete or not there; it belongs to the directory's owner also when root writes it."""
         draft = self.path / f".{name}.{os.getpid()}"
-        draft.write_text(json.dumps(value, indent=1))
+        draft.unlink(missing_ok=True)
+        self.write_private(draft, json.dumps(value, indent=1))
         owner = self.path.stat()
         os.chown(draft, owner.st_uid, owner.st_gid)
         draft.rename(self.path / name)
+
+    def write_private(self, path: Path, text: str) -> None:
+        """Write a new file that nobody else can read."""
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+            file.write(text)
 
     def read_json(self, name: str) -> dict[str, Any] | None:
         """The file's content, or None while there is none."""

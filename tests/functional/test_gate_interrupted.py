@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -138,12 +139,9 @@ def test_one_worker_or_two_makes_no_difference(parallel: tuple[Project, pytest.R
 
 def test_a_dead_coordinator_is_one_clear_error_and_quickly(project: Project, tmp_path: Path) -> None:
     text = project.lab.file.read_text().replace("  launcher: virtual\n", "")
-    for variable, value in {
-        '!template "$LG_COORDINATOR"': "127.0.0.1:1",
-        '!template "$LG_KEYFILE"': "/nowhere",
-        '!template "$LG_SWITCH_SW1"': "ssh://root@127.0.0.1:1",
-    }.items():
-        text = text.replace(variable, value)
+    text = text.replace('!template "$LG_COORDINATOR"', "127.0.0.1:1")
+    # Everything else that the launcher would have told.
+    text = re.sub(r'!template "\$LG_\w+"', "unknown", text)
     (tmp_path / "dead.yaml").write_text(text)
     output = project.pytest(lab_file=tmp_path / "dead.yaml")
     output.assert_outcomes(errors=2)

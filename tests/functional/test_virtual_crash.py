@@ -12,8 +12,8 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
+from virtual_bench import processes, small_lab
 
-from pytest_pinet.config.labfile import load
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.processes import ProcessId, wait_gone
@@ -21,34 +21,16 @@ from pytest_pinet.virtual.runtime import Runtime
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
-LAB_FILE = """\
-pinet:
-  name: crash
-  launcher: virtual
-  switches:
-    sw: {backend: linux, address: "ssh://root@127.0.0.1:1", ports: p1-p2}
-  nodes:
-    one: {board: pi4b, interfaces: {onboard: {port: sw/p1}}}
-    two: {board: pi4b, interfaces: {onboard: {port: sw/p2}}}
-"""
-
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
-    (tmp_path / "lab.yaml").write_text(LAB_FILE)
-    found = load(tmp_path / "lab.yaml")
+    found = small_lab(tmp_path)
     yield found
     launcher().down(found)
 
 
-def processes(lab: Lab) -> dict[str, ProcessId]:
-    state = Runtime.of(lab.file).read_json("state.json")
-    assert state is not None
-    return {name: ProcessId(**value) for name, value in state["processes"].items()}
-
-
 def power_on(lab: Lab) -> list[ProcessId]:
-    """Switch both nodes on; returns the processes of nodes and switch."""
+    """Switch two nodes on; returns the processes of nodes and switch."""
     runtime = Runtime.of(lab.file)
     ports = runtime.read_json("ports.json")
     assert ports is not None
@@ -122,8 +104,7 @@ def test_sigterm_to_the_daemon_ends_everything(lab: Lab) -> None:
 
 def test_two_labs_run_at_once(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "lab.yaml").write_text(LAB_FILE)
-    other = load(tmp_path / "other" / "lab.yaml")
+    other = small_lab(tmp_path / "other")
     try:
         assert launcher().up(lab)["LG_COORDINATOR"] != launcher().up(other)["LG_COORDINATOR"]
         power_on(lab)

@@ -5,138 +5,32 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from gate_bench import wait_until
+from virtual_bench import LAB_FILE, Bench, console, expect, host_devices, log_in, processes, small_lab
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.lab.launcher import launcher_of
-from pytest_pinet.model.lab import Lab
-from pytest_pinet.virtual.control_client import ask
 from pytest_pinet.virtual.launcher import launcher
-from pytest_pinet.virtual.processes import ProcessId
-from pytest_pinet.virtual.runtime import Runtime
+from pytest_pinet.virtual.spec import mac_address
 from pytest_pinet.virtual.status import ssh_command, status
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
-LAB_FILE = """\
-pinet:
-  name: functional
-  launcher: virtual
-  switches:
-    sw-1: {backend: linux, address: "ssh://root@127.0.0.1:1", ports: p1-p6}
-  nodes:
-    left:
-      board: pi3b
-      interfaces:
-        onboard: {port: sw-1/p1}
-    right:
-      board: pi3b
-      interfaces:
-        onboard: {port: sw-1/p2}
-    both:
-      board: pi4b
-      interfaces:
-        onboard: {port: sw-1/p3}
-        usb: {nic: ax88179, port: sw-1/p4}
-"""
 MODEL_MBPS = 94.1
-
-
-def wait_until(what: str, condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"after {timeout_s:g} s still waiting for {what}")
-        time.sleep(0.02)
-
-
-class Bench:
-    """A running lab and the few things that tests do with it."""
-
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        self.runtime = Runtime.of(lab.file)
-        self.environment = dict(launcher().up(lab))
-
-    def ports(self) -> dict[str, Any]:
-        ports = self.runtime.read_json("ports.json")
-        assert ports is not None
-        return ports
-
-    def outlet(self, node: str, value: str | None = None) -> str:
-        index = list(self.lab.nodes).index(node) + 1
-        url = f"http://127.0.0.1:{self.ports()['pdu']}/relay/{index}/value"
-        data = value.encode() if value is not None else None
-        with urlopen(Request(url, data=data, method="PUT" if data else "GET"), timeout=20) as answer:
-            return str(answer.read().decode())
-
-    def ssh(self, node: str, command: str, timeout_s: float = 20.0) -> str:
-        argv = ssh_command(self.lab.file, node, [command])
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
-        assert done.returncode == 0, f"{node}: {command}: {done.stdout}{done.stderr}"
-        return done.stdout
-
-    def boot(self, *nodes: str) -> None:
-        for node in nodes:
-            self.outlet(node, "1")
-        for node in nodes:
-            wait_until(f"ssh of {node}", lambda node=node: self.answers(node))  # type: ignore[misc]
-
-    def answers(self, node: str) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.ports()["nodes"][node]["ssh"]), timeout=0.5) as sock:
-                return sock.recv(4) == b"SSH-"
-        except OSError:
-            return False
-
-    def switch(self, command: str) -> str:
-        address = self.environment["LG_SWITCH_SW_1"].removeprefix("ssh://root@127.0.0.1:")
-        argv = ["ssh", "-F", "none", "-i", self.environment["LG_KEYFILE"], "-p", address]
-        argv += ["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null", "-oLogLevel=ERROR"]
-        return subprocess.run(
-            [*argv, "root@127.0.0.1", command], capture_output=True, text=True, timeout=20, check=True
-        ).stdout
-
-    def carrier(self, port: str) -> bool:
-        return self.switch(f"cat /sys/class/net/{port}/carrier").strip() == "1"
-
-    def node_carrier(self, node: str) -> bool:
-        return self.ssh(node, "cat /sys/class/net/eth0/carrier").strip() == "1"
-
-    def degrade(self, target: str, **faults: Any) -> None:
-        ask(self.runtime.control, "degrade", target=target, **faults)
-
-    def restore(self, target: str | None = None) -> None:
-        ask(self.runtime.control, "restore", target=target)
-
-    def pings(self, target: str = "right") -> bool:
-        address = {"right": "10.1.0.2", "left": "10.1.0.1"}[target]
-        source = {"right": "left", "left": "right"}[target]
-        argv = ssh_command(self.lab.file, source, [f"ping -c1 -W1 {address}"])
-        return subprocess.run(argv, capture_output=True, timeout=10, check=False).returncode == 0
-
-    def iperf(self, options: str = "") -> dict[str, Any]:
-        """From left to right; Mbit/s at the receiver and retransmits."""
-        self.ssh("right", "iperf3 -s -1 -D -B 10.1.0.2; timeout 5 sh -c 'until ss -ltn | grep -q :5201; do :; done'")
-        end = json.loads(self.ssh("left", f"iperf3 -c 10.1.0.2 -t 2 -C cubic -J {options}"))["end"]
-        return {"mbps": end["sum_received"]["bits_per_second"] / 1e6, "lost": end["sum_sent"].get("retransmits", 0)}
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    file = tmp_path_factory.mktemp("bench") / "lab.yaml"
-    file.write_text(LAB_FILE)
-    lab = load(file)
+    lab = small_lab(tmp_path_factory.mktemp("bench"))
     found = Bench(lab)
     try:
         yield found
@@ -155,29 +49,11 @@ def pair(bench: Bench) -> Iterator[Bench]:
     bench.restore()
 
 
-def console(bench: Bench, node: str) -> socket.socket:
-    sock = socket.create_connection(("127.0.0.1", bench.ports()["nodes"][node]["console"]), timeout=5)
-    sock.settimeout(5)
-    return sock
-
-
-def expect(sock: socket.socket, pattern: bytes) -> bytes:
-    seen = b""
-    while re.search(pattern, seen) is None:
-        try:
-            chunk = sock.recv(4096)
-        except TimeoutError:
-            raise AssertionError(f"the console did not show {pattern!r} but {seen!r}") from None
-        assert chunk, f"the console closed after {seen!r}"
-        seen += chunk
-    return seen
-
-
 def test_the_launcher_of_the_lab_file_is_this_one(bench: Bench) -> None:
     found = launcher_of(bench.lab)
     assert found is not None
     assert found.find(bench.lab) == bench.environment
-    assert set(bench.environment) == {"LG_COORDINATOR", "LG_KEYFILE", "LG_SWITCH_SW_1"}
+    assert set(bench.environment) == {"LG_COORDINATOR", "LG_KEYFILE", "LG_CONSOLE_PASSWORD", "LG_SWITCH_SW_1"}
 
 
 def test_a_second_up_finds_the_first(bench: Bench) -> None:
@@ -216,9 +92,7 @@ def test_a_node_boots_and_a_person_logs_in_over_the_console(bench: Bench) -> Non
         took = time.monotonic() - started
         assert b"Booting Linux" in seen
         assert b"Raspberry Pi 3" in seen
-        sock.sendall(b"root\n")
-        expect(sock, rb"Password: $")
-        sock.sendall(b"raspberry\n")
+        log_in(sock, bench.environment["LG_CONSOLE_PASSWORD"])
         expect(sock, rb"root@left:~# $")
         sock.sendall(b"hostname; echo $$ end\n")
         assert re.search(rb"left\r\n\d+ end", expect(sock, rb"\d+ end"))
@@ -231,10 +105,21 @@ def test_a_node_boots_and_a_person_logs_in_over_the_console(bench: Bench) -> Non
 def test_a_wrong_password_is_refused(bench: Bench) -> None:
     bench.boot("left")
     with console(bench, "left") as sock:
-        sock.sendall(b"root\n")
-        expect(sock, rb"Password: $")
-        sock.sendall(b"guess\n")
+        log_in(sock, "raspberry")
         expect(sock, rb"Login incorrect")
+
+
+def test_an_empty_line_at_the_login_prompt_brings_it_again(bench: Bench) -> None:
+    bench.outlet("left", "0")
+    with console(bench, "left") as sock:
+        bench.outlet("left", "1")
+        expect(sock, rb"left login: $")
+        sock.sendall(b"\n")
+        expect(sock, rb"left login: $")
+        log_in(sock, bench.environment["LG_CONSOLE_PASSWORD"])
+        expect(sock, rb"root@left:~# $")
+        sock.sendall(b"exit\n")
+        expect(sock, rb"left login: $")
 
 
 def test_a_node_has_its_own_view_of_the_machine(bench: Bench) -> None:
@@ -378,16 +263,29 @@ def test_a_wrong_name_is_one_sentence_with_the_nearest(bench: Bench) -> None:
         bench.degrade("both:usv", rate=0.9)
 
 
-def test_the_host_sees_nothing_but_loopback_ports(bench: Bench) -> None:
-    state = bench.runtime.read_json("state.json")
-    assert state is not None
-    daemon = ProcessId(**state["processes"]["daemon"])
-    names = {path.name for path in Path("/sys/class/net").iterdir()}
-    assert not names & {"br0", "p1", "p2", "p3", "p4", "eth1"} - {"eth1"}
+def test_the_host_gets_no_network_device(bench: Bench) -> None:
+    bench.boot("left", "right", "both")
+    of_lab = {interface.device for interface in bench.lab.interfaces()} | {"br0", *bench.lab.switches["sw-1"].ports}
+    macs = {mac_address(interface.node, interface.device) for interface in bench.lab.interfaces()}
+    found = host_devices()
+    assert set(bench.ssh("both", "cat /sys/class/net/eth*/address").split()) < macs
+    # A host may have an eth1 of its own, which was there before.
+    assert not (found.keys() - bench.host_devices.keys()) & of_lab
+    assert not set(found.values()) & macs
+
+
+def test_the_host_gets_nothing_but_loopback_ports(bench: Bench) -> None:
     listening = subprocess.run(["ss", "-Hltnup"], capture_output=True, text=True, timeout=10, check=True).stdout
-    ours = [line.split()[4] for line in listening.splitlines() if f"pid={daemon.pid}," in line]
-    assert ours
-    assert all(address.startswith("127.0.0.1:") for address in ours)
+    ours = {
+        name: [line.split()[4] for line in listening.splitlines() if f"pid={process.pid}," in line]
+        for name, process in processes(bench.lab).items()
+    }
+    assert ours.keys() == {"coordinator", "exporter", "daemon"}
+    assert len(ours["coordinator"]) == 1
+    assert len(ours["daemon"]) == 2 * len(bench.lab.nodes) + 2  # console and ssh of each, the PDU, ssh of the switch
+    # gRPC listens on loopback by its IPv6 name.
+    names = ("127.0.0.1:", "[::ffff:127.0.0.1]:")
+    assert not [address for found in ours.values() for address in found if not address.startswith(names)]
 
 
 def test_status_tells_faults(bench: Bench) -> None:

@@ -32,3 +32,17 @@ def test_closing_again_does_nothing() -> None:
     undo.close()
     assert undo.close() == []
     assert order == ["once"]
+
+
+def test_what_touches_a_lost_node_stays_as_it_is_and_is_named() -> None:
+    order: list[str] = []
+    undo = UndoStack()
+    undo.add("the wiring of p1 and p2", lambda: order.append("wiring"))
+    for node in ("pi1", "pi2"):
+        undo.add(f"the address of {node}", lambda node=node: order.append(node), node)  # type: ignore[misc]
+    assert undo.close(lost=["pi1"]) == [
+        "left the address of pi1 as it is: pi1 is not ours any more",
+        "left the wiring of p1 and p2 as it is: pi1 is not ours any more",
+    ]
+    assert order == ["pi2"]
+    assert undo.close() == []

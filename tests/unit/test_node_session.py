@@ -1,0 +1,161 @@
+"""When a node is switched, power-cycled, given time, and left as it was found."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pexpect import TIMEOUT
+
+from pytest_pinet.catalogue.load import load
+from pytest_pinet.errors import ConsoleError, SshError, Where
+from pytest_pinet.lab.node_session import SSH_TIMEOUT_S, NodeSession
+from pytest_pinet.lab.power import Power
+from pytest_pinet.model.lab import Node
+
+BOOT_S = 60.0
+
+
+class Outlet:
+    def __init__(self, found: bool | None, log: list[str]) -> None:
+        self._on, self._log = found, log
+
+    def get(self) -> bool:
+        if self._on is None:
+            raise NotImplementedError
+        return self._on
+
+    def _switch(self, on: bool) -> None:
+        self._log.append("on" if on else "off")
+        self._on = None if self._on is None else on
+
+    def on(self) -> None:
+        self._switch(True)
+
+    def off(self) -> None:
+        self._switch(False)
+
+
+class Board:
+    """Stands for PiStrategy and what it drives; ``answers`` are what each step meets, one after the other."""
+
+    def __init__(self, found: bool | None, *answers: Exception | None) -> None:
+        self.log: list[str] = []
+        self.timeouts: list[float] = []
+        self.node_power = Power("pi1", Outlet(found, self.log))
+        self._answers = list(answers)
+        self.ssh = SimpleNamespace(
+            username="", ssh_prefix=[], networkservice=SimpleNamespace(username="root", port=22, address="pi1")
+        )
+
+    def get_driver(self, *_: Any, **__: Any) -> Board:
+        return self
+
+    def _meet(self, timeout_s: float) -> None:
+        self.timeouts.append(timeout_s)
+        answer = self._answers.pop(0) if self._answers else None
+        if answer is not None:
+            raise answer
+
+    def log_in(self, timeout_s: float) -> None:
+        self._meet(timeout_s)
+
+    def connect(self, timeout_s: float) -> None:
+        self._meet(timeout_s)
+
+    def open_console(self) -> None:
+        self.log.append("console")
+
+    def transition(self, state: str) -> None:
+        assert state == "off"
+        self.node_power.switch(on=False)
+
+    def invalidate(self) -> None:
+        self.log.append("invalidate")
+
+    def abandon(self) -> None:
+        self.log.append("abandon")
+
+
+def session(board: Board) -> NodeSession:
+    node = Node("pi1", load().boards["pi4b"], "pi1", "pi1", (), Where("lab.yaml", 1), BOOT_S)
+    return NodeSession(node, board)
+
+
+def bring_up(board: Board) -> NodeSession:
+    found = session(board)
+    found.switch_on()
+    found.log_in()
+    return found
+
+
+def test_found_off_is_switched_on_with_the_console_open_and_off_again_at_the_end() -> None:
+    board = Board(False)
+    bring_up(board).leave()
+    assert board.log == ["console", "on", "off", "invalidate"]
+
+
+def test_found_on_is_neither_switched_on_nor_off() -> None:
+    board = Board(True)
+    bring_up(board).leave()
+    assert board.log == ["invalidate"]
+
+
+def test_unknown_that_answers_is_left_alone() -> None:
+    board = Board(None)
+    bring_up(board).leave()
+    assert board.log == ["invalidate"]
+    assert board.timeouts[0] < BOOT_S
+
+
+def test_unknown_that_is_silent_is_switched_on_and_stays_on() -> None:
+    board = Board(None, TIMEOUT("nothing"))
+    bring_up(board).leave()
+    assert board.log == ["off", "console", "on", "invalidate"]
+
+
+def test_after_a_boot_ssh_gets_what_the_console_leaves_of_the_boot_timeout() -> None:
+    board = Board(False)
+    bring_up(board)
+    assert board.timeouts == [BOOT_S, pytest.approx(BOOT_S, abs=1)]
+
+
+def test_a_node_that_was_on_gets_the_short_ssh_timeout() -> None:
+    board = Board(True)
+    bring_up(board)
+    assert board.timeouts[1] == SSH_TIMEOUT_S
+
+
+@pytest.mark.parametrize(
+    "answers", [(TIMEOUT("nothing"),), (None, Exception("Timeout while waiting for ssh connection"))]
+)
+def test_silence_of_a_node_that_was_on_is_answered_by_one_power_cycle(answers: tuple[Exception | None, ...]) -> None:
+    board = Board(True, *answers)
+    bring_up(board)
+    assert board.log == ["off", "console", "on"]
+
+
+@pytest.mark.parametrize(
+    "answers", [(ConsoleError("refused user 'root'"),), (None, SshError("ssh refused root@pi1: Permission denied"))]
+)
+def test_a_refusal_is_raised_at_once_and_power_is_not_touched(answers: tuple[Exception | None, ...]) -> None:
+    board = Board(True, *answers)
+    with pytest.raises((ConsoleError, SshError), match="refused"):
+        bring_up(board)
+    assert board.log == []
+
+
+def test_ssh_trouble_is_called_ssh_trouble() -> None:
+    with pytest.raises(SshError, match="pi1 does not answer over ssh: Timeout while"):
+        bring_up(Board(False, None, Exception("Timeout while waiting for ssh connection")))
+
+
+@pytest.mark.parametrize(("found", "stays_on"), [(False, True), (True, False), (None, False)])
+def test_a_lost_node_is_let_go_of_with_its_power_as_it_is(found: bool | None, stays_on: bool) -> None:
+    board = Board(found)
+    lost = bring_up(board)
+    assert lost.abandon() is stays_on
+    assert not lost.ready
+    assert "off" not in board.log
+    assert board.log[-1] == "abandon"
