@@ -48,6 +48,8 @@ def connect(gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for session in opened:
         if not session._coordinator.loop.is_closed():
             session.close()
+    for place in gate_lab.holders():
+        alice(gate_lab, place, "release", "--kick")
     gate_lab.switch_power(False, *PLACES)
 
 

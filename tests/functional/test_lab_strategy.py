@@ -11,7 +11,7 @@ from labgrid.driver import NetworkPowerDriver, SerialDriver
 from labgrid.resource import NetworkPowerPort, NetworkSerialPort, NetworkService
 
 from pytest_pinet.errors import ConsoleError, PowerError
-from pytest_pinet.lab.strategy import PiStrategy
+from pytest_pinet.lab.drivers import PiShellDriver, PiSSHDriver, PiStrategy
 
 
 @pytest.fixture
@@ -32,9 +32,9 @@ def board(closed_port: int) -> Iterator[PiStrategy]:
     NetworkPowerDriver(target, None)
     SerialDriver(target, None)
     make = target_factory.make_driver
-    make(target, "PiShellDriver", None, {"prompt": "# ", "login_prompt": " login: ", "username": "root"})
-    make(target, "PiSSHDriver", None, {})
-    yield make(target, "PiStrategy", None, {})
+    make(target, PiShellDriver.__name__, None, {"prompt": "# ", "login_prompt": " login: ", "username": "root"})
+    make(target, PiSSHDriver.__name__, None, {})
+    yield make(target, PiStrategy.__name__, None, {})
     target.cleanup()
 
 
