@@ -75,6 +75,7 @@ class NodeSession:
                 return
             except (_SilentConsole, _SilentSsh):
                 self.strategy.transition("off")
+                self.strategy.node_power.rest()
                 self.strategy.open_console()
                 self.strategy.node_power.switch(on=True)
         self._adopt(self.node.boot_timeout_s)

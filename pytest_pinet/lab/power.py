@@ -6,6 +6,7 @@ backends report success without an answer.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from pytest_pinet.lab.deadline import Deadline
 
 REQUEST_TIMEOUT_S = 5.0
 SETTLE_TIMEOUT_S = 5.0
+OFF_TIME_S = 2.0
 
 T = TypeVar("T")
 
@@ -68,6 +70,10 @@ class Power:
                 return None
 
         return self._call("say whether it is on", get)
+
+    def rest(self) -> None:
+        """Stay off for as long as the driver says (labgrid's ``delay``, 2 s): capacitors keep a board alive."""
+        time.sleep(float(getattr(self._driver, "delay", OFF_TIME_S)))
 
     def switch(self, on: bool) -> None:
         """Switch on or off and read it back. Raises PowerError when the switch refuses or lies."""

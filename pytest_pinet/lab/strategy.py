@@ -75,6 +75,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
     def state_booted(self) -> None:
         # The console must be open before power comes on, or the boot's first lines are lost.
         self.open_console()
+        self.node_power.rest()
         self.node_power.switch(on=True)
         self.target.activate(self.shell)
 

@@ -122,7 +122,7 @@ def test_the_example_bench_loads() -> None:
 @pytest.mark.parametrize("path", [VIRTUAL, BENCH], ids=lambda path: path.name)
 def test_labgrid_takes_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     labgrid = pytest.importorskip("labgrid")
-    for name in ("LG_COORDINATOR", "LG_KEYFILE", "LG_SWITCH_SW1"):
+    for name in ("LG_COORDINATOR", "LG_KEYFILE", "LG_CONSOLE_PASSWORD", "LG_SWITCH_SW1"):
         monkeypatch.setenv(name, f"value-of-{name}")
     environment = labgrid.Environment(str(path))  # imports our drivers too
     assert set(environment.config.get_targets()) >= set(load(path).nodes)
