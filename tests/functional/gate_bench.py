@@ -151,7 +151,7 @@ class Project:
         return {**kept, "LAB": str(self.lab.file), "PINET": PINET, "COLUMNS": "80", **more}
 
     def pytest(
-        self, *options: str, timeout_s: float = 60, lab_file: Path | None = None, **environment: str
+        self, *options: str, timeout_s: float = 120, lab_file: Path | None = None, **environment: str
     ) -> pytest.RunResult:
         """Run pytest to its end."""
         started = time.perf_counter()

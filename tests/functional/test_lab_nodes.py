@@ -19,7 +19,10 @@ from pytest_pinet.lab.session import LabSession
 from pytest_pinet.model.combination import Combination, Endpoint
 
 # labgrid's log of serial lines stumbles over a console that has said nothing yet (KeyError in flush).
-pytestmark = pytest.mark.filterwarnings("ignore:unhandled exception during event notification")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:unhandled exception during event notification"),
+]
 
 PLACES = ("pi3b-1", "pi3b-2")
 Connect = Callable[..., tuple[LabSession, Combination]]

@@ -172,7 +172,7 @@ def test_access_gives_the_environment_back_and_leaves_only_once(lab: Lab, monkey
     assert not is_up(lab)
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_pytest_stops_the_lab_that_it_started(tmp_path: Path, workers: str) -> None:
     (tmp_path / "virtual.yaml").write_text(LAB_FILE.read_text())
     lab = load(tmp_path / "virtual.yaml")
