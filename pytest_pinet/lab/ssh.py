@@ -22,10 +22,13 @@ class SshProcess:
         self._shell = shell
         self._stdout, self._stderr = Spool(), Spool()
         self._seen = 0
-        # sshd makes the login shell a session leader, so its pid names the group of all that it starts.
+        # sshd makes the login shell a session leader, so its pid names the group of all that it starts. Its standard
+        # input ends with this process, however that ends, and takes the group along: traffic of a runner that was
+        # killed would share the link with the next one's.
+        watch = "exec 3<&0 </dev/null; { cat <&3; kill -- -$$; } >/dev/null 2>&1 & exec 3<&-"
         self._local = subprocess.Popen(
-            [*shell.argv, f"echo $$; {command}"],
-            stdin=subprocess.DEVNULL,
+            [*shell.argv, f"echo $$; {watch}; {command}"],
+            stdin=subprocess.PIPE,
             stdout=self._stdout.fileno,
             stderr=self._stderr.fileno,
             start_new_session=True,
@@ -37,6 +40,8 @@ class SshProcess:
 
     def _completed(self) -> Completed:
         status = self._local.poll()
+        if status is not None and self._local.stdin is not None:
+            self._local.stdin.close()
         return Completed(
             returncode=LOST_CONNECTION if status is None else status,
             stdout=self._output().decode("utf-8", "replace"),

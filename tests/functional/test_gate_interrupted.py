@@ -209,6 +209,5 @@ def test_after_kill_9_the_next_run_leaves_nothing(after_kill: AfterKill, gate_la
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="the traffic of a killed run goes on, and the next run on the same link is slow")
 def test_the_traffic_of_a_killed_run_ends_with_it(after_kill: AfterKill) -> None:
     assert after_kill.traffic_ended
