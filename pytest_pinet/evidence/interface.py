@@ -9,7 +9,8 @@ from pytest_pinet.shell import Shell
 
 _NO_SUCH_DEVICE = 44
 _COUNTERS = ("statistics/rx_bytes", "statistics/tx_bytes")
-_KEYS = ("flags", "carrier", "speed", "duplex", "mtu", "address", "carrier_changes", *_COUNTERS)
+_LOSSES = tuple(f"statistics/{way}_{what}" for what in ("errors", "dropped") for way in ("rx", "tx"))
+_KEYS = ("flags", "carrier", "speed", "duplex", "mtu", "address", "carrier_changes", *_COUNTERS, *_LOSSES)
 _COMMAND = (
     "cd /sys/class/net/{device} 2>/dev/null || {{ ls /sys/class/net; exit 44; }};"
     ' for k in {keys}; do echo "$k=$(cat $k 2>/dev/null)"; done;'
@@ -32,6 +33,10 @@ class InterfaceState:
     tcp_timestamps: bool
     rx_bytes: int
     tx_bytes: int
+    rx_errors: int | None = None
+    tx_errors: int | None = None
+    rx_dropped: int | None = None
+    tx_dropped: int | None = None
 
     def __str__(self) -> str:
         if not self.admin_up:
@@ -67,4 +72,8 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
         tcp_timestamps=values["timestamps"] != "0",
         rx_bytes=int(values["statistics/rx_bytes"]),
         tx_bytes=int(values["statistics/tx_bytes"]),
+        **{
+            name.removeprefix("statistics/"): int(values[name]) if values.get(name, "").isdigit() else None
+            for name in _LOSSES
+        },
     )

@@ -21,10 +21,17 @@ class Judgement:
     reason: str
 
 
-def judge(goodput: Bitrate, oracle: Oracle, limit: Limit | None, offered: Bitrate | None = None) -> Judgement:
+def judge(
+    goodput: Bitrate,
+    oracle: Oracle,
+    limit: Limit | None,
+    offered: Bitrate | None = None,
+    since_start: Bitrate | None = None,
+) -> Judgement:
     """Judge a receiver's goodput; ``offered`` is what the senders were told to send at most, if they were.
 
-    Above the physical limit by more than TOLERANCE is a measurement error, whatever the limit says. A limit that
+    Above the physical limit by more than TOLERANCE is a measurement error, whatever the limit says; where the rate
+    ``since_start`` of the traffic is known, it must be above as well. A limit that
     nothing could meet blames nobody: it is invalid too. Without a limit any figure passes, and says so.
     """
     most = oracle.goodput if offered is None else min(oracle.goodput, offered)
@@ -34,7 +41,7 @@ def judge(goodput: Bitrate, oracle: Oracle, limit: Limit | None, offered: Bitrat
         threshold = resolve(limit.minimum, most)
         what = f"{limit.minimum} of {most}" if isinstance(limit.minimum, Share) else f"{limit.minimum}"
         rule = f"{what} ({limit.source})"
-    if goodput.bps > oracle.goodput.bps * (1 + TOLERANCE):
+    if min(goodput, since_start or goodput).bps > oracle.goodput.bps * (1 + TOLERANCE):
         reason = f"{goodput} is above the physical limit {oracle.goodput} ({oracle.because}): a measurement error"
         return Judgement(Verdict.INVALID, threshold, rule, reason)
     if threshold is None:

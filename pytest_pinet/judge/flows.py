@@ -1,0 +1,80 @@
+"""Several flows at once: what each should get, and how evenly they shared."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.judge.fairness import jain, max_min_shares
+from pytest_pinet.judge.verdict import Judgement
+from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.verdict import Verdict, worst
+
+
+def fair_rates(
+    capacities: Mapping[Hashable, float], flows: Sequence[Sequence[Hashable]], offered: Bitrate | None
+) -> list[Bitrate]:
+    """What each flow gets when all are treated alike: max-min fair, and never more than it offers.
+
+    ``capacities`` (bit/s of goodput) are those of each NIC's directions and of what lies between; ``flows`` names what
+    each flow crosses.
+    """
+    limits = dict(capacities)
+    crossed: list[list[Hashable]] = []
+    for index, names in enumerate(flows):
+        own = [*names]
+        if offered is not None:
+            limits["offered", index] = offered.bps
+            own.append(("offered", index))
+        crossed.append(own)
+    return [Bitrate(rate) for rate in max_min_shares(limits, crossed)]
+
+
+@dataclass(frozen=True)
+class Evenness:
+    """How evenly flows shared: each one's goodput as a part of its fair rate.
+
+    ``least`` is the smallest part and ``least_flow`` the index of its flow; ``jain`` is Jain's index over all parts.
+    """
+
+    parts: tuple[float, ...]
+    jain: float
+
+    @property
+    def least_flow(self) -> int:
+        return min(range(len(self.parts)), key=lambda index: self.parts[index])
+
+    @property
+    def least(self) -> float:
+        return self.parts[self.least_flow]
+
+
+def evenness(goodputs: Iterable[Bitrate], fair: Iterable[Bitrate]) -> Evenness:
+    """Compare what flows got with their fair rates, which are more than 0."""
+    parts = tuple(got.bps / should.bps for got, should in zip(goodputs, fair, strict=True))
+    return Evenness(parts, jain(parts))
+
+
+def judge_evenness(found: Evenness, names: Sequence[str], share: Limit | None, fairness: Limit | None) -> Judgement:
+    """Hold the least share and Jain's index against their limits; without a limit any value passes."""
+    least = f"{names[found.least_flow]} got {found.least * 100:.3g} % of its fair share"
+    verdicts, reasons, rules = [Verdict.PASS], [], []
+    for limit, value, what in ((share, found.least, least), (fairness, found.jain, f"Jain's index {found.jain:.3f}")):
+        if limit is None:
+            continue
+        threshold = _fraction(limit)
+        wanted = f"{threshold:.3g}" if limit is fairness else str(limit.minimum)
+        rules.append(limit.source)
+        below = value < threshold
+        verdicts.append(Verdict.FAIL if below else Verdict.PASS)
+        if below:
+            reasons.append(f"{what}{' is' if limit is fairness else ','} below the limit {wanted}")
+    verdict = worst(verdicts)
+    reason = "; ".join(reasons) or f"{least}, Jain's index {found.jain:.3f}"
+    return Judgement(verdict, None, "; ".join(rules) or None, reason)
+
+
+def _fraction(limit: Limit) -> float:
+    assert isinstance(limit.minimum, Share), "limits of shares are shares"
+    return limit.minimum.fraction
