@@ -15,16 +15,24 @@ from pexpect import TIMEOUT
 
 from pytest_pinet.errors import ConsoleError
 
+# The end of a panic ("---[ end Kernel panic ...") may be what an earlier boot left in the buffer.
+PANIC = r"(?<!end )Kernel panic - not syncing[^\r\n]*[\r\n]"
 FIRST_SILENCE_S = 0.2
 LONGEST_SILENCE_S = 2.0
 # After a wrong password login sleeps for two or three seconds (pam_faildelay).
 REPLY_SILENCE_S = 5.0
 
 
+class BootPanic(ConsoleError):
+    """The kernel panicked while somebody waited for its login prompt; a power cycle may help."""
+
+
 @target_factory.reg_driver
 @attr.s(eq=False)
 class PiShellDriver(ShellDriver):  # type: ignore[misc]  # labgrid is not typed
     """ShellDriver that asks an idle console at once and logs out when it logged in.
+
+    Activation raises ConsoleError when the console refuses the login, BootPanic (one, too) when the kernel panics.
 
     Binds to:
         console (ConsoleProtocol)
@@ -47,8 +55,8 @@ class PiShellDriver(ShellDriver):  # type: ignore[misc]  # labgrid is not typed
         last_before = b""
         asked = tried = False
         while not deadline.expired:
-            index, before, _, _ = self.console.expect(
-                [self.prompt, self.login_prompt, "Password: ", "Login incorrect", TIMEOUT],
+            index, before, match, _ = self.console.expect(
+                [self.prompt, self.login_prompt, "Password: ", "Login incorrect", PANIC, TIMEOUT],
                 timeout=min(silence, deadline.remaining),
             )
             if index == 0:
@@ -72,6 +80,10 @@ class PiShellDriver(ShellDriver):  # type: ignore[misc]  # labgrid is not typed
                     f"{self.target.name}: the console refused user {self.username!r} and its password",
                     "correct username and password of the shell driver in the lab file",
                 )
+            elif index == 4:
+                self._logged_in = False
+                line = match.group().decode("utf-8", "replace").strip()
+                raise BootPanic(f"{self.target.name} panicked before it showed a login prompt: {line}")
             elif before == last_before:
                 # Nothing new: the console is idle, so a newline brings up whatever prompt it shows.
                 self.console.sendline("")

@@ -1,66 +1,102 @@
 """Contention domains: measurements that would disturb each other happen one after the other.
 
-A domain is a file lock on the runner's host, so workers of one run and several runs of one host exclude each other. The
-kernel drops the lock when its holder dies.
+On one host a domain is a queue (``turn``), which all runs and their workers share. Among several runner hosts it is a
+labgrid place, if the lab's admin made one of the name ``domain-NAME``.
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
+import functools
+import ipaddress
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from pytest_pinet.errors import LeaseError
-from pytest_pinet.lab.deadline import Deadline
+from pytest_pinet.lab.identity import Identity
+from pytest_pinet.lab.patience import Patience
+from pytest_pinet.lab.turn import queue_folder, turn
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Lab
+
+PLACE_PREFIX = "domain-"
+THIS_HOST = "this host"
+_COORDINATOR_PORT = "20408"
 
 
-def _lock_file(lab_key: str, domain: str) -> Path:
-    """One file for all users of this host; who comes first makes it, for everybody."""
-    folder = Path(tempfile.gettempdir()) / "pinet-locks"
-    if not folder.exists():
-        folder.mkdir(exist_ok=True)
-        folder.chmod(0o1777)
-    file = folder / hashlib.sha256(f"{lab_key}\n{domain}".encode()).hexdigest()[:16]
-    if not file.exists():
-        file.touch()
-        file.chmod(0o666)
-    return file
+def all_domains(lab: Lab) -> Mapping[str, tuple[str, ...]]:
+    """The domains of a lab, each with its nodes.
+
+    Nodes that a launcher makes are carried by one host, which is a domain whether the lab file says so or not.
+    """
+    everything = set(lab.nodes)
+    if lab.launcher is None or any(everything <= set(members) for members in lab.domains.values()):
+        return lab.domains
+    return {**lab.domains, "host": tuple(lab.nodes)}
+
+
+def domains_of(lab: Lab, combination: Combination) -> list[str]:
+    """The domains in which a combination measures: those of its nodes."""
+    names = {node.name for node in combination.nodes}
+    return [domain for domain, members in all_domains(lab).items() if names & set(members)]
+
+
+def lab_key(lab: Lab, address: str) -> str:
+    """What tells the domains of one lab from those of another: its coordinator, whatever it is called here.
+
+    Labs that a launcher makes share this host, whatever their coordinators.
+    """
+    return THIS_HOST if lab.launcher is not None else _resolved(address)
+
+
+@functools.cache
+def _resolved(address: str) -> str:
+    """``host:port`` of a coordinator, the same for each of its names; the address itself if it has no known one."""
+    host, _, port = address.rpartition(":") if address.rpartition(":")[2].isdecimal() else (address, "", "")
+    port = port or _COORDINATOR_PORT
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)
+    except OSError:
+        return address
+    if any(_is_here(family, where) for family, _, _, _, where in found):
+        return f"{THIS_HOST}:{port}"
+    return f"{min(str(where[0]) for *_, where in found)}:{port}"
+
+
+def _is_here(family: int, where: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]) -> bool:
+    """Whether an address is one of this host. Nothing is sent: a datagram socket only looks up its route."""
+    if ipaddress.ip_address(str(where[0]).partition("%")[0]).is_loopback:
+        return True
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(where)
+        except OSError:
+            return False
+        return bool(probe.getsockname()[0] == where[0])
 
 
 @contextmanager
-def _locked(path: Path, domain: str, deadline: Deadline, on_wait: Callable[[str], None]) -> Iterator[None]:
-    # Not for appending: the kernel refuses O_CREAT on another user's file in a sticky folder.
-    with path.open("r+") as file:
-        told = False
+def exclusive(
+    key: str,
+    domains: Iterable[str],
+    timeout_s: float,
+    on_wait: Callable[[str], None],
+    identity: Identity | None = None,
+) -> Iterator[None]:
+    """Hold all these domains of a lab (``key`` tells labs apart) on this host.
 
-        def try_lock() -> bool:
-            nonlocal told
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if not told:
-                    told = True
-                    on_wait(f"waiting for contention domain {domain}: another measurement runs in it")
-                return False
-            return True
-
-        if not deadline.wait_until(try_lock):
-            raise LeaseError(
-                f"waited {deadline.seconds:.0f} s for contention domain {domain}: another measurement runs in it",
-                "wait longer with --pinet-acquire-timeout",
-            )
-        yield
-
-
-@contextmanager
-def exclusive(lab_key: str, domains: Iterable[str], timeout_s: float, on_wait: Callable[[str], None]) -> Iterator[None]:
-    """Hold all these domains of a lab (``lab_key`` tells labs apart). Raises LeaseError at the deadline."""
-    deadline = Deadline(timeout_s)
+    Raises LeaseError after ``timeout_s``, as ``Patience`` counts: ``identity`` tells who is of our own run. A process
+    that measures in no domain at all is not kept out of any.
+    """
+    patience = Patience(timeout_s)
     with ExitStack() as stack:
         # Sorted, so that two measurements never wait for each other.
         for domain in sorted(domains):
-            stack.enter_context(_locked(_lock_file(lab_key, domain), domain, deadline, on_wait))
+            try:
+                stack.enter_context(turn(key, domain, patience, on_wait, identity))
+            except OSError as error:
+                raise LeaseError(
+                    f"no turn can be taken in contention domain {domain}: {queue_folder()}: {error.strerror}",
+                    f"the admin of this host: make {queue_folder()} a folder of mode 1777 that runners may write to",
+                ) from error
         yield

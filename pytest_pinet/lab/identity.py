@@ -12,6 +12,11 @@ from pathlib import Path
 _USER = re.compile(r"pinet-(?P<worker>[a-z0-9]+)-(?P<pid>\d+)-(?P<start>\d+)-(?P<machine>[0-9a-f]+)-(?P<run>\w+)")
 
 
+def _word(run: str) -> str:
+    """A run's id as an identity can carry it; ``--testrunuid`` takes any text."""
+    return re.sub(r"\W", "_", run, flags=re.ASCII)
+
+
 def start_time(pid: int) -> int | None:
     """The start time of a process in clock ticks since boot (proc(5), field 22), or None when there is no such process.
 
@@ -47,7 +52,7 @@ class Identity:
     def of_this_process(cls, worker: str = "main", run: str = "0") -> Identity:
         """``run`` is the same for all workers of one run."""
         pid = os.getpid()
-        return cls(socket.gethostname(), f"pinet-{worker}-{pid}-{start_time(pid)}-{machine()}-{run}")
+        return cls(socket.gethostname(), f"pinet-{worker}-{pid}-{start_time(pid)}-{machine()}-{_word(run)}")
 
     @classmethod
     def parse(cls, acquired: str) -> Identity:
@@ -61,6 +66,21 @@ class Identity:
         if match is None or match["machine"] != machine():
             return False
         return start_time(int(match["pid"])) != int(match["start"])
+
+    @property
+    def beats(self) -> bool:
+        """Whether this is a process of ours, on whatever machine: it has a heartbeat, so that its silence tells."""
+        return _USER.fullmatch(self.user) is not None
+
+    @property
+    def mark(self) -> str:
+        """A short name for exactly this identity, for a place tag that may outlive it."""
+        return hashlib.sha256(str(self).encode()).hexdigest()[:8]
+
+    def is_worker(self, worker: str, run: str) -> bool:
+        """Whether this is that xdist worker of that run."""
+        match = _USER.fullmatch(self.user)
+        return match is not None and match["worker"] == worker and match["run"] == _word(run) != "0"
 
     def is_sibling_of(self, other: Identity) -> bool:
         """Whether both are workers of the same run."""

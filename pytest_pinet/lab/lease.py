@@ -2,22 +2,40 @@
 
 labgrid has neither reservations of several places nor leases that expire. Here places are tried in sorted order; when
 one is taken, all are given back before the next try, so no two runners can wait for each other. A place that a dead
-process of this host still holds is taken back at once.
+process of this host still holds is taken back at once, that of a dead process elsewhere when its heart has stopped
+(``life``).
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from pytest_pinet.errors import CoordinatorError, LeaseError
-from pytest_pinet.lab.coordinator import Coordinator
-from pytest_pinet.lab.deadline import Deadline
-from pytest_pinet.lab.identity import Identity
+from pytest_pinet.lab.coordinator import RETURN_TIMEOUT_S, Coordinator, Holding
+from pytest_pinet.lab.patience import Patience
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 2.0
+# What two that wait for the same place differ by, so that they do not meet again and again.
+JITTER_S = 0.05
+
+
+@dataclass(frozen=True)
+class _Obstacle:
+    """Why a place cannot be had now: somebody holds it, or an exporter that served it is away."""
+
+    place: str
+    holding: Holding | None = None
+    exporter: str | None = None
+
+    def __str__(self) -> str:
+        if self.exporter is not None:
+            return f"exporter {self.exporter} of place {self.place} is away"
+        return f"held by {self.holding or 'nobody that the coordinator tells of'}"
 
 
 class Leases:
@@ -37,57 +55,154 @@ class Leases:
         self._before_giving_back = before_giving_back
         self._on_wait = on_wait
         self.held: set[str] = set()
+        self._leased_at: dict[str, float] = {}
+        # What came with each place when it was leased last.
+        self._resources: dict[str, frozenset[tuple[str, ...]]] = {}
+        # Held across a restart of the coordinator, and so without resources.
+        self._stale: set[str] = set()
+        # Not given back, since the coordinator was away.
+        self._owed: set[str] = set()
 
     def acquire(self, places: Iterable[str], timeout_s: float) -> None:
         """Hold at least these places; what is held already stays held unless another runner is in the way.
 
-        Raises LeaseError after ``timeout_s``, naming the place, its holder and since when it was waited for.
+        Raises LeaseError after ``timeout_s`` (as ``Patience`` counts), naming the place, its holder and since when it
+        is held; CoordinatorError when the coordinator or an exporter that went away does not come back.
         """
         wanted = sorted(set(places))
-        deadline = Deadline(timeout_s)
-        started = last_told = time.monotonic()
+        self.resume(wait=True)
+        self._drop_stale(wanted)
+        patience = Patience(timeout_s)
+        last_told = time.monotonic()
         pause = FIRST_PAUSE_S
         while True:
-            taken = self._try(wanted)
-            if taken is None:
+            obstacle = self._try(wanted)
+            if obstacle is None:
                 return
             self.release(self.held)
-            place, holder = taken
-            waited = time.monotonic() - started
-            if holder.is_sibling_of(self._coordinator.identity):
-                # Another worker of this run: its tests have deadlines of their own, and end.
-                deadline = Deadline(timeout_s)
-            if deadline.expired:
-                raise LeaseError(
-                    f"waited {waited:.0f} s for place {place}, held by {holder}",
-                    f"ask {holder.user} on {holder.host}, wait longer with --pinet-acquire-timeout, or: "
-                    f"labgrid-client -x {self._coordinator.address} -p {place} release --kick",
-                )
+            self._judge(obstacle, patience)
             if time.monotonic() - last_told >= 1.0 or pause == FIRST_PAUSE_S:
                 last_told = time.monotonic()
-                self._on_wait(
-                    f"waiting for place {place}: held by {holder} for {waited:.0f} s (timeout {timeout_s:.0f} s)"
-                )
-            # Jitter, so that two runners that met once do not meet again and again.
-            time.sleep(min(pause * random.uniform(0.5, 1.5), deadline.remaining_s))
+                self._on_wait(f"waiting for place {obstacle.place}: {obstacle} ({patience.progress})")
+            # Woken as soon as a place changes hands; polling is for what is not told, such as a death on this host.
+            self._coordinator.await_change(min(pause, patience.remaining_s))
+            time.sleep(random.uniform(0, JITTER_S))
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    def _try(self, wanted: list[str]) -> tuple[str, Identity] | None:
-        """Take what is missing; the first place that somebody else has, or None when all are held."""
+    def acquire_free(self, places: Iterable[str]) -> dict[str, Holding | LeaseError]:
+        """Hold those of these places that can be had at once; of each other one who holds it, or why it was refused.
+
+        Waits for nobody, and so gives nothing up. Raises CoordinatorError.
+        """
+        missing: dict[str, Holding | LeaseError] = {}
+        for place in sorted(set(places)):
+            try:
+                obstacle = self._try([place])
+            except LeaseError as error:
+                missing[place] = error
+                continue
+            if obstacle is not None:
+                missing[place] = obstacle.holding or LeaseError(f"place {place} cannot be had: {obstacle}")
+        return missing
+
+    def _judge(self, obstacle: _Obstacle, patience: Patience) -> None:
+        """Raise when what is in the way has been so for too long."""
+        place, exporter = obstacle.place, obstacle.exporter
+        holder = obstacle.holding.holder if obstacle.holding else None
+        patience.look(f"{place} {obstacle}", holder is not None and holder.is_sibling_of(self._coordinator.identity))
+        if exporter is not None:
+            left_at = self._coordinator.left_at(exporter)
+            gone_s = patience.waited_s if left_at is None else time.monotonic() - left_at
+            if gone_s > RETURN_TIMEOUT_S or patience.over:
+                raise CoordinatorError(
+                    f"the labgrid exporter {exporter} of place {place} went away {gone_s:.0f} s ago and is not back",
+                    f"the lab's admin: start labgrid-exporter -c {self._coordinator.address} -n {exporter} again",
+                )
+        elif patience.hangs:
+            raise LeaseError(
+                f"waited {patience.sibling_s:.0f} s for place {place}, {obstacle}, a worker of this run: "
+                "it has not let go of it once",
+                "does a test of that worker hang? If its tests do need the place for so long, wait longer with "
+                "--pinet-acquire-timeout",
+            )
+        elif patience.over:
+            raise LeaseError(
+                f"waited {patience.waited} for place {place}, {obstacle}",
+                (f"ask {holder.user} on {holder.host}, " if holder else "")
+                + "wait longer with --pinet-acquire-timeout, or: "
+                f"labgrid-client -x {self._coordinator.address} -p {place} release --kick",
+            )
+
+    def _try(self, wanted: list[str]) -> _Obstacle | None:
+        """Take what is missing; what is in the way of the first place that cannot be had, or None."""
         self._coordinator.sync()
         for place in wanted:
             if place in self.held:
                 continue
-            holder = self._coordinator.holder(place)
-            if holder is not None and holder.is_dead:
-                self._coordinator.release(place, holder)
-                holder = None
-            if holder is None and self._coordinator.acquire(place):
+            missing = [path for path in self._resources.get(place, ()) if not self._coordinator.offered(path)]
+            if missing:
+                # Acquired now, the place would come without them.
+                return _Obstacle(place, exporter=missing[0][0])
+            holding = self._coordinator.holding(place)
+            if holding is not None and holding.holder.is_dead:
+                self._coordinator.release(place, holding.holder)
+                holding = None
+            if holding is None:
+                # Before the answer, so that an interruption leaves nothing behind.
                 self.held.add(place)
-                continue
+                if self._acquired(place):
+                    self._leased_at[place] = time.monotonic()
+                    continue
             self._coordinator.sync()
-            return place, holder or self._coordinator.holder(place) or Identity("unknown", "unknown")
+            return _Obstacle(place, holding or self._coordinator.holding(place))
         self._coordinator.sync()
+        for place in wanted:
+            self._resources[place] = self._coordinator.resources(place) or self._resources.get(place, frozenset())
+        return None
+
+    def _acquired(self, place: str) -> bool:
+        try:
+            done = self._coordinator.acquire(place)
+        except LeaseError:
+            self.held.discard(place)
+            raise
+        if not done:
+            self.held.discard(place)
+        return done
+
+    def resume(self, wait: bool) -> None:
+        """After the coordinator was away: connect again, take back what nobody has taken, give back what is owed.
+
+        Raises CoordinatorError while it is away, with ``wait`` after RETURN_TIMEOUT_S.
+        """
+        if not self._coordinator.lost:
+            return
+        self._coordinator.reconnect(wait)
+        self._stale |= self.held
+        for place in sorted(self.held):
+            # Held, it cannot be taken by somebody else while we leave it as it was found.
+            with suppress(LeaseError):
+                if self._coordinator.holder(place) is None:
+                    self._coordinator.acquire(place)
+        for place in sorted(self._owed):
+            self._coordinator.release(place, self._coordinator.identity)
+        self._owed.clear()
+        self._coordinator.sync()
+
+    def _drop_stale(self, places: Iterable[str]) -> None:
+        """Release what is held without its resources, to be acquired anew with them."""
+        for place in sorted(self.held & set(places)):
+            if place in self._stale or self._left(place) is not None:
+                self._coordinator.release(place, self._coordinator.identity)
+                self.held.discard(place)
+            self._stale.discard(place)
+
+    def _left(self, place: str) -> str | None:
+        """An exporter of this place that went away since the lease began; it may be back, with nothing leased."""
+        for exporter in sorted({path[0] for path in self._resources.get(place, ())}):
+            when = self._coordinator.left_at(exporter)
+            if when is not None and when > self._leased_at.get(place, when):
+                return exporter
         return None
 
     def check(self, places: Iterable[str]) -> None:
@@ -99,6 +214,16 @@ class Leases:
                 self.held.discard(place)
                 now = f"now held by {holder}" if holder else "now held by nobody: did the coordinator restart?"
                 raise LeaseError(f"place {place} was lost during the test, {now}", "run the test again")
+            if place in self._stale:
+                raise CoordinatorError(
+                    f"the labgrid coordinator at {self._coordinator.address} was away during the test",
+                    "run the test again; the lab's admin: why did it restart?",
+                )
+            if (exporter := self._left(place)) is not None:
+                raise CoordinatorError(
+                    f"the labgrid exporter {exporter} of place {place} went away during the test",
+                    "run the test again; the lab's admin: does labgrid-exporter run there?",
+                )
 
     def lost(self, places: Iterable[str]) -> set[str]:
         """Those of these places that are not ours (any more): nobody may touch what belongs to them.
@@ -106,6 +231,7 @@ class Leases:
         A coordinator that does not answer has given them to nobody else, so they count as ours.
         """
         try:
+            self.resume(wait=False)
             self._coordinator.sync()
         except CoordinatorError:
             return set()
@@ -121,16 +247,52 @@ class Leases:
             return False
 
     def release(self, places: Iterable[str]) -> None:
-        """Leave and give back these places, as far as they are held. All are tried; then the first error is raised."""
+        """Leave and give back these places, as far as they are held. All are tried; then the first error is raised.
+
+        What a coordinator that is away cannot take back is given back when it is there again.
+        """
         errors: list[Exception] = []
         leaving = sorted(self.held & set(places))
         if leaving:
             self._before_giving_back(leaving)
         for place in leaving:
             self.held.discard(place)
+            self._stale.discard(place)
             try:
                 self._coordinator.release(place, self._coordinator.identity)
+            except CoordinatorError:
+                self._owed.add(place)
             except Exception as error:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+    def settle(self) -> None:
+        """Give back what is still owed. Raises CoordinatorError, naming it, while the coordinator is away."""
+        if not self._owed:
+            return
+        owed = ", ".join(sorted(self._owed))
+        try:
+            self.resume(wait=False)
+        except CoordinatorError as error:
+            raise CoordinatorError(f"place {owed} not given back: {error.message}", error.act) from error
+
+    @contextmanager
+    def also(self, place: str, timeout_s: float) -> Iterator[None]:
+        """Hold one more place for a while, such as that of a contention domain, and give up none that is held.
+
+        Nobody who holds such a place waits for nodes, so that nobody waits for us in turn. Raises LeaseError.
+        """
+        patience = Patience(timeout_s)
+        while (obstacle := self._try([place])) is not None:
+            self._judge(obstacle, patience)
+            self._on_wait(f"waiting for place {place}: {obstacle} ({patience.progress})")
+            self._coordinator.await_change(min(1.0, patience.remaining_s))
+        try:
+            yield
+        finally:
+            self.held.discard(place)
+            try:
+                self._coordinator.release(place, self._coordinator.identity)
+            except CoordinatorError:
+                self._owed.add(place)

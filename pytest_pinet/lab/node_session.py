@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from pytest_pinet.errors import ConsoleError, LabError, SshError
+from pytest_pinet.errors import ConsoleError, LabError, SshError, first_line
+from pytest_pinet.lab.console_record import ConsoleRecord, Finding
 from pytest_pinet.lab.deadline import Deadline
+from pytest_pinet.lab.kernel_log import Kind
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
 
@@ -14,12 +17,12 @@ ANSWER_TIMEOUT_S = 5
 SSH_TIMEOUT_S = 8.0
 
 
-class _SilentConsole(ConsoleError):
-    """Nobody answers on the console; a power cycle may help."""
+class _Silence(Exception):
+    """Nobody answers; a power cycle may help. ``error`` is what is raised when it does not."""
 
-
-class _SilentSsh(SshError):
-    """Nobody answers over ssh; a power cycle may help."""
+    def __init__(self, error: LabError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class NodeSession:
@@ -36,8 +39,12 @@ class NodeSession:
         self.strategy = target.get_driver(Strategy, activate=False)
         self._met = False
         self._found_on: bool | None = None
+        self._boot: Deadline | None = None
         self._shell: SshShell | None = None
         self.facts: dict[str, Any] = {}
+        # Whoever brings it up next must boot it, although it has power.
+        self.reset_due = False
+        self.warnings: list[str] = []
 
     @property
     def shell(self) -> SshShell:
@@ -49,64 +56,150 @@ class NodeSession:
     def ready(self) -> bool:
         return self._shell is not None
 
+    @property
+    def record(self) -> ConsoleRecord | None:
+        """What its console printed; None where nothing records it."""
+        record: ConsoleRecord | None = self.strategy.record
+        return record
+
+    def stage(self, put: Callable[[], object]) -> None:
+        """Have this put in place without power before its next boot, which comes with the next ``switch_on``."""
+        self.strategy.stage(put)
+        self.reset_due = True
+
+    def reset(self) -> None:
+        """Take its power away, for ``switch_on`` to boot it afresh. Raises PowerError."""
+        self._meet()
+        self.strategy.transition("off")
+        self._shell = None
+        self.facts.clear()
+        self.reset_due = False
+
+    def reset_if_due(self) -> None:
+        """As ``reset``, when somebody asked for it or its kernel broke."""
+        if self.reset_due:
+            self.reset()
+
+    def _meet(self) -> bool | None:
+        """Whether it has power; the first answer of each lease is how it was found."""
+        on: bool | None = self.strategy.node_power.is_on()
+        if not self._met:
+            # Not again after a first attempt that failed: that one may have switched it on.
+            self._met, self._found_on = True, on
+        return on
+
     def switch_on(self) -> None:
         """Make sure that the node has power, without waiting for its boot. Raises PowerError or ConsoleError.
 
         Where the power switch cannot tell, ``log_in`` finds out.
         """
-        power = self.strategy.node_power
-        on = power.is_on()
-        if not self._met:
-            # Not again after a first attempt that failed: that one may have switched it on.
-            self._met, self._found_on = True, on
-        if on is False:
-            # The console must be open before power comes on, or the boot's first lines are lost.
-            self.strategy.open_console()
-            power.switch(on=True)
+        self.reset_if_due()
+        is_off = self.strategy.path == ["off"]
+        if not is_off and self._meet() is False:
+            self.strategy.force("off")
+            is_off = True
+        if is_off:
+            self._start()
+
+    def _start(self) -> None:
+        self.strategy.transition("staged")
+        self.strategy.switch_on()
+        self.reset_due = False
+        self._boot = Deadline(self.node.boot_timeout_s)
 
     def log_in(self) -> None:
-        """Log in over serial and ssh; a node that may have had power but does not answer is power-cycled once.
+        """Log in over serial and ssh; a node that has power but does not answer in time is power-cycled once.
 
         Raises ConsoleError or SshError, at once where the node answers but refuses.
         """
-        if self._found_on is not False:
-            try:
-                self._adopt(ANSWER_TIMEOUT_S)
-                return
-            except (_SilentConsole, _SilentSsh):
-                self.strategy.transition("off")
-                self.strategy.node_power.rest()
-                self.strategy.open_console()
-                self.strategy.node_power.switch(on=True)
-        self._adopt(self.node.boot_timeout_s)
+        boot, self._boot = self._boot, None
+        try:
+            self._adopt(ANSWER_TIMEOUT_S if boot is None else max(ANSWER_TIMEOUT_S, boot.remaining_s))
+            return
+        except _Silence as silence:
+            first = silence.error
+        self.strategy.transition("off")
+        self._start()
+        try:
+            self._adopt(self.node.boot_timeout_s)
+        except _Silence as silence:
+            again = silence.error
+            message = f"{again.message} (after a power cycle, too)"
+            error = type(again)(message, again.act)
+            error.excerpt = again.excerpt
+            raise error from silence
+        if boot is not None:
+            self.warnings.append(f"{self.node.name} came up after a second power cycle only: {first.message}")
 
     def _adopt(self, timeout_s: float) -> None:
         from pexpect import TIMEOUT
+
+        from pytest_pinet.lab.console_login import BootPanic
 
         name = self.node.name
         act = f"look at the console: labgrid-client -p {self.node.place} console"
         deadline = Deadline(timeout_s)
         try:
             self.strategy.log_in(timeout_s)
-        except TIMEOUT as error:
-            message = f"{name} does not answer on its serial console: {_first_line(error)}"
-            raise _SilentConsole(message, act) from error
+        except (TIMEOUT, BootPanic) as error:
+            why = first_line(error.__cause__ or error)
+            silent = ConsoleError(f"{name} does not answer on its serial console: {why}", act)
+            raise self._silence(silent, error) from error
         except LabError:
             raise
         except Exception as error:
-            raise ConsoleError(f"no login over the serial console of {name}: {_first_line(error)}", act) from error
+            why = first_line(error.__cause__ or error)
+            raise ConsoleError(f"no login over the serial console of {name}: {why}", act) from error
         try:
             # A booting Pi shows its login prompt before DHCP has given it an address.
             self.strategy.connect(max(SSH_TIMEOUT_S, deadline.remaining_s))
-        except LabError:
-            raise
         except Exception as error:
-            raise _SilentSsh(f"{name} does not answer over ssh: {_first_line(error)}", act) from error
+            if isinstance(error, LabError) and not self._panicked:
+                raise
+            trouble = SshError(f"{name} does not answer over ssh: {first_line(error.__cause__ or error)}", act)
+            raise self._silence(trouble, error) from error
         ssh = self.strategy.ssh
         service = ssh.networkservice
         login = ssh.username or service.username
         prefix = ["ssh", "-x", *ssh.ssh_prefix, "-p", str(service.port), "-l", login, service.address, "--"]
         self._shell = SshShell(name, prefix)
+        if self.record is not None:
+            # The boot that we waited for.
+            self.record.take([Kind.RESTART])
+
+    @property
+    def _panicked(self) -> bool:
+        return self.record is not None and any(finding.kind is Kind.PANIC for finding in self.record.findings)
+
+    def _silence(self, trouble: LabError, error: Exception) -> _Silence:
+        """What silence is: a panic, where the console tells of one, which is over with the next boot."""
+        from pytest_pinet.lab.console_login import BootPanic
+
+        record = self.record
+        panics = record.take([Kind.PANIC]) if record is not None else []
+        if panics or isinstance(error, BootPanic):
+            line = str(panics[0]) if panics else first_line(error.__cause__ or error)
+            trouble = ConsoleError(f"kernel panic on {self.node.name} while it booted, {line}", trouble.act)
+        if record is not None:
+            trouble.excerpt = record.excerpt(panics[0]) if panics else record.tail()
+            record.take()
+        return _Silence(trouble)
+
+    def unheard(self) -> list[Finding]:
+        """What the console told of a broken kernel that no test was told; forgotten with this."""
+        if self.record is None:
+            return []
+        # Before the login a restart is the boot that was asked for.
+        harmless = {Kind.UNDER_VOLTAGE} if self.ready else {Kind.UNDER_VOLTAGE, Kind.RESTART}
+        return [finding for finding in self.record.take() if finding.kind not in harmless]
+
+    def take_warnings(self) -> list[str]:
+        """What a user should know of, since the last call."""
+        warnings, self.warnings = self.warnings, []
+        if self.record is not None and self.record.trouble is not None:
+            warnings.append(self.record.trouble)
+            self.record.trouble = None
+        return warnings
 
     def leave(self) -> None:
         """Log out, and switch off what was found off."""
@@ -117,21 +210,24 @@ class NodeSession:
         finally:
             self.strategy.invalidate()
 
+    def mend(self) -> None:
+        """Boot a node that is given back with a broken kernel, without waiting: its next user wants a sound one."""
+        if self.reset_due and self.strategy.node_power.is_on() is not False:
+            self.strategy.transition("off")
+            self.strategy.switch_on()
+            self.strategy.invalidate()
+        self.reset_due = False
+
     def abandon(self) -> bool:
         """Let go of a node that is somebody else's by now; whether it stays on although it was found off."""
         stays_on = self._forget()
         self.strategy.abandon()
+        self.reset_due = False
         return stays_on
 
     def _forget(self) -> bool:
         """Start afresh with the next lease; whether the node was found off."""
         found_off = self._met and self._found_on is False
-        self._met, self._found_on, self._shell = False, None, None
+        self._met, self._found_on, self._shell, self._boot = False, None, None, None
         self.facts.clear()
         return found_off
-
-
-def _first_line(error: BaseException) -> str:
-    cause = error.__cause__ or error
-    lines = str(cause).strip().splitlines()
-    return lines[0][:200] if lines else type(cause).__name__

@@ -1,4 +1,4 @@
-"""labgrid's manager of remote places, without its sleeps.
+"""labgrid's manager of remote places, without its sleeps, and calm when an exporter goes away.
 
 labgrid 26.0.1 polls every resource of a place at each driver activation and sleeps 0.1 s each time: a second for a
 place with ten resources. The manager also shares the session that holds the leases, instead of opening a second one.
@@ -12,14 +12,18 @@ from labgrid.resource import EthernetPort
 from labgrid.resource.common import ResourceManager
 from labgrid.resource.remote import RemotePlaceManager
 
-from pytest_pinet.errors import CoordinatorError
 from pytest_pinet.lab.coordinator import Coordinator
 
 POLL_INTERVAL_S = 0.5
 
 
 class CoalescingPlaceManager(RemotePlaceManager):  # type: ignore[misc]  # labgrid is not typed
-    """Polls at most every POLL_INTERVAL_S, and says it clearly when an exporter is gone."""
+    """Polls at most every POLL_INTERVAL_S.
+
+    labgrid polls every resource that it ever saw, and raises KeyError for all of them when one exporter is gone, whose
+    entries have no parameters any more. Here such a resource stays as it was, so that nodes can be left as they were
+    found; that the exporter is gone is for the lease to tell.
+    """
 
     _last_poll = float("-inf")
 
@@ -28,22 +32,15 @@ class CoalescingPlaceManager(RemotePlaceManager):  # type: ignore[misc]  # labgr
         if now - self._last_poll < POLL_INTERVAL_S:
             return
         self._last_poll = now
-        try:
-            self._take_in()
-        except KeyError:
-            # labgrid keeps polling resources of an exporter that went away, whose parameters are gone with it.
-            raise CoordinatorError(
-                "a labgrid exporter of this lab is gone", "the lab's admin: start labgrid-exporter again"
-            ) from None
-
-    def _take_in(self) -> None:
-        import asyncio
-
-        if not self.loop.is_running():
-            self.loop.run_until_complete(asyncio.sleep(0))
         for resource in self.unmanaged_resources:
-            resource.avail = resource._remote_entry.avail
-            for key, value in resource._remote_entry.args.items():
+            # Once, since the session's thread replaces it.
+            data = resource._remote_entry.data
+            if "params" not in data:
+                continue
+            resource.avail = data["avail"]
+            for key, value in data["params"].items():
+                if key == "extra":
+                    continue
                 if getattr(resource, key) != value:
                     setattr(resource, key, value)
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
-from pytest_pinet.config.template import substitute
-from pytest_pinet.errors import ConfigError, CoordinatorError
-from pytest_pinet.lab import contention, link, switchport
+from pytest_pinet.errors import CoordinatorError, PinetError
+from pytest_pinet.lab import contention, link
 from pytest_pinet.lab.coordinator import Coordinator
 from pytest_pinet.lab.identity import Identity
+from pytest_pinet.lab.kernel_watch import KernelWatch
+from pytest_pinet.lab.managed_switch import ManagedSwitch
 from pytest_pinet.lab.node_pool import NodePool
+from pytest_pinet.lab.node_session import NodeSession
+from pytest_pinet.lab.switches import open_switch
+from pytest_pinet.lab.targets import Targets
 from pytest_pinet.lab.undo import UndoStack
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
-
-DEFAULT_COORDINATOR = "127.0.0.1:20408"
 
 
 class LabSession:
@@ -28,91 +27,102 @@ class LabSession:
     Construction connects to the coordinator (CoordinatorError, ConfigError); ``close`` leaves every node as found.
     """
 
-    def __init__(self, lab: Lab, identity: Identity, acquire_timeout_s: float, on_wait: Callable[[str], None]) -> None:
-        from labgrid import Environment
-        from labgrid.exceptions import InvalidConfigError
-
+    def __init__(
+        self,
+        lab: Lab,
+        identity: Identity,
+        acquire_timeout_s: float,
+        on_wait: Callable[[str], None],
+        folder: Path | None = None,
+    ) -> None:
         from pytest_pinet.lab import places
 
         self.lab = lab
         self._on_wait = on_wait
         self._timeout_s = acquire_timeout_s
-        try:
-            self._environment = Environment(lab.file)
-        except (InvalidConfigError, ImportError) as error:
-            raise ConfigError(f"labgrid cannot use this file: {error}") from error
-        address = self._environment.config.get_option("coordinator_address", "") or os.environ.get("LG_COORDINATOR")
-        self.address = address or DEFAULT_COORDINATOR
+        self._targets = Targets(lab)
+        self.address = self._targets.address
         self._coordinator = Coordinator(self.address, identity)
         places.install(self._coordinator)
-        self._pool = NodePool(self._coordinator, self._make_target, on_wait)
-        self._switches: dict[str, switchport.SwitchBackend] = {}
+        self._pool = NodePool(self._coordinator, self._targets.make, on_wait, folder)
+        self._watch: KernelWatch | None = None
+        self._switches: dict[str, ManagedSwitch] = {}
         self._warnings: list[str] = []
 
-    def _make_target(self, node: Node) -> Any:
-        from labgrid.exceptions import (
-            InvalidConfigError,
-            NoDriverFoundError,
-            NoStrategyFoundError,
-            NoSupplierFoundError,
-        )
-        from labgrid.remote.client import ServerError, UserError
-        from labgrid.strategy import Strategy
-
-        try:
-            target = self._environment.get_target(node.target)
-            if target is None:
-                raise ConfigError(f"node {node.name!r} has no target {node.target!r} in this file", node.where)
-            target.get_driver(Strategy, activate=False)
-        except (NoStrategyFoundError, NoDriverFoundError, InvalidConfigError, UserError) as error:
-            raise ConfigError(f"labgrid cannot build target {node.target!r}: {error}", node.where) from error
-        except (NoSupplierFoundError, ServerError) as error:
-            # The file names the drivers; it is the exporter that has to supply what they bind to.
-            kind = re.search(r"no (\w+) resource", str(error))
-            missing = f"no {kind[1]}" if kind else str(error)
-            raise CoordinatorError(
-                f"no exporter serves place {node.place} ({missing}), which node {node.name} needs",
-                f"start labgrid-exporter where {node.place} is connected; labgrid-client -x {self.address} "
-                f"-p {node.place} show tells what it has",
-            ) from error
-        return target
-
-    def _switch(self, name: str) -> switchport.SwitchBackend:
+    def _switch(self, name: str) -> ManagedSwitch:
         if name not in self._switches:
-            switch = self.lab.switches[name]
-            base = str(Path(self.lab.file).resolve().parent)
-            settings = {key: substitute(text, os.environ, base) for key, text in switch.settings.items()}
-            self._switches[name] = switchport.connect(switch, settings)
+            self._switches[name] = open_switch(self.lab, name)
         return self._switches[name]
 
     @contextmanager
-    def open(self, combination: Combination) -> Iterator[link.Link]:
+    def open(self, combination: Combination, reset: bool = False) -> Iterator[link.Link]:
         """A link for this combination: nodes leased, booted, logged into, cabled and checked; all cabling is undone.
 
-        The nodes stay booted and leased until ``keep_only`` or ``close``.
+        The nodes stay booted and leased until ``keep_only`` or ``close``; with ``reset`` they are booted anew first.
+        What a console tells of a broken kernel ends it: KernelError, LabError or InvalidMeasurement.
         """
         nodes = combination.nodes
-        sessions = {session.node.name: session for session in self._pool.get(nodes, self._timeout_s)}
-        names = {end.interface.port.switch for end in (combination.dut, combination.peer)}
-        switches = {name: self._switch(name) for name in sorted(names)}
+        sessions = {session.node.name: session for session in self._get(combination, reset)}
+        switches = {name: self._switch(name) for name in link.switches_of(combination)}
         undo = UndoStack()
+        with self._watched(combination, sessions) as watch:
+            try:
+                yield link.connect(combination, sessions, switches, undo)
+            finally:
+                watch.disarm()
+                for session in sessions.values():
+                    if session.ready and session.node.name in watch.broken:
+                        session.shell.doubt()
+                self._warnings += undo.close([*self._pool.lost(nodes), *self._pool.lost_places(combination.places)])
+
+    def _get(self, combination: Combination, reset: bool) -> list[NodeSession]:
+        nodes = combination.nodes
+        uplinks = set(combination.places) - {node.place for node in nodes}
+        return self._pool.get(nodes, self._timeout_s, reset, uplinks)
+
+    @contextmanager
+    def _watched(self, combination: Combination, sessions: Mapping[str, NodeSession]) -> Iterator[KernelWatch]:
+        """Look at the consoles of these nodes; those whose kernel breaks are booted before anybody uses them again."""
+        records = {name: session.record for name, session in sessions.items() if session.record is not None}
+        watch = self._watch = KernelWatch(records, {combination.dut.node.name})
+        for session in sessions.values():
+            session.shell.watch = watch.interrupt
         try:
-            yield link.connect(combination, sessions, switches, undo)
+            watch.check()
+            yield watch
+            watch.last_look()
+        except PinetError:
+            # A node whose kernel broke does not answer over ssh either: that is the cause to name.
+            watch.check()
+            raise
         finally:
-            self._warnings += undo.close(self._pool.lost(nodes))
+            self._watch = None
+            watch.disarm()
+            for node in combination.nodes:
+                if node.name in watch.broken:
+                    self._pool.distrust(node, reset=True)
+
+    def watch(self) -> None:
+        """Raise what the consoles of the open link have told of a broken kernel or supply; cheap."""
+        if self._watch is not None:
+            self._watch.check()
 
     def check(self, combination: Combination) -> None:
-        """Make sure that the nodes are still leased to us. Raises LeaseError or CoordinatorError."""
-        self._pool.check(combination.nodes)
+        """Make sure that nodes and uplinks are still leased to us. Raises LeaseError or CoordinatorError."""
+        self._pool.check(combination.places)
 
     @contextmanager
     def exclusive(self, combination: Combination) -> Iterator[None]:
         """Measure alone in every contention domain that these nodes are in."""
-        names = {node.name for node in combination.nodes}
-        domains = [domain for domain, members in self.lab.domains.items() if names & set(members)]
-        # Labs that a launcher makes share this host, whatever their coordinators.
-        key = self.address if self.lab.launcher is None else "this host"
-        with contention.exclusive(key, domains, self._timeout_s, self._on_wait):
+        domains = contention.domains_of(self.lab, combination)
+        key = contention.lab_key(self.lab, self.address)
+        identity = self._coordinator.identity
+        with ExitStack() as stack:
+            # On this host first, so that of each host only one waits for the place.
+            stack.enter_context(contention.exclusive(key, domains, self._timeout_s, self._on_wait, identity))
+            places = {contention.PLACE_PREFIX + domain for domain in domains} & set(self._coordinator.places())
+            for place in sorted(places):
+                stack.enter_context(self._pool.also(place, self._timeout_s))
             yield
 
     def keep_only(self, nodes: Iterable[Node]) -> None:
@@ -126,17 +136,17 @@ class LabSession:
 
     def take_warnings(self) -> list[str]:
         """What could not be undone since the last call."""
-        warnings = [*self._warnings, *self._pool.warnings]
+        warnings = [*self._warnings, *self._pool.take_warnings()]
         self._warnings.clear()
-        self._pool.warnings.clear()
         return warnings
 
     def close(self) -> list[str]:
         """Leave and release everything; returns what could not be undone."""
         steps: Mapping[str, Callable[[], object]] = {
             "release the nodes": lambda: self.keep_only(()),
+            "give back what was leased": self._pool.settle,
             **{f"close switch {name}": switch.close for name, switch in self._switches.items()},
-            "clean up labgrid's targets": self._environment.cleanup,
+            "clean up labgrid's targets": self._targets.close,
         }
         for what, step in steps.items():
             try:

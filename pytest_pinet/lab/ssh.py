@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.shell import Completed, Process
@@ -12,6 +13,7 @@ from pytest_pinet.spool import Spool
 LOST_CONNECTION = 255
 STOP_TIMEOUT_S = 2.0
 SILENT_TIMEOUT_S = 2.0
+WATCH_INTERVAL_S = 0.1
 _ACT = "look at the node's console; power-cycle it when it hangs"
 
 
@@ -88,6 +90,8 @@ class SshShell:
     def __init__(self, name: str, prefix: Sequence[str]) -> None:
         self._name = name
         self.argv = [*prefix]
+        # Called while a command runs; ends the wait for it by raising.
+        self.watch: Callable[[], None] = lambda: None
         self._silent = False
 
     @property
@@ -108,7 +112,7 @@ class SshShell:
             start_new_session=True,
         )
         try:
-            process.wait(timeout_s)
+            self._await(process, timeout_s)
         except subprocess.TimeoutExpired:
             self._silent = True
             short = " ".join(command.split()[:3])
@@ -124,6 +128,22 @@ class SshShell:
             why = error_text.strip().splitlines()
             raise SshError(f"the ssh connection to {self.name} was lost{': ' + why[-1] if why else ''}", _ACT)
         return Completed(process.returncode, stdout.read().decode("utf-8", "replace"), error_text)
+
+    def doubt(self) -> None:
+        """Wait less for the next answer: its kernel broke, and it may never come."""
+        self._silent = True
+
+    def _await(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
+        end = time.monotonic() + timeout_s
+        while True:
+            left = end - time.monotonic()
+            try:
+                process.wait(max(0.0, min(WATCH_INTERVAL_S, left)))
+                return
+            except subprocess.TimeoutExpired:
+                if left <= WATCH_INTERVAL_S:
+                    raise
+            self.watch()
 
     def spawn(self, command: str) -> Process:
         return SshProcess(self, command)

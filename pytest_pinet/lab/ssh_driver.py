@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from typing import Any
 
 import attr
 from labgrid.driver import SSHDriver
@@ -34,7 +35,22 @@ class PiSSHDriver(SSHDriver):  # type: ignore[misc]  # labgrid is not typed
         as SSHDriver
     """
 
+    process: Any = None
+    _given_up = False
+
+    def on_activate(self) -> None:
+        self._given_up = False
+        super().on_activate()
+
+    def give_up(self) -> None:
+        """End an activation that waits for an answer at once; may be called from another thread."""
+        self._given_up = True
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+
     def _start_own_master_once(self, timeout: int) -> str:
+        if self._given_up:
+            raise SshError(f"{self.target.name}: gave up waiting for ssh")
         try:
             return str(super()._start_own_master_once(timeout))
         except ExecutionError as error:

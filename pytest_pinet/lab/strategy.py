@@ -1,16 +1,21 @@
-"""PiStrategy: off -> booted -> ready, by labgrid's GraphStrategy."""
+"""PiStrategy: off -> staged -> booted -> ready, by labgrid's GraphStrategy."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attr
 from labgrid.factory import target_factory
 from labgrid.strategy import GraphStrategy
 
-from pytest_pinet.errors import ConsoleError, LabError, PowerError
+from pytest_pinet.errors import ConfigError, ConsoleError, LabError, PowerError
+from pytest_pinet.lab.console_driver import record_of
 from pytest_pinet.lab.console_login import PiShellDriver
+from pytest_pinet.lab.console_record import ConsoleRecord, Finding
+from pytest_pinet.lab.kernel_log import Kind
 from pytest_pinet.lab.power import Power
+from pytest_pinet.lab.ssh_driver import PiSSHDriver
 
 _CHECK_EXPORTER = "labgrid-client -p PLACE show: does an exporter serve all of the place's resources?"
 
@@ -18,13 +23,12 @@ _CHECK_EXPORTER = "labgrid-client -p PLACE show: does an exporter serve all of t
 @target_factory.reg_driver
 @attr.s(eq=False)
 class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
-    """Brings a board up: power, login over the serial console, ssh.
+    """Brings a board up: power, what is to be booted, login over the serial console, ssh.
 
     Binds to:
         power (PowerProtocol), console (ConsoleProtocol), shell (ShellDriver), ssh (SSHDriver)
 
-    ``transition`` starts from off, that is with a power cycle; ``log_in`` and ``connect`` take over a board that has
-    power already.
+    ``transition`` starts from off, that is with a power cycle; ``force`` takes a board as it is.
     """
 
     bindings = {  # noqa: RUF012  (labgrid reads it from the class)
@@ -33,6 +37,8 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         "shell": "ShellDriver",
         "ssh": "SSHDriver",
     }
+    _power: Power | None = None
+    _put: Callable[[], object] | None = None
 
     @property
     def node_power(self) -> Power:
@@ -47,7 +53,14 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
                 f"labgrid cannot use the power switch of {self.target.name}: {type(error).__name__}: {error}",
                 _CHECK_EXPORTER,
             ) from error
-        return Power(self.target.name, self.power)
+        if self._power is None:
+            self._power = Power(self.target.name, self.power)
+        return self._power
+
+    @property
+    def record(self) -> ConsoleRecord | None:
+        """What the console printed; None where the lab file has labgrid's own SerialDriver."""
+        return record_of(self.console)
 
     def open_console(self) -> None:
         """Connect to the serial console, without a login. Raises ConsoleError."""
@@ -67,48 +80,97 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
                 _CHECK_EXPORTER,
             ) from error
 
+    def stage(self, put: Callable[[], object] | None) -> None:
+        """What ``staged`` does from now on: put in place what the next boot is to find; None leaves it as it is."""
+        self._put = put
+
+    # -- states ---------------------------------------------------------------------------------------------------
+
     def state_off(self) -> None:
         # ssh is let go of first (transition deactivates all drivers): with its link dead it would block.
         self.node_power.switch(on=False)
+        self._note("power off")
 
     @GraphStrategy.depends("off")  # type: ignore[untyped-decorator]
+    def state_staged(self) -> None:
+        # Without power: nothing reads the boot files while they change.
+        if self._put is not None:
+            self._put()
+
+    @GraphStrategy.depends("staged")  # type: ignore[untyped-decorator]
     def state_booted(self) -> None:
-        # The console must be open before power comes on, or the boot's first lines are lost.
-        self.open_console()
-        self.node_power.rest()
-        self.node_power.switch(on=True)
+        self.switch_on()
         self.target.activate(self.shell)
 
     @GraphStrategy.depends("booted")  # type: ignore[untyped-decorator]
     def state_ready(self) -> None:
         self.target.activate(self.ssh)
 
+    def force(self, state: str) -> None:
+        """Take the board to be in this state; nothing is switched. Raises ConfigError for an unknown state.
+
+        ``booted`` and ``ready`` log in, within the timeouts of the drivers; off and staged trust who says so.
+        """
+        if state not in self.states:
+            raise ConfigError(f"PiStrategy has no state {state!r}; accepted: {', '.join(sorted(self.states))}")
+        path = self.find_abs_path(state)
+        try:
+            if "booted" not in path:
+                self.target.deactivate_all_drivers()
+            else:
+                self.open_console()
+                self.target.activate(self.shell)
+            if "ready" in path:
+                self.target.activate(self.ssh)
+        except Exception:
+            self.invalidate()
+            raise
+        self.path = path
+
+    # -- the steps of a boot, one by one, so that several boards boot at once ----------------------------------------
+
+    def switch_on(self) -> None:
+        """Give it power, with the console open, without waiting for its boot. Raises PowerError or ConsoleError."""
+        # The console must be open before power comes on, or the boot's first lines are lost.
+        self.open_console()
+        self.node_power.rest()
+        self._note("power on")
+        self.node_power.switch(on=True)
+
     def log_in(self, timeout_s: float) -> None:
         """Go to booted without touching the power."""
         self.shell.login_timeout = max(1, round(timeout_s))
-        try:
-            self.open_console()
-            self.target.activate(self.shell)
-        except Exception:
-            self.invalidate()
-            raise
-        self.path = self.find_abs_path("booted")
+        self.force("booted")
 
     def connect(self, timeout_s: float) -> None:
-        """Go from booted to ready."""
+        """Go from booted to ready; ends at once when the kernel panics."""
         self.ssh.connection_timeout = float(timeout_s)
+        record = self.record
+        if record is None or not isinstance(self.ssh, PiSSHDriver):
+            self.force("ready")
+            return
+
+        def end_at_panic(finding: Finding) -> None:
+            if finding.kind is Kind.PANIC:
+                self.ssh.give_up()
+
+        record.on_finding = end_at_panic
         try:
-            self.target.activate(self.ssh)
-        except Exception:
-            self.invalidate()
-            raise
-        self.path = self.find_abs_path("ready")
+            self.force("ready")
+        finally:
+            record.on_finding = lambda _: None
 
     def abandon(self) -> None:
         """Let go of a board that is somebody else's by now, without a word on any of its lines."""
         if isinstance(self.shell, PiShellDriver):
             self.shell.abandon()
         self.invalidate()
+
+    def _note(self, what: str) -> None:
+        if self.record is not None:
+            if what == "power off":
+                self.record.restarted()
+            self.record.note(what)
 
 
 def _address(console: Any) -> str:

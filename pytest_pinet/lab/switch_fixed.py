@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from pytest_pinet.lab.switchport import PortState
-from pytest_pinet.lab.undo import UndoStack
+from pytest_pinet.lab.switchport import Capability, Neighbour, PortCounters, PortState
 from pytest_pinet.model.lab import Switch
 
 
 class FixedSwitch:
     """All ports reach each other, always; nothing can be asked and nothing set."""
 
-    rewires = False
+    capabilities: frozenset[Capability] = frozenset()
 
-    def state(self, port: str) -> PortState:
-        return PortState(admin_up=None, carrier=None, speed_mbps=None, duplex=None, group=None)
+    def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
+        """Nobody tells."""
+        return {port: PortState() for port in ports}
 
-    def wire(self, ports: frozenset[str], undo: UndoStack) -> None:
-        """Nothing to do: any group of ports is connected."""
+    def configure(
+        self, port: str, admin_up: bool | None = None, vlan: int | None = None, poe: bool | None = None
+    ) -> None:
+        """Never called: there is no capability."""
+
+    def remove_vlan(self, vlan: int) -> None:
+        """Never called: there is no capability."""
+
+    def counters(self, ports: Iterable[str]) -> Mapping[str, PortCounters]:
+        """Nothing is counted."""
+        return {}
+
+    def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
+        """Nobody is known."""
+        return {port: frozenset() for port in ports}
 
     def close(self) -> None:
         """Nothing to close."""

@@ -1,133 +1,260 @@
-"""A Linux machine as a switch, by commands over ssh: one bridge for each group of ports.
+"""A Linux machine as a switch (a bridge, DSA, OpenWrt), by commands over ssh: one command for all ports of a call.
 
-A bridge per group works on every kernel; VLAN filtering would be lighter where the kernel has it. Every setting is read
-back, and a port goes back to the bridge in which it was found.
+A port whose bridge filters VLANs is moved by its VLAN there. Elsewhere each VLAN is a bridge of its own, ``br<vlan>``,
+which every kernel can do; which way it is, is looked up port by port.
 """
 
 from __future__ import annotations
 
+import json
 import shlex
-import zlib
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from pytest_pinet.errors import ConfigError, SwitchError
-from pytest_pinet.lab.deadline import Deadline
+from pytest_pinet.config.switches import default_vlan
+from pytest_pinet.errors import SwitchError
 from pytest_pinet.lab.ssh_connection import SshConnection
-from pytest_pinet.lab.switchport import PortState
-from pytest_pinet.lab.undo import UndoStack
+from pytest_pinet.lab.switchport import Capability, Neighbour, PortCounters, PortState
 from pytest_pinet.model.lab import Switch
-from pytest_pinet.shell import as_root
+from pytest_pinet.shell import Shell, as_root
 
-GROUP_PREFIX = "pg"
-READ_BACK_TIMEOUT_S = 5.0
-# One line: flags|carrier|speed|duplex|bridge
-_STATE = (
-    "cd /sys/class/net/{port} 2>/dev/null || exit 44;"
-    ' printf "%s|" "$(cat flags)" "$(cat carrier 2>/dev/null)" "$(cat speed 2>/dev/null)" "$(cat duplex 2>/dev/null)";'
-    ' basename "$(readlink master)"'
-)
 _NO_SUCH_PORT = 44
+_NOT_FOUND = 127
 _IFF_UP = 1
+_PATH = "PATH=$PATH:/usr/sbin:/sbin; "
+# Shell built-ins only: a process for each value would cost more than the ssh round trip.
+_READ = (
+    'get() { { IFS= read -r value <"$1"; } 2>/dev/null || value=; }; '
+    f'known() {{ [ -e "/sys/class/net/$1" ] || {{ echo "$1" >&2; exit {_NO_SUCH_PORT}; }}; cd "/sys/class/net/$1"; }}; '
+)
+# One line for each port: flags|carrier|speed|duplex|bridge|whether that filters VLANs. Then who is in which VLAN.
+_STATES = (
+    "any=; for port in {ports}; do known $port; line=;"
+    ' for file in flags carrier speed duplex; do get $file; line="$line$value|"; done;'
+    " master=; value=; if cd -P master 2>/dev/null; then master=${{PWD##*/}}; get bridge/vlan_filtering; fi;"
+    ' [ "$value" != 1 ] || any=1; echo "$line$master|$value"; done; [ -z "$any" ] || bridge -j vlan show'
+)
+# move PORT VLAN BRIDGE: 0 is no VLAN at all. What a bridge without filtering calls a VLAN is a bridge of its own.
+_MOVE = (
+    'filters() {{ get /sys/class/net/$1/bridge/vlan_filtering; [ "$value" = 1 ]; }}; '
+    "untagged() {{ bridge vlan show dev $1 |"
+    " sed -n 's/^.*[[:space:]]\\([0-9][0-9]*\\)[[:space:]].*Untagged.*$/\\1/p'; }}; "
+    "move() {{ master=$(readlink /sys/class/net/$1/master); master=${{master##*/}}; "
+    'if [ "$2" = 0 ]; then ip link set $1 nomaster; return; fi; '
+    'if [ -z "$master" ] && filters {default}; then ip link set $1 master {default} || return; master={default}; fi; '
+    'if [ -n "$master" ] && filters $master; then '
+    "old=$(untagged $1); bridge vlan add dev $1 vid $2 pvid untagged || return; "
+    "for vlan in $old; do [ $vlan = $2 ] || bridge vlan del dev $1 vid $vlan || return; done; return; fi; "
+    "if [ ! -e /sys/class/net/$3 ]; then ip link add $3 type bridge || return; "
+    # It joins ports; it is no host that speaks on them.
+    "echo 1 2>/dev/null >/proc/sys/net/ipv6/conf/$3/disable_ipv6 || :; fi; "
+    "ip link set $3 up && ip link set $1 master $3; }}; "
+)
+_COUNTERS = ("rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped")
+
+
+@dataclass(frozen=True)
+class Bridges:
+    """Which bridge stands for which VLAN where the kernel does not filter: ``br<vlan>``, but one for the default."""
+
+    default_vlan: int
+    default_bridge: str
+
+    def name(self, vlan: int) -> str:
+        return self.default_bridge if vlan == self.default_vlan else f"br{vlan}"
+
+    def vlan(self, bridge: str) -> int | None:
+        """0 for no bridge; None for one that stands for no VLAN."""
+        if not bridge:
+            return 0
+        if bridge == self.default_bridge:
+            return self.default_vlan
+        number = bridge.removeprefix("br")
+        if bridge == number or not number.isdecimal() or number.startswith("0") or int(number) == self.default_vlan:
+            return None
+        return int(number)
 
 
 class LinuxSwitch:
-    """``default_group`` is the bridge to which a port returns when it was found in a group that we made ourselves."""
+    """``close`` ends the shell's connection."""
 
-    rewires = True
-
-    def __init__(self, switch: Switch, connection: SshConnection, default_group: str) -> None:
+    def __init__(self, switch: Switch, shell: Shell, bridges: Bridges, connection: SshConnection | None = None) -> None:
         self._switch = switch
+        self._shell = shell
+        self._bridges = bridges
         self._connection = connection
-        self._default_group = default_group
+        self._capabilities: frozenset[Capability] | None = None
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        if self._capabilities is None:
+            found = {Capability.LINK, Capability.ADMIN, Capability.VLAN, Capability.COUNTERS}
+            command = (
+                "command -v bridge >/dev/null && echo fdb; lldpcli show configuration >/dev/null 2>&1 && echo lldp; :"
+            )
+            found |= {Capability(word) for word in self._run("say what it can do", as_root(command)).split()}
+            self._capabilities = frozenset(found)
+        return self._capabilities
 
     def _run(self, what: str, command: str) -> str:
-        done = self._connection.shell.run(command, timeout_s=10.0)
+        done = self._shell.run(command, timeout_s=10.0)
+        said = done.stderr.strip()
         if done.returncode == _NO_SUCH_PORT:
             raise SwitchError(
-                f"switch {self._switch.name} has no port of the name asked for ({what})",
+                f"switch {self._switch.name} has no port {said.splitlines()[-1] if said else '?'!r}",
                 f"correct the ports of {self._switch.name} in {self._switch.where}",
             )
         if done.returncode != 0:
+            lacks = "; it lacks a command" if done.returncode == _NOT_FOUND else ""
             raise SwitchError(
-                f"switch {self._switch.name} refused to {what}: {done.stderr.strip() or f'exit {done.returncode}'}",
+                f"switch {self._switch.name} refused to {what}: {said or f'exit {done.returncode}'}{lacks}",
                 "the lab's admin: look at the switch",
             )
         return done.stdout
 
-    def state(self, port: str) -> PortState:
-        return self._states([port])[port]
+    def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
+        wanted = [*ports]
+        names = " ".join(map(shlex.quote, wanted))
+        out = self._run(f"show {_and(wanted)}", _PATH + _READ + _STATES.format(ports=names))
+        lines = out.splitlines()
+        vlans = untagged_vlans("\n".join(lines[len(wanted) :]))
+        return {port: self._state(line, vlans.get(port)) for port, line in zip(wanted, lines, strict=False)}
 
-    def _states(self, ports: Sequence[str]) -> dict[str, PortState]:
-        """One command for all, since each is a round trip."""
-        command = " && ".join(f"( {_STATE.format(port=shlex.quote(port))} )" for port in ports)
-        lines = self._run(f"show {' and '.join(ports)}", command).splitlines()
-        return {port: _parse(line) for port, line in zip(ports, lines, strict=True)}
-
-    def wire(self, ports: frozenset[str], undo: UndoStack) -> None:
-        wanted = sorted(ports)
-        unknown = sorted(ports - set(self._switch.ports))
-        if unknown:
-            raise SwitchError(f"port {unknown[0]} of switch {self._switch.name} is not in the lab file: left alone")
-        group = f"{GROUP_PREFIX}{zlib.crc32('/'.join(wanted).encode()):08x}"
-        names = " and ".join(wanted)
-        before = self._states(wanted)
-        undo.add(f"the wiring of {names} on switch {self._switch.name}", lambda: self._restore(group, before))
-        self._run(
-            f"wire {names}",
-            as_root(
-                f"{{ [ -e /sys/class/net/{group} ] || ip link add {group} type bridge; }} && ip link set {group} up"
-                + "".join(f" && ip link set {shlex.quote(port)} master {group} up" for port in wanted)
-            ),
+    def _state(self, line: str, vlans: Mapping[int, bool] | None) -> PortState:
+        flags, carrier, speed, duplex, bridge, filtering = line.split("|")
+        up = bool(int(flags, 16) & _IFF_UP)
+        speed_mbps = int(speed) if speed.isdecimal() else 0
+        return PortState(
+            admin_up=up,
+            carrier=carrier == "1" if up else None,
+            speed_mbps=speed_mbps or None,
+            duplex=duplex or None,
+            vlan=access_vlan(vlans or {}) if filtering == "1" else self._bridges.vlan(bridge),
         )
-        last = before
 
-        def applied() -> bool:
-            nonlocal last
-            last = self._states(wanted)
-            return all(state.group == group and state.admin_up is True for state in last.values())
+    def configure(
+        self, port: str, admin_up: bool | None = None, vlan: int | None = None, poe: bool | None = None
+    ) -> None:
+        self.configure_all({port: PortState(admin_up=admin_up, vlan=vlan)})
 
-        if not Deadline(READ_BACK_TIMEOUT_S).wait_until(applied):
-            found = ", ".join(f"{port} is in {state.group or 'no group'} and {state}" for port, state in last.items())
-            raise SwitchError(
-                f"switch {self._switch.name} took the wiring of {names} but did not do it: {found}",
-                "the lab's admin: look at the switch",
-            )
+    def configure_all(self, wanted: Mapping[str, PortState]) -> None:
+        """All in one command; a port that refuses keeps none of the others from being set."""
+        steps = []
+        for name, state in wanted.items():
+            port = shlex.quote(name)
+            if state.vlan is not None:
+                steps.append(f"move {port} {state.vlan} {shlex.quote(self._bridges.name(state.vlan))}")
+            if state.admin_up is not None:
+                steps.append(f"ip link set {port} {'up' if state.admin_up else 'down'}")
+        move = _MOVE.format(default=shlex.quote(self._bridges.default_bridge))
+        script = _READ + move + "r=0; " + " ".join(f"{step} || r=$?;" for step in steps) + " exit $r"
+        self._run(f"set {_and([*wanted])}", as_root(script))
 
-    def _restore(self, group: str, before: Mapping[str, PortState]) -> None:
-        commands = []
-        for port, state in before.items():
-            home = state.group
-            if home is not None and home.startswith(GROUP_PREFIX):
-                # Left behind by a runner that was killed: its own group is no home.
-                home = self._default_group
-            where = f"master {home}" if home else "nomaster"
-            commands.append(f"ip link set {shlex.quote(port)} {where} {'up' if state.admin_up else 'down'}")
-        commands.append(f"if [ -e /sys/class/net/{group} ]; then ip link del {group}; fi")
-        # ";", since every port is to go home even when one refuses; "r" remembers that one did.
-        script = "r=0; " + " ".join(f"{command} || r=$?;" for command in commands) + " exit $r"
-        self._run(f"restore {' and '.join(before)}", as_root(script))
+    def remove_vlan(self, vlan: int) -> None:
+        """A VLAN of a bridge that filters is gone with its last member; a bridge of its own has to be deleted."""
+        bridge = shlex.quote(self._bridges.name(vlan))
+        if vlan == self._bridges.default_vlan:
+            return
+        members = f"/sys/class/net/{bridge}/brif"
+        command = f'if [ -d {members} ] && [ -z "$(ls {members})" ]; then ip link del {bridge}; fi'
+        self._run(f"remove VLAN {vlan}", as_root(command))
+
+    def counters(self, ports: Iterable[str]) -> Mapping[str, PortCounters]:
+        wanted = [*ports]
+        files = " ".join(f"statistics/{name}" for name in _COUNTERS)
+        out = self._run(
+            f"tell the counters of {_and(wanted)}",
+            f"{_READ} get /proc/sys/kernel/random/boot_id; boot=$value;"
+            f" for port in {' '.join(map(shlex.quote, wanted))}; do known $port; get ifindex; line=$boot-$value;"
+            f' for file in {files}; do get $file; line="$line $value"; done; echo "$line"; done',
+        )
+        now = time.monotonic()
+        return {port: _counters(now, line) for port, line in zip(wanted, out.splitlines(), strict=True)}
+
+    def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
+        wanted = {*ports}
+        command = "bridge -j fdb show 2>/dev/null; echo; echo ---; lldpcli -f json0 show neighbors 2>/dev/null; :"
+        fdb, _, lldp = self._run("tell its neighbours", as_root(command)).partition("\n---\n")
+        found: dict[str, set[Neighbour]] = {port: set() for port in wanted}
+        for port, neighbour in [*neighbours_by_fdb(fdb), *neighbours_by_lldp(lldp)]:
+            if port in found:
+                found[port].add(neighbour)
+        return {port: frozenset(neighbours) for port, neighbours in found.items()}
 
     def close(self) -> None:
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
 
 
-def _parse(line: str) -> PortState:
-    flags, carrier, speed, duplex, group = line.split("|")
-    up = bool(int(flags, 16) & _IFF_UP)
-    speed_mbps = int(speed) if speed.lstrip("-").isdigit() else -1
-    return PortState(
-        admin_up=up,
-        carrier=carrier == "1" if up else None,
-        speed_mbps=speed_mbps if speed_mbps > 0 else None,
-        duplex=duplex or None,
-        group=group or None,
-    )
+def _and(words: list[str]) -> str:
+    return " and ".join(words)
+
+
+def untagged_vlans(text: str) -> dict[str, dict[int, bool]]:
+    """Of ``bridge -j vlan show``: by port the VLANs that it sends untagged, and whether it receives into them."""
+    found: dict[str, dict[int, bool]] = {}
+    for entry in json.loads(text) if text.strip() else []:
+        vlans = found.setdefault(entry["ifname"], {})
+        for vlan in entry.get("vlans", ()):
+            flags = vlan.get("flags", ())
+            if "Egress Untagged" in flags:
+                for number in range(vlan["vlan"], vlan.get("vlanEnd", vlan["vlan"]) + 1):
+                    vlans[number] = "PVID" in flags
+    return found
+
+
+def access_vlan(untagged: Mapping[int, bool]) -> int | None:
+    """The one VLAN in which a port sends and receives untagged; 0 for none at all, None when it is not one."""
+    if not untagged:
+        return 0
+    (vlan, receives), *others = untagged.items()
+    return vlan if receives and not others else None
+
+
+def _counters(now: float, line: str) -> PortCounters:
+    epoch, *values = line.split(" ")
+    rx, tx, *rest = (int(value) if value.isdecimal() else None for value in values)
+    rx_errors, tx_errors, rx_discards, tx_discards = rest
+    return PortCounters(now, rx or 0, tx or 0, rx_errors, tx_errors, rx_discards, tx_discards, epoch)
+
+
+def neighbours_by_fdb(text: str) -> list[tuple[str, Neighbour]]:
+    """Of ``bridge -j fdb show`` what was learned from frames, not what the bridge itself is called."""
+    return [
+        (entry["ifname"], Neighbour(Capability.FDB, mac=entry["mac"].lower()))
+        for entry in (json.loads(text) if text.strip() else [])
+        if entry.get("master") and entry.get("state", "") not in ("permanent", "static", "noarp")
+    ]
+
+
+def neighbours_by_lldp(text: str) -> list[tuple[str, Neighbour]]:
+    """Of ``lldpcli -f json0 show neighbors``, in which everything is a list."""
+    found = []
+    for section in json.loads(text).get("lldp", ()) if text.strip() else ():
+        for interface in section.get("interface", ()):
+            chassis, port = _first(interface, "chassis"), _first(interface, "port")
+            port_id = _first(port, "id")
+            own_name = port_id.get("value") if port_id.get("type") in ("ifname", "ifalias", "local") else None
+            neighbour = Neighbour(
+                Capability.LLDP,
+                # That of the chassis is mostly another NIC's.
+                mac=str(port_id["value"]).lower() if port_id.get("type") == "mac" else None,
+                system=_first(chassis, "name").get("value"),
+                port=own_name or _first(port, "descr").get("value"),
+            )
+            found.append((interface["name"], neighbour))
+    return found
+
+
+def _first(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    values = holder.get(key) or [{}]
+    return values[0] if isinstance(values[0], dict) else {}
 
 
 def connect(switch: Switch, settings: Mapping[str, str]) -> LinuxSwitch:
-    """Settings: ``address`` (``ssh://user@host:port``), ``keyfile``, ``default_group`` (default ``br0``)."""
-    address = settings.get("address")
-    if not address:
-        raise ConfigError(f"switch {switch.name!r} with backend 'linux' needs an `address:`", switch.where)
-    connection = SshConnection(f"switch {switch.name}", address, settings.get("keyfile"))
-    return LinuxSwitch(switch, connection, settings.get("default_group", "br0"))
+    """Settings: ``address`` (``ssh://user@host:port``), ``keyfile``, ``default_group`` (bridge of the default VLAN)."""
+    connection = SshConnection(f"switch {switch.name}", settings["address"], settings.get("keyfile"))
+    bridges = Bridges(default_vlan(switch), settings.get("default_group", "br0"))
+    return LinuxSwitch(switch, connection.shell, bridges, connection)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from pytest_pinet.errors import first_line
+
 
 class UndoStack:
     """Undo steps of one piece of work; ``close`` runs them and returns a sentence for each one that failed."""
@@ -33,6 +35,5 @@ class UndoStack:
             try:
                 step()
             except Exception as error:
-                first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-                failures.append(f"could not undo {what}: {first_line}")
+                failures.append(f"could not undo {what}: {first_line(error)}")
         return failures

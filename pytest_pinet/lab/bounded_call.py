@@ -1,0 +1,51 @@
+"""A deadline for calls that have none of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def call_within(timeout_s: float, call: Callable[[], T]) -> T:
+    """The result of ``call``, or its exception. Raises TimeoutError when it takes longer.
+
+    It runs in a thread, which is left behind when it takes longer; the commands that it started are killed, so that
+    a call that waits for one ends, too.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="bounded call", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    if thread.is_alive():
+        _kill_children(thread)
+        raise TimeoutError(f"no answer within {timeout_s:g} s")
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _kill_children(thread: threading.Thread) -> None:
+    try:
+        # Only what this very thread started (CONFIG_PROC_CHILDREN, which every distribution has).
+        children = Path(f"/proc/self/task/{thread.native_id}/children").read_text().split()
+    except OSError:
+        return
+    for pid in children:
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except ProcessLookupError:
+            continue
