@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
+from pytest_pinet.virtual.snmp_access import POE_COMMUNITY, POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.spec import NodeSpec, SwitchSpec
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -14,10 +17,10 @@ _PASSWD = """\
 root:x:0:0:root:/root:/bin/bash
 daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
 sshd:x:100:65534::/run/sshd:/usr/sbin/nologin
-nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
+{lldpd}nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 """
 _SHADOW = "root:{hash}:19000:0:99999:7:::\ndaemon:*:19000::::::\nsshd:*:19000::::::\nnobody:*:19000::::::\n"
-_GROUP = "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\nutmp:x:43:\nnogroup:x:65534:\n"
+_GROUP = "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\nutmp:x:43:\n{lldpd}nogroup:x:65534:\n"
 _PAM_LOGIN = """\
 auth required pam_unix.so nullok nodelay
 account required pam_permit.so
@@ -60,18 +63,46 @@ _BASHRC = "PS1='\\u@\\h:\\w# '\nunset PROMPT_COMMAND HISTFILE\n"
 _PROFILE = f"PATH={_PATH}\nexport PATH\nmesg n 2>/dev/null\n. /root/.bashrc\n"
 
 
+# Every second, or who asks for a neighbour after a boot would wait for half a minute.
+_LLDPD = """\
+configure lldp tx-interval 1
+configure lldp tx-hold 4
+configure lldp portidsubtype ifname
+configure system hostname {name}
+"""
+# The 3 s for which net-snmp keeps its tables stay: columns that change are answered by us.
+_SNMPD = """\
+agentAddress udp:127.0.0.1:161
+dontLogTCPWrappersConnects yes
+master agentx
+agentXSocket tcp:127.0.0.1:{agentx}
+agentXTimeout 10
+agentXRetries 0
+rwcommunity {access.write}
+rocommunity {access.read}
+rwcommunity {poe} {poe_source} .1.3.6.1.2.1.105.1.1.1.3
+createUser {access.user} SHA-256 "{access.auth}" AES "{access.priv}"
+rwuser {access.user} priv
+"""
+AGENTX_PORT = 705
+
+
 def write_node(directory: Path, node: NodeSpec, keys: Path) -> None:
     """Fill ``directory`` (made anew) with what ``node-init.sh`` expects of a board."""
     _write_common(directory, node.name, keys)
-    _write(directory / "bootlog-early", _boot_log_early(node))
+    _write(directory / "bootlog-early", boot_log_early(node))
     _write(directory / "bootlog-late", _boot_log_late(node))
     for interface in node.interfaces:
         write_phy(directory, interface.device, interface.speed_mbps)
 
 
-def write_switch(directory: Path, switch: SwitchSpec, keys: Path, speeds_mbps: dict[str, int]) -> None:
+def write_switch(
+    directory: Path, switch: SwitchSpec, keys: Path, speeds_mbps: Mapping[str, int], access: SnmpAccess
+) -> None:
     """The same for a switch; ``speeds_mbps`` by port."""
     _write_common(directory, switch.name, keys)
+    snmpd = _SNMPD.format(access=access, agentx=AGENTX_PORT, poe=POE_COMMUNITY, poe_source=POE_SOURCE)
+    _write(directory / "snmpd.conf", snmpd, 0o600)
     for port, speed in speeds_mbps.items():
         write_phy(directory, port, speed)
 
@@ -87,8 +118,9 @@ def _write_common(directory: Path, name: str, keys: Path) -> None:
     etc = directory / "etc"
     _write(etc / "hostname", f"{name}\n")
     _write(etc / "hosts", f"127.0.0.1 localhost {name}\n::1 localhost\n")
-    _write(etc / "passwd", _PASSWD)
-    _write(etc / "group", _GROUP)
+    account, group = _lldpd_account()
+    _write(etc / "passwd", _PASSWD.format(lldpd=account))
+    _write(etc / "group", _GROUP.format(lldpd=group))
     _write(etc / "shadow", _SHADOW.format(hash=(keys / "console_password.hash").read_text()), 0o600)
     _write(etc / "issue", "Raspberry Pi OS (virtual) \\n\n\n")
     _write(etc / "login.defs", _LOGIN_DEFS)
@@ -101,11 +133,23 @@ def _write_common(directory: Path, name: str, keys: Path) -> None:
     _write(directory / "root" / ".bash_profile", _PROFILE)
     _write(directory / "root" / ".hushlogin", "")
     _write(directory / "sshd_config", _SSHD)
+    _write(directory / "lldpd.conf", _LLDPD.format(name=name))
     _write(directory / "authorized_keys", (keys / "id_ed25519.pub").read_text())
     _write(directory / "host_key", (keys / "host_key").read_text(), 0o600)
     # sshd and login refuse key and password files of other users, and sudo's files may belong to the lab's user.
     for path in (directory, *directory.rglob("*")):
         os.chown(path, 0, 0)
+
+
+def _lldpd_account() -> tuple[str, str]:
+    """Lines of passwd and group for lldpd's own user: with this machine's number, which no other user has here."""
+    for name in ("_lldpd", "lldpd"):  # Debian's name and that of others
+        try:
+            found = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return f"{name}:x:{found.pw_uid}:{found.pw_gid}::/run/lldpd:/usr/sbin/nologin\n", f"{name}:x:{found.pw_gid}:\n"
+    return "", ""
 
 
 def _write(path: Path, text: str, mode: int = 0o644) -> None:
@@ -114,7 +158,8 @@ def _write(path: Path, text: str, mode: int = 0o644) -> None:
     path.chmod(mode)
 
 
-def _boot_log_early(node: NodeSpec) -> str:
+def boot_log_early(node: NodeSpec) -> str:
+    """What its kernel prints before it looks for its root file system."""
     release = os.uname().release
     return "".join(
         f"[{stamp:12.6f}] {line}\n"

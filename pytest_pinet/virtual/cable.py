@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import time
+from collections.abc import Sequence
+
+from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.commands import ip, nft, tc
 from pytest_pinet.virtual.faults import Faults
 from pytest_pinet.virtual.namespaces import NetNamespace
-from pytest_pinet.virtual.shaping import bus_lines, node_queue, port_queue, token_bucket
+from pytest_pinet.virtual.shaping import (
+    arbiter,
+    bus_lines,
+    count_arrivals,
+    from_port,
+    node_queue,
+    port_queue,
+    to_address,
+    token_bucket,
+)
 from pytest_pinet.virtual.spec import InterfaceSpec
 from pytest_pinet.virtual.switch import VirtualSwitch
 
 _LOSS_STEPS = 1_000_000
+_BROKEN_S = 0.2
+_PACKETS = re.compile(r"counter packets ([0-9]+)")
 
 
 class Cable:
@@ -20,9 +37,14 @@ class Cable:
         self.switch = switch
         self.faults = Faults()
         self.silent = False
+        # The addresses of all other NICs of the lab.
+        self.stations: Sequence[str] = ()
+        # Where it is plugged in now, which differs from ``spec`` while cables are swapped.
+        self.port = spec.port
         self._node_side = node_side
         self._index = index
         self._pulled = False
+        self._broken = _Broken()
         self._filtered = False
 
     @property
@@ -46,19 +68,35 @@ class Cable:
 
     async def shape(self) -> None:
         """Set the rates of both ends as the link model and the faults say."""
-        await self.shape_node_side()
-        await self.shape_switch_side()
+        await tc(self._node_side, [self._node_bucket()])
+        if not self._pulled:
+            await tc(self.switch.namespace, [self._switch_bucket()])
 
-    async def shape_node_side(self) -> None:
+    async def queue_node_side(self) -> None:
+        """Give the node's end, which was moved and lost them, its queues."""
+        await tc(
+            self._node_side,
+            [
+                self._node_bucket(),
+                *arbiter(self.spec.device, self.spec.shape.wire_bps, [to_address(mac) for mac in self.stations]),
+            ],
+        )
+
+    def switch_queues(self) -> list[str]:
+        """``tc`` lines for the switch's end when it is new."""
+        port, rate = self.port, self.spec.shape.wire_bps
+        inputs = [from_port(other) for other in self.switch.inputs if other != port]
+        return [self._switch_bucket(), *arbiter(port, rate, inputs), *count_arrivals(port)]
+
+    def _node_bucket(self) -> str:
         shape, factor = self.spec.shape, self.faults.tx_rate
         rate = shape.wire_bps if factor == 1.0 else factor * shape.tx_bps
-        await tc(self._node_side, [token_bucket(self.spec.device, rate, node_queue(rate))])
+        return token_bucket(self.spec.device, rate, node_queue(rate))
 
-    async def shape_switch_side(self) -> None:
-        if not self._pulled:
-            shape, factor = self.spec.shape, self.faults.rx_rate
-            rate = shape.wire_bps if factor == 1.0 else factor * shape.rx_bps
-            await tc(self.switch.namespace, [token_bucket(self.spec.port, rate, port_queue(rate))])
+    def _switch_bucket(self) -> str:
+        shape, factor = self.spec.shape, self.faults.rx_rate
+        rate = shape.wire_bps if factor == 1.0 else factor * shape.rx_bps
+        return token_bucket(self.port, rate, port_queue(rate))
 
     async def attach_bus(self) -> None:
         """Lead the traffic of a freshly moved end through its bus, if it has one."""
@@ -83,48 +121,103 @@ class Cable:
         Always at the switch port, behind the sender's queue as on a wire: a drop in the sender's own stack would be
         told to its TCP, and a node cannot undo what the switch does.
         """
+        self._broken.remember(self.broken_frames(fresh=True))
         tx, rx = (1.0, 1.0) if self.silent else (self.faults.tx_loss, self.faults.rx_loss)
         if not (tx or rx or self._filtered):
             return
-        table = f"netdev pinet{self._index}"
+        table = self._table
         rules = f"add table {table}\ndelete table {table}\n"
         if tx or rx:
             chains = "".join(
-                f'chain {way} {{ type filter hook {hook} device "{self.spec.port}" priority 0; {_drop(loss)}\n}}\n'
+                f'chain {way} {{ type filter hook {hook} device "{self.port}" priority 0; {_drop(loss)}\n}}\n'
                 for way, hook, loss in (("tx", "ingress", tx), ("rx", "egress", rx))
                 if loss
             )
             rules += f"table {table} {{\n{chains}}}\n"
         await nft(self.switch.namespace, rules)
         self._filtered = bool(tx or rx)
+        self._broken.counts = bool(tx) and not self.silent
+
+    def broken_frames(self, fresh: bool = False) -> int:
+        """How many frames of the node it has broken on their way to the switch, as of 0.2 s ago at most."""
+        return self._broken.read(self.switch.namespace, self._table, fresh)
+
+    @property
+    def displaced(self) -> bool:
+        """Whether it is plugged in elsewhere than it belongs."""
+        return (self.switch.spec.name, self.port) != (self.spec.switch, self.spec.port)
+
+    async def swap_with(self, other: Cable) -> None:
+        """Exchange the ports in which two cables are plugged in. Raises LabError while one is pulled."""
+        if self._pulled or other._pulled:
+            raise LabError("a cable that is pulled cannot be swapped", "pinet lab restore")
+        ends = [(cable, cable.switch, cable.port) for cable in (self, other)]
+        states = [await switch.port_state(port) for _, switch, port in ends]
+        for cable, switch, port in ends:
+            await switch.announce(*(p for _, s, p in ends if s is switch))
+            await cable._drop_filter()
+            lines = [
+                f"link set dev {port} down",
+                f"link set dev {port} name {cable._loose} netns {switch.drawer.path}",
+            ]
+            await ip(switch.namespace, lines)
+        for cable, (_, switch, port) in zip((self, other), reversed(ends), strict=True):
+            switch.take_from_drawer(cable._loose, port)
+            cable.switch, cable.port = switch, port
+            switch.cables[port] = cable
+        for (_, switch, port), state in zip(ends, states, strict=True):
+            cable = switch.cables[port]
+            await ip(switch.namespace, [f"link set dev {port} address {state.mac}"])
+            await tc(switch.namespace, cable.switch_queues())
+            await cable.shape()
+            await ip(switch.namespace, switch.settings_lines(port, state))
+            await switch.negotiated(port, cable.spec.speed_mbps)
+            await cable.filter()
+            await switch.announce()
+
+    async def _drop_filter(self) -> None:
+        if self._filtered:
+            self._broken.remember(self.broken_frames(fresh=True))
+            await nft(self.switch.namespace, f"delete table {self._table}\n")
+            self._filtered = self._broken.counts = False
 
     async def _pull(self) -> None:
         """Exchange the switch's end for one without a far end, so that no setting on either side heals the link."""
-        switch, port = self.switch, self.spec.port
+        switch, port = self.switch, self.port
         state = await switch.port_state(port)
+        stand_in = f"name {port} index {switch.index(port)} address {state.mac}"
+        await switch.announce(port)
         await ip(
             switch.namespace,
             [
                 f"link set dev {port} down",
                 f"link set dev {port} name {self._loose} netns {switch.drawer.path}",
-                f"link add name {port} address {state.mac} type veth peer name {self._stub} netns {switch.drawer.path}",
+                f"link add {stand_in} type veth peer name {self._stub} netns {switch.drawer.path}",
                 *switch.settings_lines(port, state),
             ],
         )
+        await switch.announce()
         self._pulled = True
         await switch.show_phy(port)
 
     async def _plug(self) -> None:
         """Put the switch's own end back, set as the stand-in was set meanwhile."""
-        switch, port = self.switch, self.spec.port
+        switch, port = self.switch, self.port
         state = await switch.port_state(port)
+        await switch.announce(port)
         await ip(switch.namespace, [f"link del dev {port}"])
         await ip(switch.drawer, [f"link set dev {self._loose} name {port} netns {switch.namespace.path}"])
         self._pulled = False
         # Moving a device between namespaces loses its queues.
+        await tc(switch.namespace, self.switch_queues())
         await self.shape()
         await ip(switch.namespace, switch.settings_lines(port, state))
         await switch.show_phy(port)
+        await switch.announce()
+
+    @property
+    def _table(self) -> str:
+        return f"netdev pinet{self._index}"
 
     @property
     def _loose(self) -> str:
@@ -140,4 +233,27 @@ class Cable:
 
 
 def _drop(loss: float) -> str:
-    return "drop" if loss >= 1 else f"numgen random mod {_LOSS_STEPS} < {round(loss * _LOSS_STEPS)} drop"
+    share = "" if loss >= 1 else f"numgen random mod {_LOSS_STEPS} < {round(loss * _LOSS_STEPS)} "
+    return f"{share}counter drop"
+
+
+class _Broken:
+    """Counts what the filter of a cable has dropped, also of filters that are gone."""
+
+    def __init__(self) -> None:
+        self.counts = False
+        self._base = 0
+        self._last = 0
+        self._at = float("-inf")
+
+    def read(self, namespace: NetNamespace, table: str, fresh: bool) -> int:
+        if self.counts and (fresh or time.monotonic() - self._at > _BROKEN_S):
+            argv = ["nsenter", f"--net={namespace.path}", "nft", "list", "chain", *table.split(), "tx"]
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=5, check=False)
+            found = _PACKETS.search(done.stdout)
+            self._last, self._at = int(found.group(1)) if found else 0, time.monotonic()
+        return self._base + self._last
+
+    def remember(self, total: int) -> None:
+        """The filter that counted goes; the next one begins at nothing."""
+        self._base, self._last = total, 0

@@ -31,6 +31,8 @@ class Console:
         self._master: int | None = None
         self._slave: int | None = None
         self.muted = False
+        # The line is dead in both directions, while the node itself goes on.
+        self.dead = False
 
     @property
     def port(self) -> int:
@@ -70,7 +72,15 @@ class Console:
             data = os.read(self._master, 65536)
         except OSError:  # nothing to read, or a hang-up: our own descriptor of the node's side keeps the pty alive
             return
-        if self.muted:
+        self._show(data)
+
+    def say(self, text: str) -> None:
+        """Show what the kernel prints, whoever writes to the terminal besides."""
+        self._output()
+        self._show(text.replace("\n", "\r\n").encode())
+
+    def _show(self, data: bytes) -> None:
+        if self.muted or self.dead:
             return
         self._keep(data)
         for writer in list(self._clients):
@@ -92,7 +102,7 @@ class Console:
         self._clients.add(writer)
         try:
             while data := await reader.read(4096):
-                if self._master is not None and not self.muted:
+                if self._master is not None and not self.muted and not self.dead:
                     try:
                         os.write(self._master, data)
                     except OSError:

@@ -7,6 +7,7 @@ on ``control.sock`` when everything stands. Whatever it makes, it holds by file 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -17,21 +18,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.cable import Cable
 from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.control import ControlServer
+from pytest_pinet.virtual.machines import Machines
 from pytest_pinet.virtual.namespaces import NetNamespace
 from pytest_pinet.virtual.node import VirtualNode
 from pytest_pinet.virtual.operations import Operations
-from pytest_pinet.virtual.pdu import Outlet, Pdu
+from pytest_pinet.virtual.outlets import Outlet
+from pytest_pinet.virtual.pdu import Pdu
 from pytest_pinet.virtual.processes import ProcessId, end
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.runtime import Runtime
-from pytest_pinet.virtual.shaping import port_queue, token_bucket
+from pytest_pinet.virtual.snmp_access import POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.spec import LabSpec
 from pytest_pinet.virtual.switch import VirtualSwitch
+from pytest_pinet.virtual.udp_relay import UdpRelay, loopback_socket, poe_socket
+from pytest_pinet.virtual.uplink import VirtualUplink
 
 _log = logging.getLogger("pinet-daemon")
+
+
+# Ports of switches get indices that no other device has, in whatever namespace they lie.
+_INDICES_PER_SWITCH = 1000
 
 
 def _loopback() -> socket.socket:
@@ -48,10 +58,17 @@ class Daemon:
         self._runtime = runtime
         self._spec = spec
         self._drawer = NetNamespace()
+        self._access = SnmpAccess(**json.loads(runtime.snmp_access.read_text()))
         owner = runtime.path.stat().st_uid
         self.switches = {
-            s.name: VirtualSwitch(s, runtime.path / "boot" / f"switch-{s.name}", Relay(_loopback()), self._drawer)
-            for s in spec.switches
+            s.name: VirtualSwitch(
+                s,
+                runtime.path / "boot" / f"switch-{s.name}",
+                UdpRelay(loopback_socket(), owner) if s.management == "snmp" else Relay(_loopback()),
+                self._drawer,
+                number * _INDICES_PER_SWITCH + 1,
+            )
+            for number, s in enumerate(spec.switches, start=1)
         }
         self.nodes = {
             n.name: VirtualNode(
@@ -63,8 +80,15 @@ class Daemon:
             )
             for n in spec.nodes
         }
-        outlets: dict[int, Outlet] = dict(enumerate(self.nodes.values(), start=1))
+        outlets: dict[int, Outlet] = {
+            index: node for index, node in enumerate(self.nodes.values(), start=1) if node.spec.outlet != "poe_mib"
+        }
         self._pdu = Pdu(_loopback(), outlets)
+        self.uplinks = [
+            VirtualUplink(u, (self.switches[u.ends[0][0]], self.switches[u.ends[1][0]])) for u in spec.uplinks
+        ]
+        for switch in self.switches.values():
+            self._feed(switch, owner)
         count = 0
         for node in self.nodes.values():
             cables = []
@@ -73,7 +97,20 @@ class Daemon:
                 count += 1
             node.cables = cables
             node.changed = self._remember
+        macs = [interface.mac for node in spec.nodes for interface in node.interfaces]
+        for node in self.nodes.values():
+            own = {cable.spec.mac for cable in node.cables}
+            for cable in node.cables:
+                cable.stations = [mac for mac in macs if mac not in own]
         self._stopped = asyncio.Event()
+
+    def _feed(self, switch: VirtualSwitch, owner: int) -> None:
+        """Let the switch power the nodes that take theirs from its ports."""
+        fed = [n for n in self.nodes.values() if n.spec.outlet == "poe_mib" and n.spec.feed.switch == switch.spec.name]
+        if fed:
+            switch.firmware.powered = {node.spec.feed.port: node for node in fed}
+            sock = poe_socket(f"{self._runtime.path}/{switch.spec.name}")
+            switch.poe_relay = UdpRelay(sock, owner, source=POE_SOURCE)
 
     def tell_ports(self) -> None:
         """Say where everything will listen, so that the exporter can start while the lab is built."""
@@ -84,26 +121,38 @@ class Daemon:
                 "process": vars(own) if own else None,
                 "pdu": self._pdu.port,
                 "nodes": {n: {"console": v.console.port, "ssh": v.relay.port} for n, v in self.nodes.items()},
-                "switches": {name: switch.relay.port for name, switch in self.switches.items()},
+                "poe": {name: s.poe_relay.address[0] for name, s in self.switches.items() if s.poe_relay is not None},
+                "switches": {name: switch.management.port for name, switch in self.switches.items()},
             },
         )
 
     async def build(self) -> None:
         """Make switches, cables and NICs, and start to listen. Raises LabError."""
-        await asyncio.gather(*(self._build_switch(switch) for switch in self.switches.values()))
+        for switch in self.switches.values():
+            cables = [c for n in self.nodes.values() for c in n.cables if c.switch is switch]
+            await switch.build({cable.spec.port: cable.far_end for cable in cables})
+            switch.cables = {cable.spec.port: cable for cable in cables}
+        for uplink in self.uplinks:
+            await uplink.build()
+        await asyncio.gather(*(self._start(switch) for switch in self.switches.values()))
         for node in self.nodes.values():
             await node.console.serve()
             await node.relay.serve()
         await self._pdu.serve()
 
-    async def _build_switch(self, switch: VirtualSwitch) -> None:
-        cables = [c for n in self.nodes.values() for c in n.cables if c.switch is switch]
-        await switch.build({cable.spec.port: cable.far_end for cable in cables})
-        await switch.limit(
-            [token_bucket(c.spec.port, c.spec.shape.wire_bps, port_queue(c.spec.shape.wire_bps)) for c in cables]
-        )
-        await switch.relay.serve()
-        await switch.boot(self._runtime.keys, {cable.spec.port: cable.spec.speed_mbps for cable in cables})
+    async def _start(self, switch: VirtualSwitch) -> None:
+        """Shape what its ports send, and start its management."""
+        lines = [line for cable in switch.cables.values() for line in cable.switch_queues()]
+        lines += [line for uplink in self.uplinks for line in uplink.queues(switch)]
+        await switch.limit(lines)
+        for relay in (switch.management, switch.poe_relay):
+            if relay is not None:
+                await relay.serve()
+        speeds = {port: cable.spec.speed_mbps for port, cable in switch.cables.items()}
+        speeds |= {
+            port: u.spec.speed_mbps for u in self.uplinks for name, port in u.spec.ends if name == switch.spec.name
+        }
+        await switch.boot(self._runtime.keys, speeds, self._access)
 
     async def run(self) -> None:
         """Live until SIGTERM or SIGINT, then leave nothing behind."""
@@ -113,7 +162,8 @@ class Daemon:
         self.tell_ports()
         try:
             await self.build()
-            operations = Operations(self._spec.name, self.nodes, self.switches, self._remember, self._stopped.set)
+            machines = Machines(self.nodes, self.switches, self._pdu)
+            operations = Operations(self._spec.name, machines, self._remember, self._stopped.set)
             await ControlServer(self._runtime.control, operations.table()).serve()
             owner = self._runtime.path.stat()
             os.chown(self._runtime.control, owner.st_uid, owner.st_gid)
@@ -157,8 +207,12 @@ def main(arguments: list[str]) -> int:
     async def run() -> None:
         await Daemon(runtime, LabSpec.from_json(data)).run()
 
-    with suppress(KeyboardInterrupt):
-        asyncio.run(run())
+    try:
+        with suppress(KeyboardInterrupt):
+            asyncio.run(run())
+    except LabError as error:
+        _log.error("%s", error)
+        return 1
     return 0
 
 

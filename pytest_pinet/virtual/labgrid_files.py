@@ -8,48 +8,72 @@ from typing import Any
 
 import yaml
 
+from pytest_pinet.virtual.snmp_access import SnmpAccess
 from pytest_pinet.virtual.spec import LabSpec, NodeSpec
 
 EXPORTER = "pinet"
 
 
 def places(spec: LabSpec) -> str:
-    """``places.yaml`` of the coordinator: one place per node, tagged with what it is."""
+    """``places.yaml`` of the coordinator: one place per node and uplink, tagged with what it is."""
+    tags = {
+        node.place: {"board": node.board, "node": node.name, "nics": ",".join(i.name for i in node.interfaces)}
+        for node in spec.nodes
+    }
+    tags |= {uplink.place: {"uplink": uplink.name} for uplink in spec.uplinks}
     return yaml.safe_dump(
         {
-            node.place: {
-                "matches": [{"exporter": EXPORTER, "group": node.place, "cls": "*"}],
-                "tags": {"board": node.board, "node": node.name, "nics": ",".join(i.name for i in node.interfaces)},
-            }
-            for node in spec.nodes
+            place: {"matches": [{"exporter": EXPORTER, "group": place, "cls": "*"}], "tags": own}
+            for place, own in tags.items()
         }
     )
 
 
 def exporter(spec: LabSpec, ports: Mapping[str, Any]) -> str:
     """The exporter's file; ``ports`` is what the daemon tells."""
-    text = yaml.safe_dump({n.place: _resources(n, i, ports) for i, n in enumerate(spec.nodes, start=1)})
+    groups = {n.place: _resources(n, i, spec, ports) for i, n in enumerate(spec.nodes, start=1)}
+    for uplink in spec.uplinks:
+        groups[uplink.place] = {switch: _ethernet_port(switch, port) for switch, port in uplink.ends}
+    text = yaml.safe_dump(groups)
     # The exporter reads it as a Jinja template first; names of a lab file must not become code there.
     return re.sub(r"\{(?=[{%#])", "{{ '{' }}", text)
 
 
 def environment(
-    spec: LabSpec, coordinator: str, keyfile: str, password: str, ports: Mapping[str, Any]
+    spec: LabSpec, coordinator: str, keyfile: str, password: str, access: SnmpAccess, ports: Mapping[str, Any]
 ) -> dict[str, str]:
     """The ``LG_*`` variables under which the lab file's ``!template`` entries find this lab."""
     variables = {"LG_COORDINATOR": coordinator, "LG_KEYFILE": keyfile, "LG_CONSOLE_PASSWORD": password}
     for switch in spec.switches:
         name = re.sub(r"[^A-Z0-9]", "_", switch.name.upper())
-        variables[f"LG_SWITCH_{name}"] = f"ssh://root@127.0.0.1:{ports['switches'][switch.name]}"
+        scheme = "snmp://" if switch.management == "snmp" else "ssh://root@"
+        variables[f"LG_SWITCH_{name}"] = f"{scheme}127.0.0.1:{ports['switches'][switch.name]}"
+    if any(switch.management == "snmp" for switch in spec.switches):
+        variables |= access.environment
     return variables
 
 
-def _resources(node: NodeSpec, index: int, ports: Mapping[str, Any]) -> dict[str, Any]:
+def _resources(node: NodeSpec, index: int, spec: LabSpec, ports: Mapping[str, Any]) -> dict[str, Any]:
     own = ports["nodes"][node.name]
-    pdu = f"http://127.0.0.1:{ports['pdu']}/relay/{{index}}/value"
     return {
-        "NetworkPowerPort": {"model": "rest", "host": pdu, "index": index},
+        "NetworkPowerPort": _outlet(node, index, spec, ports),
         "NetworkSerialPort": {"host": "127.0.0.1", "port": own["console"], "protocol": "raw"},
         "NetworkService": {"address": "127.0.0.1", "port": own["ssh"], "username": "root"},
-        **{i.name: {"cls": "EthernetPort", "switch": i.switch, "interface": i.port} for i in node.interfaces},
+        **{i.name: _ethernet_port(i.switch, i.port) for i in node.interfaces},
     }
+
+
+def _ethernet_port(switch: str, port: str) -> dict[str, str]:
+    return {"cls": "EthernetPort", "switch": switch, "interface": port}
+
+
+def _outlet(node: NodeSpec, index: int, spec: LabSpec, ports: Mapping[str, Any]) -> dict[str, Any]:
+    pdu = f"http://127.0.0.1:{ports['pdu']}"
+    match node.outlet:
+        case "poe_mib":
+            (switch,) = (s for s in spec.switches if s.name == node.feed.switch)
+            number = switch.ports.index(node.feed.port) + 1
+            return {"model": "poe_mib", "host": ports["poe"][switch.name], "index": number}
+        case "shelly_gen2":
+            return {"model": "shelly_gen2", "host": pdu, "index": index}
+    return {"model": "rest", "host": f"{pdu}/relay/{{index}}/value", "index": index}

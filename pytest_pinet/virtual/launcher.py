@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -19,6 +20,7 @@ from pytest_pinet.virtual.control_client import ask
 from pytest_pinet.virtual.processes import ProcessId, end, wait_gone
 from pytest_pinet.virtual.requirements import as_root, check_commands
 from pytest_pinet.virtual.runtime import Runtime
+from pytest_pinet.virtual.snmp_access import SnmpAccess
 from pytest_pinet.virtual.spec import LabSpec, spec_of
 from pytest_pinet.virtual.users import Users
 
@@ -168,6 +170,8 @@ def _start(spec: LabSpec, runtime: Runtime, root: list[str], keep: bool) -> Mapp
     console = password.make()
     runtime.write_private(runtime.console_password, console)
     runtime.write_private(runtime.console_password_hash, password.hash_of(console))
+    access = SnmpAccess.make()
+    runtime.write_private(runtime.snmp_access, json.dumps(access.to_json()))
     runtime.write_json("spec.json", spec.to_json())
     module = [sys.executable, "-m", "pytest_pinet.virtual.daemon", str(runtime.path)]
     daemon = _spawn(runtime, "daemon", [*root, *module], Path("/"))
@@ -191,7 +195,7 @@ def _start(spec: LabSpec, runtime: Runtime, root: list[str], keep: bool) -> Mapp
     _await(
         lambda: "creating poll task" in log.read_text() or None, "the exporter to be ready", exporter, runtime, deadline
     )
-    variables = labgrid_files.environment(spec, address, str(runtime.private_key), console, ports)
+    variables = labgrid_files.environment(spec, address, str(runtime.private_key), console, access, ports)
     runtime.write_json(
         "state.json",
         {

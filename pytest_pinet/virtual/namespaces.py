@@ -58,6 +58,11 @@ class NetNamespace:
             # With the protocol named, or asyncio leaves Nagle's algorithm on: 40 ms for each ssh command.
             return socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 
+    def udp_socket(self) -> socket.socket:
+        """The same for datagrams; it does not block."""
+        with self.entered():
+            return socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+
     def set_sysctl(self, name: str, value: str) -> bool:
         """Write a setting of this namespace; False when the kernel refuses."""
         try:

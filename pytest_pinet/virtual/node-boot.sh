@@ -4,15 +4,32 @@
 set -u
 trap '' INT QUIT TSTP HUP
 
+announce() { # patterns of the devices, more words for lldpd
+    mkdir -p /run/lldpd
+    # In the background: nobody waits for it, and it ends by itself as soon as its daemon stands.
+    patterns=$1
+    shift
+    lldpd -k -I "$patterns" -O /run/pinet/lldpd.conf "$@" >/var/log/lldpd.log 2>&1 &
+}
+
 ip link set lo up
+if [ "$ROLE" = switch ] && [ "$MANAGEMENT" = snmp ]; then
+    # Nothing of the machine's own agent: neither its settings (-C) nor its state.
+    MIBS="" SNMP_PERSISTENT_DIR=/run/pinet/snmp snmpd -C -c /run/pinet/snmpd.conf -r -p /run/pinet/snmpd.pid \
+        -LF 4 /var/log/snmpd.log || cat /var/log/snmpd.log
+    announce "$PORTS" -x -X "tcp:127.0.0.1:$AGENTX_PORT"
+    while :; do sleep 3600 & wait; done
+fi
 # All connections come from one address; from OpenSSH 9.8 on a few failed ones would lock it out.
 /usr/sbin/sshd -f /run/pinet/sshd_config -E /var/log/sshd.log -o PerSourcePenalties=no 2>/dev/null ||
     /usr/sbin/sshd -f /run/pinet/sshd_config -E /var/log/sshd.log || cat /var/log/sshd.log
 if [ "$ROLE" = switch ]; then
+    announce "$PORTS"
     # Nobody logs in at a switch's console: sleep, and reap what is left behind.
     while :; do sleep 3600 & wait; done
 fi
 for device in $DEVICES; do ip link set "$device" up; done
+announce "$(echo "$DEVICES" | tr ' ' ,)"
 cat bootlog-late
 # As agetty does it: an empty line brings the prompt again, where login would ask for the password of nobody. agetty
 # itself waits a second before it asks (for modems), hence --skip-login.

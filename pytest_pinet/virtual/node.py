@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pytest_pinet.virtual import boot_files
+from pytest_pinet.errors import LabError
+from pytest_pinet.virtual import boot_files, kernel_lines
 from pytest_pinet.virtual.cable import Cable
 from pytest_pinet.virtual.commands import ip
 from pytest_pinet.virtual.console import Console
@@ -31,7 +32,11 @@ class VirtualNode:
         self._keys = keys
         self._container: Container | None = None
         self._on = False
+        self._on_since = 0.0
         self._frozen = False
+        self._panicked = False
+        # From the next boot on its kernel panics before it starts init.
+        self.panics_at_boot = False
         self._lock = asyncio.Lock()
 
     @property
@@ -41,6 +46,10 @@ class VirtualNode:
     @property
     def frozen(self) -> bool:
         return self._frozen
+
+    @property
+    def panicked(self) -> bool:
+        return self._panicked
 
     @property
     def container(self) -> Container | None:
@@ -54,16 +63,20 @@ class VirtualNode:
             last, fresh = self.namespace, NetNamespace()
             for cable in self.cables:
                 await cable.move_to(fresh)
-                await cable.shape_node_side()
+                await cable.queue_node_side()
                 await cable.attach_bus()
             self.namespace = fresh
             last.close()
             # Raspberry Pi OS has cubic; a kernel that allows it only in the first namespace says no.
             fresh.set_sysctl("net.ipv4.tcp_congestion_control", "cubic")
-            self._on = True
-            if self._frozen:
+            self._on, self._on_since = True, asyncio.get_running_loop().time()
+            if self._frozen or self.panics_at_boot:
                 # A board that hangs in its boot: the PHYs come up by themselves, and nothing else happens.
                 await ip(fresh, [f"link set dev {cable.spec.device} up" for cable in self.cables])
+                if self.panics_at_boot:
+                    self._panicked = True
+                    self.console.say(boot_files.boot_log_early(self.spec))
+                    self._say(kernel_lines.panic_at_boot(self.spec.title))
             else:
                 await self._boot()
 
@@ -77,6 +90,10 @@ class VirtualNode:
                 await self._container.kill()
                 self._container = None
             self.console.detach()
+            if self._panicked:
+                self._panicked = False
+                if not self._frozen:
+                    await self._stop_still(False)
             await ip(self.namespace, [f"link set dev {cable.spec.device} down" for cable in self.cables])
             self._on = False
 
@@ -89,13 +106,7 @@ class VirtualNode:
         """Let it hang: it keeps its carrier and says nothing any more, on no line, until ``thaw``."""
         async with self._lock:
             self._frozen = True
-            self.console.muted = True
-            self.relay.freeze(True)
-            for cable in self.cables:
-                cable.silent = True
-                await cable.filter()
-            if self._container is not None:
-                self._container.freeze()
+            await self._stop_still(True)
 
     async def thaw(self) -> None:
         """Undo ``freeze``; a node that was switched on meanwhile boots now."""
@@ -103,15 +114,48 @@ class VirtualNode:
             if not self._frozen:
                 return
             self._frozen = False
-            for cable in self.cables:
-                cable.silent = False
-                await cable.filter()
-            self.console.muted = False
-            self.relay.freeze(False)
-            if self._container is not None:
-                self._container.thaw()
-            elif self._on:
+            await self._stop_still(False)
+            if self._on and self._container is None and not self._panicked:
                 await self._boot()
+
+    async def panic(self) -> None:
+        """Its kernel panics now: the last words stand on the console, and it hangs until it is switched off."""
+        async with self._lock:
+            if not self._on:
+                raise LabError(f"{self.spec.name} is switched off, so its kernel cannot panic now")
+            self._say(kernel_lines.panic_in_traffic(self.spec.title))
+            self._panicked = True
+            await self._stop_still(True)
+
+    async def heal(self) -> None:
+        """A node that hangs in a panic is switched off and on, when that helps."""
+        self.panics_at_boot = False
+        if self._panicked:
+            await self.power_off()
+            await self.power_on()
+
+    def print_line(self, line: str) -> None:
+        """Its kernel prints a line on the console. Raises LabError while it is off."""
+        if not self._on:
+            raise LabError(f"{self.spec.name} is switched off, so it prints nothing")
+        self._say([line])
+
+    def _say(self, lines: list[str]) -> None:
+        since_boot_s = asyncio.get_running_loop().time() - self._on_since
+        self.console.say(kernel_lines.stamped(lines, since_boot_s))
+
+    async def _stop_still(self, still: bool) -> None:
+        """Nothing of it moves or answers, on no line; or all of it goes on."""
+        self.console.muted = still
+        self.relay.freeze(still)
+        for cable in self.cables:
+            cable.silent = still
+            await cable.filter()
+        if self._container is not None:
+            if still:
+                self._container.freeze()
+            else:
+                self._container.thaw()
 
     async def _boot(self) -> None:
         await asyncio.to_thread(boot_files.write_node, self._directory, self.spec, self._keys)

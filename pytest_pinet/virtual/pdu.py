@@ -1,35 +1,37 @@
-"""The PDU: HTTP in the dialect of labgrid's ``rest`` power backend.
+"""The PDU: HTTP in two dialects of labgrid's power backends, at one port for all outlets.
 
-``GET /relay/INDEX/value`` answers 0 or 1; ``PUT`` with body 0 or 1 answers when that state is reached.
+``rest``: ``GET /relay/INDEX/value`` answers 0 or 1; ``PUT`` with body 0 or 1 answers when that state is reached.
+``shelly_gen2``: ``POST /rpc`` with a JSON-RPC frame, method Switch.Set or Switch.GetStatus, ``id`` the index.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import socket
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Protocol
+from typing import Any
 
 from pytest_pinet.errors import LabError
+from pytest_pinet.virtual.outlets import Outlet
 
 _PATH = re.compile(r"/relay/([0-9]{1,6})/value")
-_LARGEST_BODY = 16
+_LARGEST_BODY = 1024
 _CLIENT_TIMEOUT_S = 10.0
+_Answer = tuple[HTTPStatus, str, str]
 
 
-class Outlet(Protocol):
-    """What the PDU switches."""
+@dataclass(frozen=True)
+class PduFaults:
+    """``dead`` answers nobody; ``lying`` are outlets that acknowledge and stay as they are."""
 
-    @property
-    def on(self) -> bool:
-        """Whether it has power."""
+    dead: bool = False
+    lying: frozenset[int] = frozenset()
 
-    async def power_on(self) -> None:
-        """Returns when it has power."""
-
-    async def power_off(self) -> None:
-        """Returns when nothing of it runs any more."""
+    def with_lies(self, outlets: frozenset[int]) -> PduFaults:
+        return replace(self, lying=self.lying | outlets)
 
 
 class Pdu:
@@ -37,7 +39,9 @@ class Pdu:
 
     def __init__(self, listener: socket.socket, outlets: dict[int, Outlet]) -> None:
         self._listener = listener
-        self._outlets = outlets
+        self.outlets = outlets
+        self.faults = PduFaults()
+        self._stuck: set[asyncio.StreamWriter] = set()
 
     @property
     def port(self) -> int:
@@ -47,18 +51,29 @@ class Pdu:
         """Begin to accept clients."""
         await asyncio.start_server(self._client, sock=self._listener)
 
+    def set_faults(self, faults: PduFaults) -> None:
+        """Make it as good or bad as ``faults`` says; who waited for a dead one is cut off when it comes to life."""
+        self.faults = faults
+        if not faults.dead:
+            for writer in self._stuck:
+                writer.transport.abort()
+            self._stuck.clear()
+
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.faults.dead:
+            self._stuck.add(writer)
+            return
         try:
             try:
-                method, path, body = await asyncio.wait_for(_request(reader), _CLIENT_TIMEOUT_S)
-                status, text = await self._answer(method, path, body)
+                request = await asyncio.wait_for(_request(reader), _CLIENT_TIMEOUT_S)
+                status, kind, text = await self._answer(*request)
             except (ValueError, asyncio.LimitOverrunError):
-                status, text = HTTPStatus.BAD_REQUEST, "not a request that this PDU knows"
+                status, kind, text = HTTPStatus.BAD_REQUEST, "text/plain", "not a request that this PDU knows"
             except LabError as error:
-                status, text = HTTPStatus.INTERNAL_SERVER_ERROR, str(error)
+                status, kind, text = HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", str(error)
             payload = text.encode()
             head = (
-                f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: text/plain\r\n"
+                f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n"
                 f"Content-Length: {len(payload)}\r\nConnection: close\r\n\r\n"
             )
             writer.write(head.encode() + payload)
@@ -68,17 +83,50 @@ class Pdu:
         finally:
             writer.close()
 
-    async def _answer(self, method: str, path: str, body: str) -> tuple[HTTPStatus, str]:
+    async def _answer(self, method: str, path: str, body: str) -> _Answer:
+        if path == "/rpc" and method == "POST":
+            return HTTPStatus.OK, "application/json", json.dumps(await self._rpc(body))
+        status, text = await self._rest(method, path, body)
+        return status, "text/plain", text
+
+    async def _rest(self, method: str, path: str, body: str) -> tuple[HTTPStatus, str]:
         match = _PATH.fullmatch(path)
-        outlet = self._outlets.get(int(match.group(1))) if match else None
-        if outlet is None:
+        outlet = self.outlets.get(int(match.group(1))) if match else None
+        if match is None or outlet is None:
             return HTTPStatus.NOT_FOUND, f"no such outlet: {path}"
         if method == "GET":
             return HTTPStatus.OK, "1" if outlet.on else "0"
         if method != "PUT" or body.strip() not in ("0", "1"):
             return HTTPStatus.BAD_REQUEST, "PUT 0 or 1"
-        await (outlet.power_on() if body.strip() == "1" else outlet.power_off())
+        await self._set(int(match.group(1)), body.strip() == "1")
         return HTTPStatus.OK, body.strip()
+
+    async def _rpc(self, body: str) -> dict[str, Any]:
+        """A frame of Shelly's Gen 2 API; errors are answers too. Raises ValueError for what is no frame."""
+        frame = json.loads(body)
+        if not isinstance(frame, dict) or not isinstance(frame.get("params", {}), dict):
+            raise ValueError(body)
+        params = frame.get("params", {})
+        answer = {"id": frame.get("id"), "src": "shellypro4pm-pinet"}
+        # labgrid sends the number as a string.
+        text = str(params.get("id"))
+        index = int(text) if text.isdecimal() else -1
+        outlet = self.outlets.get(index)
+        match frame.get("method"):
+            case "Switch.Set" | "Switch.GetStatus" if outlet is None:
+                return {**answer, "error": {"code": -105, "message": f"Argument 'id', value {text} not found!"}}
+            case "Switch.Set" if outlet is not None and isinstance(params.get("on"), bool):
+                was_on = outlet.on
+                await self._set(index, params["on"])
+                return {**answer, "result": {"was_on": was_on}}
+            case "Switch.GetStatus" if outlet is not None:
+                return {**answer, "result": {"id": index, "source": "HTTP_in", "output": outlet.on}}
+        return {**answer, "error": {"code": 404, "message": f"No handler for {frame.get('method')}"}}
+
+    async def _set(self, index: int, on: bool) -> None:
+        outlet = self.outlets[index]
+        if index not in self.faults.lying:
+            await (outlet.power_on() if on else outlet.power_off())
 
 
 async def _request(reader: asyncio.StreamReader) -> tuple[str, str, str]:
@@ -89,5 +137,5 @@ async def _request(reader: asyncio.StreamReader) -> tuple[str, str, str]:
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     length = int(headers.get("content-length", "0"))
     if not 0 <= length <= _LARGEST_BODY:
-        raise ValueError("body too long")
+        raise ValueError("body")
     return method, path, (await reader.readexactly(length)).decode("latin-1")

@@ -34,9 +34,15 @@ class Relay:
     def connect_to(self, namespace: NetNamespace | None) -> None:
         """Lead to another namespace from now on; open connections are cut."""
         self._namespace = namespace
+        self.cut()
+
+    def cut(self) -> int:
+        """Cut all open connections; returns how many clients there were."""
+        count = len(self._transports)
         for transport in list(self._transports):
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
+        return count
 
     def freeze(self, frozen: bool) -> None:
         if frozen:

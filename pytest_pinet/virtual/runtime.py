@@ -57,6 +57,11 @@ class Runtime:
         return self.keys / "console_password.hash"
 
     @property
+    def snmp_access(self) -> Path:
+        """`SnmpAccess` as JSON."""
+        return self.keys / "snmp.json"
+
+    @property
     def users(self) -> Path:
         """Where `Users` keeps its files."""
         return self.path / "users"

@@ -9,11 +9,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from typing import Any
 
-from pytest_pinet.errors import LabError
-from pytest_pinet.model.lab import Interface, Lab
+from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.model.lab import Interface, Lab, Node
 from pytest_pinet.virtual.link_models import Shape, shape_of
+
+# The dialects of power outlets, by labgrid's names; the first is the default.
+OUTLETS = ("rest", "shelly_gen2", "poe_mib")
 
 
 @dataclass(frozen=True)
@@ -31,21 +35,38 @@ class InterfaceSpec:
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A board; ``title`` is what its boot log calls it."""
+    """A board; ``title`` is what its boot log calls it, ``outlet`` the dialect in which its power is switched."""
 
     name: str
     place: str
     board: str
     title: str
     interfaces: tuple[InterfaceSpec, ...]
+    outlet: str
+
+    @property
+    def feed(self) -> InterfaceSpec:
+        """The NIC by which it takes its power, when that comes over the cable."""
+        return next((i for i in self.interfaces if i.name == "onboard"), self.interfaces[0])
 
 
 @dataclass(frozen=True)
 class SwitchSpec:
-    """A switch and all its ports, cabled or not."""
+    """A switch and all its ports, cabled or not; ``management`` is how it is reached: ``snmp`` or ``ssh``."""
 
     name: str
     ports: tuple[str, ...]
+    management: str
+
+
+@dataclass(frozen=True)
+class UplinkSpec:
+    """A cable between two switches; ``ends`` are switch and port, twice."""
+
+    name: str
+    place: str
+    ends: tuple[tuple[str, str], tuple[str, str]]
+    speed_mbps: int
 
 
 @dataclass(frozen=True)
@@ -55,6 +76,7 @@ class LabSpec:
     name: str
     nodes: tuple[NodeSpec, ...]
     switches: tuple[SwitchSpec, ...]
+    uplinks: tuple[UplinkSpec, ...] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LabSpec:
@@ -66,11 +88,18 @@ class LabSpec:
                 node["board"],
                 node["title"],
                 tuple(InterfaceSpec(**{**i, "shape": Shape.from_json(i["shape"])}) for i in node["interfaces"]),
+                node["outlet"],
             )
             for node in data["nodes"]
         )
-        switches = tuple(SwitchSpec(switch["name"], tuple(switch["ports"])) for switch in data["switches"])
-        return cls(data["name"], nodes, switches)
+        switches = tuple(
+            SwitchSpec(switch["name"], tuple(switch["ports"]), switch["management"]) for switch in data["switches"]
+        )
+        uplinks = tuple(
+            UplinkSpec(u["name"], u["place"], (tuple(u["ends"][0]), tuple(u["ends"][1])), u["speed_mbps"])
+            for u in data["uplinks"]
+        )
+        return cls(data["name"], nodes, switches, uplinks)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -90,20 +119,54 @@ def spec_of(lab: Lab) -> LabSpec:
             node.board.name,
             node.board.title,
             tuple(_interface(node.board.name, interface) for interface in node.interfaces),
+            _outlet(node, lab),
         )
         for node in lab.nodes.values()
     )
-    switches = tuple(SwitchSpec(switch.name, tuple(switch.ports)) for switch in lab.switches.values())
+    switches = tuple(
+        SwitchSpec(switch.name, tuple(switch.ports), "snmp" if switch.backend == "snmp" else "ssh")
+        for switch in lab.switches.values()
+    )
     for switch in switches:
         for port in switch.ports:
             _check_device(port, f"port {port!r} of switch {switch.name}", lab.file)
-    return LabSpec(lab.name, nodes, switches)
+    uplinks = tuple(
+        UplinkSpec(
+            uplink.name,
+            uplink.place,
+            ((uplink.ports[0].switch, uplink.ports[0].port), (uplink.ports[1].switch, uplink.ports[1].port)),
+            uplink.speed_mbps,
+        )
+        for uplink in lab.uplinks.values()
+    )
+    return LabSpec(lab.name, nodes, switches, uplinks)
 
 
 def mac_address(node: str, device: str) -> str:
     """A locally administered unicast address that is the same in every run."""
     digest = hashlib.sha256(f"{node}/{device}".encode()).digest()
     return ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))
+
+
+def _outlet(node: Node, lab: Lab) -> str:
+    outlet = node.outlet or OUTLETS[0]
+    if outlet not in OUTLETS:
+        near = get_close_matches(outlet, OUTLETS, n=1)
+        raise ConfigError(
+            f"the virtual lab has no outlet of kind {outlet!r} for node {node.name}; "
+            + (f"did you mean {near[0]!r}?" if near else f"it has {', '.join(OUTLETS)}"),
+            node.where,
+        )
+    if outlet == "poe_mib":
+        feed = next((i for i in node.interfaces if i.name == "onboard"), node.interfaces[0])
+        switch = lab.switches[feed.port.switch]
+        if switch.backend != "snmp":
+            raise ConfigError(
+                f"node {node.name} takes its power from port {feed.port} (outlet: poe_mib), but PoE goes by SNMP "
+                f"and switch {switch.name} has backend {switch.backend}; expected backend: snmp",
+                node.where,
+            )
+    return outlet
 
 
 def _interface(board: str, interface: Interface) -> InterfaceSpec:

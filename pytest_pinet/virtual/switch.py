@@ -1,23 +1,35 @@
-"""A virtual switch: a Linux bridge in a namespace of its own, managed over ssh like a real one."""
+"""A virtual switch: Linux bridges in a namespace of its own, managed over ssh or SNMP like a real one."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual import boot_files
+from pytest_pinet.virtual.agentx import SubAgent
 from pytest_pinet.virtual.commands import ip, run, tc
 from pytest_pinet.virtual.container import Container
+from pytest_pinet.virtual.firmware import BRIDGE, Firmware, SwitchFaults
 from pytest_pinet.virtual.namespaces import NetNamespace
-from pytest_pinet.virtual.relay import Relay
+from pytest_pinet.virtual.netlink import Netlink
+from pytest_pinet.virtual.relay import SSH_PORT, Relay
+from pytest_pinet.virtual.snmp_access import SnmpAccess
 from pytest_pinet.virtual.spec import SwitchSpec
+from pytest_pinet.virtual.switch_objects import SwitchObjects
+from pytest_pinet.virtual.udp_relay import UdpRelay
 
-BRIDGE = "br0"
+if TYPE_CHECKING:
+    from pytest_pinet.virtual.cable import Cable
+
 READY_TIMEOUT_S = 10.0
+_POLL_S = 0.005
 
 
 @dataclass(frozen=True)
@@ -31,15 +43,33 @@ class PortState:
 
 
 class VirtualSwitch:
-    """``drawer`` is a namespace where loose ends of cables lie."""
+    """``management`` leads to its ssh or to its SNMP agent; ``drawer`` is a namespace where loose ends of cables lie.
 
-    def __init__(self, spec: SwitchSpec, directory: Path, relay: Relay, drawer: NetNamespace) -> None:
+    ``first_index`` is the kernel's index of its first port, unique in the lab: ports keep theirs for ever.
+    """
+
+    def __init__(
+        self,
+        spec: SwitchSpec,
+        directory: Path,
+        management: Relay | UdpRelay,
+        drawer: NetNamespace,
+        first_index: int,
+    ) -> None:
         self.spec = spec
-        self.relay = relay
+        self.management = management
+        # A second way to the same agent, for clients that know one address and one word only.
+        self.poe_relay: UdpRelay | None = None
         self.namespace = NetNamespace()
         self.drawer = drawer
+        self.cables: dict[str, Cable] = {}
+        # Ports that lead to other switches.
+        self.uplinks: set[str] = set()
+        self.firmware = Firmware(spec.ports, self.namespace, self._damaged)
         self._directory = directory
+        self._first_index = first_index
         self._container: Container | None = None
+        self._agent = SubAgent(SwitchObjects(self.firmware))
 
     @property
     def container(self) -> Container | None:
@@ -52,41 +82,80 @@ class VirtualSwitch:
             self.namespace.set_sysctl(f"net.ipv6.conf.{scope}.disable_ipv6", "1")
         lines = [f"link add name {BRIDGE} type bridge stp_state 0 forward_delay 0", f"link set dev {BRIDGE} up"]
         for port in self.spec.ports:
+            if port in self.uplinks:
+                continue
             # The far end of a free port lies in the drawer, down for ever. The kernel names it.
             far_end = cabled.get(port, f"netns {self.drawer.path}")
-            lines.append(f"link add name {port} type veth peer {far_end}")
+            lines.append(f"link add name {port} index {self.index(port)} type veth peer {far_end}")
             lines.append(f"link set dev {port} master {BRIDGE} up")
         await ip(self.namespace, lines)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The ports by which something comes in."""
+        return [*self.cables, *sorted(self.uplinks)]
+
+    def index(self, port: str) -> int:
+        """The kernel's index of a port, now and after any pulling of cables."""
+        return self._first_index + self.spec.ports.index(port)
 
     async def limit(self, lines: Sequence[str]) -> None:
         """Run ``tc`` lines here, to shape what the ports send."""
         await tc(self.namespace, lines)
 
-    async def boot(self, keys: Path, speeds_mbps: dict[str, int]) -> None:
-        """Start its management: ssh on loopback. Raises LabError when it does not come up."""
-        boot_files.write_switch(self._directory, self.spec, keys, speeds_mbps)
+    async def boot(self, keys: Path, speeds_mbps: Mapping[str, int], access: SnmpAccess) -> None:
+        """Start its management, on loopback. Raises LabError when it does not come up."""
+        self.firmware.speeds_mbps = speeds_mbps
+        boot_files.write_switch(self._directory, self.spec, keys, speeds_mbps, access)
         log = self._directory.with_suffix(".log")
         log.touch()
-        self._container = await Container.start(
-            self.spec.name, self.namespace, self._directory, {"ROLE": "switch", "DEVICES": ""}, str(log)
-        )
+        environment = {
+            "ROLE": "switch",
+            "DEVICES": "",
+            "PORTS": ",".join(self.spec.ports),
+            "MANAGEMENT": self.spec.management,
+            "AGENTX_PORT": str(boot_files.AGENTX_PORT),
+        }
+        self._container = await Container.start(self.spec.name, self.namespace, self._directory, environment, str(log))
+        snmp = self.spec.management == "snmp"
         deadline = asyncio.get_running_loop().time() + READY_TIMEOUT_S
-        while not await self._listens():
+        while (sock := await self._connected(boot_files.AGENTX_PORT if snmp else SSH_PORT)) is None:
             if not self._container.running or asyncio.get_running_loop().time() > deadline:
-                raise LabError(f"the management of switch {self.spec.name} did not come up in {READY_TIMEOUT_S:g} s")
-            await asyncio.sleep(0.02)
-        self.relay.connect_to(self.namespace)
+                raise LabError(
+                    f"the management of switch {self.spec.name} did not come up in {READY_TIMEOUT_S:g} s",
+                    f"look at {log}",
+                )
+            await asyncio.sleep(_POLL_S)
+        if snmp:
+            await self._agent.connect(*await asyncio.open_connection(sock=sock))
+        else:
+            sock.close()
+        for relay in (self.management, self.poe_relay):
+            if relay is not None:
+                relay.connect_to(self.namespace)
 
-    async def _listens(self) -> bool:
+    async def _connected(self, port: int) -> socket.socket | None:
         sock = self.namespace.tcp_socket()
         sock.setblocking(False)
         try:
-            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", 22))
+            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
         except OSError:
-            return False
-        finally:
             sock.close()
-        return True
+            return None
+        return sock
+
+    def set_faults(self, faults: SwitchFaults) -> None:
+        """Make its management as good or bad as ``faults`` says; what it forwards is not touched."""
+        self.firmware.set_faults(faults)
+        if isinstance(self.management, UdpRelay):
+            self.management.dead = faults.dead
+        else:
+            self.management.freeze(faults.dead)
+        if self.poe_relay is not None:
+            self.poe_relay.dead = faults.dead
+
+    def _damaged(self) -> dict[str, int]:
+        return {port: cable.broken_frames() for port, cable in self.cables.items()}
 
     async def port_state(self, port: str) -> PortState:
         """How a port is set now."""
@@ -108,9 +177,39 @@ class VirtualSwitch:
                 source = f"/run/pinet/phy/{port}/{value}"
                 await self._container.command(["mount", "--bind", source, f"/sys/class/net/{port}/{value}"])
 
+    async def announce(self, *without: str) -> None:
+        """Let lldpd speak on all ports but some.
+
+        Before a device takes the name and number of another, lldpd must forget that port: it would go on listening at
+        the device that it knows.
+        """
+        if self._container is not None:
+            pattern = ",".join(port for port in self.spec.ports if port not in without)
+            with suppress(LabError):  # its absence must not keep a cable from being pulled
+                await self._container.command(["lldpcli", "configure", "system", "interface", "pattern", pattern])
+
+    async def negotiated(self, port: str, speed_mbps: int) -> None:
+        """Another cable is in this port: its PHY has a new speed."""
+        self.firmware.speeds_mbps = {**self.firmware.speeds_mbps, port: speed_mbps}
+        if self._container is not None:
+            await self._container.command(["sh", "-c", f"echo {speed_mbps} > /run/pinet/phy/{port}/speed"])
+            await self.show_phy(port)
+
+    def take_from_drawer(self, device: str, port: str) -> None:
+        """Make a loose end one of our ports."""
+        drawer = Netlink(self.drawer)
+        try:
+            drawer.move(drawer.links()[device].index, self.namespace, port, self.index(port))
+        finally:
+            drawer.close()
+
     async def stop(self) -> None:
         """End its management; ports and bridges go with the daemon."""
-        self.relay.connect_to(None)
+        for relay in (self.management, self.poe_relay):
+            if relay is not None:
+                relay.connect_to(None)
+        await self._agent.close()
+        self.firmware.close()
         if self._container is not None:
             await self._container.kill()
             self._container = None

@@ -1,0 +1,151 @@
+"""What runs in a managed switch besides its forwarding: settings of ports and VLANs, what they show, and its faults."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pytest_pinet.virtual.commands import ip
+from pytest_pinet.virtual.namespaces import NetNamespace
+from pytest_pinet.virtual.netlink import LinkInfo, Netlink
+from pytest_pinet.virtual.outlets import Outlet
+from pytest_pinet.virtual.port_counters import Counted, PortCounters
+from pytest_pinet.virtual.vlans import DEFAULT_VLAN, VlanTable
+
+BRIDGE = "br0"
+# Long enough that one walk of a table asks the kernel a few times only, too short for anybody to see.
+_SNAPSHOT_S = 0.01
+
+
+def bridge_of(vid: int) -> str:
+    """One bridge for each VLAN, since not every kernel has VLAN filtering."""
+    return BRIDGE if vid == DEFAULT_VLAN else f"br{vid}"
+
+
+@dataclass(frozen=True)
+class SwitchFaults:
+    """``lying`` are ports whose settings are acknowledged and ignored; all of them and more when ``lies``."""
+
+    dead: bool = False
+    lies: bool = False
+    lying: frozenset[str] = frozenset()
+    stale_s: float = 0.0
+
+    def words(self) -> list[str]:
+        """What is wrong, in a few words each; empty when all is well."""
+        found = ["does not answer"] if self.dead else []
+        if self.lies or self.lying:
+            found.append("lies" if self.lies else f"lies about {', '.join(sorted(self.lying))}")
+        if self.stale_s:
+            found.append(f"counters {self.stale_s:g} s old")
+        return found
+
+
+@dataclass
+class Draft:
+    """Settings as somebody wants them; ``admin`` and ``poe`` by port."""
+
+    vlans: VlanTable
+    admin: dict[str, bool] = field(default_factory=dict)
+    poe: dict[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the kernel said at one moment."""
+
+    links: Mapping[str, LinkInfo]
+    counted: Mapping[str, Counted]
+    learned: Sequence[tuple[str, int, int]]
+
+
+class Firmware:
+    """``ports`` in the order of their numbers, which begin at 1; ``powered`` are the outlets behind PoE ports."""
+
+    def __init__(self, ports: Sequence[str], namespace: NetNamespace, damaged: Callable[[], Mapping[str, int]]) -> None:
+        self.ports = tuple(ports)
+        self.numbers = {port: number for number, port in enumerate(ports, start=1)}
+        self.speeds_mbps: Mapping[str, int] = {}
+        self.powered: Mapping[str, Outlet] = {}
+        self.vlans = VlanTable.fresh(self.numbers.values())
+        self.faults = SwitchFaults()
+        self._namespace = namespace
+        self._netlink = Netlink(namespace)
+        self._counters = PortCounters(time.monotonic, damaged)
+        self._poe = dict.fromkeys(ports, True)
+        self._snapshot: Snapshot | None = None
+        self._taken_at = 0.0
+
+    def set_faults(self, faults: SwitchFaults) -> None:
+        if faults.stale_s != self.faults.stale_s:
+            self.snapshot(fresh=True)
+            self._counters.stale_s = faults.stale_s
+        self.faults = faults
+
+    def snapshot(self, fresh: bool = False) -> Snapshot:
+        """What the kernel says now."""
+        now = time.monotonic()
+        if fresh or self._snapshot is None or now - self._taken_at > _SNAPSHOT_S:
+            links = self._netlink.links()
+            counted = self._counters.read(links, self._netlink.queues())
+            self._snapshot, self._taken_at = Snapshot(links, counted, self._netlink.learned()), now
+        return self._snapshot
+
+    def poe(self, port: str) -> bool:
+        """Whether a port may feed what is connected to it."""
+        outlet = self.powered.get(port)
+        return self._poe[port] if outlet is None else outlet.on
+
+    def feeds(self, port: str) -> bool:
+        """Whether it does."""
+        return port in self.powered and self.powered[port].on
+
+    def draft(self) -> Draft:
+        return Draft(self.vlans.copy())
+
+    async def apply(self, wanted: Draft) -> None:
+        """Do what is asked, as far as the switch does what it is told. Raises LabError."""
+        if self.faults.lies:
+            return
+        self._forget_lies(wanted)
+        before, after = self.vlans, wanted.vlans
+        lines = []
+        for vid in after.vlans.keys() - before.vlans.keys():
+            lines.append(f"link add name {bridge_of(vid)} type bridge stp_state 0 forward_delay 0")
+            lines.append(f"link set dev {bridge_of(vid)} up")
+        for port, number in self.numbers.items():
+            home = after.home(number)
+            if home != before.home(number):
+                lines.append(f"link set dev {port} {'nomaster' if home is None else f'master {bridge_of(home)}'}")
+        lines += [f"link set dev {port} {'up' if up else 'down'}" for port, up in wanted.admin.items()]
+        lines += [f"link del dev {bridge_of(vid)}" for vid in before.vlans.keys() - after.vlans.keys()]
+        await ip(self._namespace, lines)
+        self.vlans = after
+        for port, on in wanted.poe.items():
+            self._poe[port] = on
+            outlet = self.powered.get(port)
+            if outlet is not None:
+                await (outlet.power_on() if on else outlet.power_off())
+        self._snapshot = None
+
+    def _forget_lies(self, wanted: Draft) -> None:
+        for port in self.faults.lying:
+            number = self.numbers[port]
+            wanted.admin.pop(port, None)
+            wanted.poe.pop(port, None)
+            wanted.vlans.pvid[number] = self.vlans.pvid[number]
+            for vid, vlan in wanted.vlans.vlans.items():
+                old = self.vlans.vlans.get(vid)
+                for name in ("egress", "untagged"):
+                    was = old is not None and number in getattr(old, name)
+                    kept = getattr(vlan, name) - {number}
+                    setattr(vlan, name, kept | {number} if was else kept)
+
+    def close(self) -> None:
+        self._netlink.close()
+
+
+def with_lies(faults: SwitchFaults, port: str | None) -> SwitchFaults:
+    """One more lie: about a port, or about everything."""
+    return replace(faults, lies=True) if port is None else replace(faults, lying=faults.lying | {port})

@@ -1,0 +1,95 @@
+"""What stands in a virtual lab, and how somebody who wants to break it names its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.virtual.cable import Cable
+from pytest_pinet.virtual.node import VirtualNode
+from pytest_pinet.virtual.pdu import Pdu
+from pytest_pinet.virtual.switch import VirtualSwitch
+
+PDU = "pdu"
+
+
+@dataclass(frozen=True)
+class NodeTarget:
+    """A node (``whole``), or one of its cables."""
+
+    node: VirtualNode
+    cables: Sequence[Cable]
+    whole: bool
+
+
+@dataclass(frozen=True)
+class SwitchTarget:
+    """A switch, or one of its ports."""
+
+    switch: VirtualSwitch
+    port: str | None
+
+
+@dataclass(frozen=True)
+class PduTarget:
+    """Outlets of the PDU; ``whole`` when none was named."""
+
+    outlets: frozenset[int]
+    whole: bool
+
+
+Target = NodeTarget | SwitchTarget | PduTarget
+
+
+@dataclass(frozen=True)
+class Machines:
+    """All machines of a lab by name."""
+
+    nodes: Mapping[str, VirtualNode]
+    switches: Mapping[str, VirtualSwitch]
+    pdu: Pdu
+
+    def target(self, text: str) -> Target:
+        """NODE, NODE:INTERFACE, SWITCH, SWITCH/PORT, ``pdu`` or pdu/NODE. Raises ConfigError with the nearest name."""
+        name, slash, part = text.partition("/")
+        if slash and name == PDU:
+            if part not in self.nodes:
+                raise ConfigError(unknown("node", part, self.nodes))
+            return PduTarget(frozenset({list(self.nodes).index(part) + 1}), whole=False)
+        if slash or name in self.switches:
+            switch = self.switches.get(name)
+            if switch is None:
+                raise ConfigError(unknown("switch", name, self.switches))
+            if slash and part not in switch.spec.ports:
+                raise ConfigError(unknown(f"port of {name}", part, switch.spec.ports))
+            return SwitchTarget(switch, part or None)
+        if text == PDU and PDU not in self.nodes:
+            return PduTarget(frozenset(self.pdu.outlets), whole=True)
+        node_name, _, interface = text.partition(":")
+        node = self.nodes.get(node_name)
+        if node is None:
+            others = [] if ":" in text else [*self.switches, PDU]
+            raise ConfigError(unknown("node", node_name, self.nodes, others))
+        if not interface:
+            return NodeTarget(node, node.cables, whole=True)
+        return NodeTarget(node, [cable_of(node, interface)], whole=False)
+
+
+def cable_of(node: VirtualNode, interface: str) -> Cable:
+    """The cable of an interface, by its name or device. Raises ConfigError."""
+    for cable in node.cables:
+        if interface in (cable.spec.name, cable.spec.device):
+            return cable
+    names = [cable.spec.name for cable in node.cables]
+    raise ConfigError(unknown(f"interface of {node.spec.name}", interface, names))
+
+
+def unknown(what: str, name: str, known: Iterable[str], others: Sequence[str] = ()) -> str:
+    """One sentence about a name that is none, with the nearest one."""
+    names = list(known)
+    near = get_close_matches(name, [*names, *others], n=1, cutoff=0.4)
+    return f"no {what} is called {name!r}" + (
+        f", did you mean {near[0]!r}?" if near else f"; there is {', '.join(names)}"
+    )

@@ -1,0 +1,161 @@
+"""What the kernel says of the devices of a namespace, fresh and in one question each (rtnetlink)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.virtual.namespaces import NetNamespace
+
+_GET_LINK, _GET_NEIGHBOUR, _GET_QDISC = 18, 30, 38
+_NEW_LINK = 16
+_REQUEST_DUMP, _REQUEST_ACK = 0x301, 0x5
+_IFNAME, _NET_NS_FD, _NEW_INDEX = 3, 28, 49
+_DONE, _ERROR = 3, 2
+_MESSAGE = struct.Struct("=IHHII")
+_ATTRIBUTE = struct.Struct("=HH")
+_LINK = struct.Struct("=BxHiII")
+_NEIGHBOUR = struct.Struct("=BxxxiHBB")
+_QDISC = struct.Struct("=BxxxiIII")
+_TYPE_MASK = 0x3FFF
+_AF_BRIDGE = 7
+_IFF_UP, _IFF_LOWER_UP = 1, 0x10000
+_ROOT, _INGRESS = 0xFFFFFFFF, 0xFFFFFFF1
+_PERMANENT = 0x80
+_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class LinkInfo:
+    """A device; ``master`` is the index of its bridge."""
+
+    index: int
+    name: str
+    mac: str
+    admin_up: bool
+    carrier: bool
+    master: int | None
+    rx_packets: int
+    tx_packets: int
+    rx_bytes: int
+    tx_bytes: int
+
+
+@dataclass(frozen=True)
+class QueueInfo:
+    """What a queueing discipline has let through, segment by segment, and what it dropped."""
+
+    octets: int
+    packets: int
+    drops: int
+
+
+class Netlink:
+    """Questions to one namespace."""
+
+    def __init__(self, namespace: NetNamespace) -> None:
+        with namespace.entered():
+            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+        self._socket.settimeout(_TIMEOUT_S)
+        self._socket.bind((0, 0))
+        self._sequence = 0
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def links(self) -> dict[str, LinkInfo]:
+        """All devices by name."""
+        found = {}
+        for body in self._dump(_GET_LINK, _LINK.pack(0, 0, 0, 0, 0)):
+            _, _, index, flags, _ = _LINK.unpack_from(body)
+            own = dict(_attributes(body[_LINK.size :]))
+            name = own[3].rstrip(b"\0").decode()
+            rx_packets, tx_packets, rx_bytes, tx_bytes = struct.unpack_from("=4Q", own[23])
+            found[name] = LinkInfo(
+                index=index,
+                name=name,
+                mac=own.get(1, b"").hex(":"),
+                admin_up=bool(flags & _IFF_UP),
+                carrier=bool(flags & _IFF_LOWER_UP),
+                master=struct.unpack("=I", own[10])[0] if 10 in own else None,
+                rx_packets=rx_packets,
+                tx_packets=tx_packets,
+                rx_bytes=rx_bytes,
+                tx_bytes=tx_bytes,
+            )
+        return found
+
+    def queues(self) -> tuple[dict[int, QueueInfo], dict[int, QueueInfo]]:
+        """By index of the device: what leaves by its root queue, and what passes its ingress hook."""
+        root: dict[int, QueueInfo] = {}
+        ingress: dict[int, QueueInfo] = {}
+        for body in self._dump(_GET_QDISC, _QDISC.pack(0, 0, 0, 0, 0)):
+            _, index, _, parent, _ = _QDISC.unpack_from(body)
+            side = {_ROOT: root, _INGRESS: ingress}.get(parent)
+            if side is None:
+                continue
+            stats = dict(_attributes(dict(_attributes(body[_QDISC.size :])).get(7, b"")))
+            octets, packets = struct.unpack_from("=QI", stats[1]) if 1 in stats else (0, 0)
+            drops = struct.unpack_from("=III", stats[3])[2] if 3 in stats else 0
+            side[index] = QueueInfo(octets, packets, drops)
+        return root, ingress
+
+    def learned(self) -> list[tuple[str, int, int]]:
+        """Addresses that bridges have learned: address, index of the port, index of the bridge."""
+        found = []
+        for body in self._dump(_GET_NEIGHBOUR, _NEIGHBOUR.pack(_AF_BRIDGE, 0, 0, 0, 0)):
+            _, index, state, _, _ = _NEIGHBOUR.unpack_from(body)
+            own = dict(_attributes(body[_NEIGHBOUR.size :]))
+            if not state & _PERMANENT and 2 in own and 9 in own:
+                found.append((own[2].hex(":"), index, struct.unpack("=I", own[9])[0]))
+        return found
+
+    def move(self, index: int, to: NetNamespace, name: str, new_index: int) -> None:
+        """Put a device into another namespace, under this name and index there. Raises LabError."""
+        body = _LINK.pack(0, 0, index, 0, 0)
+        for kind, value in (
+            (_NET_NS_FD, struct.pack("=I", to.fd)),
+            (_IFNAME, name.encode() + b"\0"),
+            (_NEW_INDEX, struct.pack("=i", new_index)),
+        ):
+            body += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + b"\0" * (-len(value) % 4)
+        self._sequence += 1
+        self._socket.send(_MESSAGE.pack(_MESSAGE.size + len(body), _NEW_LINK, _REQUEST_ACK, self._sequence, 0) + body)
+        for payload in self._answers():
+            raise LabError(f"moving the device to {name} was answered with {len(payload)} bytes")
+
+    def _dump(self, kind: int, body: bytes) -> list[bytes]:
+        self._sequence += 1
+        self._socket.send(_MESSAGE.pack(_MESSAGE.size + len(body), kind, _REQUEST_DUMP, self._sequence, 0) + body)
+        return list(self._answers())
+
+    def _answers(self) -> Iterator[bytes]:
+        """What the kernel says to the last request, up to its end. Raises LabError when it refuses."""
+        while True:
+            data = self._socket.recv(1 << 18)
+            at = 0
+            while at < len(data):
+                length, found, _, sequence, _ = _MESSAGE.unpack_from(data, at)
+                payload = data[at + _MESSAGE.size : at + length]
+                at += length + -length % 4
+                if sequence != self._sequence:
+                    continue  # what was left of a request that was given up
+                if found == _ERROR:
+                    (number,) = struct.unpack_from("=i", payload)
+                    if number:
+                        raise LabError(f"the kernel refused a netlink request: {os.strerror(-number)}")
+                if found in (_DONE, _ERROR):
+                    return
+                yield payload
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + _ATTRIBUTE.size <= len(data):
+        length, kind = _ATTRIBUTE.unpack_from(data, at)
+        yield kind & _TYPE_MASK, data[at + _ATTRIBUTE.size : at + length]
+        at += max(length, 4) + -length % 4

@@ -1,0 +1,44 @@
+"""The secrets of the virtual switches: made anew for each lab, so that only who may read its directory gets in."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+# labgrid's poe_mib can say no other word; it opens nothing but the PoE switches, and only to the relay's address.
+POE_COMMUNITY = "private"
+POE_SOURCE = "127.0.0.2"
+
+
+@dataclass(frozen=True)
+class SnmpAccess:
+    """Communities of version 2c, and a user of version 3 with authentication (SHA-256) and privacy (AES)."""
+
+    write: str
+    read: str
+    user: str
+    auth: str
+    priv: str
+
+    @classmethod
+    def make(cls) -> SnmpAccess:
+        return cls("rw-" + secrets.token_hex(12), "ro-" + secrets.token_hex(12), "pinet", *_passwords())
+
+    def to_json(self) -> dict[str, str]:
+        return asdict(self)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Under these names a lab file's ``!template`` entries find them."""
+        return {
+            "LG_SNMP_COMMUNITY": self.write,
+            "LG_SNMP_READ_COMMUNITY": self.read,
+            "LG_SNMP_USER": self.user,
+            "LG_SNMP_AUTH_KEY": self.auth,
+            "LG_SNMP_PRIV_KEY": self.priv,
+        }
+
+
+def _passwords() -> tuple[str, str]:
+    return secrets.token_hex(12), secrets.token_hex(12)

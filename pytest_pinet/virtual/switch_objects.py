@@ -1,0 +1,268 @@
+"""The MIB of a virtual switch: ports, VLANs, forwarding, PoE; what net-snmp lacks, or shows from a cache of seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from pytest_pinet.virtual.agentx_protocol import (
+    Kind,
+    Oid,
+    Trouble,
+    Value,
+    bitmap,
+    gauge,
+    integer,
+    octets,
+    ports_of,
+)
+from pytest_pinet.virtual.firmware import Draft, Firmware, Snapshot
+from pytest_pinet.virtual.netlink import LinkInfo
+from pytest_pinet.virtual.port_counters import Counted
+from pytest_pinet.virtual.vlans import DEFAULT_VLAN, LARGEST_VLAN, Vlan
+
+MIB_2: Oid = (1, 3, 6, 1, 2, 1)
+IF_ENTRY: Oid = (*MIB_2, 2, 2, 1)
+IF_X_ENTRY: Oid = (*MIB_2, 31, 1, 1, 1)
+DOT3_STATS: Oid = (*MIB_2, 10, 7, 2, 1)
+BRIDGE_MIB: Oid = (*MIB_2, 17)
+PSE_PORT: Oid = (*MIB_2, 105, 1, 1, 1)
+IF_ADMIN_STATUS: Oid = (*IF_ENTRY, 7)
+BASE_PORT_IF_INDEX: Oid = (*BRIDGE_MIB, 1, 4, 1, 2)
+TP_FDB: Oid = (*BRIDGE_MIB, 4, 3, 1)
+Q_TP_FDB: Oid = (*BRIDGE_MIB, 7, 1, 2, 2, 1)
+VLAN_STATIC: Oid = (*BRIDGE_MIB, 7, 1, 4, 3, 1)
+PVID: Oid = (*BRIDGE_MIB, 7, 1, 4, 5, 1, 1)
+PSE_ADMIN_ENABLE: Oid = (*PSE_PORT, 3)
+# labgrid's poe_mib knows no other group.
+POE_GROUP = 1
+_UP, _DOWN = 1, 2
+_TRUE, _FALSE = 1, 2
+_FULL_DUPLEX = 3
+_LEARNED = 3
+_DISABLED, _SEARCHING, _DELIVERING = 1, 2, 3
+_LONGEST_NAME = 32
+
+
+class RowStatus(IntEnum):
+    """What a row of a table is, or is to become (RFC 2579)."""
+
+    ACTIVE = 1
+    CREATE_AND_GO = 4
+    CREATE_AND_WAIT = 5
+    DESTROY = 6
+
+
+def _counter64(value: int) -> Value:
+    return Value(Kind.COUNTER64, value)
+
+
+def _counter32(value: int) -> Value:
+    return Value(Kind.COUNTER32, value)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A device as tables of interfaces show it; ``speed_mbps`` is what its PHY negotiated."""
+
+    link: LinkInfo
+    counted: Counted
+    speed_mbps: int
+
+
+_Column = Callable[[_Row], Value]
+_COLUMNS: dict[Oid, _Column] = {
+    IF_ADMIN_STATUS: lambda row: integer(_UP if row.link.admin_up else _DOWN),
+    (*IF_ENTRY, 8): lambda row: integer(_UP if row.link.admin_up and row.link.carrier else _DOWN),
+    (*IF_ENTRY, 13): lambda _: _counter32(0),
+    (*IF_ENTRY, 14): lambda row: _counter32(row.counted.in_errors),
+    (*IF_ENTRY, 19): lambda row: _counter32(row.counted.out_discards),
+    (*IF_ENTRY, 20): lambda _: _counter32(0),
+    (*IF_X_ENTRY, 6): lambda row: _counter64(row.counted.in_octets),
+    (*IF_X_ENTRY, 10): lambda row: _counter64(row.counted.out_octets),
+    (*IF_X_ENTRY, 15): lambda row: gauge(row.speed_mbps),
+    (*DOT3_STATS, 3): lambda row: _counter32(row.counted.in_errors),
+    (*DOT3_STATS, 19): lambda _: integer(_FULL_DUPLEX),
+}
+
+
+class SwitchObjects:
+    """Answers for one switch, and changes its settings."""
+
+    subtrees: Sequence[Oid] = (*_COLUMNS, BRIDGE_MIB, PSE_PORT)
+
+    def __init__(self, firmware: Firmware) -> None:
+        self._firmware = firmware
+        self._octets = max(8, -(-len(firmware.ports) // 8))
+
+    def values(self, subtree: Oid) -> Mapping[Oid, Value]:
+        if subtree == BRIDGE_MIB:
+            return self._bridge()
+        if subtree == PSE_PORT:
+            return self._poe()
+        return self._column(subtree, _COLUMNS[subtree])
+
+    def test(self, changes: Sequence[tuple[Oid, Value]]) -> tuple[Trouble, int]:
+        draft = self._firmware.draft()
+        for index, (name, value) in enumerate(changes, start=1):
+            trouble = self._change(draft, name, value)
+            if trouble is not Trouble.NONE:
+                return trouble, index
+        return Trouble.NONE, 0
+
+    async def commit(self, changes: Sequence[tuple[Oid, Value]]) -> None:
+        draft = self._firmware.draft()
+        for name, value in changes:
+            self._change(draft, name, value)
+        await self._firmware.apply(draft)
+
+    def _column(self, subtree: Oid, column: _Column) -> dict[Oid, Value]:
+        now = self._firmware.snapshot()
+        speeds = self._firmware.speeds_mbps
+        return {
+            (*subtree, link.index): column(_Row(link, now.counted[name], speeds.get(name, 0) if link.carrier else 0))
+            for name, link in now.links.items()
+        }
+
+    def _bridge(self) -> dict[Oid, Value]:
+        firmware = self._firmware
+        now = firmware.snapshot()
+        found = {
+            (*BRIDGE_MIB, 1, 1, 0): octets(bytes.fromhex(now.links[firmware.ports[0]].mac.replace(":", ""))),
+            (*BRIDGE_MIB, 1, 2, 0): integer(len(firmware.ports)),
+            (*BRIDGE_MIB, 1, 3, 0): integer(2),  # transparent only
+            (*BRIDGE_MIB, 7, 1, 1, 1, 0): integer(1),
+            (*BRIDGE_MIB, 7, 1, 1, 2, 0): integer(LARGEST_VLAN),
+            (*BRIDGE_MIB, 7, 1, 1, 3, 0): gauge(LARGEST_VLAN),
+            (*BRIDGE_MIB, 7, 1, 1, 4, 0): gauge(len(firmware.vlans.vlans)),
+        }
+        for port, number in firmware.numbers.items():
+            found[*BASE_PORT_IF_INDEX, number] = integer(now.links[port].index)
+            found[*PVID, number] = gauge(firmware.vlans.pvid[number])
+        for vid, vlan in firmware.vlans.vlans.items():
+            found[*VLAN_STATIC, 1, vid] = octets(vlan.name)
+            found[*VLAN_STATIC, 2, vid] = octets(bitmap(vlan.egress, self._octets))
+            found[*VLAN_STATIC, 3, vid] = octets(bytes(self._octets))
+            found[*VLAN_STATIC, 4, vid] = octets(bitmap(vlan.untagged, self._octets))
+            found[*VLAN_STATIC, 5, vid] = integer(RowStatus.ACTIVE)
+        return found | self._learned(now)
+
+    def _learned(self, now: Snapshot) -> dict[Oid, Value]:
+        """The forwarding table, as BRIDGE-MIB (all VLANs in one) and as Q-BRIDGE-MIB."""
+        found: dict[Oid, Value] = {}
+        numbers = {now.links[port].index: number for port, number in self._firmware.numbers.items()}
+        for mac, index, _ in now.learned:
+            if index not in numbers:
+                continue
+            number = numbers[index]
+            address = bytes.fromhex(mac.replace(":", ""))
+            found[*TP_FDB, 1, *address] = octets(address)
+            for key in ((*TP_FDB,), (*Q_TP_FDB,)):
+                row = address if key == TP_FDB else (self._firmware.vlans.pvid[number], *address)
+                found[*key, 2, *row] = integer(number)
+                found[*key, 3, *row] = integer(_LEARNED)
+        return found
+
+    def _poe(self) -> dict[Oid, Value]:
+        found: dict[Oid, Value] = {}
+        for port, number in self._firmware.numbers.items():
+            enabled = self._firmware.poe(port)
+            seen = _DELIVERING if self._firmware.feeds(port) else _SEARCHING
+            found[*PSE_ADMIN_ENABLE, POE_GROUP, number] = integer(_TRUE if enabled else _FALSE)
+            found[*PSE_PORT, 6, POE_GROUP, number] = integer(seen if enabled else _DISABLED)
+        return found
+
+    def _change(self, draft: Draft, name: Oid, value: Value) -> Trouble:
+        """Enter one setting into the draft."""
+        match _split(name, (IF_ADMIN_STATUS, PVID, VLAN_STATIC, PSE_ADMIN_ENABLE)):
+            case (column, (index,)) if column == IF_ADMIN_STATUS:
+                return self._set_admin(draft, index, value)
+            case (column, (number,)) if column == PVID:
+                return self._set_pvid(draft, number, value)
+            case (column, (member, vid)) if column == VLAN_STATIC:
+                return self._set_vlan(draft, member, vid, value)
+            case (column, (group, number)) if column == PSE_ADMIN_ENABLE:
+                return self._set_poe(draft, group, number, value)
+        return Trouble.NOT_WRITABLE
+
+    def _set_admin(self, draft: Draft, index: int, value: Value) -> Trouble:
+        if value.kind != Kind.INTEGER:
+            return Trouble.WRONG_TYPE
+        if value.data not in (_UP, _DOWN):
+            return Trouble.WRONG_VALUE
+        port = next((p for p in self._firmware.ports if self._firmware.snapshot().links[p].index == index), None)
+        if port is None:
+            return Trouble.NOT_WRITABLE
+        draft.admin[port] = value.data == _UP
+        return Trouble.NONE
+
+    def _set_pvid(self, draft: Draft, number: int, value: Value) -> Trouble:
+        if value.kind != Kind.GAUGE32 or not isinstance(value.data, int):
+            return Trouble.WRONG_TYPE
+        if number not in draft.vlans.pvid:
+            return Trouble.INCONSISTENT_NAME
+        if value.data not in draft.vlans.vlans:
+            return Trouble.INCONSISTENT_VALUE
+        draft.vlans.pvid[number] = value.data
+        return Trouble.NONE
+
+    def _set_vlan(self, draft: Draft, member: int, vid: int, value: Value) -> Trouble:
+        if member == 5:
+            return _set_row(draft, vid, value)
+        if member not in (1, 2, 4):
+            return Trouble.NOT_WRITABLE
+        if value.kind != Kind.OCTETS or not isinstance(value.data, bytes):
+            return Trouble.WRONG_TYPE
+        vlan = draft.vlans.vlans.get(vid)
+        if vlan is None:
+            return Trouble.INCONSISTENT_NAME
+        if member == 1:
+            vlan.name = value.data
+            return Trouble.NONE if len(value.data) <= _LONGEST_NAME else Trouble.WRONG_VALUE
+        ports = ports_of(value.data)
+        if not ports <= draft.vlans.pvid.keys():
+            return Trouble.WRONG_VALUE
+        if member == 2:
+            vlan.egress = ports
+        else:
+            vlan.untagged = ports
+        return Trouble.NONE
+
+    def _set_poe(self, draft: Draft, group: int, number: int, value: Value) -> Trouble:
+        if value.kind != Kind.INTEGER:
+            return Trouble.WRONG_TYPE
+        if group != POE_GROUP or number not in draft.vlans.pvid:
+            return Trouble.INCONSISTENT_NAME
+        if value.data not in (_TRUE, _FALSE):
+            return Trouble.WRONG_VALUE
+        draft.poe[self._firmware.ports[number - 1]] = value.data == _TRUE
+        return Trouble.NONE
+
+
+def _set_row(draft: Draft, vid: int, value: Value) -> Trouble:
+    """RowStatus of a VLAN (RFC 2579)."""
+    vlans = draft.vlans.vlans
+    if not 1 <= vid <= LARGEST_VLAN:
+        return Trouble.INCONSISTENT_NAME
+    match value.data:
+        case _ if value.kind != Kind.INTEGER:
+            return Trouble.WRONG_TYPE
+        case RowStatus.ACTIVE:
+            return Trouble.NONE if vid in vlans else Trouble.INCONSISTENT_VALUE
+        case RowStatus.CREATE_AND_GO if vid not in vlans:
+            vlans[vid] = Vlan()
+            return Trouble.NONE
+        case RowStatus.DESTROY:
+            # A port must have a VLAN to put into what it receives.
+            if vid == DEFAULT_VLAN or vid in draft.vlans.pvid.values():
+                return Trouble.INCONSISTENT_VALUE
+            vlans.pop(vid, None)
+            return Trouble.NONE
+        case RowStatus.CREATE_AND_GO | RowStatus.CREATE_AND_WAIT:
+            return Trouble.INCONSISTENT_VALUE
+    return Trouble.WRONG_VALUE
+
+
+def _split(name: Oid, columns: Sequence[Oid]) -> tuple[Oid, Oid] | None:
+    return next(((c, name[len(c) :]) for c in columns if name[: len(c)] == c), None)

@@ -1,0 +1,131 @@
+"""A loopback UDP port of the host that reaches an SNMP agent inside a namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import socket
+from collections import OrderedDict
+from contextlib import suppress
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.virtual.loopback import udp_uids
+from pytest_pinet.virtual.namespaces import NetNamespace
+
+AGENT = ("127.0.0.1", 161)
+# Each client gets a socket in the namespace; the one that was silent longest makes room.
+MOST_CLIENTS = 256
+_POE_ATTEMPTS = 8
+_Address = tuple[str, int]
+
+
+def loopback_socket(address: _Address = ("127.0.0.1", 0)) -> socket.socket:
+    """A bound UDP port of the host's loopback that does not block."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    try:
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def poe_socket(owner: str) -> socket.socket:
+    """Port 161, the only one that labgrid's poe_mib asks, of a loopback address that nobody has.
+
+    The address is the same for each start of the same ``owner``. Raises LabError when all that were tried are taken.
+    """
+    for attempt in range(_POE_ATTEMPTS):
+        first, second, third = hashlib.sha256(f"{owner}#{attempt}".encode()).digest()[:3]
+        with suppress(OSError):
+            return loopback_socket((f"127.{first % 254 + 1}.{second}.{third % 254 + 1}", AGENT[1]))
+    raise LabError(
+        "UDP port 161 of the loopback network is taken, which nodes with `outlet: poe_mib` need",
+        "stop the machine's own snmpd, or let it listen on one address only (agentAddress udp:127.0.0.1:161)",
+    )
+
+
+class UdpRelay:
+    """Leads datagrams of the user ``owner`` and root to the agent, and its answers back; others hear nothing.
+
+    ``source`` is the address under which the agent sees them. ``dead`` swallows everything.
+    """
+
+    def __init__(self, sock: socket.socket, owner: int, source: str = "127.0.0.1") -> None:
+        self._socket = sock
+        self._owner = owner
+        self._source = source
+        self._namespace: NetNamespace | None = None
+        self._clients: OrderedDict[_Address, asyncio.DatagramTransport] = OrderedDict()
+        self._near: asyncio.DatagramTransport | None = None
+        self.dead = False
+
+    @property
+    def address(self) -> _Address:
+        host, port = self._socket.getsockname()
+        return str(host), int(port)
+
+    @property
+    def port(self) -> int:
+        return self.address[1]
+
+    async def serve(self) -> None:
+        """Begin to take datagrams."""
+        loop = asyncio.get_running_loop()
+        self._near, _ = await loop.create_datagram_endpoint(lambda: _Near(self), sock=self._socket)
+
+    def connect_to(self, namespace: NetNamespace | None) -> None:
+        """Lead to another namespace from now on."""
+        self._namespace = namespace
+        for transport in self._clients.values():
+            transport.close()
+        self._clients.clear()
+
+    async def _far(self, client: _Address) -> asyncio.DatagramTransport | None:
+        if self._namespace is None:
+            return None
+        sock = self._namespace.udp_socket()
+        sock.bind((self._source, 0))
+        sock.connect(AGENT)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_datagram_endpoint(lambda: _Far(self, client), sock=sock)
+        return transport
+
+    async def to_agent(self, data: bytes, client: _Address) -> None:
+        users = udp_uids(client)
+        if self.dead or not users or not users <= {self._owner, 0}:
+            return
+        transport = self._clients.get(client)
+        if transport is None or transport.is_closing():
+            transport = await self._far(client)
+            if transport is None:
+                return
+            self._clients[client] = transport
+            if len(self._clients) > MOST_CLIENTS:
+                self._clients.popitem(last=False)[1].close()
+        self._clients.move_to_end(client)
+        transport.sendto(data)
+
+    def to_client(self, data: bytes, client: _Address) -> None:
+        if self._near is not None and not self.dead:
+            self._near.sendto(data, client)
+
+
+class _Near(asyncio.DatagramProtocol):
+    def __init__(self, relay: UdpRelay) -> None:
+        self._relay = relay
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def datagram_received(self, data: bytes, addr: _Address) -> None:
+        task = asyncio.ensure_future(self._relay.to_agent(data, addr))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _Far(asyncio.DatagramProtocol):
+    def __init__(self, relay: UdpRelay, client: _Address) -> None:
+        self._relay = relay
+        self._client = client
+
+    def datagram_received(self, data: bytes, addr: _Address) -> None:
+        self._relay.to_client(data, self._client)

@@ -1,0 +1,42 @@
+"""A cable between two switches."""
+
+from __future__ import annotations
+
+from pytest_pinet.virtual.commands import ip
+from pytest_pinet.virtual.firmware import BRIDGE
+from pytest_pinet.virtual.link_models import wire_rate
+from pytest_pinet.virtual.shaping import arbiter, count_arrivals, from_port, port_queue, token_bucket
+from pytest_pinet.virtual.spec import UplinkSpec
+from pytest_pinet.virtual.switch import VirtualSwitch
+
+
+class VirtualUplink:
+    """One veth pair; both ends send at the rate of the wire."""
+
+    def __init__(self, spec: UplinkSpec, ends: tuple[VirtualSwitch, VirtualSwitch]) -> None:
+        self.spec = spec
+        self._ends = tuple(zip(ends, (port for _, port in spec.ends), strict=True))
+        for switch, port in self._ends:
+            switch.uplinks.add(port)
+
+    async def build(self) -> None:
+        """Plug it in; both switches are built."""
+        (near, port), (far, far_port) = self._ends
+        far_end = f"name {far_port} index {far.index(far_port)} netns {far.namespace.path}"
+        await ip(near.namespace, [f"link add name {port} index {near.index(port)} type veth peer {far_end}"])
+        for switch, own in self._ends:
+            await ip(switch.namespace, [f"link set dev {own} master {BRIDGE} up"])
+
+    def queues(self, switch: VirtualSwitch) -> list[str]:
+        """``tc`` lines for its end at this switch; none when it has none there."""
+        rate = wire_rate(self.spec.speed_mbps)
+        lines: list[str] = []
+        for end, port in self._ends:
+            if end is switch:
+                inputs = [from_port(other) for other in switch.inputs if other != port]
+                lines += [
+                    token_bucket(port, rate, port_queue(rate)),
+                    *arbiter(port, rate, inputs),
+                    *count_arrivals(port),
+                ]
+        return lines
