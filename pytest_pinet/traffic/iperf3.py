@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import TrafficError
@@ -18,7 +18,7 @@ from pytest_pinet.traffic.iperf3_tool import Tool, Tools
 from pytest_pinet.traffic.iperf3_trouble import Output
 from pytest_pinet.traffic.iperf3_values import validate
 from pytest_pinet.traffic.iperf3_version import BIND_DEV, check
-from pytest_pinet.traffic.iperf3_watch import Progress
+from pytest_pinet.traffic.iperf3_watch import Progress, Watch
 
 # Below the ports that kernels hand out by themselves (from 32768).
 PORTS = range(20_000, 32_000)
@@ -55,12 +55,15 @@ class Iperf3:
         grace_s: float = GRACE_S,
         dut_device: str | None = None,
         peer_device: str | None = None,
+        watch: Watch | None = None,
+        before_client: Callable[[], None] | None = None,
     ) -> Measurement:
         """Send ``traffic`` between the two addresses and return what the receivers got.
 
         Devices (``eth1``) are given where several interfaces of an end are in one subnet. ``on_progress`` is called
-        about twice a second with the seconds of traffic so far. ``grace_s`` is how much longer than the traffic iperf3
-        may run. No iperf3 is left behind on either end, whatever happens.
+        about twice a second with the seconds of traffic so far, ``watch`` all the time: it ends the run by raising.
+        ``before_client`` is called when everything stands but traffic, and may wait for others. ``grace_s`` is how much
+        longer than the traffic iperf3 may run. No iperf3 is left behind on either end, whatever happens.
 
         Raises ConfigError (the traffic makes no sense), UnsupportedError (an iperf3 cannot do it), LabError (its
         message names the end), InvalidMeasurement (a setting was clamped by a kernel).
@@ -87,7 +90,7 @@ class Iperf3:
         for port in attempts:
             run = Run(traffic, port, client_side, server_side, congestion)
             try:
-                outputs = run_both(run, client.shell, server.shell, grace_s, on_progress)
+                outputs = run_both(run, client.shell, server.shell, grace_s, on_progress, watch, before_client)
             except PortTaken:
                 continue
             return _measurement(run, *outputs, tools)

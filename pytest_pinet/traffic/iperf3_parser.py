@@ -61,7 +61,8 @@ def flows(traffic: Traffic, client: Output, server: Output | None) -> dict[Direc
     except BadJson as error:
         raise unreadable(server, error) from None
     # The server received it and does not know; the client sent it and does.
-    return {Direction.TX: replace(sent, retransmits=_retransmits(report, "sum_sent")), Direction.RX: received}
+    sent = replace(sent, retransmits=_retransmits(report, "sum_sent"), sent_bytes=_sent(report, "sum_sent"))
+    return {Direction.TX: sent, Direction.RX: received}
 
 
 def _check_asked(report: Report, traffic: Traffic) -> None:
@@ -107,6 +108,7 @@ def _flow(report: Report, output: Output, traffic: Traffic, direction: Direction
         packets=sum(r.packets or 0 for r in udp) if traffic.udp and udp else None,
         jitter_ms=iperf3_json.number(last, "jitter_ms") if "jitter_ms" in last else None,
         streams=tuple(Bitrate(streams[socket] * 8 / seconds) for socket in sorted(streams)),
+        sent_bytes=_sent(report, f"sum_sent{suffix}"),
     )
 
 
@@ -133,6 +135,7 @@ def _from_final_sum(report: Report, output: Output, traffic: Traffic, direction:
         packets=iperf3_json.count(final, "packets") if traffic.udp else None,
         jitter_ms=iperf3_json.number(final, "jitter_ms") if traffic.udp else None,
         streams=tuple(Bitrate(iperf3_json.number(s, "bits_per_second")) for s in mine),
+        sent_bytes=_sent(report, f"sum_sent{suffix}"),
     )
 
 
@@ -157,6 +160,13 @@ def _retransmits(report: Report, key: str) -> int | None:
     """What the sender counted; None where it did not (UDP, or a kernel that does not tell)."""
     sent = report.end.get(key)
     return iperf3_json.count(iperf3_json.member(report.end, key), "retransmits") if _has(sent, "retransmits") else None
+
+
+def _sent(report: Report, key: str) -> int | None:
+    """What the sender handed to its kernel; None where nobody says it."""
+    return (
+        iperf3_json.count(iperf3_json.member(report.end, key), "bytes") if _has(report.end.get(key), "bytes") else None
+    )
 
 
 def _has(value: object, key: str) -> bool:

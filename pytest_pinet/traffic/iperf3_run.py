@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pytest_pinet.errors import PinetError, TrafficError
 from pytest_pinet.shell import Completed, Shell
 from pytest_pinet.traffic.iperf3_command import LISTENING, Run, client_command, server_command
 from pytest_pinet.traffic.iperf3_trouble import Output, Role, explain
-from pytest_pinet.traffic.iperf3_watch import Progress, Running, await_client, await_end, await_listening, sign_of_life
+from pytest_pinet.traffic.iperf3_watch import (
+    Progress,
+    Running,
+    Watch,
+    await_client,
+    await_end,
+    await_listening,
+    sign_of_life,
+)
 
 # A one-off server ends with its client; it gets this long to say so, and less when only its last words are wanted.
 SERVER_END_S = 3.0
@@ -19,17 +29,27 @@ class PortTaken(Exception):
 
 
 def run_both(
-    run: Run, client: Shell, server: Shell, grace_s: float, on_progress: Progress | None
+    run: Run,
+    client: Shell,
+    server: Shell,
+    grace_s: float,
+    on_progress: Progress | None,
+    watch: Watch | None = None,
+    before_client: Callable[[], None] | None = None,
 ) -> tuple[Output, Output]:
     """Run both processes to their ends and return their outputs, the client's first.
+
+    ``before_client`` is called once the server listens, and may wait for others.
 
     Neither runs on when this is left, however that happens. Raises PortTaken, LabError or UnsupportedError.
     """
     with _Stopping(Running(server.spawn(server_command(run)), server)) as far:
         if not await_listening(far, run.port):
             raise _server_trouble(_output(Role.SERVER, server, client, far.process.wait(1.0)))
+        if before_client is not None:
+            before_client()
         with _Stopping(Running(client.spawn(client_command(run)), client)) as near:
-            await_client(near, far, run.port, run.seconds, grace_s, on_progress)
+            await_client(near, far, run.port, run.seconds, grace_s, on_progress, watch)
             client_ended = near.process.poll() is not None
             near_output = _output(Role.CLIENT, client, server, near.process.stop())
         server_ended = await_end(far.process, KILLED_END_S if near_output.failed else SERVER_END_S)

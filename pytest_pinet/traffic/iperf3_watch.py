@@ -20,6 +20,7 @@ OVERTIME_S = 2.0
 ANSWER_S = 3.0
 
 Progress = Callable[[float], None]
+Watch = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,18 @@ def await_listening(server: Running, port: int) -> bool:
 
 
 def await_client(
-    client: Running, server: Running, port: int, seconds: float, grace_s: float, on_progress: Progress | None = None
+    client: Running,
+    server: Running,
+    port: int,
+    seconds: float,
+    grace_s: float,
+    on_progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> None:
     """Wait for the client's end, or for the server's too early one.
 
-    ``on_progress`` gets the seconds of traffic so far, twice a second. Raises SshError naming the end that does not
+    ``on_progress`` gets the seconds of traffic so far, twice a second. ``watch`` is called all the time, and ends the
+    wait by raising what it saw. Raises SshError naming the end that does not
     answer any more (within 20 s of its freezing), TrafficError when both answer but iperf3 hangs.
     """
     start = time.monotonic()
@@ -63,6 +71,8 @@ def await_client(
     next_progress = start + PROGRESS_S
     orphan_since: float | None = None
     while client.process.poll() is None:
+        if watch is not None:
+            watch()
         now = time.monotonic()
         if server.process.poll() is not None:
             orphan_since = now if orphan_since is None else orphan_since
