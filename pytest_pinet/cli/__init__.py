@@ -14,6 +14,10 @@ from pytest_pinet.errors import ConfigError, PinetError
 COMMANDS: dict[str, tuple[str, str]] = {
     "lab": ("pytest_pinet.cli.lab:lab", "Start, stop, watch and disturb a lab that has a launcher."),
     "check": ("pytest_pinet.cli.check:check", "Read a lab file and say what is wrong with it."),
+    "matrix": ("pytest_pinet.cli.matrix:matrix", "Show what a lab can measure, with which nodes, and what it cannot."),
+    "graph": ("pytest_pinet.cli.graph:graph", "Draw a lab, or what one combination uses of it, as text and SVG."),
+    "doctor": ("pytest_pinet.cli.doctor:doctor", "Look at a whole lab; say what is wrong and who mends it."),
+    "discover": ("pytest_pinet.cli.discover:discover", "Find which NIC is on which switch port; correct the lab file."),
     "schema": ("pytest_pinet.cli.schema:schema", "Print the JSON Schema of lab files or of results."),
 }
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from pytest_pinet.cli.lab_file import LAB_OPTION as _LAB_OPTION
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.quantities import Share
 
-DEFAULT_LAB = "lab/virtual.yaml"
 WIDTH = 80
-
-_LAB_OPTION = click.option(
-    "--lab", "lab_file", metavar="FILE", default=DEFAULT_LAB, envvar="PINET_LAB", show_default=True,
-    show_envvar=True, help="The lab file.",
-)  # fmt: skip
+MOST_STALE_S = 3600.0
 
 
 @click.group()
@@ -69,40 +66,73 @@ def status(lab_file: str, as_json: bool) -> None:
         click.echo(line)
 
 
-@lab.command()
-@click.argument("target", metavar="NODE[:INTERFACE]")
+@lab.command(context_settings={"max_content_width": 100})
+@click.argument("target", metavar="TARGET")
 @_LAB_OPTION
-@click.option("--rate", type=float, metavar="FACTOR", help="Goodput as a factor of what it should be, such as 0.9.")
-@click.option("--direction", type=click.Choice(["tx", "rx"]), help="Only what the node sends (tx) or receives (rx).")
-@click.option("--loss", metavar="SHARE", help="Drop this share of the packets, such as 1%.")
-@click.option("--down", "pulled", is_flag=True, help="Pull the cable.")
-@click.option("--freeze", is_flag=True, help="Let the node hang: silent on every line until it is restored.")
-def degrade(
-    target: str, lab_file: str, rate: float | None, direction: str | None, loss: str | None, pulled: bool, freeze: bool
-) -> None:
-    """Make a node or one of its interfaces worse; it stays so through power cycles until it is restored."""
-    if rate is None and loss is None and not pulled and not freeze:
-        raise ConfigError("say what is to be wrong: --rate, --loss, --down or --freeze")
-    if direction is not None and rate is None and loss is None:
+@click.option("--rate", type=float, metavar="FACTOR", help="NODE[:IF]: goodput as a factor, such as 0.9.")
+@click.option("--loss", metavar="SHARE", help="NODE[:IF]: drop this share of the packets, such as 1%.")
+@click.option(
+    "--direction", type=click.Choice(["tx", "rx"]), help="With these two: only what the node sends, or receives."
+)
+@click.option("--down", is_flag=True, help="NODE[:IF]: pull the cable.")
+@click.option("--swap-with", metavar="NODE:IF", help="NODE:IF: exchange the switch ports of two cables.")
+@click.option("--freeze", is_flag=True, help="NODE: silent on every line until it is restored.")
+@click.option("--panic", type=click.Choice(["now", "boot"]), help="NODE: kernel panic, now or at each boot.")
+@click.option("--hang-console", is_flag=True, help="NODE: its console is dead, its network is not.")
+@click.option("--console-line", metavar="TEXT", help="NODE: its kernel prints this, once.")
+@click.option("--drop-ssh", is_flag=True, help="NODE: cut its ssh connections, once.")
+@click.option("--dead", is_flag=True, help="pdu, SWITCH: does not answer.")
+@click.option("--lie", is_flag=True, help="pdu[/NODE], SWITCH[/PORT]: says that it did, and does nothing.")
+@click.option("--stale-counters", type=float, metavar="SECONDS", help="SWITCH: shows counters as old as this.")
+def degrade(target: str, lab_file: str, **faults: Any) -> None:
+    """Break a part of the lab; it stays so through power cycles until it is restored.
+
+    TARGET is NODE, NODE:INTERFACE, SWITCH, SWITCH/PORT, pdu, or pdu/NODE for one outlet.
+    """
+    faults["loss"] = None if faults["loss"] is None else _share(faults["loss"])
+    _check_faults(target, faults)
+    click.echo(f"degraded: {', '.join(_ask(lab_file, 'degrade', target=target, **faults))}")
+
+
+def _check_faults(target: str, faults: Mapping[str, Any]) -> None:
+    """What can be told without a lab; what goes with which target, the lab knows."""
+    given = {name for name, value in faults.items() if value not in (None, False)}
+    direction, rate, stale = (faults[name] for name in ("direction", "rate", "stale_counters"))
+    if not given:
+        raise ConfigError("say what is to be wrong, such as --rate, --loss, --down or --freeze; --help has them all")
+    if direction is not None and rate is None and faults["loss"] is None:
         raise ConfigError(f"--direction {direction} goes with --rate or --loss; a cable or a node is whole or broken")
     if rate is not None and not 0.001 <= rate <= 1:
         raise ConfigError(f"--rate {rate:g}: expected a factor from 0.001 to 1, such as 0.9")
-    if freeze and ":" in target:
+    if stale is not None and not 0 < stale <= MOST_STALE_S:
+        raise ConfigError(f"--stale-counters {stale:g}: expected seconds, from above 0 to {MOST_STALE_S:g}")
+    if faults["freeze"] and ":" in target:
         raise ConfigError(f"--freeze takes a whole node, such as {target.partition(':')[0]!r}, not an interface")
-    share = None if loss is None else _share(loss)
-    changed = _ask(
-        lab_file, "degrade", target=target, rate=rate, loss=share, direction=direction, down=pulled, freeze=freeze
-    )
-    click.echo(f"degraded: {', '.join(changed)}")
 
 
 @lab.command()
-@click.argument("target", metavar="[NODE[:INTERFACE]]", required=False)
+@click.argument("target", metavar="[TARGET]", required=False)
 @_LAB_OPTION
-def restore(target: str | None, lab_file: str) -> None:
-    """Undo all faults of an interface, a node, or (without a name) the whole lab."""
-    healed = _ask(lab_file, "restore", target=target)
-    click.echo(f"restored: {', '.join(healed)}" if healed else "nothing was degraded")
+@click.option("--without-leases", is_flag=True, help="Put ports back without asking whether somebody uses them.")
+def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
+    """Undo all faults of a TARGET (as `degrade` takes it) or, without one, of the whole lab.
+
+    Without a TARGET also put back, in any lab, the switch ports that a crashed run left changed, but for those whose
+    nodes somebody holds.
+    """
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.lab.restoring import restore_ports
+
+    if target is not None and without_leases:
+        raise ConfigError(f"--without-leases is about switch ports, which are put back without a TARGET, not {target}")
+    told = []
+    if target is not None or load(lab_file).launcher is not None:
+        healed = _ask(lab_file, "restore", target=target)
+        told += [f"restored: {', '.join(healed)}"] if healed else []
+    if target is None:
+        told += restore_ports(lab_file, lambda text: click.echo(text, err=True), without_leases)
+    for line in told or ["nothing was degraded" if target is not None else "nothing to restore"]:
+        click.echo(line)
 
 
 @lab.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -160,6 +190,9 @@ def _table(found: dict[str, Any]) -> list[str]:
             head = ("", "", "", "")
         if not node["interfaces"]:
             rows.append((*head, "", "", "", ""))
+    broken = [(node["name"], node["faults"]) for node in found["nodes"]]
+    broken += [(switch["name"], switch["faults"]) for switch in found["switches"]]
+    broken += [("pdu", found["pdu"]["faults"])] if "pdu" in found else []
     widths = [max(len(row[column]) for row in rows) for column in range(7)]
     lines = []
     for row in rows:
@@ -168,6 +201,7 @@ def _table(found: dict[str, Any]) -> list[str]:
             lines.append(f"{line}  {row[7]}".rstrip())
         else:
             lines += [line.rstrip(), f"  ! {row[7]}"]
+    lines += [f"! {name}: {', '.join(faults)}" for name, faults in broken if faults]
     lines += [
         f"! the {name} has died: pinet lab down, then up again"
         for name, alive in found["processes"].items()

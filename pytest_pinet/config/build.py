@@ -12,9 +12,10 @@ from pytest_pinet.config.names import unknown
 from pytest_pinet.config.nodes import resolve_node
 from pytest_pinet.config.schema import PinetSection
 from pytest_pinet.config.switches import resolve_switch
+from pytest_pinet.config.uplinks import resolve_uplink
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.model.lab import Interface, Lab, Node, PortRef
+from pytest_pinet.model.lab import Interface, Lab, Node, PortRef, Uplink
 
 
 def build(section: PinetSection, targets: Mapping[str, object] | None, document: Document) -> Lab:
@@ -24,8 +25,11 @@ def build(section: PinetSection, targets: Mapping[str, object] | None, document:
     if not section.nodes:
         raise ConfigError("this lab has no nodes; expected at least one", document.key(("pinet", "nodes")))
     nodes = {name: resolve_node(name, own, hardware, switches, document) for name, own in section.nodes.items()}
+    uplinks = {name: resolve_uplink(name, own, switches, document) for name, own in section.uplinks.items()}
     _check_targets(nodes.values(), targets, document)
-    _check_ports(interface for node in nodes.values() for interface in node.interfaces)
+    _check_ports([i for node in nodes.values() for i in node.interfaces], uplinks.values())
+    _check_places(nodes, uplinks.values(), document)
+    _check_outlets(section, document)
     return Lab(
         name=section.name or FilePath(document.file).stem,
         file=document.file,
@@ -39,6 +43,7 @@ def build(section: PinetSection, targets: Mapping[str, object] | None, document:
             name: _members(members, nodes, document, ("pinet", "domains", name))
             for name, members in section.domains.items()
         },
+        uplinks=uplinks,
     )
 
 
@@ -57,14 +62,31 @@ def _check_targets(nodes: Iterable[Node], targets: Mapping[str, object] | None, 
                 raise ConfigError(f"{both} share the {kind} '{name}'", document.value((*path, kind)))
 
 
-def _check_ports(interfaces: Iterable[Interface]) -> None:
-    taken: dict[PortRef, Interface] = {}
-    for interface in interfaces:
-        other = taken.setdefault(interface.port, interface)
-        if other is not interface:
-            first = f"{other} (line {other.where.line})"
-            message = f"{first} and {interface} are both cabled to port {interface.port}"
-            raise ConfigError(message, interface.where)
+def _check_ports(interfaces: Iterable[Interface], uplinks: Iterable[Uplink]) -> None:
+    ends: list[tuple[PortRef, Interface | Uplink, str]] = [(i.port, i, str(i)) for i in interfaces]
+    ends += [(port, uplink, f"uplink '{uplink.name}'") for uplink in uplinks for port in uplink.ports]
+    taken: dict[PortRef, tuple[Interface | Uplink, str]] = {}
+    for port, owner, name in ends:
+        other, other_name = taken.setdefault(port, (owner, name))
+        if other is not owner:
+            message = f"{other_name} (line {other.where.line}) and {name} are both cabled to port {port}"
+            raise ConfigError(message, owner.where)
+
+
+def _check_places(nodes: Mapping[str, Node], uplinks: Iterable[Uplink], document: Document) -> None:
+    taken = {node.place: f"node '{node.name}'" for node in nodes.values()}
+    for uplink in uplinks:
+        other = taken.setdefault(uplink.place, f"uplink '{uplink.name}'")
+        if other != f"uplink '{uplink.name}'":
+            message = f"{other} and uplink '{uplink.name}' share the place '{uplink.place}'"
+            raise ConfigError(message, document.key(("pinet", "uplinks", uplink.name)))
+
+
+def _check_outlets(section: PinetSection, document: Document) -> None:
+    for name, node in section.nodes.items():
+        if node.outlet is not None and section.launcher is None:
+            message = f"node '{name}' has the key 'outlet', which only a launcher reads, and this lab has none"
+            raise ConfigError(message, document.key(("pinet", "nodes", name, "outlet")))
 
 
 def _members(

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator, WithJsonSc
 
 from pytest_pinet.config.names import LONGEST, quoted, unknown
 from pytest_pinet.config.template import Template
-from pytest_pinet.model.quantities import DURATION_FORM, RATE_FORM, SHARE_FORM, Bitrate, Share
+from pytest_pinet.model.quantities import DURATION_FORM, RATE_FORM, SHARE_FORM, Bitrate, Share, parse_fraction
 from pytest_pinet.model.quantities import parse_duration as _parse_duration
 from pytest_pinet.model.quantities import parse_minimum as _parse_minimum
 
@@ -126,7 +126,7 @@ Name = Annotated[
 ]
 Glob = Annotated[
     str,
-    BeforeValidator(_matching(re.compile(r"[A-Za-z0-9._+*?\[\]!-]{1,63}"), "a name or a glob such as 'pi4*'")),
+    BeforeValidator(_matching(re.compile(r"[A-Za-z0-9._:+*?\[\]!-]{1,63}"), "a name or a glob such as 'pi4*'")),
     WithJsonSchema({"type": "string"}),
 ]
 Text = Annotated[
@@ -166,6 +166,13 @@ Minimum = Annotated[
     PlainValidator(_minimum),
     WithJsonSchema({"type": "string", "pattern": rf"^({_RATE_PATTERN}|{_NUMBER} ?%)$"}),
 ]
+Fraction = Annotated[
+    Share,
+    PlainValidator(parse_fraction),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "pattern": rf"^{_NUMBER} ?%$"}, {"type": "number", "minimum": 0, "maximum": 1}]}
+    ),
+]
 Rate = Annotated[Bitrate, PlainValidator(_rate), WithJsonSchema({"type": "string", "pattern": f"^{_RATE_PATTERN}$"})]
 Seconds = Annotated[
     float, PlainValidator(_duration), WithJsonSchema({"type": "string", "pattern": rf"^{_NUMBER} ?(ms|s|min|h)$"})
@@ -194,4 +201,14 @@ def _filled(values: list[object]) -> list[object]:
     return values
 
 
+def _two(values: list[object]) -> list[object]:
+    if len(values) != 2:
+        raise ValueError(f"expected the two ports of one cable, got {len(values)}")
+    return values
+
+
+TWO = (
+    AfterValidator(_two),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}),
+)
 UNIQUE = (AfterValidator(_filled), AfterValidator(_unique))

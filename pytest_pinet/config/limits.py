@@ -12,9 +12,9 @@ from pytest_pinet.config.yaml_lines import Document, Path
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.oracle import highest_limit
 from pytest_pinet.model.lab import Interface, Node
-from pytest_pinet.model.limits import WAYS, Limit, Origin
+from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.topology import TOPOLOGIES
+from pytest_pinet.model.topology import KINDS, all_names
 
 
 def resolve_limits(
@@ -22,32 +22,45 @@ def resolve_limits(
 ) -> tuple[Limit, ...]:
     """The limits in the order of the file. Raises ConfigError for one that can never match, or never be met."""
     return tuple(
-        _limit(section, nodes, hardware, document, ("pinet", "limits", index)) for index, section in enumerate(sections)
+        limit
+        for index, section in enumerate(sections)
+        for limit in _limits(section, nodes, hardware, document, ("pinet", "limits", index))
     )
 
 
-def _limit(section: LimitSection, nodes: Sequence[Node], hardware: Hardware, document: Document, path: Path) -> Limit:
+def _limits(
+    section: LimitSection, nodes: Sequence[Node], hardware: Hardware, document: Document, path: Path
+) -> list[Limit]:
+    """A limit for each metric that the entry names."""
+    minima = {metric: value for metric in Metric if (value := getattr(section, metric.value)) is not None}
+    if not minima:
+        accepted = ", ".join(metric.value for metric in Metric)
+        raise ConfigError(f"this limit limits nothing; expected at least one of {accepted}", document.key(path))
     direction, both_ways = (None, None) if section.direction is None else WAYS[section.direction]
-    limit = Limit(
-        minimum=section.min,
-        origin=Origin.LAB_FILE,
-        source=str(document.key(path)),
-        board=section.board,
-        nic=hardware.nic_name(section.nic),
-        topology=section.topology,
-        direction=direction,
-        both_ways=both_ways,
-    )
-    matching = _matching(limit, nodes, document, path)
-    if isinstance(limit.minimum, Bitrate):
-        _check_bound(limit.minimum, matching, document, path)
-    return limit
+    found = []
+    for metric, minimum in minima.items():
+        limit = Limit(
+            minimum=minimum,
+            origin=Origin.LAB_FILE,
+            source=str(document.key(path)),
+            board=section.board,
+            nic=hardware.nic_name(section.nic),
+            topology=section.topology,
+            direction=direction,
+            both_ways=both_ways,
+            metric=metric,
+        )
+        matching = _matching(limit, nodes, document, path)
+        if metric is Metric.GOODPUT and isinstance(minimum, Bitrate):
+            _check_bound(minimum, matching, document, path)
+        found.append(limit)
+    return found
 
 
 def _matching(limit: Limit, nodes: Sequence[Node], document: Document, path: Path) -> list[Interface]:
     """The interfaces that the limit speaks of, or the name that speaks of none."""
-    if not any(fnmatchcase(topology, limit.topology) for topology in TOPOLOGIES):
-        raise ConfigError(unknown("topology", limit.topology, TOPOLOGIES), document.value((*path, "topology")))
+    if not any(fnmatchcase(topology, limit.topology) for topology in all_names()):
+        raise ConfigError(unknown("topology", limit.topology, KINDS), document.value((*path, "topology")))
     of_board = [node for node in nodes if fnmatchcase(node.board.name, limit.board)]
     if not of_board:
         names = {node.board.name for node in nodes}

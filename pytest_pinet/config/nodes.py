@@ -36,7 +36,15 @@ def resolve_node(
     if len(own_nics) > 1:
         message = f"board '{board.name}' has one onboard NIC, but {own_nics[0]} and {own_nics[1]} both claim it"
         raise ConfigError(message, own_nics[1].where)
-    node = Node(name, board, section.place or name, section.target or name, interfaces, document.key(path))
+    node = Node(
+        name,
+        board,
+        section.place or name,
+        section.target or name,
+        interfaces,
+        document.key(path),
+        outlet=section.outlet,
+    )
     return node if section.boot_timeout is None else replace(node, boot_timeout_s=section.boot_timeout)
 
 
@@ -64,7 +72,7 @@ def _interface(
         nic=nic,
         bus=bus,
         device=device,
-        port=_port(section.port, switches, document, (*path, "port")),
+        port=resolve_port(section.port, switches, document, (*path, "port")),
         speed_mbps=_speed(section.speed, nic, document, (*path, "speed")),
         where=document.key(path),
     )
@@ -89,7 +97,8 @@ def _nic(node: str, key: str, section: InterfaceSection, board: Board, hardware:
     return nic
 
 
-def _port(address: str, switches: Mapping[str, Switch], document: Document, path: tuple[str, ...]) -> PortRef:
+def resolve_port(address: str, switches: Mapping[str, Switch], document: Document, path: tuple[str, ...]) -> PortRef:
+    """The port of an address such as ``sw1/p1``. Raises ConfigError when there is none."""
     switch, port = address.split("/", 1)
     if switch not in switches:
         raise ConfigError(unknown("switch", switch, switches), document.value(path))

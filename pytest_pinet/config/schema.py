@@ -12,9 +12,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from pytest_pinet.config.fields import (
+    TWO,
     UNIQUE,
     Count,
     Device,
+    Fraction,
     Glob,
     Members,
     Minimum,
@@ -35,6 +37,8 @@ from pytest_pinet.model.limits import WAYS
 BUSES = tuple(sorted(bus.value for bus in Bus))
 DIRECTIONS = tuple(sorted(WAYS))
 FIGURES = ("emulated", "measured")
+# The kinds of power outlets that a launcher can give a node; the words are labgrid's models of a NetworkPowerPort.
+OUTLETS = ("poe_mib", "rest", "shelly_gen2")
 # Of labgrid's own keys nothing is checked here; ``x-`` keys are for anchors.
 LABGRID_KEYS = ("targets", "options", "features", "paths", "images", "tools", "imports")
 SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
@@ -99,7 +103,18 @@ class NodeSection(Section):
     place: Text | None = Field(None, description="labgrid place, by default the node's name")
     target: Text | None = Field(None, description="key under 'targets', by default the node's name")
     boot_timeout: Seconds | None = None
+    outlet: Annotated[str, *one_of("kind of outlet", OUTLETS)] | None = Field(
+        None, description="what the lab's launcher gives it as power switch; only in a lab with a launcher"
+    )
     interfaces: Annotated[dict[Name, InterfaceSection], Field(json_schema_extra={"minProperties": 1})]
+
+
+class UplinkSection(Section):
+    """A cable between two switches; one group of ports at a time uses it, so it is leased like a node."""
+
+    ports: Annotated[list[PortAddress], *TWO] = Field(description="one port on each of two switches")
+    place: Text | None = Field(None, description="labgrid place, by default the uplink's name")
+    speed: Rate = Field(description="its link speed, such as 1 Gbit/s")
 
 
 class LimitSection(Section):
@@ -109,7 +124,12 @@ class LimitSection(Section):
     nic: Glob = Field("*", description="'onboard', a catalogue or product name, or a glob")
     topology: Glob = "*"
     direction: Annotated[str, *one_of("direction", DIRECTIONS)] | None = None
-    min: Minimum = Field(description="a rate such as '690 Mbit/s' or a share of the physical limit such as '94%'")
+    min: Minimum | None = Field(
+        None, description="goodput of a NIC: a rate such as '690 Mbit/s' or a share of the physical limit such as '94%'"
+    )
+    sum: Minimum | None = Field(None, description="goodput of all flows at once, as a rate or a share of what they can")
+    share: Fraction | None = Field(None, description="the least that a flow gets of its fair share, such as '90%'")
+    fairness: Fraction | None = Field(None, description="Jain's fairness index, from 0 to 1")
 
 
 class PinetSection(Section):
@@ -126,6 +146,7 @@ class PinetSection(Section):
     nics: dict[Name, NicSection] = {}
     switches: dict[Name, SwitchSection]
     nodes: Annotated[dict[Name, NodeSection], Field(json_schema_extra={"minProperties": 1})]
+    uplinks: dict[Name, UplinkSection] = Field({}, description="cables between switches")
     limits: list[LimitSection] = []
     domains: dict[Name, Annotated[Members, *UNIQUE]] = Field(
         {}, description="contention domains: node names or globs ('*': all); in each, one measurement at a time"

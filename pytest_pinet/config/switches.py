@@ -1,18 +1,130 @@
-"""The switches of a lab."""
+"""The switches of a lab: which settings each backend takes, and what may stand in them."""
 
 from __future__ import annotations
 
-from pytest_pinet.config.names import unknown
+import re
+from collections.abc import Callable, Collection, Mapping
+from urllib.parse import urlsplit
+
+from pytest_pinet.config.names import quoted, unknown
 from pytest_pinet.config.schema import SwitchSection
+from pytest_pinet.config.template import Template
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.lab import Switch
+from pytest_pinet.model.quantities import parse_duration
 
+# What every switch takes that can put ports into VLANs. The range is set aside for groups of ports that tests make.
+VLAN_SETTINGS = {"default_vlan": False, "group_vlans": False, "counter_latency": False}
 # The settings that a backend takes, and whether it needs them; a backend that is not here takes what it is given.
 SETTINGS: dict[str, dict[str, bool]] = {
+    "cli": {
+        "family": True,
+        "address": True,
+        "username": False,
+        "password": False,
+        "secret": False,
+        "keyfile": False,
+        "families": False,
+        "timeout": False,
+        **VLAN_SETTINGS,
+    },
     "fixed": {},
-    "linux": {"address": True, "default_group": False, "keyfile": False},
+    "linux": {"address": True, "default_group": False, "keyfile": False, **VLAN_SETTINGS},
+    "snmp": {
+        "address": True,
+        "version": False,
+        "community": False,
+        "write_community": False,
+        "user": False,
+        "auth_protocol": False,
+        "auth_key": False,
+        "priv_protocol": False,
+        "priv_key": False,
+        "timeout": False,
+        "poe_group": False,
+        **VLAN_SETTINGS,
+    },
 }
+SNMP_VERSIONS = ("1", "2c", "3")
+AUTH_PROTOCOLS = ("md5", "sha", "sha224", "sha256", "sha384", "sha512")
+PRIV_PROTOCOLS = ("des", "3des", "aes", "aes192", "aes256")
+DEFAULT_GROUP_VLANS = range(3900, 4000)
+_RANGE = re.compile(r"(\d{1,4})-(\d{1,4})")
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or not 1 <= int(text) <= 4094:
+        raise ValueError(f"expected a number from 1 to 4094, got {quoted(text)}")
+    return int(text)
+
+
+def _vlan_range(text: str) -> range:
+    match = _RANGE.fullmatch(text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]) <= 4094:
+        raise ValueError(f"expected an ascending range of VLANs such as '3900-3999', got {quoted(text)}")
+    return range(int(match[1]), int(match[2]) + 1)
+
+
+def seconds(text: str) -> float:
+    """A duration, or a plain number of seconds. Raises ValueError."""
+    return parse_duration(f"{text} s" if re.fullmatch(r"[0-9.]+", text) else text)
+
+
+def snmp_address(text: str) -> tuple[str, int]:
+    """Host and port of ``snmp://host:port``; the port may be left out. Raises ValueError."""
+    expected = f"expected an address such as 'snmp://10.0.0.2:161', got {quoted(text)}"
+    try:
+        url = urlsplit(text if "//" in text else f"//{text}")
+        host, port = url.hostname, url.port or 161
+    except ValueError:
+        raise ValueError(expected) from None
+    if url.scheme not in ("", "snmp") or not host:
+        raise ValueError(expected)
+    return host, port
+
+
+def _one_of(accepted: Collection[str]) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if text not in accepted:
+            raise ValueError(f"expected one of {', '.join(accepted)}, got {quoted(text)}")
+        return text
+
+    return check
+
+
+_CHECKS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
+    "": {"default_vlan": _number, "group_vlans": _vlan_range, "counter_latency": seconds},
+    "cli": {"timeout": seconds},
+    "snmp": {
+        "address": snmp_address,
+        "version": _one_of(SNMP_VERSIONS),
+        "auth_protocol": _one_of(AUTH_PROTOCOLS),
+        "priv_protocol": _one_of(PRIV_PROTOCOLS),
+        "timeout": seconds,
+        "poe_group": _number,
+    },
+}
+
+
+def default_vlan(switch: Switch) -> int:
+    """Where a port belongs that was left in a group by somebody who left no note."""
+    return int(switch.settings.get("default_vlan", "1"))
+
+
+def group_vlans(switch: Switch) -> range:
+    """The VLANs for groups of ports; the group whose lowest port is the n-th of the lab file has the n-th of them."""
+    text = switch.settings.get("group_vlans")
+    if text is not None:
+        return _vlan_range(text)
+    # A switch of very many ports needs more of them.
+    return range(min(DEFAULT_GROUP_VLANS.start, DEFAULT_GROUP_VLANS.stop - len(switch.ports)), DEFAULT_GROUP_VLANS.stop)
+
+
+def counter_latency_s(switch: Switch, otherwise: float) -> float:
+    """How old the counters may be that the switch tells."""
+    text = switch.settings.get("counter_latency")
+    return otherwise if text is None else seconds(text)
 
 
 def resolve_switch(name: str, section: SwitchSection, document: Document) -> Switch:
@@ -29,4 +141,43 @@ def resolve_switch(name: str, section: SwitchSection, document: Document) -> Swi
             if needed and key not in settings:
                 message = f"{'.'.join(path)} lacks the key '{key}', which backend '{section.backend}' needs"
                 raise ConfigError(message, document.key(path))
-    return Switch(name, section.backend, tuple(section.ports), settings, document.key(path))
+    for key, check in {**_CHECKS[""], **_CHECKS.get(section.backend, {})}.items():
+        if key in settings:
+            _check(key, settings[key], check, path, document)
+    switch = Switch(name, section.backend, tuple(section.ports), settings, document.key(path))
+    _check_together(switch, path, document)
+    return switch
+
+
+def _check(key: str, text: str, check: Callable[[str], object], path: tuple[str, ...], document: Document) -> None:
+    # A template is filled in only once the lab is up; numbers of VLANs have to be known before.
+    if isinstance(text, Template) and key not in _CHECKS[""]:
+        return
+    try:
+        check(text)
+    except ValueError as error:
+        raise ConfigError(f"{'.'.join((*path, key))}: {error}", document.value((*path, key))) from None
+
+
+def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -> None:
+    """What no setting tells alone."""
+    settings, where = switch.settings, ".".join(path)
+    groups = group_vlans(switch)
+    if switch.backend != "fixed" and len(groups) < len(switch.ports):
+        message = f"{where} has {len(switch.ports)} ports but only {len(groups)} VLANs for groups of them; "
+        raise ConfigError(f"{message}expected one for each port in group_vlans", document.value((*path, "group_vlans")))
+    if default_vlan(switch) in groups:
+        message = f"{where}: default_vlan {default_vlan(switch)} is one of the group_vlans, which are for tests alone"
+        raise ConfigError(message, document.value((*path, "default_vlan")))
+    if switch.backend != "snmp":
+        return
+    version = settings.get("version", "2c")
+    wrong = ("community", "write_community") if version == "3" else ("user", "auth_key", "priv_key")
+    for key in wrong:
+        if key in settings:
+            message = f"{where}: SNMP version {version} knows no '{key}'"
+            raise ConfigError(message, document.key((*path, key)))
+    if version == "3":
+        for key in ("user", "auth_key", "priv_key"):
+            if key not in settings:
+                raise ConfigError(f"{where} lacks the key '{key}', which SNMP version 3 needs", document.key(path))

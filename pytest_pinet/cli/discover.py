@@ -1,0 +1,58 @@
+"""``pinet discover``: which NIC sits on which switch port."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Mapping
+
+import click
+
+from pytest_pinet.cli.lab_file import LAB_OPTION
+from pytest_pinet.model.lab import Interface, PortRef
+
+WRONG = 1
+
+
+@click.command()
+@LAB_OPTION
+@click.option("--write", is_flag=True, help="Correct the `port:` values in the lab file, and show what changed.")
+def discover(lab_file: str, write: bool) -> None:
+    """Ask the switches who is on their ports, by LLDP or by MAC address, and compare it with the lab file.
+
+    Exit code 0: the lab file is right (or was corrected), as far as can be told; 1: it is wrong.
+    """
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.doctor import discover as core
+
+    left: list[str] = []
+    places = core.discover(load(lab_file), lambda what: click.echo(what, err=True), left.extend)
+    for line in left:
+        click.echo(line, err=True)
+    for line in [*core.table(places), "", *core.wrong_cables(places)]:
+        click.echo(line)
+    unknown = sum(place.answer is core.Answer.UNKNOWN for place in places)
+    if unknown:
+        click.echo(f"{unknown} of {len(places)} cannot be told")
+    wrong = [place for place in places if place.answer is core.Answer.WRONG]
+    if not wrong:
+        click.echo(f"{lab_file} is right{' about the others' if unknown else ''}")
+        return
+    corrections = core.corrections(places)
+    if not write or not corrections:
+        click.echo("  -> move the cables" + (f", or: pinet discover --lab {lab_file} --write" if corrections else ""))
+        sys.exit(WRONG)
+    _write(lab_file, corrections)
+    if len(corrections) < len(wrong):
+        sys.exit(WRONG)
+
+
+def _write(lab_file: str, corrections: Mapping[Interface, PortRef]) -> None:
+    from pytest_pinet.config import port_edit
+
+    before = port_edit.read(lab_file)
+    after = port_edit.with_ports(before, lab_file, corrections)
+    port_edit.replace(lab_file, after)
+    diff = difflib.unified_diff(before.splitlines(), after.splitlines(), lab_file, lab_file, n=0, lineterm="")
+    for line in diff:
+        click.echo(line)

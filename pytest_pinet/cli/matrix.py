@@ -1,0 +1,48 @@
+"""``pinet matrix``: what a lab can measure, and why it cannot measure the rest; touches nothing."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from pytest_pinet.cli.lab_file import LAB_OPTION
+from pytest_pinet.errors import ConfigError
+
+EVERYTHING = "all"
+
+
+@click.command()
+@LAB_OPTION
+@click.option(
+    "--topology", "topologies", multiple=True, default=("pair",), show_default=True, metavar="NAME",
+    help="pair, pairs:3, incast:5, chain, ...; 'all': one of each kind, the largest that the lab can do.",
+)  # fmt: skip
+@click.option("--board", "boards", multiple=True, metavar="GLOB", help="Only these boards.")
+@click.option("--nic", "nics", multiple=True, metavar="GLOB", help="Only these NICs.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list for the matrix of a CI system.")
+def matrix(
+    lab_file: str, topologies: tuple[str, ...], boards: tuple[str, ...], nics: tuple[str, ...], as_json: bool
+) -> None:
+    """Show every board x NIC x topology of a lab: which nodes it would use, its limit, or why it is not possible."""
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.inventory import ALL, entries, largest
+    from pytest_pinet.model.topology import parse_topology
+    from pytest_pinet.options import check_axes
+    from pytest_pinet.pictures.matrix import matrix_records, matrix_text
+
+    lab = load(lab_file)
+    check_axes({"board": boards, "nic": nics}, lab, "--")
+    wanted = (boards or ALL, nics or ALL)
+    chosen = []
+    for name in topologies:
+        try:
+            chosen += largest(lab, *wanted) if name == EVERYTHING else [parse_topology(name)]
+        except ValueError as error:
+            raise ConfigError(f"--topology: {error}, or {EVERYTHING!r}") from None
+    found = entries(lab, list(dict.fromkeys(chosen)), *wanted)
+    if as_json:
+        click.echo(json.dumps(matrix_records(lab, found), indent=1))
+        return
+    for line in matrix_text(lab, found):
+        click.echo(line)

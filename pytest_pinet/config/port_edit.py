@@ -1,0 +1,93 @@
+"""Corrects ``port:`` values in the text of a lab file: exactly these scalars, all else stays as it was."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from pytest_pinet.config import labfile
+from pytest_pinet.config.file_text import read_text
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.model.lab import Interface, PortRef
+
+# What needs no quotes, inside of braces either.
+_PLAIN = re.compile(r"[\w./+-]+")
+
+
+def with_ports(text: str, file: str, ports: Mapping[Interface, PortRef]) -> str:
+    """The text of a lab file with these interfaces on these ports. Raises ConfigError for one that an alias writes."""
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    edits = []
+    for interface, port in ports.items():
+        scalar = _scalar(root, ("pinet", "nodes", interface.node, "interfaces", interface.name, "port"))
+        if scalar is None or _uses(root, scalar) > 1:
+            line = None if scalar is None else scalar.start_mark.line + 1
+            message = f"the port of {interface} is written by an anchor and its aliases: change it to {port} by hand"
+            raise ConfigError(message, Where(file, line))
+        edits.append((scalar.start_mark.index, scalar.end_mark.index, _written(str(port), scalar.style)))
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _scalar(root: yaml.Node | None, path: tuple[str, ...]) -> yaml.ScalarNode | None:
+    node = root
+    for key in path:
+        if not isinstance(node, yaml.MappingNode):
+            return None
+        node = next((value for name, value in node.value if name.value == key), None)
+    return node if isinstance(node, yaml.ScalarNode) else None
+
+
+def _uses(node: yaml.Node | None, wanted: yaml.Node) -> int:
+    """How many places of the document show this very node: more than one with an alias to it, or to what holds it."""
+    if node is wanted:
+        return 1
+    if isinstance(node, yaml.MappingNode):
+        return sum(_uses(value, wanted) for _, value in node.value)
+    if isinstance(node, yaml.SequenceNode):
+        return sum(_uses(value, wanted) for value in node.value)
+    return 0
+
+
+def _written(value: str, style: str | None) -> str:
+    """In the quotes that were there; in quotes anyway where it would not be read as it is."""
+    if style == '"':
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    if style is None and _PLAIN.fullmatch(value):
+        return value
+    quoted = value.replace("'", "''")
+    return f"'{quoted}'"
+
+
+def read(file: str) -> str:
+    """The text of a lab file as it is on disk, byte order mark and line ends included. Raises ConfigError."""
+    read_text(file, labfile.WHAT)
+    return Path(file).read_bytes().decode("utf-8")
+
+
+def replace(file: str, text: str) -> None:
+    """Write a lab file as a whole or not at all. Raises ConfigError when what would stand there is no lab file."""
+    # Where a link leads to, so that it stays a link.
+    path = Path(file).resolve()
+    descriptor, fresh = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as target:
+            target.write(text.encode("utf-8"))
+            target.flush()
+            os.fsync(target.fileno())
+        try:
+            labfile.load(fresh)
+        except ConfigError as error:
+            line = error.where.line if error.where else None
+            raise ConfigError(f"not written, since with these ports {error.message}", Where(file, line)) from None
+        Path(fresh).chmod(path.stat().st_mode & 0o7777)
+        Path(fresh).replace(path)
+    finally:
+        Path(fresh).unlink(missing_ok=True)

@@ -1,0 +1,175 @@
+"""What the checks share: the lab, connected to; its nodes, leased and logged into; and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.errors import ConsoleError, LeaseError, PinetError, first_line
+from pytest_pinet.evidence.interface import InterfaceState
+from pytest_pinet.lab.coordinator import Coordinator, Holding
+from pytest_pinet.lab.identity import Identity
+from pytest_pinet.lab.lease import Leases
+from pytest_pinet.lab.managed_switch import ManagedSwitch
+from pytest_pinet.lab.node_session import NodeSession
+from pytest_pinet.lab.switches import open_switch
+from pytest_pinet.lab.targets import Targets
+from pytest_pinet.lab.undo import UndoStack
+from pytest_pinet.lab_access import LabAccess
+from pytest_pinet.model.lab import Interface, Lab, Node
+from pytest_pinet.shell import Shell
+
+_THREADS = 16
+
+
+class Bench:
+    """``nodes`` are those to look at; ``blocked`` says of each that failed why it is not looked at any further."""
+
+    def __init__(self, lab: Lab, nodes: Sequence[Node], on_wait: Callable[[str], None]) -> None:
+        self.lab = lab
+        self.nodes = nodes
+        self.blocked: dict[str, str] = {}
+        # How each interface was when its link was looked at.
+        self.states: dict[Interface, InterfaceState] = {}
+        # Consoles that could not be opened when their nodes were to be switched on.
+        self.refused: dict[str, ConsoleError] = {}
+        self.undo = UndoStack()
+        self._identity = Identity.of_this_process("doctor")
+        self._on_wait = on_wait
+        self._access = LabAccess(lab, self._identity, 0.0, on_wait)
+        self._targets: Targets | None = None
+        self._coordinator: Coordinator | None = None
+        self._leases: Leases | None = None
+        self._sessions: dict[str, NodeSession] = {}
+        self._switches: dict[str, ManagedSwitch | PinetError] = {}
+        self._warnings: list[str] = []
+
+    @property
+    def ready(self) -> list[Node]:
+        """The nodes of which nothing has failed that later checks need."""
+        return [node for node in self.nodes if node.name not in self.blocked]
+
+    @property
+    def interfaces(self) -> list[Interface]:
+        """Those of the ready nodes, in the order of the lab file."""
+        return [interface for node in self.ready for interface in node.interfaces]
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """Only after ``connect``."""
+        assert self._coordinator is not None, "connect comes first"
+        return self._coordinator
+
+    def connect(self) -> str:
+        """Start the lab if it has a launcher, and find its coordinator; returns where that is. Raises PinetError."""
+        from pytest_pinet.lab import places
+
+        self._access.start()
+        self._targets = Targets(self.lab)
+        self._coordinator = Coordinator(self._targets.address, self._identity)
+        places.install(self._coordinator)
+        self._leases = Leases(self._coordinator, lambda _: None, self._on_wait)
+        self._coordinator.sync()
+        return self._targets.address
+
+    def lease(self, nodes: Iterable[Node]) -> dict[str, Holding | LeaseError]:
+        """Take the places of these nodes that are free; by node, who holds the others or why they were refused.
+
+        Waits for nobody.
+        """
+        assert self._leases is not None, "connect comes first"
+        wanted = list(nodes)
+        missing = self._leases.acquire_free(node.place for node in wanted)
+        return {node.name: missing[node.place] for node in wanted if node.place in missing}
+
+    def session(self, node: Node) -> NodeSession:
+        """A leased node. Raises ConfigError or CoordinatorError when labgrid cannot make a target of it."""
+        assert self._targets is not None, "connect comes first"
+        if node.name not in self._sessions:
+            self._sessions[node.name] = NodeSession(node, self._targets.make(node))
+        return self._sessions[node.name]
+
+    def shell(self, node: str) -> Shell:
+        """A node over ssh, once that check has passed."""
+        return self._sessions[node].shell
+
+    def switch(self, name: str) -> ManagedSwitch:
+        """A switch of the lab. Raises LabError or ConfigError, the same again for one that could not be reached."""
+        if name not in self._switches:
+            try:
+                self._switches[name] = open_switch(self.lab, name)
+                # It is asked for here, so that one that does not answer is found out once.
+                _ = self._switches[name].capabilities  # type: ignore[union-attr]
+            except PinetError as error:
+                self._switches[name] = error
+        found = self._switches[name]
+        if isinstance(found, PinetError):
+            raise found
+        return found
+
+    def on_each(self, check: str, look: Callable[[Node], Iterable[Finding]]) -> list[Finding]:
+        """What ``look`` finds on each ready node, all nodes at once; an error is a finding, too.
+
+        It may use nothing of labgrid, whose steps are for one thread.
+        """
+
+        def guarded(node: Node) -> list[Finding]:
+            try:
+                return list(look(node))
+            except PinetError as error:
+                return [Finding.of(check, error, node.name)]
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return [finding for found in pool.map(guarded, self.ready) for finding in found]
+
+    def close(self) -> list[str]:
+        """Leave everything as it was found; a sentence for each thing that could not be."""
+        if self._coordinator is not None:
+            self._attempt("undo what was changed", self._leave_nodes)
+            self._attempt("give back the places", self._give_back)
+            self._coordinator.close()
+        for name, switch in self._switches.items():
+            if isinstance(switch, ManagedSwitch):
+                self._attempt(f"close switch {name}", switch.close)
+        if self._targets is not None:
+            self._attempt("clean up labgrid's targets", self._targets.close)
+        self._warnings += self._access.close()
+        return self._warnings
+
+    def _leave_nodes(self) -> None:
+        assert self._leases is not None
+        lost_places = self._leases.lost([node.place for node in self.nodes if node.name in self._sessions])
+        lost = {node.name for node in self.nodes if node.place in lost_places}
+        self._warnings += self.undo.close(lost)
+        for name, session in self._sessions.items():
+            self._attempt(f"leave {name} as it was found", session.abandon if name in lost else session.leave)
+
+    def _give_back(self) -> None:
+        assert self._leases is not None
+        self._leases.release(self._leases.held)
+        self._leases.settle()
+
+    def _attempt(self, what: str, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except Exception as error:
+            self._warnings.append(f"could not {what}: {first_line(error)}")
+
+
+@contextmanager
+def open_bench(
+    lab: Lab, nodes: Sequence[Node], on_wait: Callable[[str], None], on_close: Callable[[list[str]], None]
+) -> Iterator[Bench]:
+    """A bench that is closed again whatever happens; ``on_close`` is told what could not be undone."""
+    bench = Bench(lab, nodes, on_wait)
+    try:
+        yield bench
+    finally:
+        on_close(bench.close())
+
+
+def ok(check: str, nodes: Iterable[Node], message: str = "") -> list[Finding]:
+    """Nothing wrong with these nodes."""
+    return [Finding(check, Status.OK, node.name, message) for node in nodes]

@@ -1,0 +1,131 @@
+"""Whether board and NICs are what the lab file says: device tree, driver, and what the bus negotiated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.doctor.bench import Bench, ok
+from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.lab import Interface, Node
+
+_READ = (
+    "PATH=$PATH:/usr/sbin:/sbin; echo model=$(tr -d '\\0' </proc/device-tree/model 2>/dev/null);"
+    " for nic in {devices}; do cd /sys/class/net/$nic 2>/dev/null || continue; echo device=$nic;"
+    " driver=$(ethtool -i $nic 2>/dev/null | sed -n 's/^driver: *//p');"
+    ' [ -n "$driver" ] || driver=$(basename "$(readlink device/driver)" 2>/dev/null);'
+    ' echo driver=$driver; echo bus=$(basename "$(readlink device/subsystem)" 2>/dev/null);'
+    # Of a USB NIC ``device`` is an interface; the speed is its parent's.
+    " echo usb_mbps=$(cat device/../speed 2>/dev/null);"
+    " echo pcie=$(cat device/current_link_speed 2>/dev/null);"
+    " echo lanes=$(cat device/current_link_width 2>/dev/null); done"
+)
+# The least that a bus negotiates when nothing is wrong: Mbit/s of USB; GT/s and lanes of PCIe.
+_USB_MBPS = {Bus.USB2: 480.0, Bus.USB3: 5000.0}
+_PCIE = {Bus.PCIE2X1: (5.0, 1), Bus.PCIE3X1: (8.0, 1)}
+
+
+@dataclass(frozen=True)
+class NicFacts:
+    """What a node's kernel says of one network device; ``bus`` is None for one that is on none (veth, bridge, ...)."""
+
+    driver: str | None = None
+    bus: str | None = None
+    usb_mbps: float | None = None
+    pcie_gts: float | None = None
+    pcie_lanes: int | None = None
+
+
+class BoardAndNic:
+    """The board is the one of the lab file, and so are its NICs, at the speed that their bus should have.
+
+    A board without a device tree cannot be told, nor can a network device that is on no bus.
+    """
+
+    name = "board and NIC"
+    blocks = ""
+
+    def run(self, bench: Bench) -> Sequence[Finding]:
+        return bench.on_each(self.name, lambda node: self._look(bench, node))
+
+    def _look(self, bench: Bench, node: Node) -> list[Finding]:
+        devices = " ".join(interface.device for interface in node.interfaces)
+        model, nics = parse(bench.shell(node.name).run(_READ.format(devices=devices)).stdout)
+        return judge(self.name, node, model, nics)
+
+
+def parse(text: str) -> tuple[str | None, dict[str, NicFacts]]:
+    """The model of the board and what each device is, of what the node printed."""
+    head, *sections = re.split(r"^device=", text, flags=re.MULTILINE)
+    nics = {}
+    for section in sections:
+        device, *lines = section.splitlines()
+        values = dict(line.partition("=")[::2] for line in lines)
+        nics[device] = NicFacts(
+            driver=values.get("driver") or None,
+            bus=values.get("bus") or None,
+            usb_mbps=_number(values.get("usb_mbps")),
+            # "5.0 GT/s PCIe"
+            pcie_gts=_number((values.get("pcie") or "").partition(" ")[0]),
+            pcie_lanes=int(values["lanes"]) if values.get("lanes", "").isdecimal() else None,
+        )
+    return head.strip().removeprefix("model=") or None, nics
+
+
+def _number(text: str | None) -> float | None:
+    return float(text) if text and re.fullmatch(r"\d+(\.\d+)?", text) else None
+
+
+def judge(check: str, node: Node, model: str | None, nics: Mapping[str, NicFacts]) -> list[Finding]:
+    """Compare what was found with the lab file."""
+    wrong = [] if model is None else _board(node, model)
+    bare = [i for i in node.interfaces if i.device in nics and nics[i.device].bus is None]
+    for interface in node.interfaces:
+        if interface.device not in nics:
+            act = f"plug the NIC in, load its driver, or correct `device:` in {interface.where}"
+            wrong.append((f"there is no network device {interface.device}", act))
+        elif interface not in bare:
+            wrong += _nic(interface, nics[interface.device])
+    found = [Finding(check, Status.WRONG, node.name, message, act) for message, act in wrong]
+    if model is None:
+        found.append(Finding(check, Status.UNKNOWN, node.name, "no device tree that names the board"))
+    if bare:
+        drivers = " and ".join(sorted({str(nics[i.device].driver) for i in bare}))
+        found.append(Finding(check, Status.UNKNOWN, node.name, f"network devices of driver {drivers} are on no bus"))
+    return found or ok(check, [node], model or "")
+
+
+def _board(node: Node, model: str) -> list[tuple[str, str]]:
+    if _plain(model) in {_plain(node.board.title), _plain(f"{node.board.title} Model B")}:
+        return []
+    act = f"correct `board:` in {node.where}, or connect the right board"
+    return [(f"the board is a {model!r}, the lab file has {node.board.name} ({node.board.title})", act)]
+
+
+def _plain(model: str) -> str:
+    """Without the revision: the device tree has "Raspberry Pi 3 Model B Plus Rev 1.3" for the "... Model B+"."""
+    return re.sub(r"\s+Rev\s+[\d.]+$", "", model.strip()).replace("+", " Plus").casefold()
+
+
+def _nic(interface: Interface, facts: NicFacts) -> list[tuple[str, str]]:
+    device, nic, bus = interface.device, interface.nic, interface.bus
+    wrong = []
+    if facts.driver != nic.driver:
+        act = f"load {nic.driver} on {interface.node}, or correct the NIC in {interface.where}"
+        wrong.append((f"{device} has driver {facts.driver}, and {nic.name} takes {nic.driver}", act))
+    kind = "usb" if bus in _USB_MBPS else "pci" if bus in _PCIE else facts.bus
+    if facts.bus != kind:
+        act = f"correct the NIC in {interface.where}, or plug it in where the lab file says"
+        wrong.append((f"{device} is on bus {facts.bus}, and {nic.name} would be on {bus}", act))
+    elif facts.usb_mbps is not None and facts.usb_mbps < _USB_MBPS.get(bus, 0):
+        act = "another port (USB 3 ones are blue) or cable, without a hub"
+        wrong.append((f"{device} runs at USB {facts.usb_mbps:g} Mbit/s instead of {_USB_MBPS[bus]:g}", act))
+    elif facts.pcie_gts is not None and bus in _PCIE:
+        gts, lanes = _PCIE[bus]
+        found = f"{facts.pcie_gts:g} GT/s x{facts.pcie_lanes or '?'}"
+        if facts.pcie_gts < gts or (facts.pcie_lanes is not None and facts.pcie_lanes < lanes):
+            act = "reseat card and cable; a Pi 5 needs dtparam=pciex1_gen=3 for 8 GT/s"
+            wrong.append((f"{device} runs at PCIe {found} instead of {gts:g} GT/s x{lanes}", act))
+    return wrong

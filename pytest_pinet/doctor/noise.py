@@ -1,0 +1,107 @@
+"""What goes on while nothing is measured: traffic on the NICs under test, and a busy processor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.doctor.bench import Bench, ok
+from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.lab.deadline import Deadline
+from pytest_pinet.model.lab import Interface, Node
+
+# What comes to rest by itself, such as the services of a boot, is given so long.
+SETTLE_TIMEOUT_S = 4.0
+BUSY_SHARE = 0.10
+# Of the line rate, and never less than this many octets a second: ARP, LLDP, our own ssh.
+TRAFFIC_SHARE = 0.001
+CHATTER_OCTETS = 10_000
+_LOOK = (
+    "head -n 1 /proc/stat; cut -d ' ' -f 1 /proc/uptime;"
+    " for d in {devices}; do cd /sys/class/net/$d && echo $d $(cat statistics/rx_bytes statistics/tx_bytes); done"
+)
+# All nodes are asked at once. Some may share a machine, where the logins of the others would be noise: they come first.
+_READ = "sleep 0.3; {look}; sleep 1; echo; {look}"
+_IDLE, _IOWAIT = 3, 4
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Of one second: the share of its processors that was busy, and octets per second in and out of each device."""
+
+    busy: float
+    octets: dict[str, tuple[float, float]]
+
+
+class IdleNoise:
+    """The NICs under test and the processor are quiet."""
+
+    name = "idle noise"
+    blocks = ""
+
+    def run(self, bench: Bench) -> Sequence[Finding]:
+        found: list[Finding] = []
+
+        def quiet() -> bool:
+            found[:] = bench.on_each(self.name, lambda node: self._look(bench, node))
+            return not any(finding.status is Status.WRONG for finding in found)
+
+        Deadline(SETTLE_TIMEOUT_S).wait_until(quiet)
+        return found
+
+    def _look(self, bench: Bench, node: Node) -> list[Finding]:
+        devices = " ".join(interface.device for interface in node.interfaces if interface in bench.states)
+        command = _READ.format(look=_LOOK.format(devices=devices))
+        return judge(self.name, node, parse(bench.shell(node.name).run(command).stdout)) or ok(self.name, [node])
+
+
+def parse(text: str) -> Noise | None:
+    """What two looks, an empty line between them, differ by; None when they do not tell."""
+    first, _, second = text.partition("\n\n")
+    before, after = _look(first), _look(second)
+    if before is None or after is None or after[1] <= before[1]:
+        return None
+    times = [new - old for old, new in zip(before[0], after[0], strict=True)]
+    waited_s = after[1] - before[1]
+    octets = {
+        device: ((rx - before[2][device][0]) / waited_s, (tx - before[2][device][1]) / waited_s)
+        for device, (rx, tx) in after[2].items()
+        if device in before[2]
+    }
+    return Noise(1 - (times[_IDLE] + times[_IOWAIT]) / max(1, sum(times)), octets)
+
+
+def _look(text: str) -> tuple[list[int], float, dict[str, tuple[int, int]]] | None:
+    try:
+        processor, uptime, *devices = text.splitlines()
+        # cpu user nice system idle iowait irq softirq steal; guest times stand in user already.
+        times = [int(word) for word in processor.split()[1:9]]
+        counters = {name: (int(rx), int(tx)) for name, rx, tx in map(str.split, devices)}
+        return times, float(uptime), counters
+    except ValueError:
+        return None
+
+
+def judge(check: str, node: Node, noise: Noise | None) -> list[Finding]:
+    """What is too loud; nothing when all is quiet."""
+    if noise is None:
+        return [Finding(check, Status.UNKNOWN, node.name, "/proc does not tell")]
+    found = []
+    if noise.busy > BUSY_SHARE:
+        message = f"its processor is {noise.busy:.0%} busy while nothing is measured"
+        found.append(Finding(check, Status.WRONG, node.name, message, "on that node: top -b -n 1"))
+    for interface in node.interfaces:
+        rx, tx = noise.octets.get(interface.device, (0.0, 0.0))
+        if max(rx, tx) > _quiet(interface):
+            message = f"{interface.device} receives {_rate(rx)} and sends {_rate(tx)} while nothing is measured"
+            act = f"on that node: sudo tcpdump -n -i {interface.device}"
+            found.append(Finding(check, Status.WRONG, node.name, message, act))
+    return found
+
+
+def _quiet(interface: Interface) -> float:
+    return max(CHATTER_OCTETS, TRAFFIC_SHARE * interface.speed_mbps * 1e6 / 8)
+
+
+def _rate(octets: float) -> str:
+    return f"{octets * 8 / 1e6:.2f} Mbit/s"

@@ -1,0 +1,1 @@
+"""Which xdist worker runs which test next: pure in ``planner``, tied to xdist in ``workers`` and ``hooks``."""
