@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from pytest_pinet.config.names import nearest
-from pytest_pinet.judge.oracle import highest_limit
+from pytest_pinet.ends import Ends, NotEnough
 from pytest_pinet.markers import Request
-from pytest_pinet.model.combination import Combination, Endpoint
-from pytest_pinet.model.lab import Interface, Lab, names_of
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Lab, names_of
+from pytest_pinet.model.topology import Topology
 
 # What survives in test ids, -k expressions and shells without quoting.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+:/@-]")
@@ -37,22 +38,14 @@ def _matches(name: str, globs: Iterable[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
 
 
-def _capacity(interface: Interface) -> float:
-    return highest_limit(interface.speed_mbps, interface.nic.mtu_max, interface.bus).goodput.bps
-
-
-def choose_peer(lab: Lab, dut: Interface) -> Interface | None:
-    """The peer that limits a measurement least: most capacity, on another node, cabled to the same switch."""
-    candidates = [i for i in lab.interfaces() if i.node != dut.node and i.port.switch == dut.port.switch]
-    return min(candidates, key=lambda i: (-_capacity(i), i.node, i.name), default=None)
-
-
-def combinations(lab: Lab, request: Request) -> list[Combination | Missing]:
+def combinations(lab: Lab, request: Request, ends: Ends | None = None) -> list[Combination | Missing]:
     """One combination for each board model, NIC and topology that matches, in the order of the lab file.
 
-    Where several nodes have the same board and NIC the first one stands for all. Every board and NIC that is named
-    without a wildcard and is not there becomes a Missing.
+    Where several nodes have the same board and NIC the first one that can stands for all. Every board and NIC that is
+    named without a wildcard and is not there becomes a Missing. ``ends`` chooses in this lab,
+    for callers that keep it.
     """
+    chooser = ends or Ends(lab)
     found: dict[str, Combination | Missing] = {}
     for topology in request.topologies:
         for interface in lab.interfaces():
@@ -62,22 +55,18 @@ def combinations(lab: Lab, request: Request) -> list[Combination | Missing]:
             if not any(_matches(name, request.nics) for name in names_of(interface)):
                 continue
             id_ = f"{node.board.name}:{interface.label}/{topology}"
-            peer = choose_peer(lab, interface)
-            if peer is None:
-                reason = (
-                    f"{topology} needs a second node on switch {interface.port.switch}, "
-                    f"and lab {lab.name} has only {interface.node} there"
-                )
-                found.setdefault(id_, Missing(id_, reason))
-            elif not isinstance(found.get(id_), Combination):
-                dut_end = Endpoint(node, interface)
-                found[id_] = Combination(topology, dut_end, Endpoint(lab.nodes[peer.node], peer))
+            if isinstance(found.get(id_), Combination):
+                continue
+            try:
+                found[id_] = chooser.combination(interface, topology)
+            except NotEnough as reason:
+                found.setdefault(id_, Missing(id_, str(reason)))
         for missing in _missing(lab, request, topology):
             found.setdefault(missing.id, missing)
     return list(found.values())
 
 
-def _missing(lab: Lab, request: Request, topology: str) -> list[Missing]:
+def _missing(lab: Lab, request: Request, topology: Topology) -> list[Missing]:
     boards = sorted({node.board.name for node in lab.nodes.values()})
     result = []
     for board in request.boards:
@@ -109,6 +98,6 @@ def selected(combination: Combination, axes: Mapping[str, Sequence[str]]) -> boo
     names = {
         "board": {combination.board},
         "nic": names_of(combination.dut.interface),
-        "topology": {combination.topology},
+        "topology": {combination.topology.name, combination.topology.kind},
     }
     return all(not globs or any(_matches(name, globs) for name in names[axis]) for axis, globs in axes.items())

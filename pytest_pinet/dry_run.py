@@ -42,26 +42,29 @@ class DryRun:
 
     def measure(self, item: pytest.Item, link: PlannedLink, traffic: Traffic) -> NoReturn:
         """Plan one measurement and skip the rest of the test. Raises UnsupportedError for senseless traffic."""
-        from pytest_pinet.lab.link import addresses
+        from pytest_pinet.lab.addressing import addresses
         from pytest_pinet.traffic.iperf3_command import Run, Side, client_argv, client_is_dut, server_argv
         from pytest_pinet.traffic.iperf3_values import validate
 
         validate(traffic)
         combination = link.combination
-        dut, peer = combination.dut, combination.peer
         if item.nodeid not in self._planned:
             self._planned.add(item.nodeid)
             self._lines.append(f"{item.nodeid}")
-        self._lines.append(
-            f"  {traffic.direction}: {dut} ({dut.interface.port}) with {peer} ({peer.interface.port}), "
-            f"{traffic.warmup_s:g} + {traffic.duration_s:g} s"
-        )
-        own, other = (str(address.ip) for address in addresses(combination))
-        near, far = (dut, own), (peer, other)
-        client, server = (near, far) if client_is_dut(traffic.direction) else (far, near)
-        run = Run(traffic, EXAMPLE_PORT, Side(client[1]), Side(server[1]), traffic.congestion)
-        for end, argv in ((server[0], server_argv(run)), (client[0], client_argv(run))):
-            self._lines.append(f"    {end.node.name}$ {shlex.join(argv)}")
+        at = [(end, str(address.ip)) for end, address in zip(combination.ends, addresses(combination), strict=True)]
+        for planned in combination.topology.runs(traffic.direction):
+            (a, own), (b, other) = at[planned.a], at[planned.b]
+            self._lines.append(
+                f"  {planned.direction}: {a} ({a.interface.port}) with {b} ({b.interface.port}), "
+                f"{traffic.warmup_s:g} + {traffic.duration_s:g} s"
+            )
+            near, far = (a, own), (b, other)
+            client, server = (near, far) if client_is_dut(planned.direction) else (far, near)
+            run = Run(
+                traffic.towards(planned.direction), EXAMPLE_PORT, Side(client[1]), Side(server[1]), traffic.congestion
+            )
+            for end, argv in ((server[0], server_argv(run)), (client[0], client_argv(run))):
+                self._lines.append(f"    {end.node.name}$ {shlex.join(argv)}")
         for node in combination.nodes:
             self._nodes[node.name] = node.boot_timeout_s
         self._seconds += traffic.warmup_s + traffic.duration_s + FIXED_S

@@ -13,7 +13,10 @@
     |   |-- SwitchError          the switch refused or did not do what it said
     |   |-- LinkError            no carrier, wrong speed or duplex, address not reachable
     |   `-- TrafficError         the traffic tool failed; carries what it printed
+    |-- KernelError              the kernel of the device under test broke: panic, oops, watchdog; blames the change
     |-- UnsupportedError         what was asked for cannot be done with what is there (for example an old iperf3)
+    |   |-- CapabilityError      this switch or power outlet cannot do it at all: the test is skipped
+    |   `-- QuarantineError      a node of this combination is out of service: the test is skipped
     `-- InvalidMeasurement       a figure was obtained that must not be judged (above the physical limit, throttled)
 
 A slow link is none of these: it is a plain test failure.
@@ -25,7 +28,12 @@ from dataclasses import dataclass
 
 
 class PinetError(Exception):
-    """The root: everything that pytest-pinet raises on purpose."""
+    """The root: everything that pytest-pinet raises on purpose.
+
+    ``excerpt`` is the console around the line that it speaks of, where it speaks of one.
+    """
+
+    excerpt: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,5 +108,30 @@ class UnsupportedError(PinetError):
     """What was asked for cannot be done with what is there; the message names what would be needed."""
 
 
+class CapabilityError(UnsupportedError):
+    """This piece of hardware cannot do what was asked for, now or later: a test that needs it is skipped."""
+
+
+class QuarantineError(UnsupportedError):
+    """A node was taken out of service after it could not be brought up: tests that need it are skipped."""
+
+
+class KernelError(PinetError):
+    """The kernel of the device under test broke while a test ran; ``excerpt`` is the console around the line.
+
+    Panics, oopses, hung tasks, watchdogs and ``NETDEV WATCHDOG``. It fails the test, since it blames the change.
+    """
+
+    def __init__(self, message: str, excerpt: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.excerpt = excerpt
+
+
 class InvalidMeasurement(PinetError):
     """A figure that must not be judged: above the physical limit, or a precondition did not hold."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, as short as a line of a report takes; its type where it says nothing."""
+    return next((line.strip()[:200] for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from pytest_pinet.config.names import unknown
 from pytest_pinet.errors import ConfigError, InvalidMeasurement
 from pytest_pinet.markers import parse_limits
-from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate, parse_duration, parse_size
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
@@ -27,10 +28,16 @@ Duration = str | int | float
 
 @dataclass(frozen=True)
 class Figures:
-    """What a measurement gave a test that goes on: goodput by direction, and the verdict."""
+    """What a measurement gave a test that goes on: the verdict, and goodput by direction (the sum of several flows).
+
+    ``flows`` has the goodput of each of several flows by its name (``pi3b-1:onboard>pi4b-1:onboard``); ``fairness`` is
+    Jain's index over what they got of their fair rates. Both are empty, or None, where one flow ran.
+    """
 
     verdict: Verdict
     goodput: dict[Direction, Bitrate]
+    flows: dict[str, Bitrate] = field(default_factory=dict)
+    fairness: float | None = None
 
     def __getitem__(self, direction: Direction | str) -> Bitrate:
         return self.goodput[Direction(direction)]
@@ -60,7 +67,7 @@ class Gate:
     def tcp(
         self,
         link: Link,
-        direction: str = "tx",
+        direction: str | None = None,
         *,
         streams: int = 1,
         duration: Duration = 5,
@@ -71,37 +78,52 @@ class Gate:
         length: Size | None = None,
         congestion: str | None = None,
         min: object = None,
+        sum: object = None,
+        share: object = None,
+        fairness: object = None,
     ) -> Figures:
         """Measure TCP goodput at the receiver.
 
-        ``direction`` is seen from the device under test: tx, rx or bidir. ``duration`` (s) counts after ``warmup`` (s).
-        ``bitrate`` is per stream and direction. ``min`` overrides the marker's limit. Fails the test below the limit;
-        raises LabError, UnsupportedError, InvalidMeasurement or ConfigError.
+        ``direction`` is seen from the device under test: tx, rx or bidir; left out it is the usual one of the topology
+        (rx for incast, bidir for mesh, else tx). ``duration`` (s) counts after ``warmup`` (s). ``bitrate`` is per
+        stream and direction. ``min``, ``sum``, ``share`` and ``fairness`` override the marker's. Fails the test below a
+        limit; raises LabError, UnsupportedError, InvalidMeasurement or ConfigError.
         """
+        minima = {Metric.GOODPUT: min, Metric.SUM: sum, Metric.SHARE: share, Metric.FAIRNESS: fairness}
         return self._measure(link, False, direction, streams, duration, warmup, window, mss, bitrate, length,
-                             congestion, min)  # fmt: skip
+                             congestion, minima)  # fmt: skip
 
     def udp(
         self,
         link: Link,
-        direction: str = "tx",
+        direction: str | None = None,
         *,
-        bitrate: Rate,
+        bitrate: Rate | None = None,
         streams: int = 1,
         duration: Duration = 5,
         warmup: Duration = 1,
         window: Size | None = None,
         length: Size | None = None,
         min: object = None,
+        sum: object = None,
+        share: object = None,
+        fairness: object = None,
     ) -> Figures:
-        """Measure UDP goodput at the receiver; arguments as for ``tcp``. ``length`` is the datagram's payload."""
-        return self._measure(link, True, direction, streams, duration, warmup, window, None, bitrate, length, None, min)
+        """Measure UDP goodput at the receiver; arguments as for ``tcp``.
+
+        ``bitrate`` must be given, since UDP sends as fast as it is told; ``length`` is the datagram's payload.
+        """
+        if bitrate is None:
+            raise ConfigError(f"{self._item.nodeid}: udp: needs bitrate=, such as bitrate='400M' (per stream)")
+        minima = {Metric.GOODPUT: min, Metric.SUM: sum, Metric.SHARE: share, Metric.FAIRNESS: fairness}
+        return self._measure(link, True, direction, streams, duration, warmup, window, None, bitrate, length, None,
+                             minima)  # fmt: skip
 
     def _measure(
         self,
         link: Link,
         udp: bool,
-        direction: str,
+        direction: str | None,
         streams: int,
         duration: Duration,
         warmup: Duration,
@@ -110,13 +132,11 @@ class Gate:
         bitrate: Rate | None,
         length: Size | None,
         congestion: str | None,
-        minimum: object,
+        minima: Mapping[Metric, object],
     ) -> Figures:
         try:
-            if direction not in list(Direction):
-                raise ConfigError(unknown("direction", str(direction), [str(d) for d in Direction]))
             traffic = Traffic(
-                direction=Direction(direction),
+                direction=self._direction(link, direction),
                 udp=udp,
                 streams=streams,
                 duration_s=_seconds("duration", duration),
@@ -127,7 +147,7 @@ class Gate:
                 length=_bytes("length", length),
                 congestion=congestion,
             )
-            limits = self._limits(link, minimum)
+            limits = self._limits(link, minima)
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: {'udp' if udp else 'tcp'}: {error}") from None
         result = self._session.measure(self._item, link, traffic, limits)
@@ -137,11 +157,24 @@ class Gate:
         if verdict is Verdict.INVALID:
             raise InvalidMeasurement(result["message"])
         figures = {Direction(name): Bitrate(d["goodput_bps"]) for name, d in result["directions"].items()}
-        return Figures(verdict, figures)
+        flows = {f["name"]: Bitrate(f["goodput_bps"]) for f in result["flows"]}
+        return Figures(verdict, figures, flows, result["evenness"]["jain"] if result["evenness"] else None)
 
-    def _limits(self, link: Link, minimum: object) -> tuple[Limit, ...]:
-        if minimum is None:
-            return ()
-        limits = parse_limits("min", minimum, Origin.CALL, f"min={minimum!r} of the call")
+    def _direction(self, link: Link, asked: str | None) -> Direction:
+        """The direction asked for, or the usual one of the topology."""
+        topology = link.combination.topology
+        if asked is None:
+            return topology.directions[0]
+        if asked not in list(Direction):
+            raise ConfigError(unknown("direction", str(asked), [str(d) for d in Direction]))
+        topology.runs(Direction(asked))
+        return Direction(asked)
+
+    def _limits(self, link: Link, minima: Mapping[Metric, object]) -> tuple[Limit, ...]:
         here = link.combination
-        return tuple(replace(limit, board=here.board, nic=here.nic, topology=here.topology) for limit in limits)
+        return tuple(
+            replace(limit, board=here.board, nic=here.nic, topology=here.topology.name)
+            for metric, value in minima.items()
+            if value is not None
+            for limit in parse_limits("", value, Origin.CALL, f"{metric}={value!r} of the call", metric)
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import PinetError
@@ -39,6 +40,8 @@ class LabAccess:
         self._tool: Iperf3 | None = None
         self._use: LabUse | None = None
         self._environment: dict[str, str | None] = {}
+        # Tells where the run keeps the records of the consoles; asked for when the lab is connected to.
+        self.folder: Callable[[], Path] | None = None
 
     @property
     def tool(self) -> Iperf3:
@@ -73,15 +76,21 @@ class LabAccess:
                 self.start()
                 from pytest_pinet.lab.session import LabSession
 
-                self._session = LabSession(self._lab, self._identity, self._timeout_s, self._on_wait)
+                folder = self.folder() if self.folder is not None else None
+                self._session = LabSession(self._lab, self._identity, self._timeout_s, self._on_wait, folder)
             except PinetError as error:
                 self._error = error
                 raise
         return self._session
 
-    def open(self, combination: Combination) -> AbstractContextManager[Link]:
-        """A link for this combination. Raises PinetError."""
-        return self._connect().open(combination)
+    def open(self, combination: Combination, reset: bool = False) -> AbstractContextManager[Link]:
+        """A link for this combination, on nodes that are booted anew with ``reset``. Raises PinetError."""
+        return self._connect().open(combination, reset)
+
+    def watch(self) -> None:
+        """Raise what the consoles of the open link have told of a broken kernel or supply; cheap."""
+        if self._session is not None:
+            self._session.watch()
 
     def exclusive(self, combination: Combination) -> AbstractContextManager[None]:
         """Measure alone in the contention domains of this combination."""

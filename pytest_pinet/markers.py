@@ -10,22 +10,26 @@ import pytest
 from pytest_pinet.config.names import unknown
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.limits import WAYS, Limit, Origin
-from pytest_pinet.model.quantities import parse_minimum
-from pytest_pinet.model.topology import TOPOLOGIES
+from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin
+from pytest_pinet.model.quantities import Bitrate, Share, parse_fraction, parse_minimum
+from pytest_pinet.model.topology import Topology, parse_topology
 
-SIGNATURE = "pinet(board='*', nic='*', topology='pair', min=None)"
-ARGUMENTS = ("board", "nic", "topology", "min")
+SIGNATURE = "pinet(board='*', nic='*', topology='pair', min=None, sum=None, share=None, fairness=None, reset=False)"
+ARGUMENTS = ("board", "nic", "topology", "min", "sum", "share", "fairness", "reset")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What one test asks for: globs for each axis, and the limits that its marker sets."""
+    """What one test asks for: globs for boards and NICs, topologies, and the limits that its marker sets.
+
+    ``reset``: the nodes are power-cycled before the test.
+    """
 
     boards: tuple[str, ...]
     nics: tuple[str, ...]
-    topologies: tuple[str, ...]
+    topologies: tuple[Topology, ...]
     limits: tuple[Limit, ...]
+    reset: bool = False
 
     def limits_for(self, combination: Combination) -> tuple[Limit, ...]:
         """The marker's limits for one combination: an axis that it names without a wildcard counts as named."""
@@ -46,25 +50,34 @@ def _globs(test: str, name: str, value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def parse_limits(where: str, value: object, origin: Origin, source: str) -> list[Limit]:
-    """Read ``min=``: a bit rate or share, or a mapping from direction to one. Raises ConfigError.
+def parse_limits(
+    where: str, value: object, origin: Origin, source: str, metric: Metric = Metric.GOODPUT
+) -> list[Limit]:
+    """Read ``min=`` or ``sum=`` (a bit rate or share), ``share=`` or ``fairness=`` (a share). Raises ConfigError.
 
-    Here ``tx`` and ``rx`` speak of whatever the test measures, one way or both ways at once.
+    Each may be a mapping from direction to one; ``tx`` and ``rx`` speak of whatever the test measures, one way or both
+    ways at once.
     """
     per_direction: Mapping[object, object] = value if isinstance(value, Mapping) else {None: value}
     limits = []
     for way, minimum in per_direction.items():
         if way is not None and way not in WAYS:
-            raise ConfigError(f"{where}: {unknown('direction', str(way), WAYS)}")
-        if not isinstance(minimum, str):
-            raise ConfigError(f"{where}: min={minimum!r}: expected a limit with a unit, such as '94%' or '2.3 Gbit/s'")
+            raise ConfigError(f"{where or metric}: {unknown('direction', str(way), WAYS)}")
         try:
-            parsed = parse_minimum(minimum)
+            parsed = _minimum(minimum, metric)
         except ValueError as error:
-            raise ConfigError(f"{where}: min: {error}") from None
+            raise ConfigError(f"{where}: {metric}: {error}" if where else f"{metric}: {error}") from None
         direction, both_ways = WAYS[str(way)] if way is not None else (None, None)
-        limits.append(Limit(parsed, origin, source, direction=direction, both_ways=both_ways or None))
+        limits.append(Limit(parsed, origin, source, direction=direction, both_ways=both_ways or None, metric=metric))
     return limits
+
+
+def _minimum(value: object, metric: Metric) -> Bitrate | Share:
+    if metric in (Metric.SHARE, Metric.FAIRNESS):
+        return parse_fraction(value)
+    if not isinstance(value, str):
+        raise ValueError(f"expected a limit with a unit, such as '94%' or '2.3 Gbit/s', got {value!r}")
+    return parse_minimum(value)
 
 
 def read_marker(test: str, markers: Sequence[pytest.Mark]) -> Request:
@@ -77,14 +90,19 @@ def read_marker(test: str, markers: Sequence[pytest.Mark]) -> Request:
             if name not in ARGUMENTS:
                 raise ConfigError(f"{test}: {unknown('argument of the pinet marker', name, ARGUMENTS)}: {SIGNATURE}")
             arguments[name] = value
-    topologies = _globs(test, "topology", arguments.get("topology", "pair"))
-    for topology in topologies:
-        if topology not in TOPOLOGIES:
-            raise ConfigError(f"{test}: {unknown('topology', topology, TOPOLOGIES)}")
+    try:
+        topologies = tuple(parse_topology(text) for text in _globs(test, "topology", arguments.get("topology", "pair")))
+    except ValueError as error:
+        raise ConfigError(f"{test}: topology: {error}") from None
     boards = _globs(test, "board", arguments.get("board", "*"))
     nics = _globs(test, "nic", arguments.get("nic", "*"))
-    limits: list[Limit] = []
-    if arguments.get("min") is not None:
-        source = f"min={arguments['min']!r} of the marker"
-        limits = parse_limits(test, arguments["min"], Origin.MARKER, source)
-    return Request(boards, nics, topologies, tuple(limits))
+    reset = arguments.get("reset", False)
+    if not isinstance(reset, bool):
+        raise ConfigError(f"{test}: reset={reset!r} in the pinet marker: expected True or False")
+    limits = [
+        limit
+        for metric in Metric
+        if (value := arguments.get(metric.value)) is not None
+        for limit in parse_limits(test, value, Origin.MARKER, f"{metric}={value!r} of the marker", metric)
+    ]
+    return Request(boards, nics, topologies, tuple(limits), reset)

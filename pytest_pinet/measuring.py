@@ -5,48 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
+from pytest_pinet.cables import Cables
 from pytest_pinet.evidence.build import read_build
-from pytest_pinet.evidence.crossing import Crossing, Device
 from pytest_pinet.evidence.rate import RateMeter
-from pytest_pinet.judge.limits import most_specific
-from pytest_pinet.judge.oracle import Oracle, physical_limit
-from pytest_pinet.judge.verdict import judge
-from pytest_pinet.lab.deadline import Deadline
-from pytest_pinet.lab.link import End, Link
+from pytest_pinet.figures import Figured, MeasuredFlow, figures
+from pytest_pinet.lab.end import End
+from pytest_pinet.lab.link import Link
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import Measurement
-from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.model.verdict import Verdict, worst
-from pytest_pinet.report.record import DirectionRecord, ResultRecord, combination_record, direction_record
+from pytest_pinet.report.record import ResultRecord, combination_record
 from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.together import Job, measure_together
 
-# Some drivers refresh their counters once a second.
-COUNTER_TIMEOUT_S = 3.0
+T = TypeVar("T")
+ProgressOfWays = Callable[[float, Mapping[str, float | None]], None]
 
 
 def result_id(link: Link, traffic: Traffic) -> str:
     """Stable across runs: board, NIC, topology, traffic, direction."""
     way = "" if traffic.direction is Direction.BIDIR else f"-{traffic.direction}"
     return f"{link.id}/{traffic.key}{way}"
-
-
-def oracle_of(link: Link, traffic: Traffic) -> Oracle:
-    """The physical limit of this link for this traffic: the slower of its two ends."""
-    limits = [
-        physical_limit(
-            link.path.speed_mbps,
-            link.path.mtu,
-            link.path.timestamps,
-            end.endpoint.interface.bus,
-            traffic.direction,
-            traffic.udp,
-            traffic.length if traffic.udp else traffic.mss,
-        )
-        for end in (link.dut, link.peer)
-    ]
-    return min(limits, key=lambda oracle: oracle.goodput)
 
 
 def _build_of(end: End) -> dict[str, str | None]:
@@ -59,19 +40,42 @@ def _build_of(end: End) -> dict[str, str | None]:
     return build
 
 
-def _offered(traffic: Traffic) -> Bitrate | None:
-    """What the senders of one direction were told to send at most."""
-    return None if traffic.bitrate is None else Bitrate(traffic.streams * traffic.bitrate.bps)
+def _jobs(link: Link, traffic: Traffic) -> list[Job]:
+    jobs = []
+    for run in link.combination.topology.runs(traffic.direction):
+        a, b = link.ends[run.a], link.ends[run.b]
+        jobs.append(Job(a.shell, b.shell, a.ip, b.ip, traffic.towards(run.direction)))
+    return jobs
 
 
-def _progress(
-    link: Link, traffic: Traffic, on_progress: Callable[[float, Mapping[str, float | None]], None] | None
-) -> Callable[[float], None] | None:
+def _progress(link: Link, traffic: Traffic, on_progress: ProgressOfWays | None) -> Callable[[float], None] | None:
+    """Asks the receivers of what stands for the device under test."""
     if on_progress is None:
         return None
-    receivers = {Direction.TX: link.peer, Direction.RX: link.dut}
-    meters = {str(d): RateMeter(receivers[d].shell, receivers[d].device) for d in traffic.direction.parts}
-    return lambda elapsed_s: on_progress(elapsed_s, {way: meter.read() for way, meter in meters.items()})
+    receivers: dict[str, dict[int, RateMeter]] = {}
+    for run in link.combination.topology.runs(traffic.direction):
+        for way in run.direction.parts if run.counted else ():
+            index = run.b if way is Direction.TX else run.a
+            end = link.ends[index]
+            receivers.setdefault(str(way), {}).setdefault(index, RateMeter(end.shell, end.device))
+
+    def report(elapsed_s: float) -> None:
+        rates: dict[str, float | None] = {}
+        for way, meters in receivers.items():
+            known = [rate for meter in meters.values() if (rate := meter.read()) is not None]
+            rates[way] = sum(known) if known else None
+        on_progress(elapsed_s, rates)
+
+    return report
+
+
+def _flows(link: Link, traffic: Traffic, measurements: Sequence[Measurement]) -> list[MeasuredFlow]:
+    runs = link.combination.topology.runs(traffic.direction)
+    return [
+        MeasuredFlow(*((run.a, run.b) if way is Direction.TX else (run.b, run.a)), run, way, flow)
+        for run, measurement in zip(runs, measurements, strict=True)
+        for way, flow in measurement.flows.items()
+    ]
 
 
 def measure(
@@ -79,55 +83,77 @@ def measure(
     traffic: Traffic,
     limits: Sequence[Limit],
     tool: Iperf3,
-    on_progress: Callable[[float, Mapping[str, float | None]], None] | None,
-) -> tuple[ResultRecord, Measurement]:
-    """Measure once and judge each direction. Raises LabError or UnsupportedError, and then no figure exists.
+    on_progress: ProgressOfWays | None,
+    watch: Callable[[], None] | None = None,
+) -> tuple[ResultRecord, Mapping[str, str]]:
+    """Measure once and judge every figure. Raises LabError or UnsupportedError, and then no figure exists.
 
-    ``test``, ``files`` and ``rerun`` of the record are the caller's to fill in. ``on_progress`` is given the seconds of
-    traffic so far and the latest rate of each direction (bit/s).
+    Returns the record, whose ``test``, ``files`` and ``rerun`` are the caller's to fill in, and the raw output of every
+    process by file name. ``on_progress`` is given the seconds of traffic so far and the latest rate of each direction
+    (bit/s); ``watch`` is called all the time and ends the traffic by raising.
     """
     started = datetime.now(UTC)
     clock = time.monotonic()
     build = _build_of(link.dut)
-    crossing = Crossing(*(Device(end.shell, end.device, str(end)) for end in (link.dut, link.peer)))
+    cables = Cables(link)
     traffic_clock = time.monotonic()
-    measurement = tool.measure(
-        link.dut.shell,
-        link.peer.shell,
-        str(link.dut.address.ip),
-        str(link.peer.address.ip),
-        traffic,
-        on_progress=_progress(link, traffic, on_progress),
+    measurements = measure_together(
+        tool, _jobs(link, traffic), on_progress=_progress(link, traffic, on_progress), watch=watch
     )
     traffic_seconds = time.monotonic() - traffic_clock
-    crossing.check(measurement.flows, Deadline(COUNTER_TIMEOUT_S).wait_until)
-    oracle = oracle_of(link, traffic)
-    directions: dict[str, DirectionRecord] = {}
-    for direction, flow in measurement.flows.items():
-        here = link.combination
-        both_ways = traffic.direction is Direction.BIDIR
-        limit = most_specific(limits, here.board, here.nic, here.topology, direction, both_ways)
-        directions[direction.value] = direction_record(
-            flow, judge(flow.goodput, oracle, limit, _offered(traffic)), oracle
-        )
-    verdict = worst([Verdict(d["verdict"]) for d in directions.values()])
-    worst_direction = next(name for name, d in directions.items() if d["verdict"] == verdict)
+    flows = _flows(link, traffic, measurements)
+    cables.check(flows, traffic)
+    found: Figured = figures(link, traffic, flows, limits)
     record: ResultRecord = {
         "id": result_id(link, traffic),
         "test": "",
-        "verdict": verdict.value,
-        "message": f"{link.id} {worst_direction}: {directions[worst_direction]['reason']}",
+        "verdict": found.verdict.value,
+        "message": f"{link.id} {found.reason}",
         "combination": combination_record(link.combination, traffic),
         "build": build,
         "link": f"{link.path.speed_mbps} Mbit/s {link.path.duplex or 'unknown'} duplex, MTU {link.path.mtu}",
-        "versions": dict(measurement.versions),
-        "cpu_percent": dict(measurement.cpu_percent),
-        "notes": list(measurement.notes),
+        "versions": _by_end(link, [m.versions for m in measurements], traffic),
+        "cpu_percent": _by_end(link, [m.cpu_percent for m in measurements], traffic),
+        "notes": [*dict.fromkeys(note for m in measurements for note in m.notes), *_isolation(link)],
         "started": started.isoformat(),
         "seconds": time.monotonic() - clock,
         "traffic_seconds": traffic_seconds,
-        "directions": directions,
+        "directions": dict(found.directions),
+        "flows": list(found.flows),
+        "evenness": found.evenness,
+        "cables": cables.records(),
         "files": [],
         "rerun": "",
     }
-    return record, measurement
+    return record, _raw(link, traffic, measurements)
+
+
+def _isolation(link: Link) -> list[str]:
+    """What a reader must know of segments that nobody kept apart."""
+    fixed = [name for name, switch in link.switches.items() if not switch.rewires]
+    if not fixed or len(link.combination.topology.segments) == 1:
+        return []
+    return [f"the pairs are not kept apart: switch {fixed[0]} is wired as it is"]
+
+
+def _by_end(link: Link, values: Sequence[Mapping[str, T]], traffic: Traffic) -> dict[str, T]:
+    """What the tools said of ``dut`` and ``peer`` of each run; several runs name the ends instead."""
+    if len(values) == 1:
+        return dict(values[0])
+    found: dict[str, T] = {}
+    for run, by_role in zip(link.combination.topology.runs(traffic.direction), values, strict=True):
+        for role, index in (("dut", run.a), ("peer", run.b)):
+            if role in by_role:
+                found[str(link.ends[index].endpoint)] = by_role[role]
+    return found
+
+
+def _raw(link: Link, traffic: Traffic, measurements: Sequence[Measurement]) -> dict[str, str]:
+    if len(measurements) == 1:
+        return dict(measurements[0].raw)
+    runs = link.combination.topology.runs(traffic.direction)
+    return {
+        f"{run.a}-{run.b}-{name}": text
+        for run, measurement in zip(runs, measurements, strict=True)
+        for name, text in measurement.raw.items()
+    }

@@ -11,7 +11,7 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.lab import Lab, names_of
 from pytest_pinet.model.limits import WAYS, Limit, Origin
 from pytest_pinet.model.quantities import parse_minimum
-from pytest_pinet.model.topology import TOPOLOGIES
+from pytest_pinet.model.topology import KINDS, all_names
 
 FORM = "'90%', '2.3 Gbit/s' or 'pi4b:*/pair=tx=700 Mbit/s'"
 
@@ -65,8 +65,8 @@ def _of_lab(limit: Limit, lab: Lab, option: str) -> Limit:
     if not labels:
         names = sorted({name for i in there for name in names_of(i)})
         raise ConfigError(f"{option}: {unknown('NIC of these boards', limit.nic, names)}")
-    if not any(fnmatchcase(topology, limit.topology) for topology in TOPOLOGIES):
-        raise ConfigError(f"{option}: {unknown('topology', limit.topology, TOPOLOGIES)}")
+    if not any(fnmatchcase(topology, limit.topology) for topology in all_names()):
+        raise ConfigError(f"{option}: {unknown('topology', limit.topology, KINDS)}")
     if all(fnmatchcase(label, limit.nic) for label in labels):
         return limit
     if len(labels) > 1:
@@ -74,14 +74,16 @@ def _of_lab(limit: Limit, lab: Lab, option: str) -> Limit:
     return replace(limit, nic=labels.pop())
 
 
-def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab) -> None:
+def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab, prefix: str = "--pinet-") -> None:
     """Refuse a glob of ``--pinet-board`` and its like that matches nothing in the lab. Raises ConfigError."""
     there = {
         "board": {node.board.name for node in lab.nodes.values()},
         "nic": {name for interface in lab.interfaces() for name in names_of(interface)},
-        "topology": set(TOPOLOGIES),
+        "topology": {*KINDS, *all_names()},
     }
     for axis, globs in axes.items():
         for glob in globs:
+            if axis == "topology" and not any(fnmatchcase(name, glob) for name in there[axis]):
+                raise ConfigError(f"{prefix}{axis}: {unknown(axis, glob, KINDS)}")
             if not any(fnmatchcase(name, glob) for name in there[axis]):
-                raise ConfigError(f"--pinet-{axis}: {unknown(f'{axis} of lab {lab.name}', glob, there[axis])}")
+                raise ConfigError(f"{prefix}{axis}: {unknown(f'{axis} of lab {lab.name}', glob, there[axis])}")

@@ -21,8 +21,10 @@ __all__ = ["gate", "link"]
 SESSION_KEY: pytest.StashKey[PinetSession] = pytest.StashKey()
 
 MARKER = (
-    "pinet(board='*', nic='*', topology='pair', min=None): measure on every combination of the lab that matches; "
-    "min is a bit rate or a share of the physical limit, or a mapping from direction (tx, rx, bidir) to one."
+    "pinet(board='*', nic='*', topology='pair', min=None, sum=None, share=None, fairness=None, reset=False): measure "
+    "on every combination of the lab that matches; min (goodput of the NIC) and sum (of all flows) are a bit rate or a "
+    "share of the physical limit, share and fairness a share, or each a mapping from direction (tx, rx, bidir) to one; "
+    "reset power-cycles the nodes first."
 )
 
 
@@ -83,6 +85,8 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
     """
     if not hasattr(config.option, "verbose"):
         config.option.verbose = 0
+    # For the scheduler of pytest -n, before xdist fills in its default.
+    config.option.pinet_dist_unchosen = getattr(config.option, "dist", None) == "no" and not config.option.distload
     return (yield)
 
 

@@ -14,7 +14,16 @@ from pytest_pinet import collect
 from pytest_pinet.collect import Case
 from pytest_pinet.config import labfile
 from pytest_pinet.dry_run import DryRun
-from pytest_pinet.errors import ConfigError, InvalidMeasurement, LabError, PinetError, UnsupportedError
+from pytest_pinet.errors import (
+    CapabilityError,
+    ConfigError,
+    InvalidMeasurement,
+    KernelError,
+    LabError,
+    PinetError,
+    QuarantineError,
+    UnsupportedError,
+)
 from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab_access import LabAccess
 from pytest_pinet.markers import Request, read_marker
@@ -27,6 +36,7 @@ from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.progress import Progress
 from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.run_keeper import RunKeeper
+from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
 from pytest_pinet.trouble import as_report, error_record
 
 # Set when the lab broke a measurement: its nodes must be brought up anew.
@@ -69,7 +79,12 @@ class PinetSession:
         self.access = LabAccess(self.lab, identity, config.getoption("--pinet-acquire-timeout"), self.progress.show)
         self.dry_run = DryRun() if config.getoption("--pinet-dry-run") else None
         self.keeper = RunKeeper(config, self.lab, self.lab_file, self.access, self.dry_run)
+        self.access.folder = lambda: self.keeper.folder.path
         config.pluginmanager.register(self.keeper, "pinet-run-keeper")
+        if self.lab is not None and self._worker != "main":
+            config.pluginmanager.register(WorkerHooks(config, self.lab, case_of), "pinet-xdist-worker")
+        elif self.lab is not None and getattr(config.option, "numprocesses", None):
+            config.pluginmanager.register(ControllerHooks(config, self.lab, self.keeper), "pinet-xdist-controller")
         self._marked: set[str] = set()
 
     # -- collecting -----------------------------------------------------------------------------------------------
@@ -89,7 +104,7 @@ class PinetSession:
     def _parameter(self, found: Combination | collect.Missing, request: Request) -> Any:
         if isinstance(found, collect.Missing):
             return pytest.param(None, id=found.id, marks=pytest.mark.skip(reason=found.reason))
-        axes = {"board": found.board, "nic": found.nic, "topology": found.topology}
+        axes = {"board": found.board, "nic": found.nic, "topology": found.topology.name}
         marks = []
         for axis, value in axes.items():
             name = collect.marker_name(axis, value)
@@ -126,12 +141,17 @@ class PinetSession:
             yield self.dry_run.link(combination)
             return
         try:
-            with self.progress, self.access.open(combination) as link:
+            with self.progress, self.access.open(combination, case.request.reset) as link:
                 self.progress.close()
                 yield link
             if item.stash.get(TROUBLE_KEY, False):
                 # Only now, since the changes on the nodes had to be undone first.
                 self.access.distrust(combination)
+        except (QuarantineError, CapabilityError) as error:
+            pytest.skip(str(error))
+        except KernelError:
+            self._check_lease(combination)
+            raise
         except LabError:
             self.access.distrust(combination)
             raise
@@ -144,10 +164,15 @@ class PinetSession:
         if self.dry_run is not None:
             return self.dry_run.measure(item, link, traffic)
         try:
-            return self._measure(item, link, traffic, limits)
+            record = self._measure(item, link, traffic, limits)
+            # A kernel that broke while it was measured gives no figure.
+            self.access.watch()
         except LabError:
             item.stash[TROUBLE_KEY] = True
+            self._check_lease(link.combination)
             raise
+        item.stash[RESULTS_KEY].append(record)
+        return record
 
     def _measure(self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...]) -> ResultRecord:
         from pytest_pinet import measuring
@@ -159,7 +184,7 @@ class PinetSession:
         label = link.id
         total_s = traffic.warmup_s + traffic.duration_s
         with self.access.exclusive(link.combination), self.progress:
-            record, measurement = measuring.measure(
+            record, raw = measuring.measure(
                 link,
                 traffic,
                 all_limits,
@@ -167,14 +192,14 @@ class PinetSession:
                 (lambda elapsed_s, rates: self.progress.update(label, elapsed_s, total_s, rates))
                 if self.progress.shown
                 else None,
+                watch=self.access.watch,
             )
         self.access.check(link.combination)
         record["test"] = item.nodeid
         record["rerun"] = self.rerun_command(item)
-        record["files"] = self.keeper.folder.write_raw(record["id"], measurement.raw)
+        record["files"] = self.keeper.folder.write_raw(record["id"], raw)
         if record["verdict"] in ("fail", "invalid"):
             record["message"] = failure_text(record, self.keeper.shown_folder)
-        item.stash[RESULTS_KEY].append(record)
         return record
 
     def rerun_command(self, item: pytest.Item) -> str:
@@ -185,6 +210,37 @@ class PinetSession:
         words = ["pytest", node, f"--pinet-lab={self.lab_file}"]
         words += [f"--pinet-min={limit}" for limit in self.config.getoption("--pinet-min")]
         return shlex.join(words)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """What a console told of a broken kernel is how the test ended, whatever else came of it."""
+        case = case_of(item)
+        if case is None or self.dry_run is not None:
+            return (yield)
+        try:
+            result = yield
+        except CapabilityError as error:
+            pytest.skip(str(error))
+        except (Exception, pytest.fail.Exception, pytest.skip.Exception):
+            self._look_at_consoles(item, case.combination)
+            raise
+        self._look_at_consoles(item, case.combination)
+        return result
+
+    def _look_at_consoles(self, item: pytest.Item, combination: Combination) -> None:
+        try:
+            self.access.watch()
+        except KernelError:
+            try:
+                self._check_lease(combination)
+            except LabError:
+                item.stash[TROUBLE_KEY] = True
+                raise
+            raise
+
+    def _check_lease(self, combination: Combination) -> None:
+        """Raise LeaseError when a node was lost: whoever has it now may have switched it off, which is the cause."""
+        self.access.check(combination)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
@@ -209,11 +265,17 @@ class PinetSession:
         results = item.stash.get(RESULTS_KEY, [])
         error = call.excinfo.value if call.excinfo is not None else None
         if isinstance(error, PinetError):
-            if not (isinstance(error, InvalidMeasurement) and results):
+            told = isinstance(error, InvalidMeasurement) and any(r["verdict"] == "invalid" for r in results)
+            if not told:
                 record = error_record(item.nodeid, case.combination, error, self.rerun_command(item))
-                text = error_text(record) if isinstance(error, LabError | InvalidMeasurement) else str(error)
-                if isinstance(error, LabError | InvalidMeasurement | UnsupportedError | ConfigError):
+                self._keep_console(record)
+                named = isinstance(error, LabError | KernelError | InvalidMeasurement)
+                text = error_text(record, self.keeper.shown_folder) if named else str(error)
+                if named or isinstance(error, UnsupportedError | ConfigError):
                     results = [*results, record]
+                if call.when == "teardown":
+                    # The others went with the report of the call.
+                    report.pinet_results = [record]  # type: ignore[attr-defined]
             else:
                 text = str(error)
             as_report(item, report, error, text)
@@ -224,6 +286,14 @@ class PinetSession:
             item.user_properties += properties
             report.pinet_results = results  # type: ignore[attr-defined]  # travels to the controller
         return report
+
+    def _keep_console(self, record: ResultRecord) -> None:
+        """Put what the console showed beside the raw output of measurements."""
+        if record["console_excerpt"]:
+            try:
+                record["files"] = self.keeper.folder.write_raw(record["id"], {"console.txt": record["console_excerpt"]})
+            except ConfigError as error:
+                self.keeper.warn(str(error))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self) -> Generator[None, Any, Any]:

@@ -1,4 +1,4 @@
-"""Trouble as pytest shows it: a lab's trouble is an error of the set-up, never a failure, without our traceback."""
+"""Trouble as pytest shows it, without our traceback: a lab's is an error of the set-up, a kernel's a failure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pytest_pinet.errors import InvalidMeasurement, PinetError
+from pytest_pinet.errors import InvalidMeasurement, KernelError, PinetError
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.record import ResultRecord
@@ -15,6 +15,8 @@ from pytest_pinet.report.record import ResultRecord
 def error_record(test: str, combination: Combination, error: PinetError, rerun: str) -> ResultRecord:
     """A result without figures, for a test whose measurement did not come about."""
     verdict = Verdict.INVALID if isinstance(error, InvalidMeasurement) else Verdict.ERROR
+    if isinstance(error, KernelError):
+        verdict = Verdict.FAIL
     return {
         "id": combination.id,
         "test": test,
@@ -24,12 +26,13 @@ def error_record(test: str, combination: Combination, error: PinetError, rerun: 
             "id": combination.id,
             "board": combination.board,
             "nic": combination.nic,
-            "topology": combination.topology,
+            "topology": combination.topology.name,
             "traffic": "",
             "dut": str(combination.dut),
             "dut_port": str(combination.dut.interface.port),
             "peer": str(combination.peer),
             "peer_port": str(combination.peer.interface.port),
+            "ends": [{"end": str(end), "port": str(end.interface.port)} for end in combination.ends],
         },
         "build": {},
         "link": None,
@@ -40,8 +43,12 @@ def error_record(test: str, combination: Combination, error: PinetError, rerun: 
         "seconds": 0.0,
         "traffic_seconds": 0.0,
         "directions": {},
+        "flows": [],
+        "evenness": None,
+        "cables": [],
         "files": [],
         "rerun": rerun,
+        "console_excerpt": error.excerpt,
     }
 
 
@@ -49,7 +56,7 @@ def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, t
     """Rewrite a failed report: the message instead of a traceback, and an error instead of a failure.
 
     pytest and everything behind it (JUnit, summary, xdist) call what fails outside the call phase an error; a
-    measurement that the lab broke failed in its set-up.
+    measurement that the lab broke failed in its set-up. A broken kernel is a failure, also when it broke in the set-up.
     """
     # pytest prints the class's name before the message; "builtins" keeps it free of a module's.
     named = type(type(error).__name__, (pytest.fail.Exception,), {"__module__": "builtins"})
@@ -57,5 +64,7 @@ def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, t
         raise named(text, pytrace=False)
     except pytest.fail.Exception as plain:
         report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
-    if report.when == "call":
+    if isinstance(error, KernelError):
+        report.when = "call" if report.when == "setup" else report.when
+    elif report.when == "call":
         report.when = "setup"

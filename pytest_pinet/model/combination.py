@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_pinet.model.lab import Interface, Node
+from pytest_pinet.model.lab import Interface, Node, Uplink
+from pytest_pinet.model.topology import Topology, parse_topology
 
 
 @dataclass(frozen=True)
@@ -20,14 +21,28 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Combination:
-    """One board x NIC x topology; ``dut`` and ``peer`` are the nodes of this lab that will stand for it.
+    """One board x NIC x topology; ``ends`` are the interfaces of this lab that will stand for it, 0 the one under test.
 
-    The id is made of stable things only, never of node names, readings or values.
+    ``uplinks`` has, for each segment of the topology, the cables between switches that it needs. The id is made of
+    stable things only, never of node names, readings or values.
     """
 
-    topology: str
-    dut: Endpoint
-    peer: Endpoint
+    topology: Topology
+    ends: tuple[Endpoint, ...]
+    uplinks: tuple[tuple[Uplink, ...], ...]
+
+    @classmethod
+    def pair(cls, dut: Endpoint, peer: Endpoint) -> Combination:
+        """Two interfaces of one switch."""
+        return cls(parse_topology("pair"), (dut, peer), ((),))
+
+    @property
+    def dut(self) -> Endpoint:
+        return self.ends[0]
+
+    @property
+    def peer(self) -> Endpoint:
+        return self.ends[1]
 
     @property
     def board(self) -> str:
@@ -44,4 +59,10 @@ class Combination:
     @property
     def nodes(self) -> tuple[Node, ...]:
         """The nodes that must be leased, sorted by place (the order in which leases are taken)."""
-        return tuple(sorted({e.node.name: e.node for e in (self.dut, self.peer)}.values(), key=lambda n: n.place))
+        return tuple(sorted({end.node.name: end.node for end in self.ends}.values(), key=lambda node: node.place))
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The labgrid places of all nodes and uplinks, sorted: what is leased, all or none."""
+        uplinks = {uplink.place for segment in self.uplinks for uplink in segment}
+        return tuple(sorted(uplinks | {node.place for node in self.nodes}))

@@ -50,7 +50,10 @@ def names_of(interface: Interface) -> set[str]:
 
 @dataclass(frozen=True)
 class Node:
-    """One board in the lab; ``place`` is its labgrid place, ``target`` the role in the environment file."""
+    """One board in the lab; ``place`` is its labgrid place, ``target`` the role in the environment file.
+
+    ``outlet`` is the kind of power outlet that the lab's launcher gives it (None: the launcher's choice).
+    """
 
     name: str
     board: Board
@@ -59,6 +62,7 @@ class Node:
     interfaces: tuple[Interface, ...]
     where: Where
     boot_timeout_s: float = 60.0
+    outlet: str | None = None
 
     def interface(self, name: str) -> Interface:
         """The interface of this name. Raises KeyError."""
@@ -80,6 +84,21 @@ class Switch:
 
 
 @dataclass(frozen=True)
+class Uplink:
+    """A cable between two switches. One group of ports at a time can use it, so it is leased by a place of its own."""
+
+    name: str
+    ports: tuple[PortRef, PortRef]
+    place: str
+    speed_mbps: int
+    where: Where
+
+    def port_on(self, switch: str) -> str | None:
+        """The name of its port on this switch, or None when it does not lead there."""
+        return next((port.port for port in self.ports if port.switch == switch), None)
+
+
+@dataclass(frozen=True)
 class Lab:
     """Everything in a lab file that labgrid has no word for.
 
@@ -96,6 +115,7 @@ class Lab:
     launcher: str | None = None
     figures: str = "measured"
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    uplinks: Mapping[str, Uplink] = field(default_factory=dict)
 
     def interfaces(self) -> list[Interface]:
         """All interfaces, in the order of the file."""

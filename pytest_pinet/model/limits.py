@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 
 from pytest_pinet.model.quantities import Bitrate, Share
@@ -19,6 +19,22 @@ class Origin(IntEnum):
     COMMAND_LINE = 4
 
 
+class Metric(StrEnum):
+    """What a limit is a minimum for.
+
+    GOODPUT is that of the NIC under test (of each of them, where several pairs run at once); SUM that of all flows;
+    SHARE the least that a flow got of its fair share; FAIRNESS Jain's index over what the flows got of theirs.
+    """
+
+    GOODPUT = "min"
+    SUM = "sum"
+    SHARE = "share"
+    FAIRNESS = "fairness"
+
+    def __str__(self) -> str:
+        return self.value
+
+
 # How a limit names the runs that it speaks of: the one-way direction, and whether both run at once.
 WAYS: dict[str, tuple[Direction | None, bool]] = {
     "tx": (Direction.TX, False),
@@ -31,7 +47,7 @@ WAYS: dict[str, tuple[Direction | None, bool]] = {
 
 @dataclass(frozen=True)
 class Limit:
-    """A minimum for the goodput of the combinations that its selectors match.
+    """A minimum for one metric of the combinations that its selectors match.
 
     Selectors are globs; ``direction`` None means either. ``both_ways`` tells whether it speaks of runs in which both
     directions run at once (None: of these and of one-way runs). ``source`` says where it was written
@@ -46,6 +62,7 @@ class Limit:
     topology: str = "*"
     direction: Direction | None = None
     both_ways: bool | None = None
+    metric: Metric = Metric.GOODPUT
 
     def matches(self, board: str, nic: str, topology: str, direction: Direction, both_ways: bool) -> bool:
         """Whether this limit speaks of that combination and one-way direction of a run."""

@@ -28,7 +28,8 @@ class Flow:
     """One direction of a traffic run, seen by its receiver.
 
     ``retransmits`` is None where nobody counted them (UDP; a receiver does not know). ``lost_packets`` and ``packets``
-    are UDP's.
+    are UDP's. ``sent_bytes`` is what the sender handed to its kernel during the whole run: what was received, and what
+    was on its way at the end, or lost.
     """
 
     direction: Direction
@@ -38,6 +39,7 @@ class Flow:
     packets: int | None = None
     jitter_ms: float | None = None
     streams: tuple[Bitrate, ...] = ()
+    sent_bytes: int | None = None
 
     @property
     def counted(self) -> tuple[Sample, ...]:
@@ -47,6 +49,18 @@ class Flow:
     @property
     def seconds(self) -> float:
         return sum(s.seconds for s in self.counted)
+
+    @property
+    def since_start(self) -> Bitrate:
+        """The rate from the first byte to the end of the counted time.
+
+        Unlike a part of it, it cannot exceed the wire: data that TCP held back until a lost segment came again reaches
+        the application in one piece, which may fall into the counted time although it arrived before.
+        """
+        end = max((s.start_s + s.seconds for s in self.counted), default=0.0)
+        so_far = [s for s in self.samples if s.start_s < end]
+        seconds = sum(s.seconds for s in so_far)
+        return Bitrate(sum(s.bytes for s in so_far) * 8 / seconds) if seconds > 0 else Bitrate(0.0)
 
     @property
     def goodput(self) -> Bitrate:

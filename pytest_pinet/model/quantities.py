@@ -20,6 +20,7 @@ _DURATION = re.compile(r"([0-9.eE+-]+|nan|inf)\s*(ms|s|min|h)", re.IGNORECASE)
 
 RATE_FORM = "a number with a unit such as '2.3 Gbit/s', '940 Mbit/s' or '2.3G'"
 SHARE_FORM = "a share such as '94%'"
+FRACTION_FORM = "a share such as '95%' or a number from 0 to 1"
 SIZE_FORM = "a size such as '65536', '64K' or '1M'"
 DURATION_FORM = "a duration such as '500 ms', '10 s' or '2 min'"
 
@@ -93,6 +94,15 @@ class Share:
 def parse_minimum(text: str) -> Bitrate | Share:
     """Read a limit: a bit rate or a share of the physical limit. Raises ValueError."""
     return Share.parse(text) if text.strip().endswith("%") else Bitrate.parse(text)
+
+
+def parse_fraction(value: object) -> Share:
+    """Read a share as text (``95%``) or as a number from 0 to 1 (``0.95``). Raises ValueError."""
+    if isinstance(value, str):
+        return Share.parse(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"{value!r} is not {FRACTION_FORM}")
+    return Share(float(value))
 
 
 def parse_size(text: str) -> int:

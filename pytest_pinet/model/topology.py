@@ -1,6 +1,163 @@
-"""Which nodes talk to which."""
+"""Which interfaces take part in a combination, which of them share a segment, and who sends to whom.
+
+The ends of a topology are numbered; 0 is always the interface under test.
+
+=========  ============================================================  ====================================
+pair       0 and one peer
+pairs:N    N disjoint pairs at once: 0 and 1, 2 and 3, ...               a segment for each pair
+opposed    two pairs at once; the second one runs the other way          a segment for each pair
+incast:N   N senders to one receiver, 0                                  one segment
+outcast:N  one sender, 0, to N receivers                                 one segment
+mesh:N     N ends, each sends to and receives from each other at once    one segment
+chain      0 and 2 are two NICs of one node, which forwards between      0 with 1, 2 with 3
+           1 and 3
+=========  ============================================================  ====================================
+"""
 
 from __future__ import annotations
 
-# pair: the device under test and one peer.
-TOPOLOGIES: tuple[str, ...] = ("pair",)
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import combinations as pairs_of
+
+from pytest_pinet.model.traffic import Direction
+
+LARGEST = 64
+
+
+@dataclass(frozen=True)
+class Run:
+    """Traffic between two ends, by their numbers; ``direction`` is seen from ``a``.
+
+    ``counted``: part of the sums that stand for the device under test.
+    """
+
+    a: int
+    b: int
+    direction: Direction
+    counted: bool = True
+
+
+@dataclass(frozen=True)
+class Topology:
+    """One topology; ``name`` stands in ids (``incast:5``).
+
+    ``segments`` are the groups of ends that reach each other and nobody else. ``directions`` are those that make sense,
+    the usual one first. ``shared``: flows share a NIC, so that only their sum can be held against a limit of that NIC.
+    """
+
+    name: str
+    ends: int
+    segments: tuple[tuple[int, ...], ...]
+    directions: tuple[Direction, ...]
+    shared: bool
+    _runs: Callable[[Direction], tuple[Run, ...]] = field(compare=False, repr=False)
+
+    @property
+    def kind(self) -> str:
+        return self.name.partition(":")[0]
+
+    @property
+    def forwards(self) -> bool:
+        """Whether ends 0 and 2 are NICs of one node, which forwards between them."""
+        return self.kind == "chain"
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes take part."""
+        return self.ends - self.forwards
+
+    def runs(self, direction: Direction) -> tuple[Run, ...]:
+        """All traffic that runs at once. Raises ValueError for a direction that makes no sense here."""
+        if direction not in self.directions:
+            accepted = " or ".join(map(str, self.directions))
+            raise ValueError(
+                f"direction {str(direction)!r} makes no sense in topology {self.name}; accepted: {accepted}"
+            )
+        return self._runs(direction)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_EACH = (Direction.TX, Direction.RX, Direction.BIDIR)
+_OPPOSITE = {Direction.TX: Direction.RX, Direction.RX: Direction.TX, Direction.BIDIR: Direction.BIDIR}
+
+
+def _pair() -> Topology:
+    return Topology("pair", 2, ((0, 1),), _EACH, False, lambda way: (Run(0, 1, way),))
+
+
+def _pairs(count: int) -> Topology:
+    segments = tuple((2 * i, 2 * i + 1) for i in range(count))
+    return Topology(
+        f"pairs:{count}", 2 * count, segments, _EACH, False, lambda way: tuple(Run(a, b, way) for a, b in segments)
+    )
+
+
+def _opposed() -> Topology:
+    return Topology(
+        "opposed", 4, ((0, 1), (2, 3)), _EACH, False, lambda way: (Run(0, 1, way), Run(2, 3, _OPPOSITE[way]))
+    )
+
+
+def _star(kind: str, count: int, direction: Direction) -> Topology:
+    ends = tuple(range(count + 1))
+    return Topology(
+        f"{kind}:{count}",
+        count + 1,
+        (ends,),
+        (direction,),
+        True,
+        lambda way: tuple(Run(0, other, way) for other in ends[1:]),
+    )
+
+
+def _mesh(count: int) -> Topology:
+    ends = tuple(range(count))
+    return Topology(
+        f"mesh:{count}",
+        count,
+        (ends,),
+        (Direction.BIDIR,),
+        True,
+        lambda way: tuple(Run(a, b, way, counted=a == 0) for a, b in pairs_of(ends, 2)),
+    )
+
+
+def _chain() -> Topology:
+    # Seen from 0: what leaves through it goes from 3 to 1.
+    return Topology("chain", 4, ((0, 1), (2, 3)), _EACH, False, lambda way: (Run(3, 1, way),))
+
+
+# Those without a number, and those with one: the usual, and the least.
+_FIXED: dict[str, Callable[[], Topology]] = {"pair": _pair, "opposed": _opposed, "chain": _chain}
+_COUNTED: dict[str, tuple[int, Callable[[int], Topology]]] = {
+    "pairs": (2, _pairs),
+    "incast": (2, lambda count: _star("incast", count, Direction.RX)),
+    "outcast": (2, lambda count: _star("outcast", count, Direction.TX)),
+    "mesh": (3, _mesh),
+}
+KINDS: tuple[str, ...] = ("pair", "pairs", "incast", "outcast", "mesh", "chain", "opposed")
+FORM = "pair, pairs:N, incast:N, outcast:N, mesh:N, chain or opposed"
+
+
+def parse_topology(text: str) -> Topology:
+    """Read ``pair``, ``incast:5``; a number that is left out is the smallest. Raises ValueError."""
+    kind, colon, number = text.partition(":")
+    if kind in _FIXED and not colon:
+        return _FIXED[kind]()
+    if kind not in _COUNTED:
+        raise ValueError(f"{text!r} is not a topology; expected {FORM}")
+    least, make = _COUNTED[kind]
+    if not colon:
+        return make(least)
+    if not number.isascii() or not number.isdigit() or not least <= int(number) <= LARGEST:
+        raise ValueError(f"{text!r}: {kind} takes a number from {least} to {LARGEST}, such as '{kind}:{least + 1}'")
+    return make(int(number))
+
+
+def all_names() -> list[str]:
+    """Every name that a topology can have, for globs to be matched against."""
+    counted = [f"{kind}:{n}" for kind, (least, _) in _COUNTED.items() for n in range(least, LARGEST + 1)]
+    return [*_FIXED, *counted]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pytest_pinet.model.quantities import Bitrate
@@ -43,6 +43,10 @@ class Traffic:
     bitrate: Bitrate | None = None
     length: int | None = None
     congestion: str | None = None
+
+    def towards(self, direction: Direction) -> Traffic:
+        """The same traffic in another direction."""
+        return replace(self, direction=direction)
 
     @property
     def key(self) -> str:

@@ -8,6 +8,7 @@ from statistics import median
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.fit import WIDTH, copyable, plain, rate, wrap, wrap_command
 from pytest_pinet.report.record import DirectionRecord, ResultRecord
+from pytest_pinet.report.rows import evenness_note
 
 _NAME_WIDTH = 11
 # Sets what continues a line apart from a line of its own.
@@ -18,18 +19,35 @@ _GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
 def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
     """About eight lines on a result that did not hold; ``run_folder`` stands before the path of the raw files."""
     lines: list[str] = []
+    even = result["evenness"]
+    if even is not None and Verdict(even["verdict"]) not in _GOOD:
+        lines += wrap(f"{even['reason']} ({even['rule']})", hanging="    ")
     for name, direction in sorted(result["directions"].items(), key=_severity):
         lines += _headline(name, direction)
         if Verdict(direction["verdict"]) not in _GOOD:
             if direction["oracle"] not in direction["reason"]:
                 lines += _row("physical", f"{rate(direction['oracle_bps'])} ({direction['oracle']})")
-            lines += _row("samples", _samples(direction))
+            if direction["samples"]:
+                lines += _row("samples", _samples(direction))
+    for flow in sorted(result["flows"], key=lambda flow: SEVERITY.index(Verdict(flow["verdict"]))):
+        if Verdict(flow["verdict"]) not in _GOOD:
+            lines += _headline(flow["name"], flow)
+            lines += _row("samples", _samples(flow))
+    if even is not None:
+        lines += _row("flows", evenness_note(result))
     return "\n".join([*(lines or _message(result)), *_surroundings(result, run_folder)])
 
 
 def error_text(result: ResultRecord, run_folder: str | None = None) -> str:
-    """What a lab error prints: what happened, who must act, and where it was."""
-    return "\n".join([*_message(result), *_surroundings(result, run_folder)])
+    """What a lab error prints: what happened, who must act, where it was, and what the console showed."""
+    return "\n".join([*_message(result), *_surroundings(result, run_folder), *_console(result)])
+
+
+def _console(result: ResultRecord) -> list[str]:
+    """The console as it was, line by line: only the day is left out, and what does not fit stands in the file."""
+    excerpt = result.get("console_excerpt", "").splitlines()
+    lines = [plain(line.partition("T")[2] if line[4:5] == "-" else line)[: WIDTH - 2] for line in excerpt]
+    return ["  console", *(f"  {line}" for line in lines)] if lines else []
 
 
 def _message(result: ResultRecord) -> list[str]:

@@ -18,7 +18,9 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
 
     ``pinet.verdict`` is the worst of all. A direction is ``pinet.tx.goodput_bps`` and so on, or
     ``pinet.tcp-P10.tx.goodput_bps`` where the test measured several traffics; when one is measured again, the later
-    figures get ``pinet.tx#2``. Rates are whole bit/s; ``cpu_percent_dut`` and ``cpu_percent_peer`` are of one core.
+    figures get ``pinet.tx#2``. Several flows at once have ``pinet.flow.NAME.goodput_bps``, ``pinet.least_share`` and
+    ``pinet.fairness`` (Jain's index). Rates are whole bit/s; ``cpu_percent_dut`` and ``cpu_percent_peer`` are of one
+    core.
     """
     if not results:
         return []
@@ -42,6 +44,11 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
             figures = [*_figures(direction), *cpu]
             numbered = prefix if seen[prefix] == 1 else f"{prefix}#{seen[prefix]}"
             properties += [(f"{numbered}.{key}", value) for key, value in figures if value is not None]
+        if result["evenness"] is not None:
+            prefix = f"pinet.{result['combination']['traffic']}" if several else "pinet"
+            properties += [(f"{prefix}.flow.{f['name']}.goodput_bps", round(f["goodput_bps"])) for f in result["flows"]]
+            properties.append((f"{prefix}.least_share", round(result["evenness"]["least_share"], 4)))
+            properties.append((f"{prefix}.fairness", round(result["evenness"]["jain"], 4)))
     return properties
 
 

@@ -6,6 +6,7 @@ is not zero.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from pytest_pinet.judge.oracle import Oracle
@@ -48,11 +49,56 @@ class DirectionRecord(TypedDict):
     samples: list[SampleRecord]
 
 
+class FlowRecord(DirectionRecord):
+    """One of several flows that ran at once, seen by its receiver; ``direction`` is the sum that it is part of.
+
+    ``fair_bps`` is its max-min fair rate among all flows. A ``verdict`` of its own stands only where it has its path to
+    itself; where flows share a NIC, the sum is judged, and their evenness.
+    """
+
+    name: str
+    sender: str
+    receiver: str
+    direction: str | None
+    fair_bps: float
+
+
+class EvennessRecord(TypedDict):
+    """How evenly several flows shared what they had: the least part of its fair rate that one got, and Jain's index."""
+
+    least_share: float
+    least_flow: str
+    jain: float
+    rule: str | None
+    verdict: str
+    reason: str
+
+
+class CableRecord(TypedDict):
+    """What both sides of one cable counted during a measurement; None is what a side does not count.
+
+    ``node`` has ``rx_bytes``, ``tx_bytes`` and the errors and drops of the device; ``switch`` has ``rx_octets``,
+    ``tx_octets``, errors and discards of the port (``rx`` is what it received), or is None.
+    """
+
+    end: str
+    port: str
+    node: dict[str, int | None]
+    switch: dict[str, int | None] | None
+
+
+class EndRecord(TypedDict):
+    """One end of a combination: ``node:interface`` and the switch port (``sw1/p4``) that it is cabled to."""
+
+    end: str
+    port: str
+
+
 class CombinationRecord(TypedDict):
     """What was measured; ``id`` is stable across runs.
 
     ``dut`` and ``peer`` are the ``node:interface`` that stood for it in this run, ``dut_port`` and ``peer_port`` the
-    switch ports that they are cabled to.
+    switch ports that they are cabled to. ``ends`` are all of them, numbered as in the topology.
     """
 
     id: str
@@ -64,9 +110,16 @@ class CombinationRecord(TypedDict):
     dut_port: str
     peer: str
     peer_port: str
+    ends: list[EndRecord]
 
 
-class ResultRecord(TypedDict):
+class ConsoleRecord(TypedDict, total=False):
+    """What the serial console of a node showed around the line that ended the test; absent where none did."""
+
+    console_excerpt: str
+
+
+class ResultRecord(ConsoleRecord):
     """One combination and traffic of one test.
 
     ``id`` says what was measured, is stable across runs and unique for each combination, traffic and direction
@@ -77,7 +130,11 @@ class ResultRecord(TypedDict):
     ``build`` holds ``uname``, ``driver`` and ``firmware`` of the DUT. ``link`` says what was found on the wire
     (``1000 Mbit/s full, MTU 1500``). ``versions`` (of iperf3) and ``cpu_percent`` (what it used of one core) are by
     end, ``dut`` and ``peer``. ``notes`` are sentences that a reader of the figures must know. ``rerun`` is the command
-    that repeats it. ``files`` are paths of raw output, relative to the run folder.
+    that repeats it. ``files`` are paths of raw output, relative to the run folder. ``console_excerpt`` is there when a
+    console ended the test: the lines around the one that ``message`` names, each after its time.
+
+    Where several flows ran at once, ``directions`` are the sums of what the devices under test sent and received,
+    ``flows`` each flow, and ``evenness`` how they shared; with one flow, ``flows`` is empty and ``evenness`` None.
     """
 
     id: str
@@ -94,6 +151,9 @@ class ResultRecord(TypedDict):
     seconds: float
     traffic_seconds: float
     directions: dict[str, DirectionRecord]
+    flows: list[FlowRecord]
+    evenness: EvennessRecord | None
+    cables: list[CableRecord]
     files: list[str]
     rerun: str
 
@@ -126,6 +186,24 @@ class RunRecord(TypedDict):
     skipped: list[SkippedRecord]
 
 
+def sum_record(flows: Sequence[Flow], judgement: Judgement, oracle: Oracle) -> DirectionRecord:
+    """The sum of several flows of one direction as plain data; its samples are those of the flows."""
+    return {
+        **direction_record(Flow(flows[0].direction, ()), judgement, oracle),
+        "goodput_bps": sum(flow.goodput.bps for flow in flows),
+        "retransmits": _total(flow.retransmits for flow in flows),
+        "lost_packets": _total(flow.lost_packets for flow in flows),
+        "packets": _total(flow.packets for flow in flows),
+        "streams_bps": [flow.goodput.bps for flow in flows],
+    }
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    """None when one of them was not counted: a part is not the whole."""
+    known = list(values)
+    return None if None in known else sum(value for value in known if value is not None)
+
+
 def direction_record(flow: Flow, judgement: Judgement, oracle: Oracle) -> DirectionRecord:
     """One measured and judged direction as plain data."""
     return {
@@ -153,10 +231,11 @@ def combination_record(combination: Combination, traffic: Traffic) -> Combinatio
         "id": combination.id,
         "board": combination.board,
         "nic": combination.nic,
-        "topology": combination.topology,
+        "topology": combination.topology.name,
         "traffic": traffic.key,
         "dut": str(combination.dut),
         "dut_port": str(combination.dut.interface.port),
         "peer": str(combination.peer),
         "peer_port": str(combination.peer.interface.port),
+        "ends": [{"end": str(end), "port": str(end.interface.port)} for end in combination.ends],
     }

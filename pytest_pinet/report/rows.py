@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.fit import rate
 from pytest_pinet.report.record import DirectionRecord, ResultRecord
 
 # What nearly everybody measures; to name it in each row would only push the rest out of sight.
@@ -19,7 +20,8 @@ _EXPLAINED = (Verdict.ERROR, Verdict.INVALID, Verdict.INCONCLUSIVE)
 class Row:
     """One line of the table; None where nothing was measured or no limit was set.
 
-    ``notes`` say why there is no judgement, and what else a reader of figures that are not good must know.
+    ``per_flow``: not the sum is limited but each of its flows. ``notes`` say why there is no judgement, and what else a
+    reader of figures that are not good must know.
     """
 
     label: str
@@ -30,6 +32,7 @@ class Row:
     limit_bps: float | None = None
     oracle_bps: float | None = None
     notes: tuple[str, ...] = ()
+    per_flow: bool = False
 
     @property
     def share(self) -> float | None:
@@ -55,11 +58,33 @@ def _rows_of(result: ResultRecord) -> list[Row]:
     test = result["test"].rpartition("::")[2].partition("[")[0]
     notes = tuple(result["notes"])
     rows = [_measured(label, test, name, direction, notes) for name, direction in result["directions"].items()]
+    rows += [
+        _measured(f"{label} {flow['name']}", test, flow["direction"] or "", flow, ())
+        for flow in result["flows"]
+        if Verdict(flow["verdict"]) is not Verdict.PASS
+    ]
+    if any(flow["limit_bps"] is not None for flow in result["flows"]):
+        rows = [replace(row, per_flow=row.limit_bps is None) for row in rows]
+    if result["evenness"] is not None and rows:
+        rows[0] = replace(rows[0], notes=(*rows[0].notes, evenness_note(result)))
     verdict = Verdict(result["verdict"])
     if all(row.verdict is not verdict for row in rows):
         # What ended the measurement belongs to none of its directions.
         rows.append(Row(label, test, "", verdict, notes=(result["message"], *notes)))
     return rows
+
+
+def evenness_note(result: ResultRecord) -> str:
+    """How several flows shared, in one sentence."""
+    even, goodputs = result["evenness"], [flow["goodput_bps"] for flow in result["flows"]]
+    assert even is not None, "only several flows share"
+    least, _, unit = rate(min(goodputs)).partition(" ")
+    most = rate(max(goodputs))
+    span = f"{least if most.endswith(unit) else rate(min(goodputs))} to {most}"
+    return (
+        f"{len(goodputs)} flows, {span}; the least got {even['least_share'] * 100:.1f} % of its fair share "
+        f"({even['least_flow']}), Jain's index {even['jain']:.3f}"
+    )
 
 
 def _measured(label: str, test: str, name: str, direction: DirectionRecord, notes: tuple[str, ...]) -> Row:

@@ -51,6 +51,8 @@ def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
             }
         return {"$ref": f"#/$defs/{hint.__name__}"}
     origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType) and not all(argument in _SIMPLE for argument in arguments):
+        return {"anyOf": [_schema(argument, definitions) for argument in arguments]}
     if origin in (Union, types.UnionType):
         return {"type": [_SIMPLE[argument] for argument in arguments]}
     if origin is list:

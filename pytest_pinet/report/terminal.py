@@ -93,10 +93,16 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         plain(row.direction)[:3] or "-",
         "-" if row.goodput_bps is None else rate(row.goodput_bps),
-        ("none" if row.goodput_bps is not None else "-") if row.limit_bps is None else rate(row.limit_bps),
+        _limit(row),
         "-" if share is None else f"{share * 100:.1f}%" if share < 9.99 else ">999%",
         WORDS[row.verdict],
     )
+
+
+def _limit(row: Row) -> str:
+    if row.limit_bps is not None:
+        return rate(row.limit_bps)
+    return "-" if row.goodput_bps is None else "per flow" if row.per_flow else "none"
 
 
 def _line(label_width: int, widths: list[int], label: str, cells: Sequence[str], color_of: Verdict | None) -> str:
