@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks import makespan
 from pytest_pinet.config import labfile
 from pytest_pinet.virtual.launcher import launcher
 
@@ -52,6 +53,8 @@ def main() -> None:
         theirs = statistics.median(run[step] for run in plain)
         own = statistics.median(run[step] for run in ours)
         print(f"{step:28} {theirs:14.2f} {own:8.2f} {theirs / own:6.1f}x")
+    print()
+    makespan.simulated()
 
 
 if __name__ == "__main__":

@@ -17,12 +17,13 @@ def main(lab_file: str, board: str) -> None:
     from pytest_pinet.lab.session import LabSession
     from pytest_pinet.markers import Request
     from pytest_pinet.model.combination import Combination
+    from pytest_pinet.model.topology import parse_topology
 
     lab = labfile.load(lab_file)
     session = LabSession(lab, Identity.of_this_process("bench"), 60.0, lambda _: None)
     (combination,) = (
         c
-        for c in collect.combinations(lab, Request((board,), ("onboard",), ("pair",), ()))
+        for c in collect.combinations(lab, Request((board,), ("onboard",), (parse_topology("pair"),), ()))
         if isinstance(c, Combination)
     )
     watch.lap("session")

@@ -6,10 +6,8 @@ import threading
 import pytest
 
 from pytest_pinet.errors import InvalidMeasurement, LinkError
-from pytest_pinet.evidence.crossing import Crossing, Device
+from pytest_pinet.evidence.crossing import Crossing, Device, Moved
 from pytest_pinet.evidence.interface import read_interface
-from pytest_pinet.model.measurement import Flow, Sample
-from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic.local import LocalShell
 
 SIZE = 4_000_000
@@ -31,8 +29,8 @@ def send_over_loopback() -> None:
             thread.join()
 
 
-def flow(moved: int) -> dict[Direction, Flow]:
-    return {Direction.TX: Flow(Direction.TX, (Sample(0.0, 1.0, moved, warmup=True), Sample(1.0, 1.0, 0)))}
+def through(moved: int) -> list[Moved]:
+    return [Moved(moved, 0), Moved(0, moved)]
 
 
 def once(condition: object) -> bool:
@@ -41,16 +39,16 @@ def once(condition: object) -> bool:
 
 
 def test_traffic_that_crossed_is_accepted() -> None:
-    crossing = Crossing(loopback(), loopback())
+    crossing = Crossing([loopback(), loopback()])
     send_over_loopback()
-    crossing.check(flow(SIZE), once)
+    crossing.check(through(SIZE), once)
 
 
 def test_traffic_that_took_another_way_is_no_figure() -> None:
-    crossing = Crossing(loopback(), loopback())
+    crossing = Crossing([loopback(), loopback()])
     send_over_loopback()
     with pytest.raises(InvalidMeasurement, match=r"runner lo sent [\d.]+ MB of the 40000.0 MB .*another way"):
-        crossing.check(flow(40_000_000_000), once)
+        crossing.check(through(40_000_000_000), once)
 
 
 def test_a_device_that_is_not_there_names_those_that_are() -> None:

@@ -80,7 +80,7 @@ def test_the_failure_says_what_is_needed_to_believe_and_repeat_it(run: Run, gate
             "  physical   94.1 Mbit/s (100 Mbit/s link, MTU 1500, TCP timestamps)",
             "  samples    ?: min 8*, median 8*, max 8* Mbit/s; * retransmits",
             "  link       100 Mbit/s full duplex, MTU 1500",
-            "  ends       pi3b-1:onboard at sw1/p1 (DUT), cm4-1:pcie at sw1/p9 (peer)",
+            "  ends       pi3b-1:onboard at sw1/p1 (DUT), pi3b-2:onboard at sw1/p3 (peer)",
             "  raw        .pinet/runs/*",
             "  repeat     pytest *",
         ]

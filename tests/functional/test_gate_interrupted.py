@@ -182,9 +182,9 @@ def after_kill(project: Project, gate_lab: GateLab) -> Iterator[AfterKill]:
     ended = not gate_lab.processes("iperf3")
     kept = (project.path / ".pinet" / "latest" / "results.jsonl").read_text().splitlines()
     output = project.pytest("-k", "first")
-    addresses = gate_lab.addresses("pi3b-1") + gate_lab.addresses("cm4-1")
+    addresses = gate_lab.addresses("pi3b-1") + gate_lab.addresses("pi3b-2")
     yield AfterKill(ended, kept, output, addresses)
-    gate_lab.switch_power(False, "pi3b-1", "cm4-1")
+    gate_lab.switch_power(False, "pi3b-1", "pi3b-2")
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_after_kill_9_the_next_run_leaves_nothing(after_kill: AfterKill, gate_la
     assert gate_lab.holders() == []
     assert set(gate_lab.port_groups().values()) == {"br0"}
     # The nodes were found on, so they stay on; of both runs nothing is left on them.
-    assert gate_lab.nodes_on() == {"pi3b-1", "cm4-1"}
+    assert gate_lab.nodes_on() == {"pi3b-1", "pi3b-2"}
     assert after_kill.addresses == []
 
 

@@ -14,6 +14,8 @@ import pytest
 from gate_bench import GateLab, NewProject, Project
 
 # A set bitrate: these tests are not about figures.
+pytestmark = pytest.mark.slow
+
 TESTS = """
 import pytest
 

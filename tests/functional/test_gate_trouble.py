@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from gate_bench import GateLab, NewProject, Project
 
+pytestmark = pytest.mark.slow
+
 CONFTEST = """
 import json, os, subprocess, threading, time
 import pytest
@@ -58,12 +60,12 @@ import pytest
 def test_cable_pulled(link, gate):
     gate.tcp(link, duration=1)
 
-@pytest.mark.pinet(board="pi3b", nic="ax88179")
+@pytest.mark.pinet(board="pi5", nic="rtl8125")
 def test_killed_at_dut(link, gate, amid_traffic):
-    amid_traffic("exec", "pi3b-1", "--", "pkill -KILL -x iperf3")
+    amid_traffic("exec", "pi5-1", "--", "pkill -KILL -x iperf3")
     gate.tcp(link, duration=2)
 
-@pytest.mark.pinet(board="pi3b", nic="ax88179")
+@pytest.mark.pinet(board="pi5", nic="rtl8125")
 def test_killed_at_peer(link, gate, amid_traffic):
     amid_traffic("exec", "cm4-1", "--", "pkill -KILL -x iperf3")
     gate.tcp(link, duration=2)
@@ -77,7 +79,7 @@ def test_frozen_in_mid_traffic(link, gate, amid_traffic):
 def test_frozen_before(link, gate):
     gate.tcp(link, duration=1)
 
-@pytest.mark.pinet(board="pi3b", nic="ax88179")
+@pytest.mark.pinet(board="pi4b", nic="rtl8153")
 def test_well(link, gate):
     gate.tcp(link, duration=1)
 """
@@ -96,10 +98,10 @@ BROKEN = {
         "pi3b:onboard/pair", ("no link on pi3b-1 eth0 (port p1 of switch sw1)", "check the cable")
     ),
     "test_killed_at_dut": Trouble(
-        "pi3b:ax88179/pair", ("iperf3", "on pi3b-1 was killed (SIGKILL)", "look who killed it on pi3b-1")
+        "pi5:rtl8125/pair", ("iperf3", "on pi5-1 was killed (SIGKILL)", "look who killed it on pi5-1")
     ),
     "test_killed_at_peer": Trouble(
-        "pi3b:ax88179/pair", ("iperf3", "on cm4-1 was killed (SIGKILL)", "look who killed it on cm4-1")
+        "pi5:rtl8125/pair", ("iperf3", "on cm4-1 was killed (SIGKILL)", "look who killed it on cm4-1")
     ),
 }
 FROZEN = {
@@ -188,9 +190,10 @@ def test_what_could_not_be_undone_is_said_of_hung_nodes_only(run: Run) -> None:
     assert [line for line in unclean if "pi5-1" not in line] == []
 
 
-def test_trouble_is_reported_within_20_seconds(run: Run) -> None:
+def test_trouble_is_reported_in_time(run: Run) -> None:
     for test in run.troubles:
-        assert run.seconds(test) < 20, test
+        # A node that does not boot gets its 8 s twice, and the rest of a power cycle between.
+        assert run.seconds(test) < (26 if test == "test_frozen_before" else 20), test
 
 
 def test_afterwards_the_lab_is_clean(run: Run, gate_lab: GateLab) -> None:

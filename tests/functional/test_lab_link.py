@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from namespace_bench import NamespaceShell, ip
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import LinkError, SshError
 from pytest_pinet.lab import link
+from pytest_pinet.lab.managed_switch import ManagedSwitch
 from pytest_pinet.lab.node_session import NodeSession
 from pytest_pinet.lab.switch_fixed import FixedSwitch
 from pytest_pinet.lab.undo import UndoStack
 from pytest_pinet.model.combination import Combination, Endpoint
-from pytest_pinet.shell import Completed, Process
+from pytest_pinet.shell import Completed
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
-IP = shutil.which("ip") or "/usr/sbin/ip"
 LAB = """\
 pinet:
   name: two
@@ -52,36 +50,10 @@ esac
 """
 
 
-@dataclass
-class NamespaceShell:
-    """A node: a network namespace."""
-
-    name: str
-    namespace: str
-    environment: dict[str, str] = field(default_factory=lambda: {"PATH": os.environ["PATH"]})
-
-    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
-        done = subprocess.run(
-            [IP, "netns", "exec", self.namespace, "/bin/sh", "-c", command],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-        return Completed(done.returncode, done.stdout, done.stderr)
-
-    def spawn(self, command: str) -> Process:
-        raise NotImplementedError
-
-    def addresses(self) -> list[str]:
-        return [line.split()[3] for line in self.run("ip -o -4 addr show dev eth0").stdout.splitlines()]
-
-
-class RewiringSwitch(FixedSwitch):
+class RewiringSwitch(ManagedSwitch):
     rewires = True
 
-    def wire(self, ports: frozenset[str], undo: UndoStack) -> None:
+    def wire(self, groups: Sequence[frozenset[str]], undo: UndoStack) -> None:
         undo.add("the wiring", lambda: None)
 
 
@@ -91,19 +63,17 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         file = folder / "two.yaml"
         file.write_text(LAB)
-        self._nodes = load(file).nodes
+        lab = load(file)
+        self._nodes = lab.nodes
         self.left, self.right = (NamespaceShell(name, f"pinet-{os.getpid()}-{name}") for name in ("left", "right"))
-        self.switch = FixedSwitch()
+        self.fixed = lab.switches["sw1"]
+        self.switch = ManagedSwitch(self.fixed, FixedSwitch())
         self.undo = UndoStack()
 
     def connect(self) -> link.Link:
         ends = [Endpoint(self._nodes[n], self._nodes[n].interface("pcie")) for n in ("left", "right")]
         sessions = {s.name: cast(NodeSession, SimpleNamespace(shell=s, facts={})) for s in (self.left, self.right)}
-        return link.connect(Combination("pair", *ends), sessions, {"sw1": self.switch}, self.undo)
-
-
-def ip(command: str) -> None:
-    subprocess.run([IP, *command.split()], check=True, timeout=10)
+        return link.connect(Combination.pair(*ends), sessions, {"sw1": self.switch}, self.undo)
 
 
 @pytest.fixture
@@ -151,7 +121,7 @@ def test_the_nic_that_carries_our_ssh_is_rewired_by_nobody(bench: Bench, rewires
         assert bench.undo.close() == []
         assert bench.left.addresses() == ["192.168.1.7/24"]
         return
-    bench.switch = RewiringSwitch()
+    bench.switch = RewiringSwitch(bench.fixed, FixedSwitch())
     with pytest.raises(LinkError, match=r"left eth0 .* carries our own ssh connection(?s:.*)-> reach left over a sec"):
         bench.connect()
     assert bench.undo.close() == []
@@ -159,7 +129,7 @@ def test_the_nic_that_carries_our_ssh_is_rewired_by_nobody(bench: Bench, rewires
 
 
 def test_ssh_over_another_nic_is_no_hindrance(bench: Bench) -> None:
-    bench.switch = RewiringSwitch()
+    bench.switch = RewiringSwitch(bench.fixed, FixedSwitch())
     bench.left.environment["SSH_CONNECTION"] = "192.168.1.2 40000 192.168.1.7 22"
     bench.connect()
     assert bench.undo.close() == []

@@ -1,85 +1,32 @@
 """Leases against a real labgrid coordinator: all or none, no deadlock, nothing left behind."""
 
-import os
-import subprocess
-import sys
+from __future__ import annotations
+
+import re
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from threading import Timer
 
 import pytest
+from lease_bench import PLACES, LabgridServer, await_holding, connected, labgrid_server, leases, runner
 
 from pytest_pinet.errors import CoordinatorError, LeaseError
+from pytest_pinet.lab import patience
 from pytest_pinet.lab.coordinator import Coordinator
+from pytest_pinet.lab.heartbeat import TAG
 from pytest_pinet.lab.identity import Identity
-from pytest_pinet.lab.lease import Leases
-
-PLACES = ("pi1", "pi2", "pi3")
-
-# A process that takes places in its own order, many times, and says so; dies with its places when told to hang.
-RUNNER = """
-import random, sys, time
-from pytest_pinet.lab.coordinator import Coordinator
-from pytest_pinet.lab.identity import Identity
-from pytest_pinet.lab.lease import Leases
-address, seed, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-c = Coordinator(address, Identity.of_this_process(f"w{seed}"))
-leases = Leases(c, lambda places: None, lambda text: None)
-rng = random.Random(seed)
-for _ in range(rounds):
-    wanted = rng.sample(["pi1", "pi2", "pi3"], 2)
-    leases.acquire(wanted, 30)
-    leases.check(wanted)
-    if rng.random() < 0.7:
-        leases.release(leases.held)
-leases.release(leases.held)
-print("done", flush=True)
-if len(sys.argv) > 4:
-    leases.acquire(["pi2"], 30)
-    print("holding", flush=True)
-    time.sleep(60)
-"""
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("coordinator")
-    (folder / "places.yaml").write_text("".join(f"{p}: {{matches: [], tags: {{}}}}\n" for p in PLACES))
-    command = [str(Path(sys.executable).parent / "labgrid-coordinator"), "-l", "127.0.0.1:0"]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            if "listening on" in line:
-                yield line.split()[-1]
-                break
-    finally:
-        process.terminate()
-        process.wait(10)
-        process.stdout.close()
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabgridServer]:
+    with labgrid_server(tmp_path_factory.mktemp("coordinator")) as started:
+        yield started
 
 
 @pytest.fixture
-def coordinator(address: str) -> Iterator[Coordinator]:
-    opened = Coordinator(address, Identity.of_this_process("main"))
-    yield opened
-    opened.close()
-
-
-def leases(coordinator: Coordinator, told: list[str] | None = None) -> Leases:
-    return Leases(coordinator, lambda places: None, (told if told is not None else []).append)
-
-
-def runner(address: str, seed: int, rounds: int, *hang: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", RUNNER, address, str(seed), str(rounds), *hang]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def stock_client(address: str, *command: str) -> None:
-    """Somebody who uses labgrid's own client, on another host."""
-    client = str(Path(sys.executable).parent / "labgrid-client")
-    environment = {**os.environ, "LG_HOSTNAME": "otherhost", "LG_USERNAME": "alice"}
-    subprocess.run([client, "-x", address, "-p", "pi2", *command], env=environment, check=True, timeout=30)
+def coordinator(server: LabgridServer) -> Iterator[Coordinator]:
+    with connected(server) as opened:
+        yield opened
 
 
 def test_a_lease_is_seen_by_the_coordinator_and_given_back(coordinator: Coordinator) -> None:
@@ -94,19 +41,65 @@ def test_a_lease_is_seen_by_the_coordinator_and_given_back(coordinator: Coordina
     own.release(own.held)
 
 
-def test_waiting_says_for_what_and_ends_with_everything_given_back(coordinator: Coordinator, address: str) -> None:
-    stock_client(address, "acquire", "--allow-unmatched")
+def test_waiting_says_for_what_and_ends_with_everything_given_back(
+    coordinator: Coordinator, server: LabgridServer
+) -> None:
+    server.alice("pi2", "acquire", "--allow-unmatched")
     told: list[str] = []
     own = leases(coordinator, told)
     started = time.monotonic()
-    with pytest.raises(LeaseError, match=r"waited \d s for place pi2, held by otherhost/alice\n  -> ask alice on oth"):
+    with pytest.raises(
+        LeaseError,
+        match=r"waited \d s for place pi2, held by otherhost/alice since \d\d:\d\d:\d\d\n  -> ask alice on otherhost, ",
+    ):
         own.acquire(["pi1", "pi2", "pi3"], 1.0)
     assert time.monotonic() - started < 5
-    assert told[0].startswith("waiting for place pi2: held by otherhost/alice for 0 s (timeout 1 s)")
+    assert re.match(
+        r"waiting for place pi2: held by otherhost/alice since \d\d:\d\d:\d\d \(waited 0 s of 1 s\)$", told[0]
+    )
     assert own.held == set()
     coordinator.sync()
     assert coordinator.holder("pi1") is None
-    stock_client(address, "release")
+    server.alice("pi2", "release")
+
+
+def test_since_when_a_place_is_held_is_told_by_a_holder_that_beats(
+    coordinator: Coordinator, server: LabgridServer
+) -> None:
+    started = time.time()
+    process = runner(server, 5, 0, "pi2", host="elsewhere")
+    await_holding(process)
+    acquired = time.time()
+    try:
+        # Every beat touches the place's own time stamp.
+        deadline = time.monotonic() + 15
+        seen: set[str] = set()
+        while len(seen) < 2 and time.monotonic() < deadline:
+            coordinator.await_change(0.1)
+            coordinator.sync()
+            seen |= {coordinator.session.places["pi2"].tags.get(TAG, "")} - {""}
+        assert len(seen) == 2
+        holding = coordinator.holding("pi2")
+        assert holding is not None
+        assert holding.since is not None
+        assert started - 1 <= holding.since <= acquired + 1
+    finally:
+        process.kill()
+        process.communicate()
+    coordinator.release("pi2", holding.holder)
+
+
+def test_tags_and_comment_of_the_user_stay_and_ours_go(coordinator: Coordinator, server: LabgridServer) -> None:
+    server.alice("pi3", "set-comment", "second shelf")
+    own = leases(coordinator)
+    own.acquire(["pi3"], 5)
+    deadline = time.monotonic() + 10
+    while TAG not in coordinator.session.places["pi3"].tags and time.monotonic() < deadline:
+        coordinator.sync()
+    own.release(["pi3"])
+    coordinator.sync()
+    assert coordinator.session.places["pi3"].tags == {"board": "pi4b"}
+    assert coordinator.session.places["pi3"].comment == "second shelf"
 
 
 def test_a_lost_place_is_noticed(coordinator: Coordinator) -> None:
@@ -119,24 +112,128 @@ def test_a_lost_place_is_noticed(coordinator: Coordinator) -> None:
 
 
 def test_an_unknown_place_names_those_that_there_are(coordinator: Coordinator) -> None:
-    with pytest.raises(LeaseError, match=r"has no place 'pi9' \(it has: pi1, pi2, pi3\)"):
+    with pytest.raises(LeaseError, match=r"has no place 'pi9' \(it has: pi1, pi2, pi3, pi4, pi5, pi6\)"):
         leases(coordinator).acquire(["pi9"], 1)
 
 
-def test_runners_with_overlapping_wishes_all_finish(address: str, coordinator: Coordinator) -> None:
-    runners = [runner(address, seed, 30) for seed in range(3)]
-    for process in runners:
-        output, _ = process.communicate(timeout=90)
-        assert output.splitlines()[-1:] == ["done"], output
+def test_a_place_beside_the_nodes_is_held_without_giving_them_up(
+    coordinator: Coordinator, server: LabgridServer
+) -> None:
+    own = leases(coordinator)
+    own.acquire(["pi1"], 5)
+    with own.also("pi2", 5):
+        assert own.held == {"pi1", "pi2"}
     coordinator.sync()
-    assert [coordinator.holder(place) for place in PLACES] == [None, None, None]
+    assert coordinator.holder("pi2") is None
+    server.alice("pi2", "acquire", "--allow-unmatched")
+    with pytest.raises(LeaseError, match="for place pi2, held by otherhost/alice"), own.also("pi2", 0.5):
+        pass
+    assert own.held == {"pi1"}
+    own.release(own.held)
+    server.alice("pi2", "release")
 
 
-def test_a_killed_holder_is_succeeded_at_once(address: str, coordinator: Coordinator) -> None:
-    process = runner(address, 7, 0, "hang")
-    assert process.stdout is not None
-    while "holding" not in (line := process.stdout.readline()):
-        assert line, "the runner ended early"
+def test_what_is_free_is_had_and_of_the_rest_the_holder_is_told(
+    coordinator: Coordinator, server: LabgridServer
+) -> None:
+    server.alice("pi2", "acquire", "--allow-unmatched")
+    own = leases(coordinator)
+    missing = own.acquire_free(["pi3", "pi9", "pi2", "pi1"])
+    # Nothing was given up, since nothing was waited for.
+    assert own.held == {"pi1", "pi3"}
+    assert list(missing) == ["pi2", "pi9"]
+    assert str(missing["pi2"]).startswith("otherhost/alice since ")
+    assert "has no place 'pi9'" in str(missing["pi9"])
+    server.alice("pi2", "release")
+    assert own.acquire_free(["pi1", "pi2"]) == {}
+    own.release(own.held)
+
+
+def test_a_worker_of_the_same_run_may_hold_a_place_for_longer_than_we_wait_for_others(server: LabgridServer) -> None:
+    told: list[str] = []
+    with connected(server, "gw0", "r1") as one, connected(server, "gw1", "r1") as other:
+        theirs, own = leases(one), leases(other, told)
+        theirs.acquire(["pi1"], 5)
+        timer = Timer(1.0, lambda: theirs.release(["pi1"]))
+        timer.start()
+        started = time.monotonic()
+        own.acquire(["pi1"], 0.2)
+        assert time.monotonic() - started > 0.8
+        timer.join()
+        own.release(own.held)
+    assert re.search(r"pi1: held by \S+-r1 since \S+ \(a worker of this run; waited 0 s for it\)$", told[0])
+
+
+def test_a_worker_of_the_same_run_that_never_lets_go_is_found_out(
+    server: LabgridServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "SIBLING_S", 0.8)
+    with connected(server, "gw0", "r1") as one, connected(server, "gw1", "r1") as other:
+        theirs, own = leases(one), leases(other)
+        theirs.acquire(["pi1"], 5)
+        started = time.monotonic()
+        with pytest.raises(
+            LeaseError, match=r"waited 1 s for place pi1, held by \S+-r1 since \S+, a worker of this run.*\n.* hang\?"
+        ):
+            own.acquire(["pi1", "pi2"], 0.2)
+        assert 0.7 < time.monotonic() - started < 5
+        assert own.held == set()
+        theirs.release(["pi1"])
+
+
+def uses_without_lease(log: str) -> list[str]:
+    """From the coordinator's log alone: every use of a place that its user did not hold from its begin to its end."""
+    holder: dict[str, str] = {}
+    using: dict[str, str] = {}
+    wrong = []
+    events = re.compile(
+        r"^(?P<place>\w+): place (?:acquired by (?P<by>\S+)|(?P<free>released))$"
+        r'|^placename: "(?P<named>\w+)"\nfromuser: "(?P<word>begin|end)/(?P<user>\S+)"$',
+        re.MULTILINE,
+    )
+    for event in events.finditer(log):
+        place = event["place"] or event["named"]
+        if event["by"]:
+            holder[place] = event["by"]
+        elif event["word"] and holder.get(place) != event["user"]:
+            wrong.append(f"{event['user']} {event['word']}s with {place}, held by {holder.get(place)}")
+        elif event["word"] == "begin":
+            using[place] = event["user"]
+        elif event["word"] == "end":
+            using.pop(place, None)
+        else:
+            if place in using:
+                wrong.append(f"{place} taken from {using[place]} in mid-use")
+            holder.pop(place, None)
+    return wrong
+
+
+def test_a_log_with_a_wrong_use_is_found_out() -> None:
+    log = 'pi1: place acquired by a/b\nplacename: "pi1"\nfromuser: "begin/c/d"\n'
+    assert uses_without_lease(log) == ["c/d begins with pi1, held by a/b"]
+
+
+@pytest.mark.slow
+def test_two_runners_with_200_overlapping_combinations_both_finish(
+    server: LabgridServer, coordinator: Coordinator
+) -> None:
+    said = len(server.log)
+    runners = [runner(server, seed, 200, host=f"runner{seed}") for seed in range(2)]
+    for process in runners:
+        output, _ = process.communicate(timeout=120)
+        assert output.splitlines()[-1:] == ["done"], output
+    log = server.log[said:]
+    assert log.count('"begin/') >= 2 * 200 * 2
+    assert {"runner0", "runner1"} == set(re.findall(r"place acquired by (\w+)/", log))
+    assert uses_without_lease(log) == []
+    coordinator.sync()
+    assert [coordinator.holder(place) for place in PLACES] == [None] * len(PLACES)
+    assert all(coordinator.session.places[place].tags == {"board": "pi4b"} for place in PLACES)
+
+
+def test_a_killed_holder_is_succeeded_at_once(server: LabgridServer, coordinator: Coordinator) -> None:
+    process = runner(server, 7, 0, "pi2")
+    await_holding(process)
     process.kill()
     process.communicate()
     own = leases(coordinator)
@@ -144,6 +241,33 @@ def test_a_killed_holder_is_succeeded_at_once(address: str, coordinator: Coordin
     own.acquire(["pi2"], 10)
     assert time.monotonic() - started < 3
     own.release(own.held)
+
+
+@pytest.mark.slow
+def test_a_holder_whose_host_vanished_is_succeeded_within_30_s_and_a_user_of_labgrid_is_not(
+    server: LabgridServer, coordinator: Coordinator
+) -> None:
+    process = runner(server, 8, 0, "pi2", "pi3", host="elsewhere")
+    await_holding(process)
+    # What looks like a heartbeat that stopped is on her place only because somebody died there before.
+    server.alice("pi4", "acquire", "--allow-unmatched")
+    server.alice("pi4", "set-tags", f"{TAG}=01234567.8.1700000000")
+    process.kill()
+    process.communicate()
+    started = time.monotonic()
+    told: list[str] = []
+    own = leases(coordinator, told)
+    own.acquire(["pi2"], 60)
+    waited = time.monotonic() - started
+    assert 10 < waited < 30
+    assert "held by elsewhere/pinet-w8-" in told[-1]
+    coordinator.sync()
+    # Nobody asked for it, and yet it is back.
+    assert coordinator.holder("pi3") is None
+    assert coordinator.holder("pi4") == Identity("otherhost", "alice")
+    own.release(own.held)
+    server.alice("pi4", "release")
+    server.alice("pi4", "set-tags", f"{TAG}=")
 
 
 def test_no_coordinator_is_one_sentence() -> None:

@@ -67,7 +67,7 @@ def test_selection_leaves_other_tests_alone(pytester: pytest.Pytester) -> None:
     [
         ("--pinet-board=pi4", "--pinet-board: unknown board of lab virtual 'pi4', did you mean 'pi4b'?*"),
         ("--pinet-nic=rtl8135", "--pinet-nic: unknown nic of lab virtual 'rtl8135', did you mean 'rtl8153'?*"),
-        ("--pinet-topology=pare", "--pinet-topology: unknown topology of lab virtual 'pare', did you mean 'pair'?*"),
+        ("--pinet-topology=pare", "--pinet-topology: unknown topology 'pare', did you mean 'pair'?*"),
         ("--pinet-min=pi4v=90%", "--pinet-min 'pi4v=90%': unknown board of this lab 'pi4v', did you mean 'pi4b'?*"),
         ("--pinet-min=pi4b:rtl8135=9%", "*unknown NIC of these boards 'rtl8135', did you mean 'rtl8153'?*"),
         ("--pinet-min=900 MBps", "*'900 MBps' looks like bytes per second; expected bits*"),
@@ -169,10 +169,10 @@ def test_lab_from_environment_and_ini(pytester: pytest.Pytester, monkeypatch: py
     ("arguments", "sentence"),
     [
         ("bord='pi4b'", "unknown argument of the pinet marker 'bord', did you mean 'board'?*: pinet(board='[*]'*"),
-        ("'pi4b'", "the pinet marker takes keywords only: pinet(board='[*]', nic='[*]', topology='pair', min=None)"),
+        ("'pi4b'", "the pinet marker takes keywords only: pinet(board='[*]', nic='[*]', topology='pair', min=None, *)"),
         ("board=4", "board=4 in the pinet marker: expected a name or glob, or a list of them"),
-        ("topology='pare'", "unknown topology 'pare', did you mean 'pair'?*"),
-        ("min=0.94", "min=0.94: expected a limit with a unit, such as '94%' or '2.3 Gbit/s'"),
+        ("topology='pare'", "topology: 'pare' is not a topology; expected pair, pairs:N, *"),
+        ("min=0.94", "min: expected a limit with a unit, such as '94%' or '2.3 Gbit/s', got 0.94"),
         ("min='900'", "min: '900' has no unit; expected a number with a unit such as '2.3 Gbit/s'*"),
         ("min='-3%'", "min: '-3' is negative*"),
         ("min='nan Mbit/s'", "min: 'nan' is not a finite number*"),
@@ -227,10 +227,10 @@ def test_dry_run_prints_plan_commands_and_time_and_touches_nothing(pytester: pyt
     result.stdout.fnmatch_lines(
         [
             "*::test_line_rate[[]pi4b:onboard/pair[]]",
-            "  tx: pi4b-1:onboard (sw1/p4) with cm4-1:pcie (sw1/p9), 1 + 5 s",
+            "  tx: pi4b-1:onboard (sw1/p4) with pi4b-2:onboard (sw1/p6), 1 + 5 s",
             "    pi4b-1$ iperf3 -s -1 *",
-            "    cm4-1$ iperf3 -c 198.1* -R *",
-            "about 7 s of measuring on 2 nodes (cm4-1, pi4b-1), plus the boot of those that are off",
+            "    pi4b-2$ iperf3 -c 198.1* -R *",
+            "about 7 s of measuring on 2 nodes (pi4b-1, pi4b-2), plus the boot of those that are off",
         ]
     )
     assert not (pytester.path / ".pinet").exists()

@@ -19,7 +19,7 @@ from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.processes import ProcessId, wait_gone
 from pytest_pinet.virtual.runtime import Runtime
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")]
 
 
 @pytest.fixture

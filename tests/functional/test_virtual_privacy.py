@@ -70,8 +70,8 @@ def test_the_password_lets_in_and_its_hash_tells_nothing(bench: Bench) -> None:
 def test_labgrid_finds_the_password_of_the_default_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     from labgrid.config import Config
 
-    for name in ("LG_COORDINATOR", "LG_KEYFILE", "LG_SWITCH_SW1"):
-        monkeypatch.setenv(name, "x")
+    for name in ("COORDINATOR", "KEYFILE", "SWITCH_SW1", "SNMP_COMMUNITY", "SNMP_READ_COMMUNITY"):
+        monkeypatch.setenv(f"LG_{name}", "x")
     monkeypatch.setenv("LG_CONSOLE_PASSWORD", "0123abcd")
     targets = Config(str(REPOSITORY / "lab" / "virtual.yaml")).get_targets()
     assert {target["drivers"]["PiShellDriver"]["password"] for target in targets.values()} == {"0123abcd"}

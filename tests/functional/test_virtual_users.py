@@ -21,7 +21,7 @@ from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import Runtime
 from pytest_pinet.virtual.users import Users
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")]
 
 RUN = """
 import sys

@@ -43,10 +43,32 @@ pinet:
 """
 
 
-def small_lab(folder: Path) -> Lab:
+SNMP_LAB_FILE = (
+    LAB_FILE.replace(
+        '{backend: linux, address: "ssh://root@127.0.0.1:1", ports: p1-p6}',
+        '{backend: snmp, address: "snmp://127.0.0.1:1", community: x, ports: p1-p6}',
+    )
+    .replace("right:\n", "right:\n      outlet: shelly_gen2\n")
+    .replace("both:\n", "both:\n      outlet: poe_mib\n")
+)
+
+
+SIX_LAB_FILE = """\
+pinet:
+  name: six
+  launcher: virtual
+  switches:
+    sw: {backend: snmp, address: "snmp://127.0.0.1:1", community: x, ports: p1-p6}
+  nodes:
+""" + "".join(
+    f"    n{n}:\n      board: pi3b\n      interfaces:\n        onboard: {{port: sw/p{n}}}\n" for n in range(1, 7)
+)
+
+
+def small_lab(folder: Path, text: str = LAB_FILE) -> Lab:
     """A lab file in this folder, and what it says."""
     file = folder / "lab.yaml"
-    file.write_text(LAB_FILE)
+    file.write_text(text)
     return load(file)
 
 
@@ -106,8 +128,8 @@ class Bench:
         except OSError:
             return False
 
-    def switch(self, command: str) -> str:
-        address = self.environment["LG_SWITCH_SW_1"].removeprefix("ssh://root@127.0.0.1:")
+    def switch(self, command: str, name: str = "SW_1") -> str:
+        address = self.environment[f"LG_SWITCH_{name}"].removeprefix("ssh://root@127.0.0.1:")
         argv = ["ssh", "-F", "none", "-i", self.environment["LG_KEYFILE"], "-p", address]
         argv += ["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null", "-oLogLevel=ERROR"]
         return subprocess.run(

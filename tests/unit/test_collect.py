@@ -1,14 +1,18 @@
 """Which combinations a lab gives, and which peer stands opposite."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from pytest_pinet.collect import Missing, choose_peer, combinations, marker_name
+from pytest_pinet.collect import Missing, combinations, marker_name
 from pytest_pinet.config import labfile
+from pytest_pinet.ends import Ends, NotEnough, capacity
 from pytest_pinet.markers import Request, read_marker
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.model.traffic import Direction
 
 
@@ -17,8 +21,8 @@ def lab() -> Lab:
     return labfile.load(Path(__file__).parents[2] / "lab" / "virtual.yaml")
 
 
-def ask(boards: str = "*", nics: str = "*") -> Request:
-    return Request((boards,), (nics,), ("pair",), ())
+def ask(boards: str = "*", nics: str = "*", topology: str = "pair") -> Request:
+    return Request((boards,), (nics,), (parse_topology(topology),), ())
 
 
 def found(lab: Lab, request: Request) -> list[Combination]:
@@ -35,19 +39,32 @@ def test_a_nic_answers_to_its_chip_and_its_products(lab: Lab) -> None:
     assert [c.id for c in found(lab, ask("pi4b", "genet"))] == ["pi4b:onboard/pair"]
 
 
-def test_the_peer_is_another_node_with_the_most_capacity(lab: Lab) -> None:
-    peers = {c.id: str(c.peer) for c in found(lab, ask())}
-    assert peers["pi4b:onboard/pair"] == "cm4-1:pcie"
-    assert peers["cm4:onboard/pair"] == "pi5-1:pcie"
-    assert all(c.dut.node.name != c.peer.node.name for c in found(lab, ask()))
+def test_a_peer_is_another_node_that_does_not_limit_what_is_measured(lab: Lab) -> None:
+    for combination in found(lab, ask()):
+        dut, peer = combination.dut.interface, combination.peer.interface
+        assert dut.node != peer.node
+        best = max(capacity(i) for i in lab.interfaces() if i.node != dut.node)
+        assert capacity(peer) >= min(capacity(dut), best), combination
+        if dut.bus is not Bus.USB2:
+            assert peer.bus not in (Bus.USB2, Bus.USB3), combination
+
+
+def test_peers_are_spread_over_the_lab(lab: Lab) -> None:
+    uses = Counter(node.name for c in found(lab, ask()) for node in c.nodes)
+    assert max(uses.values()) <= 5, uses
+    pairs = [frozenset(node.name for node in c.nodes) for c in found(lab, ask())]
+    assert any(not a & b for a in pairs for b in pairs), "two combinations can be measured at once"
 
 
 def test_no_peer_on_a_switch_of_its_own(lab: Lab) -> None:
     alone = Lab(lab.name, lab.file, {"pi5-1": lab.nodes["pi5-1"]}, lab.switches)
-    assert choose_peer(alone, alone.interfaces()[0]) is None
+    with pytest.raises(NotEnough):
+        Ends(alone).peer(alone.interfaces()[0])
     (missing, _) = combinations(alone, ask())
     assert isinstance(missing, Missing)
-    assert missing.reason == "pair needs a second node on switch sw1, and lab virtual has only pi5-1 there"
+    assert missing.reason == (
+        "pair needs 2 nodes that reach each other over switch sw1, and lab virtual has only pi5-1 there"
+    )
 
 
 def test_nodes_are_leased_in_one_order(lab: Lab) -> None:

@@ -6,7 +6,9 @@ from pytest_pinet.judge.oracle import Oracle, physical_limit
 from pytest_pinet.judge.verdict import judge
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.measurement import Flow, Sample
 from pytest_pinet.model.quantities import Bitrate, Share, parse_minimum
+from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import SEVERITY, Verdict, worst
 
 GIGABIT = physical_limit(1000, 1500, True, Bus.SOC)
@@ -91,3 +93,22 @@ def test_a_limit_that_nothing_can_meet_blames_nobody(minimum: str, offered: Bitr
     judged = judge(Bitrate.mbps(99), GIGABIT, limit(minimum), offered)
     assert judged.verdict is Verdict.INVALID
     assert judged.reason == f"the limit {Bitrate.parse(minimum)} is above {possible}: it can never be met"
+
+
+def test_data_that_was_held_back_by_a_loss_is_no_measurement_error() -> None:
+    # 0.4 s of nothing, then what had arrived meanwhile: 101 % of the wire in the counted time, 99 % since the start.
+    flow = Flow(
+        Direction.TX,
+        (
+            Sample(0.0, 0.5, 5_700_000, warmup=True),
+            Sample(0.5, 0.5, 5_600_000, warmup=True),
+            Sample(1.0, 0.5, 5_900_000),
+            Sample(1.5, 0.5, 6_000_000),
+        ),
+    )
+    oracle = Oracle(Bitrate.mbps(94.1), "100 Mbit/s link")
+    assert flow.goodput.bps > oracle.goodput.bps * 1.005 > flow.since_start.bps
+    judged = judge(flow.goodput, oracle, None, since_start=flow.since_start)
+    assert judged.verdict is Verdict.PASS
+    assert judge(flow.goodput, oracle, None).verdict is Verdict.INVALID
+    assert judge(flow.goodput, oracle, None, since_start=Bitrate.mbps(95)).verdict is Verdict.INVALID

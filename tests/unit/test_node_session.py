@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,8 @@ from pexpect import TIMEOUT
 
 from pytest_pinet.catalogue.load import load
 from pytest_pinet.errors import ConsoleError, SshError, Where
+from pytest_pinet.lab.console_login import BootPanic
+from pytest_pinet.lab.console_record import ConsoleRecord
 from pytest_pinet.lab.node_session import SSH_TIMEOUT_S, NodeSession
 from pytest_pinet.lab.power import Power
 from pytest_pinet.model.lab import Node
@@ -18,6 +21,8 @@ BOOT_S = 60.0
 
 
 class Outlet:
+    delay = 0.01
+
     def __init__(self, found: bool | None, log: list[str]) -> None:
         self._on, self._log = found, log
 
@@ -45,6 +50,9 @@ class Board:
         self.timeouts: list[float] = []
         self.node_power = Power("pi1", Outlet(found, self.log))
         self._answers = list(answers)
+        self.path: list[str] = []
+        self._staging: Callable[[], object] = lambda: None
+        self.record: ConsoleRecord | None = None
         self.ssh = SimpleNamespace(
             username="", ssh_prefix=[], networkservice=SimpleNamespace(username="root", port=22, address="pi1")
         )
@@ -53,6 +61,7 @@ class Board:
         return self
 
     def _meet(self, timeout_s: float) -> None:
+        self.path = ["somewhere"]
         self.timeouts.append(timeout_s)
         answer = self._answers.pop(0) if self._answers else None
         if answer is not None:
@@ -64,14 +73,29 @@ class Board:
     def connect(self, timeout_s: float) -> None:
         self._meet(timeout_s)
 
-    def open_console(self) -> None:
+    def stage(self, put: Callable[[], object]) -> None:
+        self._staging = put
+
+    def force(self, state: str) -> None:
+        self.path = [state]
+
+    def switch_on(self) -> None:
         self.log.append("console")
+        self.node_power.rest()
+        self.node_power.switch(on=True)
 
     def transition(self, state: str) -> None:
-        assert state == "off"
-        self.node_power.switch(on=False)
+        if state == "staged":
+            assert self.path == ["off"]
+            self.path = ["off", "staged"]
+            self._staging()
+        elif self.path != ["off"]:
+            assert state == "off"
+            self.path = ["off"]
+            self.node_power.switch(on=False)
 
     def invalidate(self) -> None:
+        self.path = []
         self.log.append("invalidate")
 
     def abandon(self) -> None:
@@ -118,7 +142,7 @@ def test_unknown_that_is_silent_is_switched_on_and_stays_on() -> None:
 def test_after_a_boot_ssh_gets_what_the_console_leaves_of_the_boot_timeout() -> None:
     board = Board(False)
     bring_up(board)
-    assert board.timeouts == [BOOT_S, pytest.approx(BOOT_S, abs=1)]
+    assert board.timeouts == [pytest.approx(BOOT_S, abs=1), pytest.approx(BOOT_S, abs=1)]
 
 
 def test_a_node_that_was_on_gets_the_short_ssh_timeout() -> None:
@@ -132,8 +156,106 @@ def test_a_node_that_was_on_gets_the_short_ssh_timeout() -> None:
 )
 def test_silence_of_a_node_that_was_on_is_answered_by_one_power_cycle(answers: tuple[Exception | None, ...]) -> None:
     board = Board(True, *answers)
-    bring_up(board)
+    found = bring_up(board)
     assert board.log == ["off", "console", "on"]
+    # It was not ours to boot: nothing to tell of.
+    assert found.take_warnings() == []
+
+
+def test_a_boot_that_fails_is_answered_by_one_power_cycle_which_is_told() -> None:
+    board = Board(False, TIMEOUT("nothing"))
+    found = bring_up(board)
+    assert board.log == ["console", "on", "off", "console", "on"]
+    assert found.take_warnings() == [
+        "pi1 came up after a second power cycle only: pi1 does not answer on its serial console: "
+        + str(TIMEOUT("nothing")).splitlines()[0]
+    ]
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_a_second_boot_that_fails_is_the_end(on: bool) -> None:
+    board = Board(on, TIMEOUT("nothing"), TIMEOUT("still nothing"))
+    with pytest.raises(ConsoleError, match=r"pi1 does not answer .* nothing \(after a power cycle, too\)"):
+        bring_up(board)
+    assert board.log.count("on") == (1 if on else 2)
+    assert len(board.timeouts) == 2
+
+
+def test_a_panic_at_boot_is_named_and_carries_the_console() -> None:
+    board = Board(False, BootPanic("pi1 panicked"), BootPanic("pi1 panicked"))
+    board.record = ConsoleRecord("pi1")
+    board.record.feed(b"[ 1.0] Run /init\n[ 1.1] Kernel panic - not syncing: VFS: Unable to mount root fs\n")
+    found = session(board)
+    found.switch_on()
+    meet = board._meet
+
+    def panic_again(timeout_s: float) -> None:
+        assert board.record is not None
+        if board.timeouts:
+            board.record.feed(b"[ 1.2] Kernel panic - not syncing: again\n")
+        meet(timeout_s)
+
+    board._meet = panic_again  # type: ignore[method-assign]
+    with pytest.raises(ConsoleError, match=r"kernel panic on pi1 while it booted, at .*: \[1.2\] Kernel p.*ing: again"):
+        found.log_in()
+    assert board.log == ["console", "on", "off", "console", "on"]
+
+
+def test_a_panic_between_log_in_and_ssh_is_a_panic() -> None:
+    board = Board(False, None, SshError("gave up"), None, SshError("gave up"))
+    record = board.record = ConsoleRecord("pi1")
+    meet = board._meet
+
+    def connect(timeout_s: float) -> None:
+        record.feed(b"Kernel panic - not syncing: late\n")
+        meet(timeout_s)
+
+    board.connect = connect  # type: ignore[method-assign]
+    with pytest.raises(ConsoleError, match="kernel panic on pi1 while it booted") as caught:
+        bring_up(board)
+    assert "Kernel panic - not syncing: late" in caught.value.excerpt
+    assert "after a power cycle, too" in caught.value.message
+
+
+def test_a_reset_boots_a_node_that_answers() -> None:
+    board = Board(True)
+    found = bring_up(board)
+    found.reset_due = True
+    found.switch_on()
+    found.log_in()
+    assert board.log == ["off", "console", "on"]
+    assert board.timeouts[2] == pytest.approx(BOOT_S, abs=1)
+    found.leave()
+    assert board.log == ["off", "console", "on", "invalidate"]
+
+
+def test_what_is_staged_is_put_in_place_without_power_and_booted() -> None:
+    board = Board(True)
+    found = session(board)
+    found.stage(lambda: board.log.append("staged"))
+    found.switch_on()
+    found.log_in()
+    assert board.log == ["off", "staged", "console", "on"]
+
+
+def test_a_node_with_a_broken_kernel_is_given_back_booting() -> None:
+    board = Board(True)
+    found = bring_up(board)
+    found.leave()
+    found.reset_due = True
+    found.mend()
+    assert board.log == ["invalidate", "off", "console", "on", "invalidate"]
+    found.mend()
+    assert board.log.count("on") == 1
+
+
+def test_a_broken_node_that_was_found_off_is_off_and_needs_no_mending() -> None:
+    board = Board(False)
+    found = bring_up(board)
+    found.leave()
+    found.reset_due = True
+    found.mend()
+    assert board.log == ["console", "on", "off", "invalidate"]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +270,7 @@ def test_a_refusal_is_raised_at_once_and_power_is_not_touched(answers: tuple[Exc
 
 def test_ssh_trouble_is_called_ssh_trouble() -> None:
     with pytest.raises(SshError, match="pi1 does not answer over ssh: Timeout while"):
-        bring_up(Board(False, None, Exception("Timeout while waiting for ssh connection")))
+        bring_up(Board(False, *2 * (None, Exception("Timeout while waiting for ssh connection"))))
 
 
 @pytest.mark.parametrize(("found", "stays_on"), [(False, True), (True, False), (None, False)])

@@ -45,7 +45,7 @@ def test_a_flow_and_its_judgement_become_plain_data() -> None:
 
 
 def test_a_combination_names_the_nodes_and_ports_that_stood_for_it() -> None:
-    combination = Combination("pair", endpoint("pi4b-1", "3"), endpoint("pi4b-2", "4"))
+    combination = Combination.pair(endpoint("pi4b-1", "3"), endpoint("pi4b-2", "4"))
 
     assert combination_record(combination, Traffic(Direction.TX, streams=10)) == {
         "id": "pi4b:onboard/pair",
@@ -57,6 +57,7 @@ def test_a_combination_names_the_nodes_and_ports_that_stood_for_it() -> None:
         "dut_port": "sw1/3",
         "peer": "pi4b-2:onboard",
         "peer_port": "sw1/4",
+        "ends": [{"end": "pi4b-1:onboard", "port": "sw1/3"}, {"end": "pi4b-2:onboard", "port": "sw1/4"}],
     }
 
 

@@ -1,0 +1,189 @@
+"""xdist's workers on a clock of our own, driven by the scheduler that a real run uses.
+
+A simulated worker keeps xdist's rules: it runs a test only when it knows the next one or that there is none. A test
+first waits for its places (all of them or none), works, waits for its domains in the order in which tests asked,
+measures, and works again; places are kept for the next test as a real worker keeps them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from pytest_pinet.scheduling.plan import Job
+from pytest_pinet.scheduling.workers import PlannedScheduling
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a simulated run took, and what the scheduler itself took for it (real seconds)."""
+
+    makespan_s: float
+    decisions: int
+    decision_s: float
+    longest_decision_s: float
+    order: tuple[tuple[int, str], ...]
+
+
+class _Worker:
+    """What xdist calls a WorkerController, and the worker behind it."""
+
+    def __init__(self, name: str, run: _Run) -> None:
+        self.gateway = SimpleNamespace(id=name)
+        self.shutting_down = False
+        self.queue: deque[int] = deque()
+        self.running: int | None = None
+        self.dead = False
+        self._run = run
+
+    def send_runtest_some(self, indices: Sequence[int]) -> None:
+        assert not self.shutting_down, "xdist does not take tests after a shutdown"
+        self.queue.extend(indices)
+        self._run.at(0.0, self.start)
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+        self._run.at(0.0, self.start)
+
+    def start(self) -> None:
+        if self.dead or self.running is not None or not self.queue or (len(self.queue) < 2 and not self.shutting_down):
+            return
+        self.running = self.queue.popleft()
+        self._run.lease(self)
+
+
+@dataclass
+class _Run:
+    jobs: Sequence[Job]
+    actual: Mapping[int, tuple[float, float]]
+    now: float = 0.0
+    events: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    held: dict[str, _Worker] = field(default_factory=dict)
+    waiting: list[_Worker] = field(default_factory=list)
+    measuring: dict[str, _Worker] = field(default_factory=dict)
+    queued: list[_Worker] = field(default_factory=list)
+    order: list[tuple[int, str]] = field(default_factory=list)
+    scheduler: Any = None
+    times: list[float] = field(default_factory=list)
+    _number: int = 0
+
+    def at(self, delay_s: float, action: Callable[[], None]) -> None:
+        self._number += 1
+        heapq.heappush(self.events, (self.now + delay_s, self._number, action))
+
+    def _job(self, worker: _Worker) -> Job:
+        assert worker.running is not None
+        return self.jobs[worker.running]
+
+    def lease(self, worker: _Worker) -> None:
+        self.waiting.append(worker)
+        self._grant_places()
+
+    def _grant_places(self) -> None:
+        for worker in list(self.waiting):
+            places = self._job(worker).needs.places
+            if any(self.held.get(place, worker) is not worker for place in places):
+                # All or none: what it kept for this test, others may have meanwhile.
+                for place in [p for p, holder in self.held.items() if holder is worker]:
+                    del self.held[place]
+                continue
+            self.waiting.remove(worker)
+            self.held.update(dict.fromkeys(places, worker))
+            self.order.append((self._job(worker).index, worker.gateway.id))
+            total_s, traffic_s = self.actual[self._job(worker).index]
+            self.at((total_s - traffic_s) / 2, lambda w=worker: self._enter(w))  # type: ignore[misc]
+
+    def _enter(self, worker: _Worker) -> None:
+        if not worker.dead:
+            self.queued.append(worker)
+            self._grant_domains()
+
+    def _grant_domains(self) -> None:
+        claimed: set[str] = set()
+        for worker in list(self.queued):
+            domains = self._job(worker).needs.domains
+            if not (domains & self.measuring.keys() or domains & claimed):
+                self.queued.remove(worker)
+                self.measuring.update(dict.fromkeys(domains, worker))
+                self.at(self.actual[self._job(worker).index][1], lambda w=worker: self._leave(w))  # type: ignore[misc]
+            claimed |= domains
+
+    def _leave(self, worker: _Worker) -> None:
+        if worker.dead:
+            return
+        for domain in self._job(worker).needs.domains:
+            del self.measuring[domain]
+        self._grant_domains()
+        total_s, traffic_s = self.actual[self._job(worker).index]
+        self.at((total_s - traffic_s) / 2, lambda: self._finish(worker))
+
+    def _finish(self, worker: _Worker) -> None:
+        if worker.dead:
+            return
+        index, worker.running = worker.running, None
+        kept = self.jobs[worker.queue[0]].needs.places if worker.queue else frozenset()
+        for place in [p for p, holder in self.held.items() if holder is worker and p not in kept]:
+            del self.held[place]
+        self._grant_places()
+        self.timed(lambda: self.scheduler.mark_test_complete(worker, index))
+        worker.start()
+
+    def kill(self, worker: _Worker) -> None:
+        """A worker dies: its places and domains come back, and so do its tests, but the one that it ran."""
+        worker.dead = True
+        for owned in (self.held, self.measuring):
+            for name in [n for n, holder in owned.items() if holder is worker]:
+                del owned[name]
+        for line in (self.waiting, self.queued):
+            if worker in line:
+                line.remove(worker)
+        self.timed(lambda: self.scheduler.remove_node(worker))
+        self._grant_places()
+        self._grant_domains()
+
+    def timed(self, decide: Callable[[], object]) -> None:
+        started = time.perf_counter()
+        decide()
+        self.times.append(time.perf_counter() - started)
+
+
+def simulate(
+    jobs: Sequence[Job],
+    workers: int,
+    actual: Mapping[int, tuple[float, float]] | None = None,
+    kill_at_s: float | None = None,
+) -> Outcome:
+    """Run all jobs; ``actual`` has total and traffic seconds by index where they differ from the estimates.
+
+    At ``kill_at_s`` the first worker dies. ``order`` has the index of each job that began, and the worker's name.
+    """
+    run = _Run(jobs, actual or {job.index: (job.total_s, job.traffic_s) for job in jobs})
+    options = {"tx": [f"{workers}*popen"], "maxschedchunk": None}
+    config: Any = SimpleNamespace(getvalue=options.get, getoption=options.get)
+    run.scheduler = PlannedScheduling(config, None, lambda _: list(jobs), clock=lambda: run.now)
+    crew = [_Worker(f"gw{number}", run) for number in range(workers)]
+    names = [str(job.index) for job in jobs]
+    for worker in crew:
+        run.scheduler.add_node(worker)
+        run.scheduler.add_node_collection(worker, names)
+    run.timed(run.scheduler.schedule)
+    if kill_at_s is not None:
+        run.at(kill_at_s, lambda: run.kill(crew[0]))
+    last_s = 0.0
+    while run.events:
+        run.now, _, action = heapq.heappop(run.events)
+        action()
+        if run.scheduler.tests_finished:
+            for worker in crew:
+                if not worker.shutting_down and not worker.dead:
+                    worker.shutdown()
+        if any(worker.running is not None for worker in crew if not worker.dead):
+            last_s = run.now
+    assert not run.scheduler.has_pending, "tests were left"
+    return Outcome(run.now if kill_at_s is None else last_s, len(run.times), sum(run.times), max(run.times),
+                   tuple(run.order))  # fmt: skip

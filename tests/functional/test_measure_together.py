@@ -1,0 +1,60 @@
+"""Several real iperf3 runs at once on loopback: they begin together, share their time, and end together."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.local import LocalShell
+from pytest_pinet.traffic.together import Job, measure_together
+
+
+def job(number: int, direction: Direction = Direction.TX, duration_s: float = 2.0) -> Job:
+    traffic = Traffic(direction, duration_s=duration_s, warmup_s=0.5, bitrate=Bitrate.mbps(50))
+    return Job(LocalShell(), LocalShell(), f"127.0.1.{number}", f"127.0.2.{number}", traffic)
+
+
+def test_flows_that_run_together_count_only_the_time_they_share() -> None:
+    found = measure_together(Iperf3(), [job(1), job(2, Direction.RX), job(3)])
+    assert [list(m.flows) for m in found] == [[Direction.TX], [Direction.RX], [Direction.TX]]
+    for measurement in found:
+        (flow,) = measurement.flows.values()
+        assert 1.0 <= flow.seconds <= 2.6
+        assert flow.goodput.bps == pytest.approx(50e6, rel=0.05)
+        assert flow.samples[0].warmup
+
+
+def test_the_first_error_ends_all_of_them() -> None:
+    started = time.monotonic()
+    # Nobody has this address, so that its server cannot bind.
+    broken = Job(LocalShell(), LocalShell(), "127.0.1.9", "192.0.2.1", job(1).traffic)
+    with pytest.raises(LabError):
+        measure_together(Iperf3(), [job(1, duration_s=20.0), job(2, duration_s=20.0), broken])
+    assert time.monotonic() - started < 15
+
+
+def test_whoever_watches_ends_all_of_them() -> None:
+    class Panic(Exception):
+        pass
+
+    started = time.monotonic()
+
+    def watch() -> None:
+        if time.monotonic() - started > 2.0:
+            raise Panic
+
+    with pytest.raises(Panic):
+        measure_together(Iperf3(), [job(1, duration_s=20.0), job(2, duration_s=20.0)], watch=watch)
+    assert time.monotonic() - started < 15
+
+
+def test_progress_is_told_for_all_at_once() -> None:
+    seconds: list[float] = []
+    measure_together(Iperf3(), [job(1), job(2)], on_progress=seconds.append)
+    assert seconds == sorted(seconds)
+    assert len(seconds) >= 2

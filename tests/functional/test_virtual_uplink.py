@@ -1,0 +1,75 @@
+"""The second virtual lab: two Linux switches and the uplink between them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gate_bench import wait_until
+from virtual_bench import Bench, small_lab
+
+from pytest_pinet.virtual.launcher import launcher
+from pytest_pinet.virtual.status import ssh_command, status
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")]
+
+LINUX_LAB = Path(__file__).parents[2] / "lab" / "virtual-linux.yaml"
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    lab = small_lab(tmp_path_factory.mktemp("uplink"), LINUX_LAB.read_text())
+    found = Bench(lab)
+    try:
+        found.boot("pi3b-1", "pi3b-2")
+        found.ssh("pi3b-1", "ip addr add 10.5.0.1/24 dev eth0")
+        found.ssh("pi3b-2", "ip addr add 10.5.0.2/24 dev eth0")
+        yield found
+    finally:
+        launcher().down(lab)
+
+
+def reaches(bench: Bench) -> bool:
+    argv = ssh_command(bench.lab.file, "pi3b-1", ["ping -c1 -W1 10.5.0.2"])
+    return subprocess.run(argv, capture_output=True, timeout=10, check=False).returncode == 0
+
+
+def test_nodes_of_two_switches_reach_each_other_at_full_rate(bench: Bench) -> None:
+    wait_until("the other switch's node to answer", lambda: reaches(bench))
+    bench.ssh("pi3b-2", "iperf3 -s -1 -D; timeout 5 sh -c 'until ss -ltn | grep -q :5201; do :; done'")
+    end = json.loads(bench.ssh("pi3b-1", "iperf3 -c 10.5.0.2 -t 2 -C cubic -J"))["end"]
+    assert end["sum_received"]["bits_per_second"] / 1e6 == pytest.approx(94.1, rel=0.02)
+
+
+def test_the_uplink_is_a_port_of_each_switch_that_can_be_moved(bench: Bench) -> None:
+    found = status(bench.lab.file)
+    assert found is not None
+    assert {s["name"]: s["groups"]["p5"] for s in found["switches"]} == {"front": "br0", "back": "br0"}
+    for command, reached in (
+        ("ip link add br7 type bridge; ip link set br7 up; ip link set p5 master br7", False),
+        ("ip link set p1 master br7", True),
+        ("ip link set p1 master br0; ip link set p5 master br0; ip link del br7", True),
+    ):
+        bench.switch(command, "FRONT")
+        wait_until(f"{command} to tell", lambda reached=reached: reaches(bench) is reached)  # type: ignore[misc]
+    assert bench.switch("cat /sys/class/net/p5/speed", "BACK").strip() == "1000"
+
+
+def test_the_uplink_is_a_place_of_its_own(bench: Bench) -> None:
+    argv = [sys.executable, "-m", "labgrid.remote.client", "-x", bench.environment["LG_COORDINATOR"], "-p", "trunk"]
+    shown = subprocess.run([*argv, "show"], capture_output=True, text=True, timeout=20, check=True).stdout
+    assert "uplink=trunk" in shown
+    assert shown.count("'interface': 'p5'") == 2
+
+
+def test_linux_switches_know_their_neighbours_by_lldp(bench: Bench) -> None:
+    def neighbours() -> dict[str, str]:
+        found = json.loads(bench.switch("lldpcli -f json0 show neighbors", "FRONT"))["lldp"][0]["interface"]
+        return {port["name"]: port["chassis"][0]["name"][0]["value"] for port in found}
+
+    wait_until("LLDP", lambda: neighbours() == {"p1": "pi3b-1", "p5": "back"}, 5)

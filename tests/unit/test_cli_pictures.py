@@ -1,0 +1,171 @@
+"""``pinet matrix`` and ``pinet graph`` as a user types them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+from picture_labs import FIFTY, ROOT, SWITCHES
+
+from pytest_pinet.cli import main, pinet
+
+LAB = str(ROOT / "lab" / "virtual.yaml")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(pinet, arguments, catch_exceptions=False)
+
+
+def mistake(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """What ``pinet`` says of a mistake."""
+    monkeypatch.setattr(sys, "argv", ["pinet", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 4
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err
+
+
+def test_the_matrix_has_pairs_by_default() -> None:
+    result = run("matrix", "--lab", LAB)
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    assert lines[0] == "    combination        interfaces, the one under test first"
+    assert lines[1] == "ok  pi3b:onboard/pair  pi3b-1:onboard, pi3b-2:onboard"
+    assert lines[-1] == "lab virtual: 9 of 9 combinations possible"
+
+
+def test_the_lab_file_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PINET_LAB", LAB)
+    assert run("matrix").output.endswith("lab virtual: 9 of 9 combinations possible\n")
+    assert run("graph").output.startswith("lab virtual: 6 nodes")
+
+
+def test_globs_and_topologies_choose() -> None:
+    result = run(
+        "matrix", "--lab", LAB, "--board", "pi4*", "--nic", "rtl*", "--topology", "incast:5", "--topology", "chain"
+    )
+    ids = [line.split()[1] for line in result.output.splitlines() if line.startswith(("ok ", "-  "))]
+    assert ids == ["pi4b:rtl8153/incast:5", "pi4b:rtl8153/chain"]
+
+
+def test_all_shows_one_of_each_kind_in_a_grid() -> None:
+    lines = run("matrix", "--lab", LAB, "--topology", "all").output.splitlines()
+    assert lines[0] == "board:NIC     pair  pairs:3  incast:5  outcast:5  mesh:6  chain  opposed"
+    assert lines[1] == "pi3b:onboard  ok    ok       ok        ok         ok      ok     ok"
+    assert lines[-1] == "lab virtual: 63 of 63 combinations possible"
+
+
+def test_json_is_a_list_for_a_ci_matrix() -> None:
+    result = run("matrix", "--lab", LAB, "--nic", "onboard", "--board", "pi4b", "--topology", "pair",
+                 "--topology", "mesh:7", "--json")  # fmt: skip
+    possible, impossible = json.loads(result.output)
+    source = possible["limits"]["tx"]["source"]
+    assert possible == {
+        "id": "pi4b:onboard/pair",
+        "board": "pi4b",
+        "nic": "onboard",
+        "topology": "pair",
+        "nodes": ["pi4b-1", "pi4b-2"],
+        "interfaces": ["pi4b-1:onboard", "pi4b-2:onboard"],
+        "uplinks": [],
+        "places": ["pi4b-1", "pi4b-2"],
+        "limits": {"tx": {"min": "94%", "source": source}, "rx": {"min": "94%", "source": source}},
+        "possible": True,
+        "reason": None,
+    }
+    assert source.startswith(f"{LAB}:")
+    assert impossible["possible"] is False
+    assert impossible["nodes"] == impossible["places"] == []
+    assert impossible["reason"].startswith("mesh:7 needs 7 nodes that reach each other over switch sw1")
+
+
+def test_uplinks_stand_in_the_matrix(tmp_path: Path) -> None:
+    (tmp_path / "lab.yaml").write_text(SWITCHES)
+    result = run("matrix", "--lab", str(tmp_path / "lab.yaml"), "--topology", "incast:3", "--json")
+    first = json.loads(result.output)[0]
+    assert first["id"] == "pi4b:onboard/incast:3"
+    assert first["uplinks"] == ["trunk-a", "trunk-b"]
+    assert set(first["uplinks"]) < set(first["places"])
+    assert first["limits"] == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--board", "pi4"], "pinet: --board: unknown board of lab virtual 'pi4', did you mean 'pi4b'?"),
+        (["--nic", "rtl8135"], "pinet: --nic: unknown nic of lab virtual 'rtl8135', did you mean 'rtl8153'?"),
+        (["--topology", "pare"], "pinet: --topology: 'pare' is not a topology; expected pair, pairs:N, incast:N"),
+        (["--topology", "mesh:2"], "pinet: --topology: 'mesh:2': mesh takes a number from 3 to 64"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: list[str], sentence: str
+) -> None:
+    said = mistake(capsys, monkeypatch, "matrix", "--lab", LAB, *options)
+    assert said.startswith(sentence)
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["pi4b:onbord/incast:5"],
+         "no combination 'pi4b:onbord/incast:5' in lab virtual; did you mean 'pi4b:onboard/incast:5'? "
+         "('pinet matrix --topology all' lists them)"),
+        (["pi4b:onboard/incst:5"],
+         "no combination 'pi4b:onboard/incst:5' in lab virtual; did you mean 'pi4b:onboard/incast:5'? "
+         "('pinet matrix --topology all' lists them)"),
+        (["x"],
+         "no combination 'x' in lab virtual; ids look like 'pi3b:onboard/pair' "
+         "('pinet matrix --topology all' lists them)"),
+        (["pi5:onboard/mesh:7"],
+         "lab virtual cannot do pi5:onboard/mesh:7: mesh:7 needs 7 nodes that reach each other over switch sw1, "
+         "and lab virtual has only cm4-1, pi3b-1, pi3b-2, pi4b-1, pi4b-2, pi5-1 there"),
+        (["pi5:onboard/incast:2", "--direction", "tx"],
+         "--direction: direction 'tx' makes no sense in topology incast:2; accepted: rx"),
+        (["--direction", "tx"], "--direction tx goes with a combination, such as pi4b:onboard/pair"),
+        (["--svg", "/proc/nowhere/lab.svg"], "--svg: cannot write /proc/nowhere/lab.svg: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_drawn_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: list[str], sentence: str
+) -> None:
+    said = mistake(capsys, monkeypatch, "graph", "--lab", LAB, *options)
+    assert said == f"pinet: {sentence}\n"
+
+
+def test_a_graph_without_an_id_is_the_lab(tmp_path: Path) -> None:
+    result = run("graph", "--lab", LAB, "--svg", str(tmp_path / "lab.svg"))
+    assert result.exit_code == 0
+    assert "|-- p9   10 Gbit/s   cm4-1:pcie      cm4, aqc107 on pcie2x1, eth1\n" in result.output
+    assert (
+        ElementTree.parse(tmp_path / "lab.svg").getroot().findtext("{http://www.w3.org/2000/svg}title") == "lab virtual"
+    )
+
+
+def test_a_graph_of_a_combination_goes_the_way_that_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "pair.svg"
+    result = run("graph", "pi4b:rtl8153/pair", "--lab", LAB, "--direction", "rx", "--svg", str(file))
+    assert "cm4-1:pcie  ----> pi4b-2:usb\n" in result.output
+    assert "domains  host" in result.output
+    assert "<title>cm4-1:pcie to pi4b-2:usb</title>" in file.read_text()
+
+
+def test_a_launcher_makes_a_domain_of_its_host(tmp_path: Path) -> None:
+    text = Path(LAB).read_text()
+    (tmp_path / "lab.yaml").write_text(text[: text.index("  # One measurement at a time in each domain")])
+    assert "host: all nodes" in run("graph", "--lab", str(tmp_path / "lab.yaml")).output
+
+
+def test_fifty_nodes_are_no_trouble(tmp_path: Path) -> None:
+    (tmp_path / "lab.yaml").write_text(FIFTY)
+    result = run("matrix", "--lab", str(tmp_path / "lab.yaml"), "--topology", "all")
+    assert result.output.splitlines()[0].split() == [
+        "board:NIC", "pair", "pairs:25", "incast:49", "outcast:49", "mesh:50", "chain", "opposed"
+    ]  # fmt: skip

@@ -1,0 +1,89 @@
+"""Which test a worker is given next."""
+
+from pytest_pinet.scheduling.plan import Job, Needs
+from pytest_pinet.scheduling.planner import Planner
+
+
+def jobs(*groups: tuple[str, int], domains: str = "", total_s: float = 10.0, fillers: int = 0) -> list[Job]:
+    """So many tests for each set of places (one letter each), then tests that need no lab."""
+    made: list[Job] = []
+    for places, count in groups:
+        needs = Needs(frozenset(places), frozenset(domains.split()))
+        made += [Job(len(made) + i, needs, total_s, total_s / 2) for i in range(count)]
+    return made + [Job(len(made) + i, Needs(), 0.1, 0.0) for i in range(fillers)]
+
+
+def planner(given: list[Job], *workers: str) -> Planner:
+    made = Planner(given)
+    for worker in workers:
+        made.add_worker(worker)
+    return made
+
+
+def places(job: Job | None) -> str:
+    return "".join(sorted(job.needs.places)) if job is not None else "nothing"
+
+
+def test_tests_of_one_node_set_stay_on_one_worker_and_disjoint_ones_go_side_by_side() -> None:
+    plan = planner(jobs(("ab", 3), ("cd", 3)), "one", "two")
+    assert [places(plan.next(worker, 0)) for worker in ("one", "two", "one", "two")] == ["ab", "cd", "ab", "cd"]
+
+
+def test_the_busiest_node_goes_first() -> None:
+    plan = planner(jobs(("ab", 1), ("cd", 1), ("ce", 2)), "one")
+    assert [places(plan.next("one", 0)) for _ in range(4)] == ["ce", "ce", "cd", "ab"]
+
+
+def test_nodes_in_use_are_avoided() -> None:
+    plan = planner(jobs(("ab", 4), ("ac", 3), ("de", 1)), "one", "two")
+    assert places(plan.next("one", 0)) == "ab"
+    assert places(plan.next("two", 0)) == "de"
+
+
+def test_a_worker_with_nothing_waits_for_nodes_and_one_with_something_is_told_to() -> None:
+    plan = planner(jobs(("ab", 2), ("ac", 1), ("de", 1)), "one", "two", "three")
+    assert places(plan.next("one", 0)) == "ab"
+    assert places(plan.next("two", 0)) == "de"
+    assert plan.next("three", 0) is None
+    # It has the test of d and e to do, which starts only when the next one is known.
+    assert places(plan.next("two", 0)) == "ac"
+
+
+def test_what_needs_no_lab_fills_gaps_and_comes_before_waiting() -> None:
+    plan = planner(jobs(("ab", 2), ("ac", 1), fillers=2), "one", "two")
+    assert places(plan.next("one", 0)) == "ab"
+    assert [job.index for job in (plan.next("two", 0), plan.next("two", 0)) if job] == [3, 4]
+
+
+def test_another_domain_is_preferred_to_one_that_is_measured_in() -> None:
+    needs = {
+        "ab": Needs(frozenset("ab"), frozenset({"bus"})),
+        "cd": Needs(frozenset("cd"), frozenset({"bus"})),
+        "ef": Needs(frozenset("ef"), frozenset({"uplink"})),
+    }
+    given = [Job(i, needs[name], 10.0, 9.0) for i, name in enumerate(("ab", "cd", "ef"))]
+    plan = planner(given, "one", "two")
+    assert places(plan.next("one", 0)) == "ab"
+    assert places(plan.next("two", 0)) == "ef"
+
+
+def test_tests_of_a_worker_that_died_are_given_to_others() -> None:
+    plan = planner(jobs(("ab", 3)), "one", "two")
+    first, second = plan.next("one", 0), plan.next("one", 0)
+    assert plan.remove_worker("one") == [first, second]
+    assert second is not None
+    plan.requeue(second)
+    assert [job.index for job in (plan.next("two", 0), plan.next("two", 0)) if job] == [1, 2]
+    assert plan.unassigned == 0
+
+
+def test_a_test_that_comes_back_after_its_group_was_done_is_given_out() -> None:
+    plan = planner(jobs(("ab", 1), ("cd", 2)), "one", "two")
+    given = {worker: plan.next(worker, 0) for worker in ("one", "two")}
+    lost = next(job for job in given.values() if places(job) == "ab")
+    assert lost is not None
+    worker = next(name for name, job in given.items() if job is lost)
+    plan.remove_worker(worker)
+    plan.requeue(lost)
+    other = next(iter(plan.workers))
+    assert {places(plan.next(other, 0)) for _ in range(2)} == {"ab", "cd"}
