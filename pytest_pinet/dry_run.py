@@ -56,7 +56,7 @@ class DryRun:
             (a, own), (b, other) = at[planned.a], at[planned.b]
             self._lines.append(
                 f"  {planned.direction}: {a} ({a.interface.port}) with {b} ({b.interface.port}), "
-                f"{traffic.warmup_s:g} + {traffic.duration_s:g} s"
+                f"{traffic.seconds} s for each connection"
             )
             near, far = (a, own), (b, other)
             client, server = (near, far) if client_is_dut(planned.direction) else (far, near)
@@ -67,7 +67,7 @@ class DryRun:
                 self._lines.append(f"    {end.node.name}$ {shlex.join(argv)}")
         for node in combination.nodes:
             self._nodes[node.name] = node.boot_timeout_s
-        self._seconds += traffic.warmup_s + traffic.duration_s + FIXED_S
+        self._seconds += traffic.seconds + FIXED_S
         pytest.skip("dry run")
 
     def lines(self) -> list[str]:

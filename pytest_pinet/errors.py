@@ -17,7 +17,8 @@
     |-- UnsupportedError         what was asked for cannot be done with what is there (for example an old iperf3)
     |   |-- CapabilityError      this switch or power outlet cannot do it at all: the test is skipped
     |   `-- QuarantineError      a node of this combination is out of service: the test is skipped
-    `-- InvalidMeasurement       a figure was obtained that must not be judged (above the physical limit, throttled)
+    |-- InvalidMeasurement       a figure was obtained that must not be judged (above the physical limit, throttled)
+    `-- Inconclusive             figures were obtained that vary too much for a verdict
 
 A slow link is none of these: it is a plain test failure.
 """
@@ -130,6 +131,10 @@ class KernelError(PinetError):
 
 class InvalidMeasurement(PinetError):
     """A figure that must not be judged: above the physical limit, or a precondition did not hold."""
+
+
+class Inconclusive(PinetError):
+    """Traffic ended at its budget without a verdict that is certain enough: neither good nor the change's fault."""
 
 
 def first_line(error: BaseException) -> str:

@@ -1,19 +1,24 @@
-"""From measured flows to judged figures: sums, flows, evenness."""
+"""From the tries of one measurement to judged figures: sums, flows, evenness."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_pinet.judge.flows import evenness, fair_rates, judge_evenness
+from pytest_pinet.bounds import Bounds
+from pytest_pinet.judge.confirm import confirm
+from pytest_pinet.judge.flows import Evenness, evenness, judge_evenness
+from pytest_pinet.judge.gate import Ruling, rule_on
 from pytest_pinet.judge.limits import most_specific
-from pytest_pinet.judge.oracle import Oracle, physical_limit
-from pytest_pinet.judge.verdict import Judgement, judge
+from pytest_pinet.judge.noise import Noise
+from pytest_pinet.judge.oracle import Oracle
+from pytest_pinet.judge.profile import Profile
+from pytest_pinet.judge.verdict import Judgement
 from pytest_pinet.lab.link import Link
+from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.measurement import Flow, Path
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.topology import Run
+from pytest_pinet.model.measurement import Flow
+from pytest_pinet.model.quantities import Share
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.record import (
@@ -23,54 +28,87 @@ from pytest_pinet.report.record import (
     direction_record,
     sum_record,
 )
+from pytest_pinet.tries import Try, attempts_of, least_since_start, pooled, sum_of
 
 
 @dataclass(frozen=True)
-class MeasuredFlow:
-    """A flow from end ``sender`` to end ``receiver``; ``way`` is its direction seen from ``run.a``."""
+class Plan:
+    """How a measurement is judged: its limits, what traffic may be spent on it, and how much it is known to vary.
 
-    sender: int
-    receiver: int
-    run: Run
-    way: Direction
-    flow: Flow
+    ``noise`` is asked for the noise of a figure by its id (``pi4b:onboard/pair/tcp-P1-tx``). ``link_ups``: whether a
+    suspicion may take the link of the device under test down and up again.
+    """
+
+    limits: Sequence[Limit]
+    profile: Profile
+    noise: Callable[[str], Noise]
+    link_ups: bool = True
+
+
+def fitted(profile: Profile, connection_s: int) -> Profile:
+    """The profile for connections of another length (s); its budget holds as many as a verdict may need at least."""
+    least = max(profile.passes_after, profile.fails_after)
+    budget_s = max(profile.budget_s, float(connection_s * least))
+    return replace(profile, connection_s=connection_s, budget_s=budget_s)
 
 
 @dataclass(frozen=True)
 class Figured:
-    """Everything that was judged; ``verdict`` is the worst of it and ``reason`` says why."""
+    """Everything that was judged; ``verdict`` is the worst of it and ``reason`` says why.
+
+    ``wanted`` is what another try should begin with, None when every verdict is final.
+    """
 
     verdict: Verdict
     reason: str
     directions: Mapping[str, DirectionRecord]
     flows: Sequence[FlowRecord]
     evenness: EvennessRecord | None
+    wanted: Fresh | None
 
 
-def figures(link: Link, traffic: Traffic, flows: Sequence[MeasuredFlow], limits: Sequence[Limit]) -> Figured:
+def figure_id(link: Link, traffic: Traffic, way: Direction | None = None) -> str:
+    """Stable across runs: board, NIC, topology, traffic, direction; of one of the ``way`` of both with that, too."""
+    parts = [f"{link.id}/{traffic.key}"]
+    if traffic.direction is not Direction.BIDIR:
+        parts.append(str(traffic.direction))
+    elif way is not None:
+        parts.append(str(way))
+    return "-".join(parts)
+
+
+def figures(link: Link, traffic: Traffic, tries: Sequence[Try], plan: Plan) -> Figured:
     """Judge the sums of each direction, and where several flows ran at once each of them and how they shared."""
-    judging = _Judging(link, traffic, flows, limits)
+    judging = _Judging(link, traffic, tries, plan)
     directions = {str(way): judging.sum(way) for way in (Direction.TX, Direction.RX) if judging.counted(way)}
     several = len(link.combination.topology.runs(traffic.direction)) > 1
-    records = [judging.flow(index) for index in range(len(flows))] if several else []
+    records = [judging.flow(index) for index in range(len(tries[0].flows))] if several else []
     even = judging.evenness() if several else None
     judged = [(d["verdict"], f"{name}: {d['reason']}") for name, d in directions.items()]
     judged += [(f["verdict"], f"{f['name']}: {f['reason']}") for f in records]
     judged += [(even["verdict"], even["reason"])] if even is not None else []
     verdict, reason = min(judged, key=lambda entry: SEVERITY.index(Verdict(entry[0])))
-    return Figured(Verdict(verdict), reason, directions, records, even)
+    if verdict == Verdict.INVALID:
+        # Traffic that measures something else gets no better with more of it.
+        judging.wanted.clear()
+    wanted = None
+    if judging.wanted:
+        wanted = Fresh.LINK if Fresh.LINK in judging.wanted else Fresh.CONNECTION
+    return Figured(Verdict(verdict), reason, directions, records, even, wanted)
 
 
 class _Judging:
-    def __init__(self, link: Link, traffic: Traffic, flows: Sequence[MeasuredFlow], limits: Sequence[Limit]) -> None:
+    def __init__(self, link: Link, traffic: Traffic, tries: Sequence[Try], plan: Plan) -> None:
         self._link = link
         self._topology = link.combination.topology
-        self._flows = flows
-        self._limits = limits
-        self._offered = None if traffic.bitrate is None else Bitrate(traffic.streams * traffic.bitrate.bps)
         self._traffic = traffic
-        self._oracles = [self._oracle(flow) for flow in flows]
-        self._fair = self._fair_rates(range(len(flows)))
+        self._tries = tries
+        # What gives no figure is evidence only; where nothing gives one, that is all there is to show.
+        self._shown = [one for one in tries if not one.excluded] or tries
+        self._flows = tries[0].flows
+        self._plan = plan
+        self._bounds = Bounds(link, traffic, self._flows)
+        self.wanted: list[Fresh] = []
 
     @property
     def _both_ways(self) -> bool:
@@ -80,49 +118,10 @@ class _Judging:
         """The flows whose sum is this direction's figure."""
         return [i for i, flow in enumerate(self._flows) if flow.run.counted and flow.way is way]
 
-    def _physical(self, path: Path, end: int) -> Oracle:
-        traffic = self._traffic
-        return physical_limit(
-            path.speed_mbps,
-            path.mtu,
-            path.timestamps,
-            self._link.ends[end].endpoint.interface.bus,
-            traffic.direction,
-            traffic.udp,
-            traffic.length if traffic.udp else traffic.mss,
-        )
-
-    def _oracle(self, flow: MeasuredFlow) -> Oracle:
-        """What this flow could get alone: the slowest of what it crosses."""
-        path = self._link.path_between(flow.sender, flow.receiver)
-        crossed = self._link.crossed(flow.sender, flow.receiver)
-        return min((self._physical(path, end) for end in crossed), key=lambda oracle: oracle.goodput)
-
-    def _fair_rates(self, chosen: Sequence[int]) -> list[Bitrate]:
-        """Of these flows among themselves."""
-        capacities: dict[Hashable, float] = {}
-        crossed: list[list[Hashable]] = []
-        for flow in (self._flows[index] for index in chosen):
-            path = self._link.path_between(flow.sender, flow.receiver)
-            names: list[Hashable] = []
-            for position, end in enumerate(self._link.crossed(flow.sender, flow.receiver)):
-                # Through the NICs of a node that forwards it goes in and out again.
-                nic: Hashable = (end, "out" if position % 2 == 0 else "in")
-                speed = self._link.states[end].speed_mbps or self._link.ends[end].endpoint.interface.speed_mbps
-                capacities[nic] = self._physical(replace(path, speed_mbps=speed), end).goodput.bps
-                names.append(nic)
-            for uplink in self._link.uplinks_between(flow.sender, flow.receiver):
-                cable: Hashable = (uplink.name, self._link.ends[flow.receiver].endpoint.interface.port.switch)
-                slowest = replace(path, speed_mbps=uplink.speed_mbps)
-                capacities[cable] = self._physical(slowest, flow.sender).goodput.bps
-                names.append(cable)
-            crossed.append(names)
-        return fair_rates(capacities, crossed, self._offered)
-
     def _limit(self, way: Direction, metric: Metric, end: int = 0) -> Limit | None:
         """The limit that holds; files speak of the board and NIC of ``end``, whoever runs the test of all of it."""
         here = self._link.combination
-        limits = self._limits
+        limits = self._plan.limits
         board, nic = here.board, here.nic
         if end:
             endpoint = here.ends[end]
@@ -144,65 +143,92 @@ class _Judging:
 
         return max(found, key=fraction, default=None)
 
+    def _rule(self, chosen: Sequence[int], way: Direction, oracle: Oracle, limit: Limit | None) -> Ruling:
+        """On the sum of these flows."""
+        ruling = rule_on(
+            attempts_of(self._tries, chosen),
+            sum_of([self._pooled(index) for index in chosen]),
+            least_since_start([[one.flows[index].flow for index in chosen] for one in self._shown]),
+            oracle,
+            limit,
+            self._plan.noise(figure_id(self._link, self._traffic, way)),
+            self._plan.profile,
+            self._bounds.offered if len(chosen) == 1 else None,
+        )
+        if ruling.wanted is not None:
+            self.wanted.append(ruling.wanted)
+        return ruling
+
+    def _pooled(self, index: int) -> Flow:
+        return pooled([one.flows[index].flow for one in self._shown])
+
     def sum(self, way: Direction) -> DirectionRecord:
         """All that went this way."""
         chosen = self.counted(way)
-        flows = [self._flows[index].flow for index in chosen]
-        if len(flows) == 1:
+        if len(chosen) == 1:
             (only,) = chosen
-            limit = self._limit(way, Metric.GOODPUT)
-            if limit is None:
-                limit = self._limit(way, Metric.SUM)
-            judgement = judge(
-                flows[0].goodput, self._oracles[only], limit, self._offered, since_start=flows[0].since_start
-            )
-            return direction_record(flows[0], judgement, self._oracles[only])
-        total = Bitrate(sum(flow.goodput.bps for flow in flows))
-        # Without the flows that are not part of the sum: they may get less than their fair rate, and these more.
-        most = sum(rate.bps for rate in self._fair_rates(chosen))
-        oracle = Oracle(Bitrate(most), self._because(chosen))
+            oracle = self._bounds.alone[only]
+            limit = self._limit(way, Metric.GOODPUT) or self._limit(way, Metric.SUM)
+            ruling = self._rule(chosen, way, oracle, limit)
+            return direction_record(self._pooled(only), ruling, oracle, attempts_of(self._tries, chosen))
+        oracle = self._bounds.sum(chosen)
         limit = self._limit(way, Metric.SUM)
         if limit is None and self._topology.shared:
             limit = self._limit(way, Metric.GOODPUT)
-        since_start = Bitrate(sum(flow.since_start.bps for flow in flows))
-        return sum_record(flows, judge(total, oracle, limit, since_start=since_start), oracle)
-
-    def _because(self, chosen: Sequence[int]) -> str:
-        slowest = min((self._oracles[index] for index in chosen), key=lambda oracle: oracle.goodput)
-        return f"{len(chosen)} flows; the slowest path is a {slowest.because}"
+        ruling = self._rule(chosen, way, oracle, limit)
+        flows = [self._pooled(index) for index in chosen]
+        return sum_record(flows, ruling, oracle, attempts_of(self._tries, chosen))
 
     def flow(self, index: int) -> FlowRecord:
         """One of several flows; judged by itself where it shares no NIC."""
         measured = self._flows[index]
         ends = self._link.combination.ends
-        oracle = self._oracles[index]
+        oracle = self._bounds.alone[index]
+        fair = self._bounds.fair[index]
         limit = None
         if not self._topology.shared:
             limit = self._limit(measured.way, Metric.GOODPUT, end=measured.run.a)
-        flow = measured.flow
-        judgement = judge(flow.goodput, oracle, limit, self._offered, since_start=flow.since_start)
-        if self._topology.shared and judgement.verdict is Verdict.PASS:
-            part = measured.flow.goodput.bps / self._fair[index].bps
-            judgement = Judgement(Verdict.PASS, None, None, f"{part * 100:.1f} % of its fair rate {self._fair[index]}")
+        ruling = self._rule([index], measured.way, oracle, limit)
+        flow = self._pooled(index)
+        if self._topology.shared and ruling.judgement.verdict is Verdict.PASS:
+            part = flow.goodput.bps / fair.bps
+            reason = f"{part * 100:.1f} % of its fair rate {fair}"
+            ruling = replace(ruling, judgement=Judgement(Verdict.PASS, None, None, reason))
         return {
-            **direction_record(measured.flow, judgement, oracle),
+            **direction_record(flow, ruling, oracle, attempts_of(self._tries, [index])),
             "name": f"{ends[measured.sender]}>{ends[measured.receiver]}",
             "sender": str(ends[measured.sender]),
             "receiver": str(ends[measured.receiver]),
             "direction": str(measured.way) if measured.run.counted else None,
-            "fair_bps": self._fair[index].bps,
+            "fair_bps": fair.bps,
         }
+
+    def _evenness(self, flows: Sequence[Flow]) -> Evenness:
+        return evenness((flow.goodput for flow in flows), self._bounds.fair)
 
     def evenness(self) -> EvennessRecord:
         """How all flows shared."""
         names = [f"{self._link.ends[f.sender].endpoint}>{self._link.ends[f.receiver].endpoint}" for f in self._flows]
-        found = evenness((f.flow.goodput for f in self._flows), self._fair)
-        judgement = judge_evenness(found, names, self._strictest(Metric.SHARE), self._strictest(Metric.FAIRNESS))
+        limits = self._strictest(Metric.SHARE), self._strictest(Metric.FAIRNESS)
+        each = [
+            judge_evenness(self._evenness([flow.flow for flow in one.flows]), names, *limits)
+            for one in self._tries
+            if not one.excluded
+        ]
+        verdict = confirm([judged.verdict is Verdict.PASS for judged in each], self._plan.profile)
+        if verdict is None:
+            self.wanted.append(Fresh.CONNECTION)
+        found = self._evenness([self._pooled(index) for index in range(len(self._flows))])
+        judgement = judge_evenness(found, names, *limits)
+        reason = judgement.reason
+        missed = [judged for judged in each if judged.verdict is not Verdict.PASS]
+        if missed and judgement.verdict is Verdict.PASS:
+            reason = f"{reason}; in {len(missed)} of {len(each)} connections {missed[-1].reason}"
         return {
             "least_share": found.least,
             "least_flow": names[found.least_flow],
             "jain": found.jain,
             "rule": judgement.rule,
-            "verdict": judgement.verdict.value,
-            "reason": judgement.reason,
+            "verdict": (verdict or judgement.verdict).value,
+            "reason": reason,
         }

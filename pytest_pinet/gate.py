@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_pinet.config.names import unknown
-from pytest_pinet.errors import ConfigError, InvalidMeasurement
+from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement
 from pytest_pinet.markers import parse_limits
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate, parse_duration, parse_size
-from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -70,28 +70,30 @@ class Gate:
         direction: str | None = None,
         *,
         streams: int = 1,
-        duration: Duration = 5,
-        warmup: Duration = 1,
+        duration: Duration | None = None,
+        warmup: Duration | None = None,
         window: Size | None = None,
         mss: int | None = None,
         bitrate: Rate | None = None,
         length: Size | None = None,
         congestion: str | None = None,
+        profile: str | None = None,
         min: object = None,
         sum: object = None,
         share: object = None,
         fairness: object = None,
     ) -> Figures:
-        """Measure TCP goodput at the receiver.
+        """Measure TCP goodput at the receiver, on fresh connections until the verdict is certain.
 
         ``direction`` is seen from the device under test: tx, rx or bidir; left out it is the usual one of the topology
-        (rx for incast, bidir for mesh, else tx). ``duration`` (s) counts after ``warmup`` (s). ``bitrate`` is per
-        stream and direction. ``min``, ``sum``, ``share`` and ``fairness`` override the marker's. Fails the test below a
-        limit; raises LabError, UnsupportedError, InvalidMeasurement or ConfigError.
+        (rx for incast, bidir for mesh, else tx). ``duration`` (s) is counted of each connection, after ``warmup`` (s);
+        left out the profile says how long, and the warm-up is found. ``bitrate`` is per stream and direction.
+        ``profile`` (fast, standard, soak), ``min``, ``sum``, ``share`` and ``fairness`` override the marker's. Fails
+        the test below a limit; raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive or ConfigError.
         """
         minima = {Metric.GOODPUT: min, Metric.SUM: sum, Metric.SHARE: share, Metric.FAIRNESS: fairness}
         return self._measure(link, False, direction, streams, duration, warmup, window, mss, bitrate, length,
-                             congestion, minima)  # fmt: skip
+                             congestion, profile, minima)  # fmt: skip
 
     def udp(
         self,
@@ -100,10 +102,11 @@ class Gate:
         *,
         bitrate: Rate | None = None,
         streams: int = 1,
-        duration: Duration = 5,
-        warmup: Duration = 1,
+        duration: Duration | None = None,
+        warmup: Duration | None = None,
         window: Size | None = None,
         length: Size | None = None,
+        profile: str | None = None,
         min: object = None,
         sum: object = None,
         share: object = None,
@@ -117,7 +120,7 @@ class Gate:
             raise ConfigError(f"{self._item.nodeid}: udp: needs bitrate=, such as bitrate='400M' (per stream)")
         minima = {Metric.GOODPUT: min, Metric.SUM: sum, Metric.SHARE: share, Metric.FAIRNESS: fairness}
         return self._measure(link, True, direction, streams, duration, warmup, window, None, bitrate, length, None,
-                             minima)  # fmt: skip
+                             profile, minima)  # fmt: skip
 
     def _measure(
         self,
@@ -125,22 +128,24 @@ class Gate:
         udp: bool,
         direction: str | None,
         streams: int,
-        duration: Duration,
-        warmup: Duration,
+        duration: Duration | None,
+        warmup: Duration | None,
         window: Size | None,
         mss: int | None,
         bitrate: Rate | None,
         length: Size | None,
         congestion: str | None,
+        profile: str | None,
         minima: Mapping[Metric, object],
     ) -> Figures:
         try:
+            spending = self._session.profile(link.combination, self._item, profile)
             traffic = Traffic(
                 direction=self._direction(link, direction),
                 udp=udp,
                 streams=streams,
-                duration_s=_seconds("duration", duration),
-                warmup_s=_seconds("warmup", warmup),
+                duration_s=spending.connection_s - WARMUP_CAP_S if duration is None else _seconds("duration", duration),
+                warmup_s=None if warmup is None else _seconds("warmup", warmup),
                 window=_bytes("window", window),
                 mss=_bytes("mss", mss),
                 bitrate=None if bitrate is None else Bitrate.parse(bitrate),
@@ -150,12 +155,14 @@ class Gate:
             limits = self._limits(link, minima)
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: {'udp' if udp else 'tcp'}: {error}") from None
-        result = self._session.measure(self._item, link, traffic, limits)
+        result = self._session.measure(self._item, link, traffic, limits, spending)
         verdict = Verdict(result["verdict"])
         if verdict is Verdict.FAIL:
             pytest.fail(result["message"], pytrace=False)
         if verdict is Verdict.INVALID:
             raise InvalidMeasurement(result["message"])
+        if verdict is Verdict.INCONCLUSIVE:
+            raise Inconclusive(result["message"])
         figures = {Direction(name): Bitrate(d["goodput_bps"]) for name, d in result["directions"].items()}
         flows = {f["name"]: Bitrate(f["goodput_bps"]) for f in result["flows"]}
         return Figures(verdict, figures, flows, result["evenness"]["jain"] if result["evenness"] else None)

@@ -8,26 +8,26 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from pytest_pinet.cables import Cables
+from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.evidence.rate import RateMeter
-from pytest_pinet.figures import Figured, MeasuredFlow, figures
+from pytest_pinet.figures import Figured, Plan, figure_id, figures
+from pytest_pinet.lab.bounce import bounce, can_bounce
 from pytest_pinet.lab.end import End
 from pytest_pinet.lab.link import Link
-from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.report.record import ResultRecord, combination_record
 from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.traffic.together import Job, measure_together
+from pytest_pinet.tries import MeasuredFlow, Try
 
 T = TypeVar("T")
-ProgressOfWays = Callable[[float, Mapping[str, float | None]], None]
-
-
-def result_id(link: Link, traffic: Traffic) -> str:
-    """Stable across runs: board, NIC, topology, traffic, direction."""
-    way = "" if traffic.direction is Direction.BIDIR else f"-{traffic.direction}"
-    return f"{link.id}/{traffic.key}{way}"
+# The number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s).
+ProgressOfWays = Callable[[int, float, Mapping[str, float | None]], None]
+# So many tries in which the link went down are no accident.
+DROPS_MAX = 2
 
 
 def _build_of(end: End) -> dict[str, str | None]:
@@ -48,7 +48,9 @@ def _jobs(link: Link, traffic: Traffic) -> list[Job]:
     return jobs
 
 
-def _progress(link: Link, traffic: Traffic, on_progress: ProgressOfWays | None) -> Callable[[float], None] | None:
+def _progress(
+    link: Link, traffic: Traffic, number: int, on_progress: ProgressOfWays | None
+) -> Callable[[float], None] | None:
     """Asks the receivers of what stands for the device under test."""
     if on_progress is None:
         return None
@@ -64,60 +66,113 @@ def _progress(link: Link, traffic: Traffic, on_progress: ProgressOfWays | None) 
         for way, meters in receivers.items():
             known = [rate for meter in meters.values() if (rate := meter.read()) is not None]
             rates[way] = sum(known) if known else None
-        on_progress(elapsed_s, rates)
+        on_progress(number, elapsed_s, rates)
 
     return report
 
 
-def _flows(link: Link, traffic: Traffic, measurements: Sequence[Measurement]) -> list[MeasuredFlow]:
+def _flows(link: Link, traffic: Traffic, measurements: Sequence[Measurement]) -> tuple[MeasuredFlow, ...]:
     runs = link.combination.topology.runs(traffic.direction)
-    return [
+    return tuple(
         MeasuredFlow(*((run.a, run.b) if way is Direction.TX else (run.b, run.a)), run, way, flow)
         for run, measurement in zip(runs, measurements, strict=True)
         for way, flow in measurement.flows.items()
-    ]
+    )
 
 
 def measure(
     link: Link,
     traffic: Traffic,
-    limits: Sequence[Limit],
+    plan: Plan,
     tool: Iperf3,
     on_progress: ProgressOfWays | None,
     watch: Callable[[], None] | None = None,
 ) -> tuple[ResultRecord, Mapping[str, str]]:
-    """Measure once and judge every figure. Raises LabError or UnsupportedError, and then no figure exists.
+    """Measure on fresh connections until every figure is judged. Raises LabError or UnsupportedError: then none exists.
 
     Returns the record, whose ``test``, ``files`` and ``rerun`` are the caller's to fill in, and the raw output of every
-    process by file name. ``on_progress`` is given the seconds of traffic so far and the latest rate of each direction
-    (bit/s); ``watch`` is called all the time and ends the traffic by raising.
+    process by file name. ``watch`` is called all the time and ends the traffic by raising.
     """
     started = datetime.now(UTC)
     clock = time.monotonic()
     build = _build_of(link.dut)
     cables = Cables(link)
-    traffic_clock = time.monotonic()
-    measurements = measure_together(
-        tool, _jobs(link, traffic), on_progress=_progress(link, traffic, on_progress), watch=watch
-    )
-    traffic_seconds = time.monotonic() - traffic_clock
-    flows = _flows(link, traffic, measurements)
-    cables.check(flows, traffic)
-    found: Figured = figures(link, traffic, flows, limits)
-    record: ResultRecord = {
-        "id": result_id(link, traffic),
+    tries: list[Try] = []
+    wanted: Fresh | None = Fresh.CONNECTION
+    while wanted is not None:
+        fresh = _begin(link, wanted, plan, cables)
+        tries.append(run_once(link, traffic, tool, fresh, len(tries) + 1, on_progress, watch))
+        _check_drops(tries)
+        found = figures(link, traffic, tries, plan)
+        wanted = found.wanted
+    cables.check([flow for one in tries for flow in one.flows], traffic)
+    return _record(link, traffic, tries, found, build, cables, started, time.monotonic() - clock), _raw(link, tries)
+
+
+def _begin(link: Link, wanted: Fresh, plan: Plan, cables: Cables) -> Fresh:
+    """Make the next try as fresh as is wanted and allowed, and say what it is."""
+    if wanted is not Fresh.LINK or not plan.link_ups or not can_bounce(link):
+        return Fresh.CONNECTION
+    bounce(link)
+    cables.expect_changes()
+    return Fresh.LINK
+
+
+def run_once(
+    link: Link,
+    traffic: Traffic,
+    tool: Iperf3,
+    fresh: Fresh = Fresh.CONNECTION,
+    number: int = 1,
+    on_progress: ProgressOfWays | None = None,
+    watch: Callable[[], None] | None = None,
+) -> Try:
+    """One run of the traffic on connections of its own, not judged. Raises LabError or UnsupportedError."""
+    started = datetime.now(UTC)
+    clock = time.monotonic()
+    progress = _progress(link, traffic, number, on_progress)
+    measurements = measure_together(tool, _jobs(link, traffic), on_progress=progress, watch=watch)
+    seconds = time.monotonic() - clock
+    return Try(fresh, started, seconds, _flows(link, traffic, measurements), tuple(measurements))
+
+
+def _check_drops(tries: Sequence[Try]) -> None:
+    """Raise LinkError when the link goes down again and again."""
+    dropped = [one for one in tries if one.excluded]
+    if len(dropped) >= DROPS_MAX:
+        raise LinkError(
+            f"{dropped[-1].excluded}; so it went in {len(dropped)} of {len(tries)} connections",
+            "check cable, connector and power supply; if other kernels hold this link, its driver lost it",
+        )
+
+
+def _record(
+    link: Link,
+    traffic: Traffic,
+    tries: Sequence[Try],
+    found: Figured,
+    build: dict[str, str | None],
+    cables: Cables,
+    started: datetime,
+    seconds: float,
+) -> ResultRecord:
+    last = tries[-1].measurements
+    notes = [note for one in tries for m in one.measurements for note in m.notes]
+    notes += [event.text for one in tries for event in one.events]
+    return {
+        "id": figure_id(link, traffic),
         "test": "",
         "verdict": found.verdict.value,
         "message": f"{link.id} {found.reason}",
         "combination": combination_record(link.combination, traffic),
         "build": build,
         "link": f"{link.path.speed_mbps} Mbit/s {link.path.duplex or 'unknown'} duplex, MTU {link.path.mtu}",
-        "versions": _by_end(link, [m.versions for m in measurements], traffic),
-        "cpu_percent": _by_end(link, [m.cpu_percent for m in measurements], traffic),
-        "notes": [*dict.fromkeys(note for m in measurements for note in m.notes), *_isolation(link)],
+        "versions": _by_end(link, [m.versions for m in last], traffic),
+        "cpu_percent": _by_end(link, [m.cpu_percent for m in last], traffic),
+        "notes": [*dict.fromkeys(notes), *_isolation(link)],
         "started": started.isoformat(),
-        "seconds": time.monotonic() - clock,
-        "traffic_seconds": traffic_seconds,
+        "seconds": seconds,
+        "traffic_seconds": sum(one.seconds for one in tries),
         "directions": dict(found.directions),
         "flows": list(found.flows),
         "evenness": found.evenness,
@@ -125,7 +180,6 @@ def measure(
         "files": [],
         "rerun": "",
     }
-    return record, _raw(link, traffic, measurements)
 
 
 def _isolation(link: Link) -> list[str]:
@@ -148,12 +202,15 @@ def _by_end(link: Link, values: Sequence[Mapping[str, T]], traffic: Traffic) -> 
     return found
 
 
-def _raw(link: Link, traffic: Traffic, measurements: Sequence[Measurement]) -> dict[str, str]:
-    if len(measurements) == 1:
-        return dict(measurements[0].raw)
-    runs = link.combination.topology.runs(traffic.direction)
-    return {
-        f"{run.a}-{run.b}-{name}": text
-        for run, measurement in zip(runs, measurements, strict=True)
-        for name, text in measurement.raw.items()
-    }
+def _raw(link: Link, tries: Sequence[Try]) -> dict[str, str]:
+    """What every process printed; the files of a repeat begin with its number."""
+    found = {}
+    for number, one in enumerate(tries, 1):
+        prefix = "" if number == 1 else f"{number}-"
+        if len(one.measurements) == 1:
+            found.update({f"{prefix}{name}": text for name, text in one.measurements[0].raw.items()})
+            continue
+        runs = dict.fromkeys(flow.run for flow in one.flows)
+        for run, measurement in zip(runs, one.measurements, strict=True):
+            found.update({f"{prefix}{run.a}-{run.b}-{name}": text for name, text in measurement.raw.items()})
+    return found

@@ -58,6 +58,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="limit that overrides those of markers and lab file, such as '90%%' or 'pi4b:*/pair=tx=700 Mbit/s' "
         "(repeatable)",
     )
+    add("--pinet-profile", metavar="NAME", help="what traffic may be spent on a verdict: fast, standard or soak")
+    add(
+        "--pinet-confirm",
+        choices=("connection", "link-up"),
+        default="link-up",
+        help="what a suspected regression is confirmed on: fresh connections only, or a fresh link-up too (default)",
+    )
     add("--pinet-require", type=int, default=0, metavar="N", help="fail when fewer than N figures were measured")
     add("--pinet-dry-run", action="store_true", help="print plan, commands and estimated time; touch nothing")
     add("--pinet-json", metavar="PATH", help="write the results to this file too")

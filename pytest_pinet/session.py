@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,9 +14,11 @@ from pytest_pinet import collect
 from pytest_pinet.collect import Case
 from pytest_pinet.config import labfile
 from pytest_pinet.dry_run import DryRun
+from pytest_pinet.config.names import unknown
 from pytest_pinet.errors import (
     CapabilityError,
     ConfigError,
+    Inconclusive,
     InvalidMeasurement,
     KernelError,
     LabError,
@@ -24,6 +26,8 @@ from pytest_pinet.errors import (
     QuarantineError,
     UnsupportedError,
 )
+from pytest_pinet.judge.noise import UNKNOWN, Noise
+from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES, Profile
 from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab_access import LabAccess
 from pytest_pinet.markers import Request, read_marker
@@ -159,12 +163,24 @@ class PinetSession:
             for warning in self.access.take_warnings():
                 self.keeper.warn(warning)
 
-    def measure(self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...]) -> ResultRecord:
-        """Measure once, judge, record. Raises LabError or UnsupportedError."""
+    def profile(self, combination: Combination, item: pytest.Item, called: str | None) -> Profile:
+        """What a measurement may spend: what the call, the command line, the marker or the lab file says."""
+        case = case_of(item)
+        marked = case.request.profile if case is not None else None
+        lab = self.lab.profile if self.lab is not None else None
+        name = called or self.config.getoption("--pinet-profile") or marked or lab or DEFAULT_PROFILE
+        if name not in PROFILES:
+            raise ConfigError(unknown("profile", name, PROFILES))
+        return PROFILES[name]
+
+    def measure(
+        self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...], profile: Profile
+    ) -> ResultRecord:
+        """Measure until it is judged, and record. Raises LabError or UnsupportedError."""
         if self.dry_run is not None:
             return self.dry_run.measure(item, link, traffic)
         try:
-            record = self._measure(item, link, traffic, limits)
+            record = self._measure(item, link, traffic, limits, profile)
             # A kernel that broke while it was measured gives no figure.
             self.access.watch()
         except LabError:
@@ -174,33 +190,48 @@ class PinetSession:
         item.stash[RESULTS_KEY].append(record)
         return record
 
-    def _measure(self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...]) -> ResultRecord:
+    def _measure(
+        self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...], profile: Profile
+    ) -> ResultRecord:
         from pytest_pinet import measuring
+        from pytest_pinet.figures import Plan, fitted
 
         case = case_of(item)
         assert self.lab is not None
         assert case is not None
         all_limits = (*self.lab.limits, *case.request.limits_for(link.combination), *limits, *self.limits)
-        label = link.id
-        total_s = traffic.warmup_s + traffic.duration_s
+        plan = Plan(
+            all_limits,
+            fitted(profile, traffic.seconds),
+            self._noise,
+            link_ups=self.config.getoption("--pinet-confirm") == "link-up",
+        )
         with self.access.exclusive(link.combination), self.progress:
             record, raw = measuring.measure(
                 link,
                 traffic,
-                all_limits,
+                plan,
                 self.access.tool,
-                (lambda elapsed_s, rates: self.progress.update(label, elapsed_s, total_s, rates))
-                if self.progress.shown
-                else None,
+                self._show_progress(link.id, traffic.seconds) if self.progress.shown else None,
                 watch=self.access.watch,
             )
         self.access.check(link.combination)
         record["test"] = item.nodeid
         record["rerun"] = self.rerun_command(item)
         record["files"] = self.keeper.folder.write_raw(record["id"], raw)
-        if record["verdict"] in ("fail", "invalid"):
+        if record["verdict"] in ("fail", "invalid", "inconclusive"):
             record["message"] = failure_text(record, self.keeper.shown_folder)
         return record
+
+    def _show_progress(self, label: str, total_s: int) -> Callable[[int, float, Mapping[str, float | None]], None]:
+        def show(number: int, elapsed_s: float, rates: Mapping[str, float | None]) -> None:
+            self.progress.update(label if number == 1 else f"{label} #{number}", elapsed_s, total_s, rates)
+
+        return show
+
+    def _noise(self, figure_id: str) -> Noise:
+        """What is known of how much a figure varies."""
+        return UNKNOWN
 
     def rerun_command(self, item: pytest.Item) -> str:
         """What repeats this test, from the folder in which this run was started."""
@@ -265,7 +296,8 @@ class PinetSession:
         results = item.stash.get(RESULTS_KEY, [])
         error = call.excinfo.value if call.excinfo is not None else None
         if isinstance(error, PinetError):
-            told = isinstance(error, InvalidMeasurement) and any(r["verdict"] == "invalid" for r in results)
+            verdict = {InvalidMeasurement: "invalid", Inconclusive: "inconclusive"}.get(type(error))
+            told = any(r["verdict"] == verdict for r in results)
             if not told:
                 record = error_record(item.nodeid, case.combination, error, self.rerun_command(item))
                 self._keep_console(record)

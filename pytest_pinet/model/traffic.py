@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pytest_pinet.model.quantities import Bitrate
+
+
+# The longest warm-up that is still one: TCP fills a link of 1 Gbit/s in a few hundred milliseconds.
+WARMUP_CAP_S = 1.0
 
 
 class Direction(StrEnum):
@@ -28,7 +33,8 @@ class Direction(StrEnum):
 class Traffic:
     """One run of traffic between the DUT and its peer.
 
-    ``duration_s`` counts after ``warmup_s`` (dropped by us, never by ``iperf3 -O``). ``window`` and ``mss`` (bytes),
+    ``duration_s`` counts after ``warmup_s`` (dropped by us, never by ``iperf3 -O``); where that is None the warm-up is
+    found, and ends after WARMUP_CAP_S at the latest. ``window`` and ``mss`` (bytes),
     ``bitrate`` (per stream and direction), ``length`` (bytes per write or datagram) and ``congestion`` are None where
     the tool's or kernel's default holds.
     """
@@ -37,12 +43,18 @@ class Traffic:
     udp: bool = False
     streams: int = 1
     duration_s: float = 5.0
-    warmup_s: float = 1.0
+    warmup_s: float | None = 1.0
     window: int | None = None
     mss: int | None = None
     bitrate: Bitrate | None = None
     length: int | None = None
     congestion: str | None = None
+
+    @property
+    def seconds(self) -> int:
+        """How long traffic flows on one connection; tools take whole seconds only."""
+        warmup_s = WARMUP_CAP_S if self.warmup_s is None else self.warmup_s
+        return max(1, math.ceil(warmup_s + self.duration_s - 1e-9))
 
     def towards(self, direction: Direction) -> Traffic:
         """The same traffic in another direction."""

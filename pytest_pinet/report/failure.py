@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from statistics import median
 
+from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.fit import WIDTH, copyable, plain, rate, wrap, wrap_command
-from pytest_pinet.report.record import DirectionRecord, ResultRecord
+from pytest_pinet.report.record import AttemptRecord, DirectionRecord, ResultRecord
 from pytest_pinet.report.rows import evenness_note
 
 _NAME_WIDTH = 11
@@ -27,11 +28,13 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
         if Verdict(direction["verdict"]) not in _GOOD:
             if direction["oracle"] not in direction["reason"]:
                 lines += _row("physical", f"{rate(direction['oracle_bps'])} ({direction['oracle']})")
+            lines += _attempts(direction)
             if direction["samples"]:
                 lines += _row("samples", _samples(direction))
     for flow in sorted(result["flows"], key=lambda flow: SEVERITY.index(Verdict(flow["verdict"]))):
         if Verdict(flow["verdict"]) not in _GOOD:
             lines += _headline(flow["name"], flow)
+            lines += _attempts(flow)
             lines += _row("samples", _samples(flow))
     if even is not None:
         lines += _row("flows", evenness_note(result))
@@ -76,6 +79,24 @@ def _headline(name: str, direction: DirectionRecord) -> list[str]:
     if len(plain(first)) + 1 + len(plain(rest)) <= WIDTH:
         return wrap(f"{first} {rest}")
     return [*wrap(first, hanging="    "), *wrap(rest, indent="    ")]
+
+
+def _attempts(direction: DirectionRecord) -> list[str]:
+    """The figure of each connection, and why there were no more of them."""
+    if len(direction["attempts"]) < 2:
+        return []
+    each = [_attempt(attempt) for attempt in direction["attempts"]]
+    lines = _row("connections", ", ".join(each))
+    if direction["interval_bps"] is not None:
+        low, high = direction["interval_bps"]
+        lines += _row("interval", f"{rate(low)} to {rate(high)} at 1 % error")
+    return [*lines, *(_row("stopped", direction["stopped"]) if direction["stopped"] else [])]
+
+
+def _attempt(attempt: AttemptRecord) -> str:
+    if attempt["excluded"]:
+        return "none"
+    return rate(attempt["goodput_bps"]) + (" (fresh link-up)" if attempt["fresh"] == Fresh.LINK else "")
 
 
 def _samples(direction: DirectionRecord) -> str:

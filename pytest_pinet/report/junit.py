@@ -60,6 +60,8 @@ def _figures(direction: DirectionRecord) -> list[Property]:
         ("limit_bps", None if limit is None else round(limit)),
         ("rule", direction["rule"]),
         ("oracle_bps", round(direction["oracle_bps"])),
+        ("attempts", len(direction["attempts"])),
+        ("state", direction["state"] or None),
         ("retransmits", direction["retransmits"]),
         ("lost_packets", direction["lost_packets"]),
         ("packets", direction["packets"]),

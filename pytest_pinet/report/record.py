@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
+from pytest_pinet.judge.gate import Ruling
 from pytest_pinet.judge.oracle import Oracle
-from pytest_pinet.judge.verdict import Judgement
+from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.traffic import Traffic
@@ -19,28 +20,61 @@ SCHEMA_VERSION = 1
 
 
 class SampleRecord(TypedDict):
-    """One interval at the receiver."""
+    """One interval at the receiver; ``attempt`` counts from 1."""
 
+    attempt: int
     start_s: float
     seconds: float
     bytes: int
     warmup: bool
 
 
+class EventRecord(TypedDict):
+    """Something that happened while traffic ran: seconds since the start of the attempt's traffic, and how long."""
+
+    kind: str
+    start_s: float
+    seconds: float
+    text: str
+
+
+class AttemptRecord(TypedDict):
+    """One connection: what was fresh for it (``connection``, ``link-up``), its figure, and what happened meanwhile.
+
+    ``seconds`` are counted, after ``warmup_s``. ``excluded`` says why it stands in no figure (empty: it does);
+    ``goodput_bps`` is then what had arrived, as evidence.
+    """
+
+    fresh: str
+    goodput_bps: float
+    seconds: float
+    warmup_s: float
+    events: list[EventRecord]
+    excluded: str
+
+
 class DirectionRecord(TypedDict):
     """One direction of one measurement and its verdict.
 
-    ``rule`` is the limit as it was written and, in brackets, where (``94% of 941.5 Mbit/s (lab/virtual.yaml:88)``).
-    ``oracle`` says in words what sets the physical limit ``oracle_bps``.
+    ``goodput_bps`` is that of all attempts which count; ``interval_bps`` where it lies at the set error rate, with the
+    noise between connections (None where no limit asked for it). ``rule`` is the limit as it was written and, in
+    brackets, where (``94% of 941.5 Mbit/s (lab/virtual.yaml:88)``). ``oracle`` says in words what sets the physical
+    limit ``oracle_bps``. ``stopped`` says why traffic stopped; ``state`` what came of a suspicion: ``confirmed``,
+    ``cleared``, ``undecided``, or empty when there was none. Counts (``retransmits`` and so on) are those of all
+    attempts.
     """
 
     goodput_bps: float
+    interval_bps: list[float] | None
     limit_bps: float | None
     rule: str | None
     oracle_bps: float
     oracle: str
     verdict: str
     reason: str
+    stopped: str
+    state: str
+    attempts: list[AttemptRecord]
     retransmits: int | None
     lost_packets: int | None
     packets: int | None
@@ -186,10 +220,12 @@ class RunRecord(TypedDict):
     skipped: list[SkippedRecord]
 
 
-def sum_record(flows: Sequence[Flow], judgement: Judgement, oracle: Oracle) -> DirectionRecord:
-    """The sum of several flows of one direction as plain data; its samples are those of the flows."""
+def sum_record(
+    flows: Sequence[Flow], ruling: Ruling, oracle: Oracle, attempts: Sequence[Attempt]
+) -> DirectionRecord:
+    """The sum of several flows of one direction as plain data."""
     return {
-        **direction_record(Flow(flows[0].direction, ()), judgement, oracle),
+        **direction_record(Flow(flows[0].direction, ()), ruling, oracle, attempts),
         "goodput_bps": sum(flow.goodput.bps for flow in flows),
         "retransmits": _total(flow.retransmits for flow in flows),
         "lost_packets": _total(flow.lost_packets for flow in flows),
@@ -204,24 +240,44 @@ def _total(values: Iterable[int | None]) -> int | None:
     return None if None in known else sum(value for value in known if value is not None)
 
 
-def direction_record(flow: Flow, judgement: Judgement, oracle: Oracle) -> DirectionRecord:
-    """One measured and judged direction as plain data."""
+def direction_record(flow: Flow, ruling: Ruling, oracle: Oracle, attempts: Sequence[Attempt]) -> DirectionRecord:
+    """One measured and judged direction as plain data; ``flow`` is that of all attempts together."""
+    judgement = ruling.judgement
     return {
         "goodput_bps": flow.goodput.bps,
+        "interval_bps": None if ruling.low is None or ruling.high is None else [ruling.low, ruling.high],
         "limit_bps": None if judgement.limit is None else judgement.limit.bps,
         "rule": judgement.rule,
         "oracle_bps": oracle.goodput.bps,
         "oracle": oracle.because,
         "verdict": judgement.verdict.value,
         "reason": judgement.reason,
+        "stopped": ruling.stopped,
+        "state": ruling.state,
+        "attempts": [_attempt(attempt) for attempt in attempts],
         "retransmits": flow.retransmits,
         "lost_packets": flow.lost_packets,
         "packets": flow.packets,
         "jitter_ms": flow.jitter_ms,
         "streams_bps": [stream.bps for stream in flow.streams],
         "samples": [
-            {"start_s": s.start_s, "seconds": s.seconds, "bytes": s.bytes, "warmup": s.warmup} for s in flow.samples
+            {"attempt": n, "start_s": s.start_s, "seconds": s.seconds, "bytes": s.bytes, "warmup": s.warmup}
+            for n, attempt in enumerate(attempts, 1)
+            for s in attempt.samples
         ],
+    }
+
+
+def _attempt(attempt: Attempt) -> AttemptRecord:
+    return {
+        "fresh": str(attempt.fresh),
+        "goodput_bps": attempt.goodput.bps,
+        "seconds": attempt.seconds,
+        "warmup_s": attempt.traffic_seconds - attempt.seconds,
+        "events": [
+            {"kind": str(e.kind), "start_s": e.start_s, "seconds": e.seconds, "text": e.text} for e in attempt.events
+        ],
+        "excluded": attempt.excluded,
     }
 
 

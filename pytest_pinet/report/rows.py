@@ -13,7 +13,7 @@ from pytest_pinet.report.record import DirectionRecord, ResultRecord
 
 # What nearly everybody measures; to name it in each row would only push the rest out of sight.
 USUAL_TRAFFIC = "tcp-P1"
-_EXPLAINED = (Verdict.ERROR, Verdict.INVALID, Verdict.INCONCLUSIVE)
+_EXPLAINED = (Verdict.ERROR, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.MARGINAL)
 
 
 @dataclass(frozen=True)

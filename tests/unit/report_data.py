@@ -17,7 +17,7 @@ def samples(bps: float, spread: float = 0.01) -> list[SampleRecord]:
     """One warm-up second and five counted ones around ``bps``."""
     steps = (-0.5, 0.0, -1.0, 0.5, 0.0, 1.0)
     return [
-        {"start_s": float(i), "seconds": 1.0, "bytes": int(bps * (1 + spread * step) / 8), "warmup": i == 0}
+        {"attempt": 1, "start_s": float(i), "seconds": 1.0, "bytes": int(bps * (1 + spread * step) / 8), "warmup": i == 0}
         for i, step in enumerate(steps)
     ]
 
@@ -28,12 +28,25 @@ def direction(
     limit_text = None if limit is None else f"{Bitrate(limit)} (lab/virtual.yaml:88)"
     record: DirectionRecord = {
         "goodput_bps": goodput,
+        "interval_bps": None,
         "limit_bps": limit,
         "rule": limit_text,
         "oracle_bps": oracle,
         "oracle": BECAUSE,
         "verdict": verdict,
         "reason": "",
+        "stopped": "",
+        "state": "",
+        "attempts": [
+            {
+                "fresh": "connection",
+                "goodput_bps": goodput,
+                "seconds": 5.0,
+                "warmup_s": 1.0,
+                "events": [],
+                "excluded": "",
+            }
+        ],
         "retransmits": 12,
         "lost_packets": None,
         "packets": None,

@@ -19,6 +19,7 @@ def test_one_measurement_is_flat() -> None:
         ("pinet.tx.limit_bps", 885000000),
         ("pinet.tx.rule", "885.0 Mbit/s (lab/virtual.yaml:88)"),
         ("pinet.tx.oracle_bps", 941482445),
+        ("pinet.tx.attempts", 1),
         ("pinet.tx.retransmits", 12),
         ("pinet.tx.cpu_percent_dut", 61.2),
         ("pinet.tx.cpu_percent_peer", 12.0),

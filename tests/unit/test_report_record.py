@@ -6,12 +6,15 @@ import pytest
 from report_data import NIGHT, NIGHT_SKIPPED, run_record
 
 from pytest_pinet.errors import Where
+from pytest_pinet.judge.gate import Ruling
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.verdict import judge
 from pytest_pinet.model.combination import Combination, Endpoint
 from pytest_pinet.model.hardware import Board, Bus, Nic
 from pytest_pinet.model.lab import Interface, Node, PortRef
 from pytest_pinet.model.measurement import Flow, Sample
+from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.events import Event, EventKind
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.report.record import ResultRecord, combination_record, direction_record
@@ -35,11 +38,24 @@ def test_a_flow_and_its_judgement_become_plain_data() -> None:
     )
     oracle = Oracle(Bitrate(941e6), "1000 Mbit/s link")
 
-    record = direction_record(flow, judge(flow.goodput, oracle, None), oracle)
+    event = Event(EventKind.STALL, 0.4, 0.3, "nothing arrived for 0.3 s")
+    attempts = [
+        Attempt(flow.samples, events=(event,)),
+        Attempt(flow.samples, Fresh.LINK, excluded="link dropped for 2.1 s at 14:03:07, sw1/p5"),
+    ]
+    ruling = Ruling(judge(flow.goodput, oracle, None), None, "certain after 1 connection", "cleared", 99e6, 101e6)
+
+    record = direction_record(flow, ruling, oracle, attempts)
 
     assert json.loads(json.dumps(record)) == record
     assert (record["goodput_bps"], record["limit_bps"], record["verdict"]) == (100e6, None, "pass")
-    assert record["samples"][0] == {"start_s": 0, "seconds": 1, "bytes": 10, "warmup": True}
+    assert record["samples"][0] == {"attempt": 1, "start_s": 0, "seconds": 1, "bytes": 10, "warmup": True}
+    assert [sample["attempt"] for sample in record["samples"]] == [1, 1, 2, 2]
+    assert (record["interval_bps"], record["state"]) == ([99e6, 101e6], "cleared")
+    first, second = record["attempts"]
+    assert first["events"] == [{"kind": "stall", "start_s": 0.4, "seconds": 0.3, "text": "nothing arrived for 0.3 s"}]
+    assert (first["goodput_bps"], first["seconds"], first["warmup_s"]) == (100e6, 1, 1)
+    assert (second["fresh"], second["excluded"]) == ("link-up", "link dropped for 2.1 s at 14:03:07, sw1/p5")
     assert record["retransmits"] == 3
     assert record["lost_packets"] is None
 

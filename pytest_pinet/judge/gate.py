@@ -1,0 +1,109 @@
+"""From the attempts at one figure to its verdict, and to whether another attempt is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pytest_pinet.judge.noise import Noise
+from pytest_pinet.judge.oracle import Oracle
+from pytest_pinet.judge.profile import Profile
+from pytest_pinet.judge.sequential import Decision, Outcome, decide
+from pytest_pinet.judge.verdict import Judgement, judge
+from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.verdict import Verdict
+
+_VERDICTS = {
+    Outcome.PASS: Verdict.PASS,
+    Outcome.FAIL: Verdict.FAIL,
+    Outcome.INCONCLUSIVE: Verdict.INCONCLUSIVE,
+}
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """A verdict as it stands; ``wanted`` is what another attempt should begin with, None when it is final.
+
+    ``stopped`` says why traffic stopped, ``state`` what came of a suspicion (``confirmed``, ``cleared``,
+    ``undecided``; empty: there was none). ``low`` and ``high`` (bit/s) are the figure's interval at the error rate.
+    """
+
+    judgement: Judgement
+    wanted: Fresh | None = None
+    stopped: str = ""
+    state: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+def rule_on(
+    attempts: Sequence[Attempt],
+    goodput: Bitrate,
+    since_start: Bitrate,
+    oracle: Oracle,
+    limit: Limit | None,
+    noise: Noise,
+    profile: Profile,
+    offered: Bitrate | None = None,
+) -> Ruling:
+    """Judge what all attempts that count gave together (``goodput``; ``since_start`` as in ``judge``).
+
+    The first decision that ends the course of attempts holds: what comes after it, for another figure's sake, changes
+    nothing.
+    """
+    counted = [attempt for attempt in attempts if not attempt.excluded]
+    judged = judge(goodput, oracle, limit, offered, since_start)
+    if not counted:
+        return Ruling(replace(judged, verdict=Verdict.INVALID, reason="no attempt gave a figure"), Fresh.CONNECTION)
+    if judged.verdict is Verdict.INVALID:
+        return Ruling(judged)
+    if judged.limit is None or judged.limit.bps <= 0:
+        enough = len(counted) >= profile.passes_after
+        return Ruling(judged, None if enough else Fresh.CONNECTION)
+    decision = _first_end(attempts, judged.limit, noise, profile)
+    if decision.outcome is Outcome.GO_ON:
+        return Ruling(judged, decision.next_fresh)
+    return _final(judged, decision, counted)
+
+
+def _first_end(attempts: Sequence[Attempt], limit: Bitrate, noise: Noise, profile: Profile) -> Decision:
+    for count in range(1, len(attempts) + 1):
+        decision = decide(attempts[:count], limit, noise, profile)
+        if decision.outcome is not Outcome.GO_ON:
+            break
+    return decision
+
+
+def _final(judged: Judgement, decision: Decision, counted: Sequence[Attempt]) -> Ruling:
+    assert judged.limit is not None
+    limit = judged.limit
+    verdict = _VERDICTS[decision.outcome]
+    suspected = any(attempt.goodput < limit for attempt in counted)
+    state = ""
+    if verdict is Verdict.FAIL:
+        state = "confirmed"
+    elif verdict is Verdict.INCONCLUSIVE:
+        state = "undecided"
+    elif suspected:
+        verdict, state = Verdict.MARGINAL, "cleared"
+    elif judged.verdict is not Verdict.FAIL:
+        # The marginal band and the like.
+        verdict = judged.verdict
+    reason = judged.reason
+    if verdict is Verdict.INCONCLUSIVE:
+        reason = f"{reason}, but that is not certain: {decision.why}"
+    elif state == "cleared":
+        below = sum(attempt.goodput < limit for attempt in counted)
+        reason = f"{reason}; below it in {below} of {len(counted)} connections, which repeats cleared"
+    elif verdict is Verdict.FAIL and judged.verdict is not Verdict.FAIL:
+        reason = f"{reason}, but {decision.why}"
+    return Ruling(
+        replace(judged, verdict=verdict, reason=reason),
+        None,
+        decision.why,
+        state,
+        None if decision.low is None else decision.low * limit.bps,
+        None if decision.high is None else decision.high * limit.bps,
+    )

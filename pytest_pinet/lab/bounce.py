@@ -1,0 +1,44 @@
+"""A fresh link-up: the device under test takes its link down and up again, and everything is as it was."""
+
+from __future__ import annotations
+
+from pytest_pinet.errors import LinkError
+from pytest_pinet.evidence.interface import read_interface
+from pytest_pinet.lab import link_checks
+from pytest_pinet.lab.deadline import Deadline
+from pytest_pinet.lab.end import change, look_around
+from pytest_pinet.lab.link import Link
+
+# A switch port that has learnt nothing anew yet drops the first packets.
+ANSWER_TIMEOUT_S = link_checks.REACH_TIMEOUT_S
+
+
+def can_bounce(link: Link) -> bool:
+    """Whether the link of the device under test may go down: not that which carries our ssh, nor one with routes."""
+    return not link.combination.topology.forwards and not look_around(link.dut).carries_ssh
+
+
+def bounce(link: Link) -> None:
+    """Take the link of the device under test down and up. Raises LinkError when it does not come back as it was.
+
+    One remote command, so that a runner that is killed meanwhile leaves the link up. The IPv4 address stays (the kernel
+    keeps it on a device that is down), and with it its route.
+    """
+    end, state = link.dut, link.states[0]
+    device = end.device
+    change(end.shell, f"ip link set {device} down; ip link set {device} up")
+    deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
+    switch = link.switches[end.endpoint.interface.port.switch]
+    now = link_checks.await_carrier(end, read_interface(end.shell, device), switch, deadline)
+    link_checks.check_negotiation(end, now)
+    if (now.speed_mbps, now.mtu) != (state.speed_mbps, state.mtu):
+        raise LinkError(
+            f"{end} was {state} and came back as {now} after its link was taken down and up",
+            f"look at the kernel log of {end.shell.name}",
+        )
+    ping = f"ping -n -q -c 1 -W 1 -I {device} {link.peer.ip} >/dev/null"
+    if not Deadline(ANSWER_TIMEOUT_S).wait_until(lambda: end.shell.run(ping).returncode == 0):
+        raise LinkError(
+            f"{end} does not reach {link.peer} any more, {ANSWER_TIMEOUT_S:.0f} s after its link was taken down and up",
+            f"look at spanning tree on port {end.endpoint.interface.port}, and at the kernel log of {end.shell.name}",
+        )
