@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 
 from pytest_pinet.scheduling.plan import Job, Needs
 
 RACK = 10
-# All subsets of so many combinations are looked at for a longest chain.
-LARGEST_CHAIN = 8
+# All subsets of so many combinations are looked at, and all ways of giving them to workers.
+FEW = 8
 
 
 def generate(nodes: int, seed: int) -> tuple[list[Job], dict[int, tuple[float, float]]]:
@@ -48,42 +47,75 @@ def generate(nodes: int, seed: int) -> tuple[list[Job], dict[int, tuple[float, f
 
 
 def lower_bound(jobs: Sequence[Job], actual: Mapping[int, tuple[float, float]], workers: int) -> tuple[float, str]:
-    """The least that any schedule needs (s), and which bound that is.
+    """The least that any schedule needs (s) with the tests of a set of nodes on one worker, and which bound that is.
 
-    - the work of the busiest node, and of combinations each of which shares a node with each other (the critical path);
+    - the work of the busiest node, and of combinations of which few can run at once (``_crowded_part``);
     - the measuring of the busiest domain, whole tests where a combination excludes all others of the domain, and the
       least time before the first and after the last measurement;
-    - the share of all work that each worker has.
+    - the share of all work that each worker has, and what is left of it when combinations are not split
+      (``_unsplit``).
     """
-    sums = {"workers": sum(actual[job.index][0] for job in jobs) / workers}
     groups: dict[Needs, list[Job]] = {}
+    sums: dict[str, float] = {}
     for job in jobs:
         groups.setdefault(job.needs, []).append(job)
         for place in job.needs.places:
             sums[f"node {place}"] = sums.get(f"node {place}", 0.0) + actual[job.index][0]
+    seconds = {needs: sum(actual[job.index][0] for job in groups[needs]) for needs in groups}
+    sums["workers"] = sum(seconds.values()) / workers
+    sums["unsplit"] = _unsplit(sorted(seconds.values(), reverse=True), workers)
     for domain in {domain for needs in groups for domain in needs.domains}:
         inside = [needs for needs in groups if domain in needs.domains]
-        seconds = 0.0
+        measuring = 0.0
         for needs in inside:
             alone = all(needs.places & other.places for other in inside)
-            seconds += sum(actual[job.index][0 if alone else 1] for job in groups[needs])
+            measuring += sum(actual[job.index][0 if alone else 1] for job in groups[needs])
         around = [actual[job.index][0] - actual[job.index][1] for needs in inside for job in groups[needs]]
         # A test works as long before it measures as after; alone, its own is counted above.
-        sums[f"domain {domain}"] = seconds + (min(around) if len(inside) > 1 else 0.0)
-        if len(inside) <= LARGEST_CHAIN:
-            sums[f"chain in {domain}"] = _longest_chain(inside, groups, actual)
+        sums[f"domain {domain}"] = measuring + (min(around) if len(inside) > 1 else 0.0)
+        if len(inside) <= FEW:
+            sums[f"part of {domain}"] = _crowded_part(inside, seconds, workers)
     name = max(sums, key=lambda key: sums[key])
     return sums[name], name
 
 
-def _longest_chain(
-    inside: Sequence[Needs], groups: Mapping[Needs, Sequence[Job]], actual: Mapping[int, tuple[float, float]]
-) -> float:
-    """The most work in combinations of which no two can run at once, whichever order they take."""
-    seconds = {needs: sum(actual[job.index][0] for job in groups[needs]) for needs in inside}
+def _crowded_part(inside: Sequence[Needs], seconds: Mapping[Needs, float], workers: int) -> float:
+    """The most that any subset of combinations needs (s): its work, shared by as many of it as can run at once.
+
+    Proof: at no time do more of a subset run than it has combinations that share no node, or than there are workers; so
+    a run of L seconds does at most L times that number of the subset's work. One of which no two can run at once is
+    a chain, and needs all of its work.
+    """
+    clash = [sum(1 << at for at, other in enumerate(inside) if one.places & other.places) for one in inside]
+    work, at_once = [0.0], [0]
     best = 0.0
-    for size in range(1, len(inside) + 1):
-        for chain in combinations(inside, size):
-            if all(one.places & other.places for one, other in combinations(chain, 2)):
-                best = max(best, sum(seconds[needs] for needs in chain))
+    for subset in range(1, 1 << len(inside)):
+        last = subset.bit_length() - 1
+        rest = subset & ~(1 << last)
+        work.append(work[rest] + seconds[inside[last]])
+        # Either the last one does not run, or it does and those that share a node with it do not.
+        at_once.append(max(at_once[rest], 1 + at_once[rest & ~clash[last]]))
+        best = max(best, work[subset] / min(at_once[subset], workers))
     return best
+
+
+def _unsplit(lengths: Sequence[float], workers: int) -> float:
+    """The least that the busiest worker has to do (s) when each combination is done by one worker; longest first.
+
+    Exact for a few combinations: all ways of giving them out are looked at. Else a bound: of the n * workers + 1
+    longest, one worker has n + 1 at least, which are no shorter than the n + 1 shortest of them.
+    """
+    if len(lengths) > FEW:
+        return max(
+            sum(lengths[n * workers - n : n * workers + 1]) for n in range((len(lengths) - 1) // workers + 1)
+        )  # fmt: skip
+    loads = {(0.0,) * workers}
+    for length in lengths:
+        # Workers are alike, so only how much each has counts, not which has it.
+        loads = {
+            tuple(sorted((*some[:at], some[at] + length, *some[at + 1 :])))
+            for some in loads
+            for at in range(workers)
+            if at == 0 or some[at] != some[at - 1]
+        }
+    return min(max(some) for some in loads)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.bounds import Bounds
+from pytest_pinet.costs import judged_extras
 from pytest_pinet.judge.confirm import confirm
 from pytest_pinet.judge.flows import Evenness, evenness, judge_evenness
 from pytest_pinet.judge.gate import Ruling, rule_on
@@ -13,14 +14,15 @@ from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import Profile
+from pytest_pinet.judge.rules_goodput import goodput_rule
 from pytest_pinet.judge.verdict import Judgement
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.measurement import Flow
-from pytest_pinet.model.quantities import Share
+from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.model.verdict import SEVERITY, Verdict, worst
 from pytest_pinet.report.record import (
     DirectionRecord,
     EvennessRecord,
@@ -35,13 +37,15 @@ from pytest_pinet.tries import Try, attempts_of, least_since_start, pooled, sum_
 class Plan:
     """How a measurement is judged: its limits, what traffic may be spent on it, and how much it is known to vary.
 
-    ``noise`` is asked for the noise of a figure by its id (``pi4b:onboard/pair/tcp-P1-tx``). ``link_ups``: whether a
+    ``noise`` and ``baseline`` (the accepted figure, None where there is none) are asked by a figure's id
+    (``pi4b:onboard/pair/tcp-P1-tx``). ``link_ups``: whether a
     suspicion may take the link of the device under test down and up again.
     """
 
     limits: Sequence[Limit]
     profile: Profile
     noise: Callable[[str], Noise]
+    baseline: Callable[[str], Bitrate | None]
     link_ups: bool = True
 
 
@@ -85,6 +89,7 @@ def figures(link: Link, traffic: Traffic, tries: Sequence[Try], plan: Plan) -> F
     records = [judging.flow(index) for index in range(len(tries[0].flows))] if several else []
     even = judging.evenness() if several else None
     judged = [(d["verdict"], f"{name}: {d['reason']}") for name, d in directions.items()]
+    judged += [(e["verdict"], f"{name}: {e['reason']}") for name, d in directions.items() for e in d["extras"]]
     judged += [(f["verdict"], f"{f['name']}: {f['reason']}") for f in records]
     judged += [(even["verdict"], even["reason"])] if even is not None else []
     verdict, reason = min(judged, key=lambda entry: SEVERITY.index(Verdict(entry[0])))
@@ -145,19 +150,46 @@ class _Judging:
 
     def _rule(self, chosen: Sequence[int], way: Direction, oracle: Oracle, limit: Limit | None) -> Ruling:
         """On the sum of these flows."""
+        figure = figure_id(self._link, self._traffic, way)
+        baseline = self._plan.baseline(figure)
         ruling = rule_on(
             attempts_of(self._tries, chosen),
             sum_of([self._pooled(index) for index in chosen]),
             least_since_start([[one.flows[index].flow for index in chosen] for one in self._shown]),
             oracle,
-            limit,
-            self._plan.noise(figure_id(self._link, self._traffic, way)),
+            self._stricter(limit, self._limit(way, Metric.TOLERANCE), oracle, baseline),
+            self._plan.noise(figure),
             self._plan.profile,
             self._bounds.offered if len(chosen) == 1 else None,
+            self._plan.link_ups,
+            baseline,
         )
         if ruling.wanted is not None:
             self.wanted.append(ruling.wanted)
         return ruling
+
+    @staticmethod
+    def _stricter(limit: Limit | None, other: Limit | None, oracle: Oracle, baseline: Bitrate | None) -> Limit | None:
+        """Of a minimum and a tolerance the one that asks for more: what holds it holds both."""
+        found = [
+            (rule.threshold, position, one)
+            for position, one in enumerate((other, limit))
+            if one is not None and (rule := goodput_rule(one, oracle.goodput, baseline)) is not None
+        ]
+        return max(found)[2] if found else limit or other
+
+    def _extras(self, record: DirectionRecord, chosen: Sequence[int], way: Direction) -> DirectionRecord:
+        """The record with what the traffic cost, and the worse verdict of both."""
+        plan = self._plan
+        extras, unsettled = judged_extras(
+            self._link, self._traffic, self._tries, chosen, way, plan.limits, plan.profile
+        )
+        if unsettled:
+            self.wanted.append(Fresh.CONNECTION)
+        known = [Verdict(extra["verdict"]) for extra in extras if extra["verdict"] != Verdict.SKIPPED]
+        record["verdict"] = worst([Verdict(record["verdict"]), *known]).value
+        record["extras"] = extras
+        return record
 
     def _pooled(self, index: int) -> Flow:
         return pooled([one.flows[index].flow for one in self._shown])
@@ -170,14 +202,15 @@ class _Judging:
             oracle = self._bounds.alone[only]
             limit = self._limit(way, Metric.GOODPUT) or self._limit(way, Metric.SUM)
             ruling = self._rule(chosen, way, oracle, limit)
-            return direction_record(self._pooled(only), ruling, oracle, attempts_of(self._tries, chosen))
+            record = direction_record(self._pooled(only), ruling, oracle, attempts_of(self._tries, chosen))
+            return self._extras(record, chosen, way)
         oracle = self._bounds.sum(chosen)
         limit = self._limit(way, Metric.SUM)
         if limit is None and self._topology.shared:
             limit = self._limit(way, Metric.GOODPUT)
         ruling = self._rule(chosen, way, oracle, limit)
         flows = [self._pooled(index) for index in chosen]
-        return sum_record(flows, ruling, oracle, attempts_of(self._tries, chosen))
+        return self._extras(sum_record(flows, ruling, oracle, attempts_of(self._tries, chosen)), chosen, way)
 
     def flow(self, index: int) -> FlowRecord:
         """One of several flows; judged by itself where it shares no NIC."""

@@ -9,20 +9,28 @@ import pytest
 
 from pytest_pinet.config.names import unknown
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.limit_values import parse_bound, parse_marginal
 from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin
-from pytest_pinet.model.quantities import Bitrate, Share, parse_fraction, parse_minimum
+from pytest_pinet.model.quantities import Share
+from pytest_pinet.model.tolerance import PARTS
 from pytest_pinet.model.topology import Topology, parse_topology
 
-SIGNATURE = "pinet(board='*', nic='*', topology='pair', min=None, sum=None, share=None, fairness=None, reset=False)"
-ARGUMENTS = ("board", "nic", "topology", "min", "sum", "share", "fairness", "reset")
+MARGINAL = "marginal"
+LIMITS = (*(metric.value for metric in Metric), MARGINAL)
+SIGNATURE = (
+    "pinet(board='*', nic='*', topology='pair', min=None, sum, share, fairness, tolerance, marginal, retransmits, "
+    "loss, latency, cpu=None, profile=None, reset=False)"
+)
+ARGUMENTS = ("board", "nic", "topology", *LIMITS, "profile", "reset")
 
 
 @dataclass(frozen=True)
 class Request:
     """What one test asks for: globs for boards and NICs, topologies, and the limits that its marker sets.
 
-    ``reset``: the nodes are power-cycled before the test.
+    ``reset``: the nodes are power-cycled before the test. ``profile`` is a name of PROFILES (None: none is asked for).
     """
 
     boards: tuple[str, ...]
@@ -30,6 +38,7 @@ class Request:
     topologies: tuple[Topology, ...]
     limits: tuple[Limit, ...]
     reset: bool = False
+    profile: str | None = None
 
     def limits_for(self, combination: Combination) -> tuple[Limit, ...]:
         """The marker's limits for one combination: an axis that it names without a wildcard counts as named."""
@@ -51,33 +60,78 @@ def _globs(test: str, name: str, value: object) -> tuple[str, ...]:
 
 
 def parse_limits(
-    where: str, value: object, origin: Origin, source: str, metric: Metric = Metric.GOODPUT
+    where: str,
+    value: object,
+    origin: Origin,
+    source: str,
+    metric: Metric = Metric.GOODPUT,
+    marginal: Share | None = None,
 ) -> list[Limit]:
-    """Read ``min=`` or ``sum=`` (a bit rate or share), ``share=`` or ``fairness=`` (a share). Raises ConfigError.
+    """Read what stands behind ``min=`` or another metric's word (``parse_bound`` says what may). Raises ConfigError.
 
     Each may be a mapping from direction to one; ``tx`` and ``rx`` speak of whatever the test measures, one way or both
     ways at once.
     """
-    per_direction: Mapping[object, object] = value if isinstance(value, Mapping) else {None: value}
+    by_direction = isinstance(value, Mapping) and not (metric is Metric.TOLERANCE and set(value) <= set(PARTS))
+    per_direction: Mapping[object, object] = value if by_direction and isinstance(value, Mapping) else {None: value}
     limits = []
-    for way, minimum in per_direction.items():
+    for way, written in per_direction.items():
         if way is not None and way not in WAYS:
-            raise ConfigError(f"{where or metric}: {unknown('direction', str(way), WAYS)}")
+            kind, accepted = "direction", tuple(WAYS)
+            if metric is Metric.TOLERANCE:
+                kind, accepted = "part or direction", (*PARTS, *WAYS)
+            raise ConfigError(f"{where or metric}: {unknown(kind, str(way), accepted)}")
         try:
-            parsed = _minimum(minimum, metric)
+            bound = parse_bound(metric, written)
         except ValueError as error:
             raise ConfigError(f"{where}: {metric}: {error}" if where else f"{metric}: {error}") from None
         direction, both_ways = WAYS[str(way)] if way is not None else (None, None)
-        limits.append(Limit(parsed, origin, source, direction=direction, both_ways=both_ways or None, metric=metric))
+        limits.append(
+            Limit(
+                bound,
+                origin,
+                source,
+                direction=direction,
+                both_ways=both_ways or None,
+                metric=metric,
+                marginal=marginal,
+            )
+        )
     return limits
 
 
-def _minimum(value: object, metric: Metric) -> Bitrate | Share:
-    if metric in (Metric.SHARE, Metric.FAIRNESS):
-        return parse_fraction(value)
-    if not isinstance(value, str):
-        raise ValueError(f"expected a limit with a unit, such as '94%' or '2.3 Gbit/s', got {value!r}")
-    return parse_minimum(value)
+def read_limits(where: str, given: Mapping[str, object], origin: Origin, written_in: str) -> list[Limit]:
+    """All limits among keyword arguments, by their words; other arguments and None are passed over.
+
+    ``written_in`` is what sources name (``the marker``). ``marginal`` is the band of all others. Raises ConfigError.
+    """
+    start = f"{where}: " if where else ""
+    metrics = [metric for metric in Metric if given.get(metric.value) is not None]
+    written, marginal = given.get(MARGINAL), None
+    if written is not None:
+        try:
+            marginal = parse_marginal(written)
+        except ValueError as error:
+            raise ConfigError(f"{start}{MARGINAL}: {error}") from None
+        if not metrics:
+            accepted = ", ".join(metric.value for metric in Metric)
+            raise ConfigError(f"{start}{MARGINAL}={written!r} is the band of no limit; expected one of {accepted} too")
+    return [
+        limit
+        for metric in metrics
+        for value in [given[metric.value]]
+        for limit in parse_limits(where, value, origin, f"{metric}={value!r} of {written_in}", metric, marginal)
+    ]
+
+
+def read_profile(where: str, value: object) -> str | None:
+    """The name of a profile, or None where none is asked for. Raises ConfigError."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or value not in PROFILES:
+        start = f"{where}: " if where else ""
+        raise ConfigError(f"{start}{unknown('profile', str(value), PROFILES)}")
+    return value
 
 
 def read_marker(test: str, markers: Sequence[pytest.Mark]) -> Request:
@@ -99,10 +153,6 @@ def read_marker(test: str, markers: Sequence[pytest.Mark]) -> Request:
     reset = arguments.get("reset", False)
     if not isinstance(reset, bool):
         raise ConfigError(f"{test}: reset={reset!r} in the pinet marker: expected True or False")
-    limits = [
-        limit
-        for metric in Metric
-        if (value := arguments.get(metric.value)) is not None
-        for limit in parse_limits(test, value, Origin.MARKER, f"{metric}={value!r} of the marker", metric)
-    ]
-    return Request(boards, nics, topologies, tuple(limits), reset)
+    limits = read_limits(test, arguments, Origin.MARKER, "the marker")
+    profile = read_profile(test, arguments.get("profile"))
+    return Request(boards, nics, topologies, tuple(limits), reset, profile)

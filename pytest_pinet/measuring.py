@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from pytest_pinet.cables import Cables
+from pytest_pinet.ceiling import ceilings
 from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.build import read_build
-from pytest_pinet.evidence.rate import RateMeter
+from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.figures import Figured, Plan, figure_id, figures
+from pytest_pinet.judge.reading import BROKEN
 from pytest_pinet.lab.bounce import bounce, can_bounce
 from pytest_pinet.lab.end import End
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.measurement import Measurement
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.record import ResultRecord, combination_record
 from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.traffic.together import Job, measure_together
@@ -49,22 +55,20 @@ def _jobs(link: Link, traffic: Traffic) -> list[Job]:
 
 
 def _progress(
-    link: Link, traffic: Traffic, number: int, on_progress: ProgressOfWays | None
+    link: Link, traffic: Traffic, number: int, observers: Mapping[int, Observer], on_progress: ProgressOfWays | None
 ) -> Callable[[float], None] | None:
-    """Asks the receivers of what stands for the device under test."""
+    """Asks the observers of the receivers of what stands for the device under test."""
     if on_progress is None:
         return None
-    receivers: dict[str, dict[int, RateMeter]] = {}
+    receivers: dict[str, set[int]] = {}
     for run in link.combination.topology.runs(traffic.direction):
         for way in run.direction.parts if run.counted else ():
-            index = run.b if way is Direction.TX else run.a
-            end = link.ends[index]
-            receivers.setdefault(str(way), {}).setdefault(index, RateMeter(end.shell, end.device))
+            receivers.setdefault(str(way), set()).add(run.b if way is Direction.TX else run.a)
 
     def report(elapsed_s: float) -> None:
         rates: dict[str, float | None] = {}
-        for way, meters in receivers.items():
-            known = [rate for meter in meters.values() if (rate := meter.read()) is not None]
+        for way, indices in receivers.items():
+            known = [rate for index in indices if (rate := observers[index].rate()) is not None]
             rates[way] = sum(known) if known else None
         on_progress(number, elapsed_s, rates)
 
@@ -96,26 +100,42 @@ def measure(
     started = datetime.now(UTC)
     clock = time.monotonic()
     build = _build_of(link.dut)
+    plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
     cables = Cables(link)
     tries: list[Try] = []
     wanted: Fresh | None = Fresh.CONNECTION
     while wanted is not None:
-        fresh = _begin(link, wanted, plan, cables)
+        fresh = wanted if plan.link_ups else Fresh.CONNECTION
+        if fresh is Fresh.LINK:
+            bounce(link)
+            cables.expect_changes()
         tries.append(run_once(link, traffic, tool, fresh, len(tries) + 1, on_progress, watch))
-        _check_drops(tries)
+        if tries[-1].excluded:
+            _check_drops(tries)
+            cables.expect_changes()
         found = figures(link, traffic, tries, plan)
         wanted = found.wanted
+    if found.verdict is Verdict.FAIL:
+        found = _doubt_peers(found, ceilings(link, traffic, tries[0].flows, tool))
     cables.check([flow for one in tries for flow in one.flows], traffic)
-    return _record(link, traffic, tries, found, build, cables, started, time.monotonic() - clock), _raw(link, tries)
+    return _record(link, traffic, tries, found, build, cables, started, time.monotonic() - clock), _raw(tries)
 
 
-def _begin(link: Link, wanted: Fresh, plan: Plan, cables: Cables) -> Fresh:
-    """Make the next try as fresh as is wanted and allowed, and say what it is."""
-    if wanted is not Fresh.LINK or not plan.link_ups or not can_bounce(link):
-        return Fresh.CONNECTION
-    bounce(link)
-    cables.expect_changes()
-    return Fresh.LINK
+def _doubt_peers(found: Figured, ceilings: Sequence[tuple[End, Bitrate]]) -> Figured:
+    """A limit that the peers cannot reach by themselves blames them, not the device under test."""
+    if not ceilings:
+        return found
+    end, least = min(ceilings, key=lambda entry: entry[1])
+    reason = ""
+    for record in (*found.directions.values(), *found.flows):
+        limit = record["limit_bps"]
+        if record["verdict"] == Verdict.FAIL and limit is not None and limit > least.bps:
+            reason = (
+                f"{Bitrate(record['goodput_bps'])} is below the limit {Bitrate(limit)}, but {end.endpoint} itself "
+                f"moves no more than {least} over its own loopback: its processor is what limits"
+            )
+            record["verdict"], record["reason"] = Verdict.INVALID.value, reason
+    return replace(found, verdict=Verdict.INVALID, reason=reason) if reason else found
 
 
 def run_once(
@@ -130,10 +150,21 @@ def run_once(
     """One run of the traffic on connections of its own, not judged. Raises LabError or UnsupportedError."""
     started = datetime.now(UTC)
     clock = time.monotonic()
-    progress = _progress(link, traffic, number, on_progress)
-    measurements = measure_together(tool, _jobs(link, traffic), on_progress=progress, watch=watch)
+    with ExitStack() as stack:
+        observers = {
+            index: stack.enter_context(
+                Observer(end.shell, end.device, str(end.endpoint.interface.port), traffic.seconds)
+            )
+            for index, end in enumerate(link.ends)
+        }
+        progress = _progress(link, traffic, number, observers, on_progress)
+        measurements = measure_together(tool, _jobs(link, traffic), on_progress=progress, watch=watch)
+        events = [event for observer in observers.values() for event in observer.events(clock)]
     seconds = time.monotonic() - clock
-    return Try(fresh, started, seconds, _flows(link, traffic, measurements), tuple(measurements))
+    events += [event for measurement in measurements for event in measurement.events]
+    broken = next((event.text for event in events if event.kind in BROKEN), "")
+    flows = _flows(link, traffic, measurements)
+    return Try(fresh, started, seconds, flows, tuple(measurements), tuple(events), excluded=broken)
 
 
 def _check_drops(tries: Sequence[Try]) -> None:
@@ -202,7 +233,7 @@ def _by_end(link: Link, values: Sequence[Mapping[str, T]], traffic: Traffic) -> 
     return found
 
 
-def _raw(link: Link, tries: Sequence[Try]) -> dict[str, str]:
+def _raw(tries: Sequence[Try]) -> dict[str, str]:
     """What every process printed; the files of a repeat begin with its number."""
     found = {}
     for number, one in enumerate(tries, 1):

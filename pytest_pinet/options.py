@@ -9,50 +9,72 @@ from fnmatch import fnmatchcase
 from pytest_pinet.config.names import unknown
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.lab import Lab, names_of
-from pytest_pinet.model.limits import WAYS, Limit, Origin
-from pytest_pinet.model.quantities import parse_minimum
+from pytest_pinet.model.limit_values import parse_bound
+from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin
 from pytest_pinet.model.topology import KINDS, all_names
 
 FORM = "'90%', '2.3 Gbit/s' or 'pi4b:*/pair=tx=700 Mbit/s'"
+# What stands behind the options of the other metrics.
+_FORMS = {
+    Metric.GOODPUT: FORM,
+    Metric.SUM: FORM,
+    Metric.SHARE: "'90%' or 'pi4b:*/pair=tx=90%'",
+    Metric.FAIRNESS: "'0.95' or 'pi4b:*/incast:*=95%'",
+    Metric.TOLERANCE: "'3%', '3% and 20 Mbit/s' or 'pi4b:*/pair=tx=5%'",
+    Metric.RETRANSMITS: "'0.1%' or 'pi4b:*/pair=tx=0.5%'",
+    Metric.LOSS: "'0.5%' or 'pi4b:*/pair=rx=1%'",
+    Metric.LATENCY: "'5 ms' or 'pi4b:*/pair=rx=2 ms'",
+    Metric.CPU: "'40%' or 'pi4b:*/pair=tx=60%'",
+}
 
 
-def command_line_limits(texts: Sequence[str], lab: Lab | None) -> tuple[Limit, ...]:
-    """Read every ``--pinet-min [BOARD:NIC/TOPOLOGY[=DIRECTION]=]LIMIT``.
+def command_line_limits(texts: Sequence[str], lab: Lab | None, metric: Metric = Metric.GOODPUT) -> tuple[Limit, ...]:
+    """Read every ``--pinet-min [BOARD:NIC/TOPOLOGY[=DIRECTION]=]LIMIT``; the options of other metrics bear their words.
 
     Raises ConfigError, also for a limit that matches nothing in the lab: dropped silently it would let a looser one
     judge.
     """
-    return tuple(_limit(text, lab) for text in texts)
+    return tuple(_limit(text, lab, metric) for text in texts)
 
 
-def _limit(text: str, lab: Lab | None) -> Limit:
-    *selectors, minimum = [part.strip() for part in text.split("=")]
+def _limit(text: str, lab: Lab | None, metric: Metric) -> Limit:
+    option = f"--pinet-{metric}"
+    *selectors, written = [part.strip() for part in text.split("=")]
     if len(selectors) == 1 and selectors[0] in WAYS:
         selectors = ["*", *selectors]
     if len(selectors) > 2:
-        raise ConfigError(f"--pinet-min {text!r}: expected {FORM}")
+        raise ConfigError(f"{option} {text!r}: expected {_FORMS[metric]}")
     try:
-        parsed = parse_minimum(minimum)
+        bound = parse_bound(metric, _number_of(written) if metric is Metric.FAIRNESS else written)
     except ValueError as error:
-        raise ConfigError(f"--pinet-min {text!r}: {error}") from None
+        raise ConfigError(f"{option} {text!r}: {error}") from None
     direction, both_ways = None, None
     if len(selectors) == 2:
         if selectors[1] not in WAYS:
-            raise ConfigError(f"--pinet-min {text!r}: {unknown('direction', selectors[1], WAYS)}")
+            raise ConfigError(f"{option} {text!r}: {unknown('direction', selectors[1], WAYS)}")
         direction, both_ways = WAYS[selectors[1]]
     board, _, rest = (selectors[0] if selectors else "*").partition(":")
     nic, _, topology = rest.partition("/")
     limit = Limit(
-        parsed,
+        bound,
         Origin.COMMAND_LINE,
-        f"--pinet-min {text}",
+        f"{option} {text}",
         board or "*",
         nic or "*",
         topology or "*",
         direction,
         both_ways,
+        metric,
     )
-    return limit if lab is None else _of_lab(limit, lab, f"--pinet-min {text!r}")
+    return limit if lab is None else _of_lab(limit, lab, f"{option} {text!r}")
+
+
+def _number_of(text: str) -> object:
+    """Jain's index may be a bare number, which a command line can only write as text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _of_lab(limit: Limit, lab: Lab, option: str) -> Limit:

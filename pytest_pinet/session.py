@@ -13,8 +13,8 @@ import pytest
 from pytest_pinet import collect
 from pytest_pinet.collect import Case
 from pytest_pinet.config import labfile
-from pytest_pinet.dry_run import DryRun
 from pytest_pinet.config.names import unknown
+from pytest_pinet.dry_run import DryRun
 from pytest_pinet.errors import (
     CapabilityError,
     ConfigError,
@@ -33,6 +33,7 @@ from pytest_pinet.lab_access import LabAccess
 from pytest_pinet.markers import Request, read_marker
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.options import check_axes, command_line_limits
 from pytest_pinet.report.failure import error_text, failure_text
@@ -167,7 +168,7 @@ class PinetSession:
         """What a measurement may spend: what the call, the command line, the marker or the lab file says."""
         case = case_of(item)
         marked = case.request.profile if case is not None else None
-        lab = self.lab.profile if self.lab is not None else None
+        lab = getattr(self.lab, "profile", None)
         name = called or self.config.getoption("--pinet-profile") or marked or lab or DEFAULT_PROFILE
         if name not in PROFILES:
             raise ConfigError(unknown("profile", name, PROFILES))
@@ -204,6 +205,7 @@ class PinetSession:
             all_limits,
             fitted(profile, traffic.seconds),
             self._noise,
+            self._baseline,
             link_ups=self.config.getoption("--pinet-confirm") == "link-up",
         )
         with self.access.exclusive(link.combination), self.progress:
@@ -232,6 +234,10 @@ class PinetSession:
     def _noise(self, figure_id: str) -> Noise:
         """What is known of how much a figure varies."""
         return UNKNOWN
+
+    def _baseline(self, figure_id: str) -> Bitrate | None:
+        """The accepted figure, where there is one."""
+        return None
 
     def rerun_command(self, item: pytest.Item) -> str:
         """What repeats this test, from the folder in which this run was started."""

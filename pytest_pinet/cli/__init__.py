@@ -18,6 +18,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "graph": ("pytest_pinet.cli.graph:graph", "Draw a lab, or what one combination uses of it, as text and SVG."),
     "doctor": ("pytest_pinet.cli.doctor:doctor", "Look at a whole lab; say what is wrong and who mends it."),
     "discover": ("pytest_pinet.cli.discover:discover", "Find which NIC is on which switch port; correct the lab file."),
+    "calibrate": ("pytest_pinet.cli.calibrate:calibrate", "Measure how much figures vary, and which tolerance fits."),
+    "selftest": (
+        "pytest_pinet.cli.selftest:selftest",
+        "Slow a link by known amounts; count how often the gate is right.",
+    ),
     "schema": ("pytest_pinet.cli.schema:schema", "Print the JSON Schema of lab files or of results."),
 }
 

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 
 from pytest_pinet.config.hardware import resolve_hardware
+from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.limits import resolve_limits
 from pytest_pinet.config.names import unknown
 from pytest_pinet.config.nodes import resolve_node
@@ -15,10 +16,10 @@ from pytest_pinet.config.switches import resolve_switch
 from pytest_pinet.config.uplinks import resolve_uplink
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.model.lab import Interface, Lab, Node, PortRef, Uplink
+from pytest_pinet.model.lab import Interface, Node, PortRef, Uplink
 
 
-def build(section: PinetSection, targets: Mapping[str, object] | None, document: Document) -> Lab:
+def build(section: PinetSection, targets: Mapping[str, object] | None, document: Document) -> LabOfFile:
     """Resolve a whole lab file; ``targets`` is labgrid's key of that name. Raises ConfigError."""
     hardware = resolve_hardware(section, document)
     switches = {name: resolve_switch(name, own, document) for name, own in section.switches.items()}
@@ -30,7 +31,8 @@ def build(section: PinetSection, targets: Mapping[str, object] | None, document:
     _check_ports([i for node in nodes.values() for i in node.interfaces], uplinks.values())
     _check_places(nodes, uplinks.values(), document)
     _check_outlets(section, document)
-    return Lab(
+    folder = FilePath(document.file).parent
+    return LabOfFile(
         name=section.name or FilePath(document.file).stem,
         file=document.file,
         nodes=nodes,
@@ -44,6 +46,10 @@ def build(section: PinetSection, targets: Mapping[str, object] | None, document:
             for name, members in section.domains.items()
         },
         uplinks=uplinks,
+        profile=section.profile,
+        baselines=folder / (section.baselines or "baselines"),
+        baselines_where=None if section.baselines is None else document.value(("pinet", "baselines")),
+        calibration=folder / (section.calibration or f"{FilePath(document.file).stem}.calibration.yaml"),
     )
 
 

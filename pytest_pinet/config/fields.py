@@ -15,8 +15,8 @@ from pytest_pinet.model.quantities import DURATION_FORM, RATE_FORM, SHARE_FORM, 
 from pytest_pinet.model.quantities import parse_duration as _parse_duration
 from pytest_pinet.model.quantities import parse_minimum as _parse_minimum
 
-_NUMBER = r"[0-9]+(\.[0-9]+)?([eE][0-9]+)?"
-_RATE_PATTERN = rf"{_NUMBER} ?([kKmMgG]?([bB]it/s|bps)|[kKmMgG])"
+NUMBER = r"[0-9]+(\.[0-9]+)?([eE][0-9]+)?"
+RATE_PATTERN = rf"{NUMBER} ?([kKmMgG]?([bB]it/s|bps)|[kKmMgG])"
 # Names stand in test ids, host names and shell commands.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
@@ -164,18 +164,18 @@ Ports = Annotated[
 Minimum = Annotated[
     Bitrate | Share,
     PlainValidator(_minimum),
-    WithJsonSchema({"type": "string", "pattern": rf"^({_RATE_PATTERN}|{_NUMBER} ?%)$"}),
+    WithJsonSchema({"type": "string", "pattern": rf"^({RATE_PATTERN}|{NUMBER} ?%)$"}),
 ]
 Fraction = Annotated[
     Share,
     PlainValidator(parse_fraction),
     WithJsonSchema(
-        {"anyOf": [{"type": "string", "pattern": rf"^{_NUMBER} ?%$"}, {"type": "number", "minimum": 0, "maximum": 1}]}
+        {"anyOf": [{"type": "string", "pattern": rf"^{NUMBER} ?%$"}, {"type": "number", "minimum": 0, "maximum": 1}]}
     ),
 ]
-Rate = Annotated[Bitrate, PlainValidator(_rate), WithJsonSchema({"type": "string", "pattern": f"^{_RATE_PATTERN}$"})]
+Rate = Annotated[Bitrate, PlainValidator(_rate), WithJsonSchema({"type": "string", "pattern": f"^{RATE_PATTERN}$"})]
 Seconds = Annotated[
-    float, PlainValidator(_duration), WithJsonSchema({"type": "string", "pattern": rf"^{_NUMBER} ?(ms|s|min|h)$"})
+    float, PlainValidator(_duration), WithJsonSchema({"type": "string", "pattern": rf"^{NUMBER} ?(ms|s|min|h)$"})
 ]
 Count = Annotated[int, PlainValidator(_count), WithJsonSchema({"type": "integer", "minimum": 1})]
 Setting = Annotated[str, PlainValidator(_setting), WithJsonSchema({"type": ["string", "number", "boolean"]})]

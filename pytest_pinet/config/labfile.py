@@ -9,17 +9,17 @@ from pydantic import ValidationError
 from pytest_pinet.config.build import build
 from pytest_pinet.config.fields import shown
 from pytest_pinet.config.file_text import read_text
+from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.messages import first_error
 from pytest_pinet.config.names import nearest, unknown
 from pytest_pinet.config.schema import LABGRID_KEYS, PinetSection
 from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.model.lab import Lab
 
 WHAT = "a lab file (a labgrid environment with a 'pinet' key)"
 
 
-def load(path: str | Path) -> Lab:
+def load(path: str | Path) -> LabOfFile:
     """Read, check and resolve a lab file.
 
     Raises ConfigError: one sentence with the path as it was given, the line, the offending value and what is accepted.

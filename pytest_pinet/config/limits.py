@@ -9,12 +9,12 @@ from pytest_pinet.config.hardware import Hardware
 from pytest_pinet.config.names import unknown
 from pytest_pinet.config.schema import LimitSection
 from pytest_pinet.config.yaml_lines import Document, Path
-from pytest_pinet.errors import ConfigError
-from pytest_pinet.judge.oracle import highest_limit
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.judge.oracle import Oracle, highest_limit
 from pytest_pinet.model.lab import Interface, Node
 from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.topology import KINDS, all_names
+from pytest_pinet.model.topology import KINDS, all_names, parse_topology
 
 
 def resolve_limits(
@@ -32,15 +32,15 @@ def _limits(
     section: LimitSection, nodes: Sequence[Node], hardware: Hardware, document: Document, path: Path
 ) -> list[Limit]:
     """A limit for each metric that the entry names."""
-    minima = {metric: value for metric in Metric if (value := getattr(section, metric.value)) is not None}
-    if not minima:
+    bounds = {metric: value for metric in Metric if (value := getattr(section, metric.value)) is not None}
+    if not bounds:
         accepted = ", ".join(metric.value for metric in Metric)
         raise ConfigError(f"this limit limits nothing; expected at least one of {accepted}", document.key(path))
     direction, both_ways = (None, None) if section.direction is None else WAYS[section.direction]
     found = []
-    for metric, minimum in minima.items():
+    for metric, bound in bounds.items():
         limit = Limit(
-            minimum=minimum,
+            bound=bound,
             origin=Origin.LAB_FILE,
             source=str(document.key(path)),
             board=section.board,
@@ -49,10 +49,12 @@ def _limits(
             direction=direction,
             both_ways=both_ways,
             metric=metric,
+            marginal=section.marginal,
         )
         matching = _matching(limit, nodes, document, path)
-        if metric is Metric.GOODPUT and isinstance(minimum, Bitrate):
-            _check_bound(minimum, matching, document, path)
+        if isinstance(bound, Bitrate):
+            everywhere = [interface for node in nodes for interface in node.interfaces]
+            _check_bound(limit, bound, matching, everywhere, document.value((*path, metric.value)))
         found.append(limit)
     return found
 
@@ -77,10 +79,31 @@ def _matching(limit: Limit, nodes: Sequence[Node], document: Document, path: Pat
     return matching
 
 
-def _check_bound(minimum: Bitrate, matching: Sequence[Interface], document: Document, path: Path) -> None:
-    bounds = [(highest_limit(i.speed_mbps, i.nic.mtu_max, i.bus), i) for i in matching]
-    oracle, interface = max(bounds, key=lambda bound: bound[0].goodput)
-    if minimum > oracle.goodput:
-        bound = f"{interface} carries at most {oracle.goodput} ({oracle.because})"
-        message = f"a limit of {minimum} can never be met: {bound}"
-        raise ConfigError(message, document.value((*path, "min")))
+def _check_bound(
+    limit: Limit, bound: Bitrate, matching: Sequence[Interface], everywhere: Sequence[Interface], where: Where
+) -> None:
+    """Refuse a bit rate that no combination which the limit speaks of can reach."""
+    both_ways = limit.both_ways is True
+    most, interface = max(((_oracle(i, both_ways), i) for i in matching), key=lambda found: found[0].goodput)
+    possible = most.goodput
+    what = f"{interface} carries at most {possible}{' each way' if both_ways else ''} ({most.because})"
+    pairs = _pairs(limit) if limit.metric is Metric.SUM else 1
+    if pairs > 1:
+        # A pair is no faster than its slower end: of the others sorted by speed, every second one.
+        others = sorted((_oracle(i, both_ways).goodput.bps for i in everywhere if i is not interface), reverse=True)
+        counted = others[1::2][: pairs - 1]
+        possible = Bitrate(possible.bps + sum(counted))
+        if counted:
+            what += f", and the {len(counted) + 1} fastest pairs of this lab {possible} together"
+    if bound > possible:
+        raise ConfigError(f"a limit of {bound} can never be met: {what}", where)
+
+
+def _oracle(interface: Interface, both_ways: bool) -> Oracle:
+    return highest_limit(interface.speed_mbps, interface.nic.mtu_max, interface.bus, both_ways)
+
+
+def _pairs(limit: Limit) -> int:
+    """How many NICs at most add to the sum that this limit speaks of: with shared NICs and chains it is one."""
+    topologies = [parse_topology(name) for name in all_names() if fnmatchcase(name, limit.topology)]
+    return max(1 if t.shared or t.forwards else len(t.segments) for t in topologies)

@@ -58,7 +58,7 @@ def _missing(detail: dict[str, Any], path: Path, document: Document) -> ConfigEr
     wanted = str(path[-1])
     near = nearest(wanted, given)
     hint = f"; is '{near}' meant to be it?" if near else ""
-    return ConfigError(f"{named(path[:-1])} lacks the key '{wanted}'{hint}", document.key(path[:-1]))
+    return ConfigError(f"{named(path[:-1]) or 'this file'} lacks the key '{wanted}'{hint}", document.key(path[:-1]))
 
 
 def _keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:

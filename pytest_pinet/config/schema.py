@@ -29,6 +29,8 @@ from pytest_pinet.config.fields import (
     Text,
     one_of,
 )
+from pytest_pinet.config.limit_fields import Cpu, Latency, Loss, Marginal, Retransmits, Tolerance
+from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.lab.launcher import LAUNCHERS
 from pytest_pinet.lab.switchport import BACKENDS
 from pytest_pinet.model.hardware import Bus
@@ -118,7 +120,7 @@ class UplinkSection(Section):
 
 
 class LimitSection(Section):
-    """A minimum for all combinations that it matches."""
+    """What all combinations that it matches must reach, and may cost."""
 
     board: Glob = "*"
     nic: Glob = Field("*", description="'onboard', a catalogue or product name, or a glob")
@@ -130,6 +132,16 @@ class LimitSection(Section):
     sum: Minimum | None = Field(None, description="goodput of all flows at once, as a rate or a share of what they can")
     share: Fraction | None = Field(None, description="the least that a flow gets of its fair share, such as '90%'")
     fairness: Fraction | None = Field(None, description="Jain's fairness index, from 0 to 1")
+    tolerance: Tolerance | None = Field(
+        None, description="how far goodput may lie below its accepted baseline; of two parts both must be exceeded"
+    )
+    retransmits: Retransmits | None = Field(None, description="at most this part of TCP segments, such as '0.1%'")
+    loss: Loss | None = Field(None, description="at most this part of UDP datagrams, such as '0.5%'")
+    latency: Latency | None = Field(None, description="at most this mean round-trip time under load, such as '5 ms'")
+    cpu: Cpu | None = Field(None, description="at most this part of one core for each Gbit/s, such as '40%'")
+    marginal: Marginal | None = Field(
+        None, description="what holds a limit of this entry, but lies within this part of it, is marginal"
+    )
 
 
 class PinetSection(Section):
@@ -148,6 +160,15 @@ class PinetSection(Section):
     nodes: Annotated[dict[Name, NodeSection], Field(json_schema_extra={"minProperties": 1})]
     uplinks: dict[Name, UplinkSection] = Field({}, description="cables between switches")
     limits: list[LimitSection] = []
+    profile: Annotated[str, *one_of("profile", tuple(PROFILES))] = Field(
+        DEFAULT_PROFILE, description="how long traffic may run before a verdict must be there"
+    )
+    baselines: Text | None = Field(
+        None, description="folder of the accepted baselines, by default 'baselines' beside this file"
+    )
+    calibration: Text | None = Field(
+        None, description="file that `pinet calibrate` writes, by default NAME.calibration.yaml beside this file"
+    )
     domains: dict[Name, Annotated[Members, *UNIQUE]] = Field(
         {}, description="contention domains: node names or globs ('*': all); in each, one measurement at a time"
     )

@@ -6,9 +6,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.judge.fairness import jain, max_min_shares
+from pytest_pinet.judge.rules_parts import part_rule
 from pytest_pinet.judge.verdict import Judgement
-from pytest_pinet.model.limits import Limit
-from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.limits import Limit, Metric
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict, worst
 
 
@@ -59,22 +60,18 @@ def evenness(goodputs: Iterable[Bitrate], fair: Iterable[Bitrate]) -> Evenness:
 def judge_evenness(found: Evenness, names: Sequence[str], share: Limit | None, fairness: Limit | None) -> Judgement:
     """Hold the least share and Jain's index against their limits; without a limit any value passes."""
     least = f"{names[found.least_flow]} got {found.least * 100:.3g} % of its fair share"
+    index = f"Jain's index {found.jain:.3f}"
     verdicts, reasons, rules = [Verdict.PASS], [], []
-    for limit, value, what in ((share, found.least, least), (fairness, found.jain, f"Jain's index {found.jain:.3f}")):
+    for limit, value, what in ((share, found.least, f"{least},"), (fairness, found.jain, f"{index} is")):
         if limit is None:
             continue
-        threshold = _fraction(limit)
-        wanted = f"{threshold:.3g}" if limit is fairness else str(limit.minimum)
+        rule = part_rule(limit)
+        verdict, _ = rule.judge(value)
+        verdicts.append(verdict)
         rules.append(limit.source)
-        below = value < threshold
-        verdicts.append(Verdict.FAIL if below else Verdict.PASS)
-        if below:
-            reasons.append(f"{what}{' is' if limit is fairness else ','} below the limit {wanted}")
-    verdict = worst(verdicts)
-    reason = "; ".join(reasons) or f"{least}, Jain's index {found.jain:.3f}"
-    return Judgement(verdict, None, "; ".join(rules) or None, reason)
-
-
-def _fraction(limit: Limit) -> float:
-    assert isinstance(limit.minimum, Share), "limits of shares are shares"
-    return limit.minimum.fraction
+        wanted = f"{rule.threshold:.3g}" if limit.metric is Metric.FAIRNESS else str(limit.bound)
+        if verdict is Verdict.MARGINAL:
+            reasons.append(f"{what} within the marginal band of {limit.marginal} above the limit {wanted}")
+        elif verdict is not Verdict.PASS:
+            reasons.append(f"{what} below the limit {wanted}")
+    return Judgement(worst(verdicts), None, "; ".join(rules) or None, "; ".join(reasons) or f"{least}, {index}")

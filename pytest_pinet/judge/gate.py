@@ -47,30 +47,37 @@ def rule_on(
     noise: Noise,
     profile: Profile,
     offered: Bitrate | None = None,
+    fresh_link: bool = False,
+    baseline: Bitrate | None = None,
 ) -> Ruling:
-    """Judge what all attempts that count gave together (``goodput``; ``since_start`` as in ``judge``).
+    """Judge what all attempts that count gave together (``goodput``; ``since_start`` and ``baseline`` as in ``judge``).
+
+    ``fresh_link``: the link can be taken down and up, so that a regression is one only when it outlasts that.
 
     The first decision that ends the course of attempts holds: what comes after it, for another figure's sake, changes
     nothing.
     """
     counted = [attempt for attempt in attempts if not attempt.excluded]
-    judged = judge(goodput, oracle, limit, offered, since_start)
+    judged = judge(goodput, oracle, limit, offered, since_start, baseline)
     if not counted:
-        return Ruling(replace(judged, verdict=Verdict.INVALID, reason="no attempt gave a figure"), Fresh.CONNECTION)
+        undecided = replace(judged, verdict=Verdict.INCONCLUSIVE, reason="no attempt gave a figure")
+        return Ruling(undecided, Fresh.CONNECTION)
     if judged.verdict is Verdict.INVALID:
         return Ruling(judged)
     if judged.limit is None or judged.limit.bps <= 0:
         enough = len(counted) >= profile.passes_after
         return Ruling(judged, None if enough else Fresh.CONNECTION)
-    decision = _first_end(attempts, judged.limit, noise, profile)
+    decision = _first_end(attempts, judged.limit, noise, profile, fresh_link)
     if decision.outcome is Outcome.GO_ON:
         return Ruling(judged, decision.next_fresh)
     return _final(judged, decision, counted)
 
 
-def _first_end(attempts: Sequence[Attempt], limit: Bitrate, noise: Noise, profile: Profile) -> Decision:
+def _first_end(
+    attempts: Sequence[Attempt], limit: Bitrate, noise: Noise, profile: Profile, fresh_link: bool
+) -> Decision:
     for count in range(1, len(attempts) + 1):
-        decision = decide(attempts[:count], limit, noise, profile)
+        decision = decide(attempts[:count], limit, noise, profile, fresh_link=fresh_link)
         if decision.outcome is not Outcome.GO_ON:
             break
     return decision
@@ -88,6 +95,8 @@ def _final(judged: Judgement, decision: Decision, counted: Sequence[Attempt]) ->
         state = "undecided"
     elif suspected:
         verdict, state = Verdict.MARGINAL, "cleared"
+    elif decision.flagged:
+        verdict = Verdict.MARGINAL
     elif judged.verdict is not Verdict.FAIL:
         # The marginal band and the like.
         verdict = judged.verdict
@@ -97,6 +106,8 @@ def _final(judged: Judgement, decision: Decision, counted: Sequence[Attempt]) ->
     elif state == "cleared":
         below = sum(attempt.goodput < limit for attempt in counted)
         reason = f"{reason}; below it in {below} of {len(counted)} connections, which repeats cleared"
+    elif verdict is Verdict.MARGINAL and decision.flagged:
+        reason = f"{reason}, but {'; '.join(dict.fromkeys(decision.flagged))}"
     elif verdict is Verdict.FAIL and judged.verdict is not Verdict.FAIL:
         reason = f"{reason}, but {decision.why}"
     return Ruling(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from pytest_pinet.model.attempt import Fresh
 
 
 @dataclass(frozen=True)
@@ -11,14 +15,35 @@ class Noise:
 
     ``connections``: between connections of one session, from ``freedom`` degrees of freedom. ``sessions``: of the level
     between sessions (link-ups, boots, days), which no averaging inside one session removes. ``source`` names where they
-    came from.
+    came from. ``links``: the part of ``sessions`` that a fresh link-up draws anew. ``assumed``: nobody measured them.
     """
 
     connections: float
     freedom: float
     sessions: float
     source: str
+    links: float = 0.0
+    assumed: bool = False
+
+    def level_variance(self, fresh: Iterable[Fresh]) -> float:
+        """Variance of the level that attempts, begun like these, have in common; more link-ups average their part."""
+        lasting = max(self.sessions**2 - self.links**2, 0.0)
+        link_ups = 1 + sum(kind is not Fresh.CONNECTION for kind in fresh)
+        return lasting + min(self.links, self.sessions) ** 2 / link_ups
+
+    def __str__(self) -> str:
+        return f"{_percent(self.connections)} between connections, {_percent(self.sessions)} between sessions"
+
+
+def _percent(value: float) -> str:
+    return f"{value * 100:.2g} %"
+
+
+def combined(own: float, freedom: float, known: Noise) -> float:
+    """Pool the variance between connections seen now, of ``freedom`` degrees of freedom, with the known one."""
+    total = known.freedom + freedom
+    return (known.freedom * known.connections**2 + freedom * own) / total if total > 0 else math.inf
 
 
 # Without any history: what an ordinary bench stays within (facts/measuring.md 5.3), and nothing that is trusted much.
-UNKNOWN = Noise(connections=0.015, freedom=2, sessions=0.005, source="no history")
+UNKNOWN = Noise(connections=0.012, freedom=2, sessions=0.005, source="no history", assumed=True)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytest_pinet.judge.pcie import PcieLink
 from pytest_pinet.model.hardware import BUS_CAPACITY, Bus
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 
 # 14 bytes Ethernet header, 4 frame check sequence, 8 preamble and delimiter, 12 inter-frame gap (IEEE 802.3).
 FRAME_OVERHEAD = 38
-IPV4_TCP_HEADERS = 40
-IPV4_UDP_HEADERS = 28
+VLAN_TAG = 4
+IPV4_HEADER = 20
+IPV6_HEADER = 40
+TCP_HEADER = 20
+UDP_HEADER = 8
+IPV4_TCP_HEADERS = IPV4_HEADER + TCP_HEADER
+IPV4_UDP_HEADERS = IPV4_HEADER + UDP_HEADER
 TIMESTAMP_OPTION = 12
-# A frame that carries nothing but an acknowledgement: 20 IP + 20 TCP (+ 12) bytes, at least 46 bytes of payload.
+# A frame has at least 46 bytes between its header and its check sequence; a VLAN tag counts among them.
 MIN_PAYLOAD = 46
 # With GRO a receiver acknowledges about every 16th segment (measured on Pis: 938 of 941 Mbit/s both ways at once).
 SEGMENTS_PER_ACK = 16
@@ -29,23 +35,38 @@ class Oracle:
     because: str
 
 
-def tcp_goodput(speed_mbps: int, mtu: int, timestamps: bool, both_ways: bool = False) -> Bitrate:
-    """TCP over IPv4: ``link * (MTU - 40 - 12 ts) / (MTU + 38)`` (RFC 793, RFC 7323, IEEE 802.3).
+def _wire(packet: int, vlan: bool) -> int:
+    """Bytes that an IP packet takes on the wire, the gap to the next one included."""
+    return max(packet + (VLAN_TAG if vlan else 0), MIN_PAYLOAD) + FRAME_OVERHEAD
 
-    With both directions at once the acknowledgements of the other direction share the wire: one frame for every
-    SEGMENTS_PER_ACK segments.
+
+def tcp_goodput(
+    speed_mbps: int, mtu: int, timestamps: bool, both_ways: bool = False, ipv6: bool = False, vlan: bool = False
+) -> Bitrate:
+    """TCP: ``link * (MTU - 40 - 12 ts) / (MTU + 38)``, IPv6 20 bytes less of payload, a VLAN tag 4 bytes more of wire.
+
+    Sources: RFC 9293, RFC 7323, RFC 8200, IEEE 802.3 and 802.1Q. With both directions at once the acknowledgements of
+    the other direction share the wire: one frame for every SEGMENTS_PER_ACK segments.
     """
-    option = TIMESTAMP_OPTION if timestamps else 0
-    wire = mtu + FRAME_OVERHEAD
-    if both_ways:
-        wire_ack = max(MIN_PAYLOAD, IPV4_TCP_HEADERS + option) + FRAME_OVERHEAD
-        return Bitrate.mbps(speed_mbps * (mtu - IPV4_TCP_HEADERS - option) / (wire + wire_ack / SEGMENTS_PER_ACK))
-    return Bitrate.mbps(speed_mbps * (mtu - IPV4_TCP_HEADERS - option) / wire)
+    headers = (IPV6_HEADER if ipv6 else IPV4_HEADER) + TCP_HEADER + (TIMESTAMP_OPTION if timestamps else 0)
+    acknowledgement = _wire(headers, vlan) / SEGMENTS_PER_ACK if both_ways else 0
+    return Bitrate.mbps(speed_mbps * max(mtu - headers, 0) / (_wire(mtu, vlan) + acknowledgement))
 
 
-def udp_goodput(speed_mbps: int, mtu: int) -> Bitrate:
-    """UDP over IPv4 in packets of MTU bytes: ``link * (MTU - 28) / (max(MTU, 46) + 38)``."""
-    return Bitrate.mbps(speed_mbps * (mtu - IPV4_UDP_HEADERS) / (max(mtu, MIN_PAYLOAD) + FRAME_OVERHEAD))
+def udp_goodput(speed_mbps: int, mtu: int, ipv6: bool = False, vlan: bool = False) -> Bitrate:
+    """UDP in packets of MTU bytes: ``link * (MTU - 28) / (max(MTU, 46) + 38)`` (RFC 768); IPv6 and VLAN as for TCP."""
+    headers = (IPV6_HEADER if ipv6 else IPV4_HEADER) + UDP_HEADER
+    return Bitrate.mbps(speed_mbps * max(mtu - headers, 0) / _wire(mtu, vlan))
+
+
+def window_bound(window_bytes: int, rtt_s: float) -> Oracle:
+    """TCP has at most one window on its way in each round trip: ``8 W / RTT`` (RFC 6349).
+
+    ``window_bytes`` is the effective window, ``rtt_s`` (more than 0) the least round-trip time in seconds.
+    """
+    window = f"{window_bytes / 1024:.4g} KiB" if window_bytes >= 1024 else f"{window_bytes} bytes"
+    because = f"a window of {window} in each round trip of {rtt_s * 1000:.3g} ms"
+    return Oracle(Bitrate(window_bytes * 8 / rtt_s), because)
 
 
 def physical_limit(
@@ -56,28 +77,53 @@ def physical_limit(
     direction: Direction = Direction.TX,
     udp: bool = False,
     segment: int | None = None,
+    ipv6: bool = False,
+    vlan: bool = False,
+    pcie: PcieLink | None = None,
 ) -> Oracle:
     """The limit of one direction over this link: the wire, or the bus behind it when that is slower.
 
     ``direction`` BIDIR means one direction while the other runs too. ``segment`` (bytes: TCP's MSS, or the payload of a
-    UDP datagram) makes packets smaller than the MTU allows.
+    UDP datagram) makes packets smaller than the MTU allows. ``pcie``, where it is known, is only told in ``because``:
+    what its packets leave is a model, which no figure is refused for.
     """
     if segment is not None:
-        mtu = min(mtu, segment + (IPV4_UDP_HEADERS if udp else IPV4_TCP_HEADERS))
+        headers = (IPV6_HEADER if ipv6 else IPV4_HEADER) + (UDP_HEADER if udp else TCP_HEADER)
+        mtu = min(mtu, segment + headers)
     both_ways = direction is Direction.BIDIR
+    because = f"{speed_mbps} Mbit/s link, MTU {mtu}"
     if udp:
-        wire = udp_goodput(speed_mbps, mtu)
-        because = f"{speed_mbps} Mbit/s link, MTU {mtu}, UDP"
+        wire = udp_goodput(speed_mbps, mtu, ipv6, vlan)
+        because += ", UDP"
     else:
-        wire = tcp_goodput(speed_mbps, mtu, timestamps, both_ways)
-        stamps = "TCP timestamps" if timestamps else "no TCP timestamps"
-        because = f"{speed_mbps} Mbit/s link, MTU {mtu}, {stamps}" + (", both directions at once" if both_ways else "")
+        wire = tcp_goodput(speed_mbps, mtu, timestamps, both_ways, ipv6, vlan)
+        because += ", TCP timestamps" if timestamps else ", no TCP timestamps"
+    because += (", IPv6" if ipv6 else "") + (", VLAN tag" if vlan else "")
+    if both_ways and not udp:
+        because += ", both directions at once"
+    oracle = Oracle(wire, because)
     capacity = BUS_CAPACITY[bus]
     if capacity is not None and capacity < wire:
-        return Oracle(capacity, f"{bus} bus, {capacity} at most")
-    return Oracle(wire, because)
+        oracle = Oracle(capacity, f"{bus} bus, {capacity} at most")
+    if pcie is not None:
+        least, most = pcie.goodput(mtu, _user_bytes(mtu, timestamps, udp, ipv6))
+        if least < oracle.goodput:
+            because = f"{oracle.because}; {pcie} leaves {least} to {most}"
+            oracle = Oracle(oracle.goodput, because)
+    return oracle
 
 
-def highest_limit(speed_mbps: int, mtu_max: int, bus: Bus) -> Oracle:
-    """No setting of MTU or timestamps carries more than this; a limit above it can never be met."""
-    return physical_limit(speed_mbps, mtu_max, timestamps=False, bus=bus)
+def _user_bytes(mtu: int, timestamps: bool, udp: bool, ipv6: bool) -> int:
+    """Bytes of a full packet that are the user's."""
+    transport = UDP_HEADER if udp else TCP_HEADER + (TIMESTAMP_OPTION if timestamps else 0)
+    return mtu - (IPV6_HEADER if ipv6 else IPV4_HEADER) - transport
+
+
+def highest_limit(speed_mbps: int, mtu_max: int, bus: Bus, both_ways: bool = False) -> Oracle:
+    """What a limit of TCP goodput may ask for at most; one above it can never be met.
+
+    One way no setting of MTU or timestamps carries more. Both ways at once, TCP timestamps are taken as on, as every
+    Linux has them: a gate that asks for the one-way figure in both directions is the mistake that this must find.
+    """
+    direction = Direction.BIDIR if both_ways else Direction.TX
+    return physical_limit(speed_mbps, mtu_max, timestamps=both_ways, bus=bus, direction=direction)

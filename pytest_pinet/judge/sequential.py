@@ -6,18 +6,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import fmean, median, variance
 
+from pytest_pinet.judge.likelihood import needed, required
+from pytest_pinet.judge.margin import NINE_OF_TEN, margin_at
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
+from pytest_pinet.judge.quantiles import chi_square, normal
+from pytest_pinet.judge.reading import Reading, read, traffic_seconds, unusable
+from pytest_pinet.judge.spread import FEW, Spread, spread_of
+from pytest_pinet.judge.wording import counted, percent, place
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate
 
-# The tolerated and the caught slowdown are 1 and 5 % below the baseline, the limit in the middle: 4 % apart.
-ZONE = 0.04
-# No link repeats better than this.
-FLOOR = 0.0025
 ERROR_RATE = 0.01
+# Figures beyond this factor of the limit, either way, are all the same; the logarithm of nothing is no number.
+FARTHEST = 1000.0
+# Part of the connections that must lie below the limit before it is called a regression, and part that may be disturbed
+# before nothing is passed any more.
+MOST_BELOW = 2 / 3
+MOST_DISTURBED = 1 / 3
 
 
 class Outcome(StrEnum):
@@ -35,6 +42,10 @@ class Decision:
 
     ``ratio``: goodput over limit, the mean of all attempts that count, between ``low`` and ``high`` at the set error
     rate (None before the first). ``why`` is one sentence. ``next_fresh``: what the next attempt should begin with.
+    ``connections``, ``below``, ``disturbed``: how many gave a figure, gave one below the limit, had a dip or an event.
+    ``seconds``: all traffic so far. ``noise``: the relative standard deviation between connections that was reckoned
+    with. ``carries``: the least margin that can be judged with it in the whole budget (see `smallest_margin`).
+    ``flagged``: what was odd about the traffic, a sentence each; a pass with it is no plain pass.
     """
 
     outcome: Outcome
@@ -43,6 +54,74 @@ class Decision:
     low: float | None = None
     high: float | None = None
     next_fresh: Fresh = Fresh.CONNECTION
+    connections: int = 0
+    below: int = 0
+    disturbed: int = 0
+    seconds: float = 0.0
+    noise: float | None = None
+    carries: float | None = None
+    flagged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Try:
+    """An attempt as the rule sees it: its reading (None: no figure), the seconds it took, and what it began with."""
+
+    reading: Reading | None
+    seconds: float
+    fresh: Fresh
+    remarks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, attempt: Attempt) -> Try:
+        reading = read(attempt)
+        if reading is None:
+            remarks: tuple[str, ...] = (unusable(attempt),)
+        else:
+            # An event tells of the same moment, and better.
+            remarks = tuple(event.text for event in attempt.events) or tuple(str(dip) for dip in reading.dips)
+        return cls(reading, traffic_seconds(attempt), attempt.fresh, remarks)
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """Where all connections that gave a figure stand against the limit; ``undisturbed`` sums those without a dip."""
+
+    level: Spread
+    mean: Spread
+    undisturbed: float
+    below: int
+    disturbed: int
+    outlasted: bool
+
+    @property
+    def n(self) -> int:
+        return self.level.n
+
+    @property
+    def mostly_below(self) -> bool:
+        return self.below >= MOST_BELOW * self.n
+
+    def passes(self, enough: float, profile: Profile) -> bool:
+        certain = self.level.certainty > enough and self.undisturbed > 0
+        return self.n >= profile.passes_after and certain and self.disturbed <= MOST_DISTURBED * self.n
+
+    def fails(self, enough: float, profile: Profile) -> bool:
+        certain = min(self.level.certainty, self.mean.certainty) < -enough
+        return self.n >= profile.fails_after and certain and self.mostly_below and self.outlasted
+
+    def is_hopeless(self, more: int, error_rate: float, noise: Noise, profile: Profile) -> bool:
+        """Whether even the rest of the budget could not make the figures certain; only said when the noise is known."""
+        if self.n < (FEW if noise.freedom < FEW else profile.fails_after):
+            return False
+        # Even if the noise is in truth at the low end of what it may be, after what was seen of it.
+        freedom = noise.freedom + self.n - 1
+        least = chi_square(0.1, freedom) / freedom
+        return all(
+            abs(s.mean) + NINE_OF_TEN * math.sqrt(s.between / s.n)
+            < required(least * s.variance_after(s.n + more), error_rate)
+            for s in (self.level, self.mean)
+        )
 
 
 def decide(
@@ -51,36 +130,124 @@ def decide(
     noise: Noise,
     profile: Profile,
     error_rate: float = ERROR_RATE,
+    fresh_link: bool = False,
 ) -> Decision:
-    """Judge all attempts of one direction against its limit (more than 0 bit/s); the order of attempts does not matter.
+    """Judge all attempts of one direction against its limit; the order of attempts does not matter.
 
-    The log likelihood ratio of "2 % above the limit" against "2 % below it" (Wald's sequential probability ratio test),
-    over the attempts' medians and means, with their spread and what is known of the noise.
+    See `decide_tries` for the rule. ``fresh_link``: the caller can take the link down and up, so that a regression is
+    only called one when it outlasts that. Raises ValueError for a limit that is not more than 0 and finite, and for an
+    error rate outside 0 to 0.5.
     """
-    counted = [a for a in attempts if not a.excluded]
-    spent = sum(a.traffic_seconds for a in attempts)
-    if not counted:
-        out = spent + profile.connection_s > profile.budget_s or len(attempts) >= 2 * profile.fails_after
-        return Decision(Outcome.INCONCLUSIVE if out else Outcome.GO_ON, "no attempt gave a figure")
-    means = [a.goodput.bps / limit.bps for a in counted]
-    middles = [median(s.bps for s in a.counted) / limit.bps for a in counted]
-    n = len(counted)
-    ratio = fmean(means)
-    own = variance(means) if n > 1 else 0.0
-    pooled = (noise.freedom * noise.connections**2 + (n - 1) * own) / (noise.freedom + n - 1)
-    spread = max(pooled, own if n >= 3 else 0.0, FLOOR**2) + n * noise.sessions**2
-    needed = math.log((1 - error_rate) / error_rate)
-    of_means = ZONE * n * (ratio - 1) / spread
-    of_middles = ZONE * n * (fmean(middles) - 1) / spread
-    half = 2.33 * math.sqrt(spread / n)
-    known = Decision(Outcome.GO_ON, "not certain yet", ratio, ratio - half, ratio + half)
-    below = sum(m < 1 for m in means)
-    if n >= profile.passes_after and of_middles > needed and of_means > 0:
-        return replace(known, outcome=Outcome.PASS, why=f"certain after {n} connection(s)")
-    if n >= profile.fails_after and (of_middles < -needed or of_means < -needed) and below * 3 >= n * 2:
-        return replace(known, outcome=Outcome.FAIL, why=f"below the limit in {below} of {n} connections")
-    if spent + profile.connection_s > profile.budget_s:
-        why = f"undecided after {n} connections and {spent:.0f} s of traffic"
-        return replace(known, outcome=Outcome.INCONCLUSIVE, why=why)
-    suspect = ratio < 1 and n >= 2
-    return replace(known, next_fresh=Fresh.LINK if suspect else Fresh.CONNECTION)
+    return decide_tries([Try.of(attempt) for attempt in attempts], limit, noise, profile, error_rate, fresh_link)
+
+
+def decide_tries(
+    tries: Sequence[Try],
+    limit: Bitrate,
+    noise: Noise,
+    profile: Profile,
+    error_rate: float = ERROR_RATE,
+    fresh_link: bool = False,
+) -> Decision:
+    """The rule: a sequential likelihood ratio test on the logarithms of figure over limit (see `likelihood`).
+
+    It passes when the levels are certainly above the limit, the means of undisturbed connections are above it too, and
+    at most one connection in three was disturbed. It fails when levels or means are certainly below, two thirds of the
+    connections lie below, and, with ``fresh_link``, one of those began with a fresh link-up. It ends as inconclusive
+    when the budget is spent, or when what is left of it could not make the figures certain.
+    """
+    if not (math.isfinite(limit.bps) and limit.bps > 0):
+        raise ValueError(f"a limit of {limit.bps} bit/s cannot be judged; expected a finite rate above 0")
+    if not 0 < error_rate < 0.5:
+        raise ValueError(f"an error rate of {error_rate} cannot be kept; expected more than 0 and less than 0.5")
+    usable = [t for t in tries if t.reading is not None]
+    spent = math.fsum(t.seconds for t in tries)
+    more = int((profile.budget_s - spent + 1e-6) / profile.connection_s)
+    # What fails at once costs no traffic; it must end, too.
+    over = more < 1 or len(tries) - len(usable) >= 2 * profile.fails_after
+    flagged = tuple(sorted(remark for t in tries for remark in t.remarks))
+    if not usable:
+        outcome = Outcome.INCONCLUSIVE if over else Outcome.GO_ON
+        why = f"none of {len(tries)} attempts gave a figure" if tries else "nothing was measured yet"
+        return Decision(outcome, why, seconds=spent, flagged=flagged)
+
+    standing = _stand(usable, limit, noise, fresh_link)
+    half = normal(1 - error_rate) * math.sqrt(standing.mean.variance)
+    at_most = standing.level.variance_after(standing.n + max(more, 0))
+    known = Decision(
+        Outcome.GO_ON,
+        "",
+        ratio=math.exp(standing.mean.mean),
+        low=math.exp(standing.mean.mean - half),
+        high=math.exp(standing.mean.mean + half),
+        connections=standing.n,
+        below=standing.below,
+        disturbed=standing.disturbed,
+        seconds=spent,
+        noise=math.sqrt(standing.level.between),
+        carries=margin_at(at_most, error_rate),
+        flagged=flagged,
+    )
+    enough = needed(error_rate)
+    if standing.passes(enough, profile):
+        return _explained(replace(known, outcome=Outcome.PASS))
+    if standing.fails(enough, profile):
+        return _explained(replace(known, outcome=Outcome.FAIL))
+    if over or standing.is_hopeless(more, error_rate, noise, profile):
+        return _explained(replace(known, outcome=Outcome.INCONCLUSIVE))
+    suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
+    had_link = any(t.fresh is not Fresh.CONNECTION for t in usable)
+    return _explained(replace(known, next_fresh=Fresh.LINK if suspect and not had_link else Fresh.CONNECTION))
+
+
+def _stand(usable: Sequence[Try], limit: Bitrate, noise: Noise, fresh_link: bool) -> _Standing:
+    readings = [t.reading for t in usable if t.reading is not None]
+    shared = noise.level_variance([t.fresh for t in usable])
+    level = spread_of([_log(r.level, limit) for r in readings], [r.own for r in readings], noise, shared)
+    means = [_log(r.mean, limit) for r in readings]
+    again = [mean for mean, t in zip(means, usable, strict=True) if t.fresh is not Fresh.CONNECTION]
+    return _Standing(
+        level=level,
+        # What a few bad moments do to the means says nothing about other days.
+        mean=replace(spread_of(means, [r.own_mean for r in readings], noise, shared), level=level.level),
+        undisturbed=math.fsum(mean for mean, r in zip(means, readings, strict=True) if not r.disturbed),
+        below=sum(mean < 0 for mean in means),
+        disturbed=sum(r.disturbed for r in readings),
+        outlasted=not fresh_link or any(mean < 0 for mean in again),
+    )
+
+
+def _log(bps: float, limit: Bitrate) -> float:
+    """Logarithm of figure over limit, rounded to what floating point leaves alone when both are scaled."""
+    return round(math.log(min(max(bps / limit.bps, 1 / FARTHEST), FARTHEST)), 12)
+
+
+def _explained(known: Decision) -> Decision:
+    """Fill in ``why``."""
+    assert known.ratio is not None
+    assert known.noise is not None
+    where, noise = place(known.ratio), percent(known.noise)
+    odd = f"; {counted(known.disturbed, known.connections)} disturbed" if known.disturbed else ""
+    if known.outcome is Outcome.PASS:
+        why = f"certain after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
+    elif known.outcome is Outcome.FAIL:
+        below = counted(known.below, known.connections)
+        why = f"below the limit in {below} ({known.seconds:.0f} s): {where} on average, noise {noise}{odd}"
+    elif known.outcome is Outcome.INCONCLUSIVE:
+        why = f"undecided after {counted(known.connections)}, {known.seconds:.0f} s of traffic: {_obstacle(known)}"
+    else:
+        why = f"not certain yet after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
+    return replace(known, why=why)
+
+
+def _obstacle(known: Decision) -> str:
+    assert known.ratio is not None
+    assert known.noise is not None
+    assert known.carries is not None
+    if known.disturbed > MOST_DISTURBED * known.connections:
+        return f"{counted(known.disturbed, known.connections)} disturbed, such as {known.flagged[0]}"
+    could = f"with it a margin of {percent(known.carries)} could be judged"
+    if known.carries >= 1:
+        could = "with it no margin could be judged"
+    margin = percent(known.ratio - 1)
+    return f"noise {percent(known.noise)} between connections is more than the margin {margin} allows; {could}"

@@ -15,7 +15,13 @@ ANSWER_TIMEOUT_S = link_checks.REACH_TIMEOUT_S
 
 def can_bounce(link: Link) -> bool:
     """Whether the link of the device under test may go down: not that which carries our ssh, nor one with routes."""
-    return not link.combination.topology.forwards and not look_around(link.dut).carries_ssh
+    if link.combination.topology.forwards:
+        return False
+    # Where our ssh comes in stays so for as long as we are logged in.
+    facts, key = link.dut.session.facts, f"carries ssh {link.dut.device}"
+    if key not in facts:
+        facts[key] = look_around(link.dut).carries_ssh
+    return not facts[key]
 
 
 def bounce(link: Link) -> None:

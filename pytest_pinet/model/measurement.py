@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pytest_pinet.model.events import Event
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.sockets import Sockets
 from pytest_pinet.model.traffic import Direction, Traffic
 
 
@@ -30,6 +32,10 @@ class Flow:
     ``retransmits`` is None where nobody counted them (UDP; a receiver does not know). ``lost_packets`` and ``packets``
     are UDP's. ``sent_bytes`` is what the sender handed to its kernel during the whole run: what was received, and what
     was on its way at the end, or lost.
+
+    ``sender_samples`` are the sender's own intervals: evidence only, since they count what is still in its buffers.
+    ``rtt_s`` is the mean round trip as the sender's kernel saw it under this load, ``sockets`` what that kernel said of
+    the connections in mid-traffic. ``events`` are what happened to the traffic, its warm-up included.
     """
 
     direction: Direction
@@ -40,6 +46,10 @@ class Flow:
     jitter_ms: float | None = None
     streams: tuple[Bitrate, ...] = ()
     sent_bytes: int | None = None
+    sender_samples: tuple[Sample, ...] = ()
+    rtt_s: float | None = None
+    sockets: Sockets | None = None
+    events: tuple[Event, ...] = ()
 
     @property
     def counted(self) -> tuple[Sample, ...]:
@@ -87,7 +97,8 @@ class Measurement:
     """One traffic run: a flow for each one-way direction, and the raw output of every process by file name.
 
     ``versions`` (of the tool) and ``cpu_percent`` (of one core, used by the tool) by end, ``dut`` and ``peer``;
-    ``notes`` are sentences that a reader of the figure must know.
+    ``notes`` are sentences that a reader of the figure must know; ``events`` are those of the run as a whole (a link
+    that dropped), beside those of each flow.
     """
 
     traffic: Traffic
@@ -96,3 +107,4 @@ class Measurement:
     versions: Mapping[str, str] = field(default_factory=dict)
     cpu_percent: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()

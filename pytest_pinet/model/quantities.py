@@ -23,6 +23,7 @@ SHARE_FORM = "a share such as '94%'"
 FRACTION_FORM = "a share such as '95%' or a number from 0 to 1"
 SIZE_FORM = "a size such as '65536', '64K' or '1M'"
 DURATION_FORM = "a duration such as '500 ms', '10 s' or '2 min'"
+CPU_FORM = "a part of a core for each Gbit/s such as '40%'"
 
 
 def _number(text: str, form: str, factor: float = 1.0) -> float:
@@ -65,7 +66,8 @@ class Bitrate:
         for unit, factor in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
             if self.bps >= 0.99995 * factor:
                 value = self.bps / factor
-                digits = 2 if unit == "Gbit/s" else 1 if value < 10_000 else 0
+                # At least three digits: 1.04 Mbit/s shown as 1.0 would hide 4 %.
+                digits = 2 if unit == "Gbit/s" or value < 9.995 else 1 if value < 10_000 else 0
                 return f"{value:.{digits}f} {unit}"
         return f"{self.bps:.0f} bit/s"
 
@@ -89,6 +91,39 @@ class Share:
 
     def __str__(self) -> str:
         return f"{self.fraction * 100:g}%"
+
+
+@dataclass(frozen=True, order=True)
+class Duration:
+    """A length of time in seconds, finite and not negative."""
+
+    seconds: float
+
+    @classmethod
+    def parse(cls, text: str) -> Duration:
+        """Read ``5 ms`` or ``2 s`` (ValueError)."""
+        return cls(parse_duration(text))
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.3g} s" if self.seconds >= 1 else f"{self.seconds * 1000:.3g} ms"
+
+
+@dataclass(frozen=True, order=True)
+class CpuCost:
+    """Processor time that traffic costs: percent of one core for each Gbit/s of goodput; more than 100 is possible."""
+
+    percent: float
+
+    @classmethod
+    def parse(cls, text: str) -> CpuCost:
+        """Read ``40%`` (ValueError)."""
+        stripped = text.strip()
+        if not stripped.endswith("%"):
+            raise ValueError(f"{text!r} is not {CPU_FORM}")
+        return cls(_number(stripped[:-1].strip(), CPU_FORM))
+
+    def __str__(self) -> str:
+        return f"{self.percent:.4g}% of a core per Gbit/s"
 
 
 def parse_minimum(text: str) -> Bitrate | Share:

@@ -86,10 +86,10 @@ def _attempts(direction: DirectionRecord) -> list[str]:
     if len(direction["attempts"]) < 2:
         return []
     each = [_attempt(attempt) for attempt in direction["attempts"]]
-    lines = _row("connections", ", ".join(each))
+    lines = _row("attempts", ", ".join(each))
     if direction["interval_bps"] is not None:
         low, high = direction["interval_bps"]
-        lines += _row("interval", f"{rate(low)} to {rate(high)} at 1 % error")
+        lines += _row("interval", f"{_between(low, high)} at 1 % error")
     return [*lines, *(_row("stopped", direction["stopped"]) if direction["stopped"] else [])]
 
 
@@ -111,6 +111,12 @@ def _samples(direction: DirectionRecord) -> str:
         of = f" of {direction['packets']}" if direction["packets"] is not None else ""
         parts.append(f"lost {direction['lost_packets']}{of} packets")
     return "; ".join(parts) or "none"
+
+
+def _between(low: float, high: float) -> str:
+    texts = rate(low), rate(high)
+    same = texts[0].partition(" ")[2] == texts[1].partition(" ")[2]
+    return f"{texts[0].partition(' ')[0] if same else texts[0]} to {texts[1]}"
 
 
 def _spread(low: float, middle: float, high: float) -> str:

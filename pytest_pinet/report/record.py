@@ -53,6 +53,18 @@ class AttemptRecord(TypedDict):
     excluded: str
 
 
+class ExtraRecord(TypedDict):
+    """A limit on what traffic cost beside its rate: ``retransmits``, ``loss``, ``latency`` or ``cpu``.
+
+    ``skipped``: nobody told the value, which is not judged then.
+    """
+
+    metric: str
+    rule: str
+    verdict: str
+    reason: str
+
+
 class DirectionRecord(TypedDict):
     """One direction of one measurement and its verdict.
 
@@ -75,6 +87,7 @@ class DirectionRecord(TypedDict):
     stopped: str
     state: str
     attempts: list[AttemptRecord]
+    extras: list[ExtraRecord]
     retransmits: int | None
     lost_packets: int | None
     packets: int | None
@@ -255,6 +268,7 @@ def direction_record(flow: Flow, ruling: Ruling, oracle: Oracle, attempts: Seque
         "stopped": ruling.stopped,
         "state": ruling.state,
         "attempts": [_attempt(attempt) for attempt in attempts],
+        "extras": [],
         "retransmits": flow.retransmits,
         "lost_packets": flow.lost_packets,
         "packets": flow.packets,

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.model.measurement import Measurement
-from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.sockets import Sockets
+from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.shell import Shell
 from pytest_pinet.traffic.iperf3_command import Run, Side, client_command, client_is_dut, server_command
 from pytest_pinet.traffic.iperf3_effect import cpu_percent, notes, verify
+from pytest_pinet.traffic.iperf3_midway import Midway
 from pytest_pinet.traffic.iperf3_parser import flows
 from pytest_pinet.traffic.iperf3_run import PortTaken, run_both
 from pytest_pinet.traffic.iperf3_tool import Tool, Tools
@@ -57,13 +59,15 @@ class Iperf3:
         peer_device: str | None = None,
         watch: Watch | None = None,
         before_client: Callable[[], None] | None = None,
+        warmup_cap_s: float = WARMUP_CAP_S,
     ) -> Measurement:
         """Send ``traffic`` between the two addresses and return what the receivers got.
 
         Devices (``eth1``) are given where several interfaces of an end are in one subnet. ``on_progress`` is called
         about twice a second with the seconds of traffic so far, ``watch`` all the time: it ends the run by raising.
         ``before_client`` is called when everything stands but traffic, and may wait for others. ``grace_s`` is how much
-        longer than the traffic iperf3 may run. No iperf3 is left behind on either end, whatever happens.
+        longer than the traffic iperf3 may run. A warm-up that is found ends after ``warmup_cap_s``. No iperf3 is left
+        behind on either end, whatever happens.
 
         Raises ConfigError (the traffic makes no sense), UnsupportedError (an iperf3 cannot do it), LabError (its
         message names the end), InvalidMeasurement (a setting was clamped by a kernel).
@@ -88,12 +92,13 @@ class Iperf3:
         server_side = replace(server.side, timeout=tools[far].timeout)
         attempts = self._random.sample(self._ports, min(PORT_ATTEMPTS, len(self._ports)))
         for port in attempts:
-            run = Run(traffic, port, client_side, server_side, congestion)
+            run = Run(traffic, port, client_side, server_side, congestion, warmup_cap_s)
+            midway = Midway(_senders(traffic, client.shell, server.shell), port, traffic.streams, run.seconds, watch)
             try:
-                outputs = run_both(run, client.shell, server.shell, grace_s, on_progress, watch, before_client)
+                outputs = run_both(run, client.shell, server.shell, grace_s, on_progress, midway.look, before_client)
             except PortTaken:
                 continue
-            return _measurement(run, *outputs, tools)
+            return _measurement(run, *outputs, tools, midway.found)
         raise TrafficError(
             f"the ports {attempts} are all taken on {server.shell.name}",
             f"look what listens on {server.shell.name}",
@@ -107,8 +112,22 @@ def _congestion(traffic: Traffic, tools: Mapping[str, Tool]) -> str | None:
     return DEFAULT_CONGESTION if all(DEFAULT_CONGESTION in t.congestion for t in tools.values()) else None
 
 
-def _measurement(run: Run, client: Output, server: Output, tools: Mapping[str, Tool]) -> Measurement:
-    found = flows(run.traffic, client, server if run.traffic.direction is Direction.BIDIR else None)
+def _senders(traffic: Traffic, client: Shell, server: Shell) -> dict[Direction, Shell]:
+    """Who sends in each direction; nobody whose TCP could be asked for UDP."""
+    if traffic.udp:
+        return {}
+    if traffic.direction is Direction.BIDIR:
+        return {Direction.TX: client, Direction.RX: server}
+    return {traffic.direction: server}
+
+
+def _measurement(
+    run: Run, client: Output, server: Output, tools: Mapping[str, Tool], sockets: Mapping[Direction, Sockets]
+) -> Measurement:
+    found = {
+        way: replace(flow, sockets=sockets.get(way))
+        for way, flow in flows(run.traffic, client, server, run.warmup_cap_s).items()
+    }
     verify(run, client, server)
     raw = {
         "client.cmd": client_command(run) + "\n",

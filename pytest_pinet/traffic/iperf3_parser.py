@@ -8,13 +8,17 @@ asked.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_pinet.errors import TrafficError, UnsupportedError
+from pytest_pinet.judge.events import coarser, find_events
+from pytest_pinet.judge.settle import CAP_S, settle
 from pytest_pinet.model.measurement import Flow, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic import iperf3_json
+from pytest_pinet.traffic.iperf3_command import INTERVAL_S
 from pytest_pinet.traffic.iperf3_json import BadJson, Json
 from pytest_pinet.traffic.iperf3_report import Report, read, unreadable
 from pytest_pinet.traffic.iperf3_trouble import Output, Role
@@ -24,6 +28,8 @@ COVERED = 0.95
 AGREEMENT = 0.02
 # An interval that begins this long before the end of the warm-up, by a timer's jitter, counts.
 JITTER_S = 0.05
+# Where a receiver counts in blocks, samples are made longer until one holds so many: 2 % of it at most.
+GRAINS = 50
 
 
 def parse_client(
@@ -33,31 +39,50 @@ def parse_client(
     traffic: Traffic,
     names: tuple[str, str] = ("client", "server"),
     server: Output | None = None,
+    cap_s: float = CAP_S,
 ) -> dict[Direction, Flow]:
     """Flows from the client's output, and in bidirectional runs from the server's; ``names`` are those of the ends.
 
     Where no output has a receiver's intervals, its final sum stands as one sample, provided there is no warm-up to
     drop. Raises TrafficError, LinkError or UnsupportedError.
     """
-    return flows(traffic, Output(Role.CLIENT, *names, returncode, stdout, stderr), server)
+    return flows(traffic, Output(Role.CLIENT, *names, returncode, stdout, stderr), server, cap_s)
 
 
-def flows(traffic: Traffic, client: Output, server: Output | None) -> dict[Direction, Flow]:
-    """The flow of every one-way direction of ``traffic``."""
+def flows(traffic: Traffic, client: Output, server: Output | None, cap_s: float = CAP_S) -> dict[Direction, Flow]:
+    """The flow of every one-way direction of ``traffic``, with what its sender says of it where that is known.
+
+    ``cap_s`` is how long a warm-up that is found may take. Of a one-way run the server may be left out.
+    """
     report = read(client)
+    far = None if server is None else read(server)
+    found = _flows(traffic, report, client, far, server, cap_s)
+    own_way, far_way = Direction.TX, Direction.RX
+    if traffic.direction is not Direction.BIDIR:
+        own_way = far_way = traffic.direction
+    for way, sender in ((own_way, report), (far_way, far)):
+        if sender is not None:
+            samples, rtt_s = _said_by_sender(sender)
+            if samples:
+                found[way] = replace(found[way], sender_samples=samples, rtt_s=rtt_s)
+    return found
+
+
+def _flows(
+    traffic: Traffic, report: Report, client: Output, far: Report | None, server: Output | None, cap_s: float
+) -> dict[Direction, Flow]:
     try:
         _check_asked(report, traffic)
         if traffic.direction is not Direction.BIDIR:
-            return {traffic.direction: _flow(report, client, traffic, traffic.direction, "")}
-        received = _flow(report, client, traffic, Direction.RX, "_bidir_reverse")
-        if server is None:
+            return {traffic.direction: _flow(report, client, traffic, traffic.direction, "", cap_s)}
+        received = _flow(report, client, traffic, Direction.RX, "_bidir_reverse", cap_s)
+        if server is None or far is None:
             return {Direction.TX: _from_final_sum(report, client, traffic, Direction.TX, ""), Direction.RX: received}
     except BadJson as error:
         raise unreadable(client, error) from None
-    far = read(server)
     try:
         _check_asked(far, traffic)
-        sent = _flow(far, server, traffic, Direction.TX, "")
+        sent = _flow(far, server, traffic, Direction.TX, "", cap_s)
     except BadJson as error:
         raise unreadable(server, error) from None
     # The server received it and does not know; the client sent it and does.
@@ -79,12 +104,28 @@ def _check_asked(report: Report, traffic: Traffic) -> None:
         raise BadJson(f"{sockets:g} of {traffic.streams} streams ran")
 
 
-def _flow(report: Report, output: Output, traffic: Traffic, direction: Direction, suffix: str) -> Flow:
+def _said_by_sender(report: Report) -> tuple[tuple[Sample, ...], float | None]:
+    """Its own intervals and its mean round trip: evidence, without which the figure stands as well."""
+    try:
+        return report.sent, report.rtt_s
+    except BadJson:
+        return (), None
+
+
+def _warmed_up(samples: Sequence[Sample], warmup_s: float | None, cap_s: float, grain: float) -> tuple[Sample, ...]:
+    """The samples with the warm-up marked: what was asked for, or what is found."""
+    if warmup_s is None:
+        return settle(samples, cap_s, grain)
+    boundary = warmup_s - min(JITTER_S, warmup_s)
+    return tuple(replace(s, warmup=s.start_s < boundary) for s in samples)
+
+
+def _flow(report: Report, output: Output, traffic: Traffic, direction: Direction, suffix: str, cap_s: float) -> Flow:
     received = report.received
     if not received:
         return _from_final_sum(report, output, traffic, direction, suffix)
-    boundary = traffic.warmup_s - min(JITTER_S, traffic.warmup_s)
-    samples = tuple(replace(r.sample, warmup=r.sample.start_s < boundary) for r in received)
+    grain = report.grain
+    samples = _warmed_up([r.sample for r in received], traffic.warmup_s, cap_s, grain)
     counted = [r for r, sample in zip(received, samples, strict=True) if not sample.warmup]
     streams: Counter[int] = Counter()
     for one in counted:
@@ -102,13 +143,14 @@ def _flow(report: Report, output: Output, traffic: Traffic, direction: Direction
     last = iperf3_json.member(report.end, f"sum{suffix}") if traffic.udp else {}
     return Flow(
         direction,
-        samples,
+        tuple(coarser(samples, grain, GRAINS, INTERVAL_S)),
         retransmits=_retransmits(report, f"sum_sent{suffix}"),
         lost_packets=max(0, sum(r.lost or 0 for r in udp)) if traffic.udp and udp else None,
         packets=sum(r.packets or 0 for r in udp) if traffic.udp and udp else None,
         jitter_ms=iperf3_json.number(last, "jitter_ms") if "jitter_ms" in last else None,
         streams=tuple(Bitrate(streams[socket] * 8 / seconds) for socket in sorted(streams)),
         sent_bytes=_sent(report, f"sum_sent{suffix}"),
+        events=find_events(samples, cap_s, grain, paced=traffic.bitrate is not None),
     )
 
 
@@ -120,7 +162,7 @@ def _from_final_sum(report: Report, output: Output, traffic: Traffic, direction:
             f"{'UDP' if traffic.udp else 'TCP'} that it sent: that needs 3.11 or newer, or the client on the "
             "receiving end"
         )
-    if traffic.warmup_s > 0:
+    if traffic.warmup_s != 0:
         raise BadJson("it has no intervals of a receiver, so the warm-up cannot be dropped")
     final = iperf3_json.member(report.end, f"sum_received{suffix}")
     samples = (_final_sample(final),)

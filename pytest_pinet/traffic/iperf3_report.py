@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ from pytest_pinet.traffic.iperf3_version import Version
 _SUMS = ("sum", "sum_bidir_reverse")
 # What 3.7 to 3.10 print once for each direction.
 _OLD_BIDIR_KEYS = ("sum", "sum_sent", "sum_received")
-# Intervals follow one another within this; more means that iperf3 merged or lost some.
-_SEAM_S = 0.1
+# Intervals follow one another to the microsecond; more than this means that iperf3 merged or lost some.
+_SEAM_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,39 @@ class Report:
         return any(key.endswith("_bidir_reverse") for key in self.end)
 
     @property
+    def grain(self) -> float:
+        """Bytes that a receiver of TCP counts in one piece: with threads (3.16) a read waits for a whole block.
+
+        Those of several streams come at different moments, so that their sum varies by the root of their number.
+        """
+        if not self.version.threaded or iperf3_json.text(self.test, "protocol") != "TCP":
+            return 0.0
+        return iperf3_json.number(self.test, "blksize") * math.sqrt(iperf3_json.number(self.test, "num_streams"))
+
+    @property
+    def sent(self) -> tuple[Sample, ...]:
+        """The intervals in which this end sent. Empty where it only received."""
+        sums = [one for interval in iperf3_json.members(self.json, "intervals") for one in _sums(interval, sender=True)]
+        return tuple(_sample(one) for one in sums)
+
+    @property
+    def rtt_s(self) -> float | None:
+        """The mean round trip that this end's kernel saw as a sender, over all streams; None where it did not send."""
+        sides = [
+            iperf3_json.member(stream, "sender")
+            for stream in iperf3_json.members(self.end, "streams")
+            if "sender" in stream
+        ]
+        means = [iperf3_json.number(side, "mean_rtt") for side in sides if "mean_rtt" in side]
+        known = [mean for mean in means if mean > 0]
+        return sum(known) / len(known) / 1e6 if known else None
+
+    @property
     def received(self) -> list[Received]:
         """The intervals in which this end received, without those that ``-O`` omitted. Empty where it only sent."""
         found = []
         for interval in iperf3_json.members(self.json, "intervals"):
-            sums = [iperf3_json.member(interval, key) for key in _SUMS if key in interval]
-            mine = [one for one in sums if one.get("sender") is False and one.get("omitted") is not True]
+            mine = _sums(interval, sender=False)
             if len(mine) > 1:
                 raise BadJson("an interval has two sums of a receiver")
             if mine:
@@ -119,10 +147,20 @@ def _version(json: Json) -> Version:
         raise BadJson(str(error)) from None
 
 
-def _received(total: Json, streams: Sequence[Json]) -> Received:
-    sample = Sample(
+def _sums(interval: Json, sender: bool) -> list[Json]:
+    """The sums of an interval that are a sender's, or a receiver's."""
+    sums = [iperf3_json.member(interval, key) for key in _SUMS if key in interval]
+    return [one for one in sums if one.get("sender") is sender and one.get("omitted") is not True]
+
+
+def _sample(total: Json) -> Sample:
+    return Sample(
         iperf3_json.number(total, "start"), iperf3_json.number(total, "seconds"), iperf3_json.count(total, "bytes")
     )
+
+
+def _received(total: Json, streams: Sequence[Json]) -> Received:
+    sample = _sample(total)
     parts: Counter[int] = Counter()
     for stream in streams:
         if stream.get("sender") is False:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pytest_pinet.errors import PinetError, TrafficError
+from pytest_pinet.errors import LabError, PinetError, TrafficError
 from pytest_pinet.shell import Completed, Shell
 from pytest_pinet.traffic.iperf3_command import LISTENING, Run, client_command, server_command
 from pytest_pinet.traffic.iperf3_trouble import Output, Role, explain
@@ -43,12 +43,15 @@ def run_both(
 
     Neither runs on when this is left, however that happens. Raises PortTaken, LabError or UnsupportedError.
     """
-    with _Stopping(Running(server.spawn(server_command(run)), server)) as far:
+    with (
+        _Keeping() as kept,
+        _Stopping(Running(server.spawn(server_command(run)), server), Role.SERVER, client, kept) as far,
+    ):
         if not await_listening(far, run.port):
             raise _server_trouble(_output(Role.SERVER, server, client, far.process.wait(1.0)))
         if before_client is not None:
             before_client()
-        with _Stopping(Running(client.spawn(client_command(run)), client)) as near:
+        with _Stopping(Running(client.spawn(client_command(run)), client), Role.CLIENT, server, kept) as near:
             await_client(near, far, run.port, run.seconds, grace_s, on_progress, watch)
             client_ended = near.process.poll() is not None
             near_output = _output(Role.CLIENT, client, server, near.process.stop())
@@ -58,26 +61,52 @@ def run_both(
             for shell in (client, server):
                 sign_of_life(shell, "at the end of the run")
         far_output = _output(Role.SERVER, server, client, far.process.stop())
-    _judge_ends(near_output, far_output, client_ended, server_ended)
+        _judge_ends(near_output, far_output, client_ended, server_ended)
     return near_output, far_output
+
+
+class _Keeping:
+    """Gives an error that ends the run what both processes had printed until then: evidence, and no figure."""
+
+    def __init__(self) -> None:
+        self.outputs: list[Output] = []
+
+    def __enter__(self) -> _Keeping:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        # An end that cannot do what was asked moved nothing.
+        if not isinstance(error, LabError):
+            return
+        known = error.evidence if isinstance(error, TrafficError) else ""
+        text = "".join(o.evidence for o in self.outputs if o.stdout.strip() and o.evidence not in known)
+        if isinstance(error, TrafficError):
+            error.evidence += text
+        elif text:
+            error.add_note(text)
 
 
 class _Stopping:
     """Stops a process, here and on its end, however the block is left; a failure to do so never hides the first one."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: Running, role: Role, other: Shell, kept: _Keeping) -> None:
         self._running = running
+        self._role = role
+        self._other = other
+        self._kept = kept
 
     def __enter__(self) -> Running:
         return self._running
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
-            self._running.process.stop()
+            done = self._running.process.stop()
         except PinetError as trouble:
             if error is None:
                 raise
             error.add_note(f"iperf3 on {self._running.shell.name} could not be stopped: {trouble}")
+        else:
+            self._kept.outputs.append(_output(self._role, self._running.shell, self._other, done))
 
 
 def _judge_ends(client: Output, server: Output, client_ended: bool, server_ended: bool) -> None:

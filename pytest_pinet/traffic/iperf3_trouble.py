@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from pytest_pinet.errors import LabError, LinkError, PinetError, SshError, TrafficError, UnsupportedError
 from pytest_pinet.traffic.iperf3_json import error_text
+from pytest_pinet.traffic.iperf3_partial import partial
 
 
 class Role(StrEnum):
@@ -47,10 +48,10 @@ class Output:
 
     @property
     def evidence(self) -> str:
-        """What it printed, shortened for a report."""
+        """What it printed, shortened for a report, and what had been moved until then."""
         parts = (("stdout", self.stdout), ("stderr", self.stderr))
         shown = "".join(f"{name}: {_middle_cut(text)}\n" for name, text in parts if text.strip())
-        return f"iperf3 {self.role} on {self.end}, exit status {self.returncode}\n{shown}"
+        return f"iperf3 {self.role} on {self.end}, exit status {self.returncode}\n{partial(self.stdout)}{shown}"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 import re
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.model.traffic import WARMUP_CAP_S, Traffic
 
 # Limits of iperf3 (iperf.h) as 3.12 names them; the least MSS is the kernel's (TCP_MIN_MSS).
 STREAMS_MAX = 128
@@ -25,9 +25,10 @@ def validate(traffic: Traffic) -> None:
     _range("streams", traffic.streams, (1, STREAMS_MAX))
     if not math.isfinite(traffic.duration_s) or traffic.duration_s <= 0:
         raise ConfigError(f"duration={traffic.duration_s:g} s: expected more than 0 s")
-    if not math.isfinite(traffic.warmup_s) or traffic.warmup_s < 0 or 0 < traffic.warmup_s < INTERVAL_MIN_S:
-        raise ConfigError(f"warmup={traffic.warmup_s:g} s: expected 0 s, or at least {INTERVAL_MIN_S:g} s")
-    if traffic.duration_s + traffic.warmup_s > SECONDS_MAX:
+    warmup = WARMUP_CAP_S if traffic.warmup_s is None else traffic.warmup_s
+    if not math.isfinite(warmup) or warmup < 0 or 0 < warmup < INTERVAL_MIN_S:
+        raise ConfigError(f"warmup={warmup:g} s: expected 0 s, or at least {INTERVAL_MIN_S:g} s")
+    if traffic.duration_s + warmup > SECONDS_MAX:
         raise ConfigError(f"duration={traffic.duration_s:g} s: with the warm-up, iperf3 takes at most {SECONDS_MAX} s")
     if traffic.bitrate is not None and not (math.isfinite(traffic.bitrate.bps) and traffic.bitrate.bps >= 1):
         raise ConfigError(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
-from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.shell import Shell
 from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.traffic.iperf3_watch import POLL_S, PROGRESS_S, Progress, Watch
@@ -23,13 +23,17 @@ JITTER_S = 0.05
 
 @dataclass(frozen=True)
 class Job:
-    """Traffic between two ends; its direction is seen from ``a``."""
+    """Traffic between two ends; its direction is seen from ``a``.
+
+    ``warmup_cap_s`` is how long a warm-up that is found may take (``judge.settle.cap_for``).
+    """
 
     a: Shell
     b: Shell
     a_address: str
     b_address: str
     traffic: Traffic
+    warmup_cap_s: float = WARMUP_CAP_S
 
 
 class _Cancelled(Exception):
@@ -46,7 +50,16 @@ def measure_together(
     if len(jobs) == 1:
         (job,) = jobs
         return [
-            tool.measure(job.a, job.b, job.a_address, job.b_address, job.traffic, on_progress=on_progress, watch=watch)
+            tool.measure(
+                job.a,
+                job.b,
+                job.a_address,
+                job.b_address,
+                job.traffic,
+                on_progress=on_progress,
+                watch=watch,
+                warmup_cap_s=job.warmup_cap_s,
+            )
         ]
     for job in jobs:
         # Asked before, since the threads would all ask the same ends.
@@ -106,6 +119,7 @@ def _run(tool: Iperf3, job: Job, index: int, start: _Start) -> Measurement:
         job.traffic,
         watch=start.check,
         before_client=lambda: start.wait(index),
+        warmup_cap_s=job.warmup_cap_s,
     )
 
 
@@ -141,7 +155,9 @@ def _shared_time(
 ) -> list[Measurement]:
     """Count only what lies in the time that all flows share. Raises TrafficError when that is too short."""
     traffic = jobs[0].traffic
-    begin = max(starts) + traffic.warmup_s
+    begin = max(
+        start + _warmup_end(flow) for m, start in zip(measurements, starts, strict=True) for flow in m.flows.values()
+    )
     ends = [
         start + max(s.start_s + s.seconds for s in flow.samples)
         for m, start in zip(measurements, starts, strict=True)
@@ -156,6 +172,11 @@ def _shared_time(
             "look at the load of the nodes and of this machine, or measure for longer",
         )
     return trimmed
+
+
+def _warmup_end(flow: Flow) -> float:
+    """Seconds from the flow's own start to the end of its warm-up."""
+    return max((s.start_s + s.seconds for s in flow.samples if s.warmup), default=0.0)
 
 
 def _trim(measurement: Measurement, begin_s: float, end_s: float) -> Measurement:

@@ -152,8 +152,35 @@ def test_the_sender_gets_the_settings_although_the_receiver_asks(ends: Ends) -> 
 
 def test_the_warmup_is_flagged_and_traffic_takes_both(ends: Ends) -> None:
     flow = ends.measure(replace(TCP, warmup_s=1)).flows[Direction.TX]
-    assert [s.warmup for s in flow.samples[:4]] == [True, True, False, False]
+    assert [s.warmup for s in flow.samples[:20]] == [True] * 10 + [False] * 10
     assert flow.seconds == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_warmup_that_is_found_is_short_and_what_counts_is_as_long_as_asked(ends: Ends, direction: Direction) -> None:
+    measurement = ends.measure(replace(TCP, direction=direction, warmup_s=None))
+    assert "-t 2 " in measurement.raw["client.cmd"]
+    for flow in measurement.flows.values():
+        assert flow.seconds >= 1
+        assert sum(s.seconds for s in flow.samples) == pytest.approx(2, abs=0.1)
+        assert flow.goodput.bps == pytest.approx(20e6, rel=0.05)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_the_sender_tells_its_own_side(ends: Ends, direction: Direction) -> None:
+    for flow in ends.measure(replace(TCP, direction=direction, streams=2)).flows.values():
+        assert sum(s.bytes for s in flow.sender_samples) == pytest.approx(2 * 20e6 / 8, rel=0.1)
+        assert flow.rtt_s is not None
+        assert 0 < flow.rtt_s < 0.1
+        assert flow.sockets is not None
+        assert flow.sockets.connections == 2
+        assert flow.sockets.mss > 1000
+
+
+def test_udp_has_no_sockets_to_ask(ends: Ends) -> None:
+    flow = ends.measure(replace(TCP, udp=True, length=1400)).flows[Direction.TX]
+    assert flow.sockets is flow.rtt_s is None
+    assert flow.sender_samples
 
 
 def test_progress_is_told_twice_a_second(ends: Ends) -> None:
@@ -252,8 +279,12 @@ def test_a_frozen_end_is_named(ends: Ends, name: str, monkeypatch: pytest.Monkey
     frozen = _Freezing(name, ends.spawned[name])
     ends.dut, ends.peer = (frozen, ends.peer) if name == "dut-1" else (ends.dut, frozen)
     start = time.monotonic()
-    with pytest.raises(SshError, match=rf"{name} does not answer any more, 1 s after the start of 20 s of traffic"):
+    with pytest.raises(
+        SshError, match=rf"{name} does not answer any more, 1 s after the start of 20 s of traffic"
+    ) as caught:
         ends.measure(replace(TCP, duration_s=20))
+    # Both processes were stopped by us, and told what had been moved until then.
+    assert "received (Mbit/s) from 0.0 s on, every 0.1 s: " in "".join(caught.value.__notes__)
     assert time.monotonic() - start < 5
 
 
@@ -365,10 +396,11 @@ def test_the_version_is_asked_once_in_a_session(ends: Ends) -> None:
     iperf3 = Iperf3()
     for _ in range(2):
         iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
-    assert len(ends.spawned["dut-1"]) == 1 + 2
+    # Each run starts its iperf3, and asks for its sockets once.
+    assert len(ends.spawned["dut-1"]) == 1 + 2 * 2
     iperf3.tools.forget(ends.dut)
     iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
-    assert len(ends.spawned["dut-1"]) == 1 + 2 + 2
+    assert len(ends.spawned["dut-1"]) == 1 + 2 * 2 + 1 + 2
 
 
 def test_an_unknown_congestion_control_is_unsupported(ends: Ends) -> None:

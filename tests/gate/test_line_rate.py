@@ -14,10 +14,10 @@ EACH_WAY = pytest.mark.parametrize("direction", ["tx", "rx"])
 @EACH_WAY
 @pytest.mark.pinet(nic="onboard", min="94%")
 def test_onboard(link: Link, gate: Gate, direction: str) -> None:
-    gate.tcp(link, direction=direction, duration=3)
+    gate.tcp(link, direction=direction)
 
 
 @EACH_WAY
 @pytest.mark.pinet(board="pi4b", nic=["ax88179", "rtl8153"])
 def test_usb3_adapter(link: Link, gate: Gate, direction: str) -> None:
-    gate.tcp(link, direction=direction, duration=3)
+    gate.tcp(link, direction=direction)

@@ -17,7 +17,13 @@ def samples(bps: float, spread: float = 0.01) -> list[SampleRecord]:
     """One warm-up second and five counted ones around ``bps``."""
     steps = (-0.5, 0.0, -1.0, 0.5, 0.0, 1.0)
     return [
-        {"attempt": 1, "start_s": float(i), "seconds": 1.0, "bytes": int(bps * (1 + spread * step) / 8), "warmup": i == 0}
+        {
+            "attempt": 1,
+            "start_s": float(i),
+            "seconds": 1.0,
+            "bytes": int(bps * (1 + spread * step) / 8),
+            "warmup": i == 0,
+        }
         for i, step in enumerate(steps)
     ]
 
@@ -47,6 +53,7 @@ def direction(
                 "excluded": "",
             }
         ],
+        "extras": [],
         "retransmits": 12,
         "lost_packets": None,
         "packets": None,

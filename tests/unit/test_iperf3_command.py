@@ -25,12 +25,12 @@ def client(**changes: object) -> str:
 
 
 def test_the_server_serves_once_on_its_own_port_and_address() -> None:
-    assert shlex.join(server_argv(RUN)) == "iperf3 -s -1 -J -i 0.5 -p 20123 -B 10.0.0.2"
+    assert shlex.join(server_argv(RUN)) == "iperf3 -s -1 -J -i 0.1 -p 20123 -B 10.0.0.2"
 
 
 def test_the_client_receives() -> None:
     assert client() == (
-        "iperf3 -c 10.0.0.2 -J -i 0.5 -p 20123 -B 10.0.0.1 -t 6 --connect-timeout 5000 -R -P 1 -C cubic"
+        "iperf3 -c 10.0.0.2 -J -i 0.1 -p 20123 -B 10.0.0.1 -t 6 --connect-timeout 5000 -R -P 1 -C cubic"
     )
 
 
@@ -68,11 +68,52 @@ def test_iperf3_takes_whole_seconds(warmup: float, duration: float, seconds: int
     assert replace(RUN, traffic=Traffic(Direction.TX, warmup_s=warmup, duration_s=duration)).seconds == seconds
 
 
+def test_a_warmup_that_is_found_has_room_for_its_cap() -> None:
+    run = replace(RUN, traffic=Traffic(Direction.TX, warmup_s=None, duration_s=2))
+    assert run.seconds == 3
+    assert replace(run, warmup_cap_s=2.0).seconds == 4
+    assert run.interval_s == 0.1
+
+
 @pytest.mark.parametrize(
-    ("warmup", "interval"), [(0, 0.5), (1, 0.5), (2, 0.5), (0.5, 0.5), (0.1, 0.1), (0.7, 0.7), (0.8, 0.4), (1.2, 0.6)]
+    ("direction", "streams", "duration", "interval"),
+    [
+        (Direction.RX, 1, 10, 0.1),
+        (Direction.RX, 1, 119, 0.1),
+        (Direction.RX, 1, 120, 0.5),
+        (Direction.RX, 10, 11, 0.1),
+        (Direction.RX, 10, 65, 0.5),
+        (Direction.BIDIR, 10, 5, 0.1),
+        (Direction.BIDIR, 10, 11, 0.5),
+        (Direction.TX, 128, 1, 0.5),
+    ],
 )
-def test_the_warmup_ends_with_an_interval(warmup: float, interval: float) -> None:
-    assert replace(RUN, traffic=Traffic(Direction.TX, warmup_s=warmup)).interval_s == pytest.approx(interval)
+def test_intervals_are_fine_while_the_report_stays_small(
+    direction: Direction, streams: int, duration: float, interval: float
+) -> None:
+    traffic = Traffic(direction, streams=streams, duration_s=duration)
+    assert replace(RUN, traffic=traffic).interval_s == interval
+
+
+@pytest.mark.parametrize(
+    ("warmup", "fine", "coarse"),
+    [
+        (0, 0.1, 0.5),
+        (1, 0.1, 0.5),
+        (2, 0.1, 0.5),
+        (0.5, 0.1, 0.5),
+        (0.1, 0.1, 0.1),
+        (0.7, 0.1, 0.7),
+        (0.8, 0.1, 0.4),
+        (1.2, 0.1, 0.6),
+        (0.75, 0.107, 0.375),
+        (0.15, 0.15, 0.15),
+    ],
+)
+def test_a_warmup_that_was_asked_for_ends_with_an_interval(warmup: float, fine: float, coarse: float) -> None:
+    traffic = Traffic(Direction.TX, warmup_s=warmup)
+    assert replace(RUN, traffic=traffic).interval_s == pytest.approx(fine)
+    assert replace(RUN, traffic=replace(traffic, streams=100)).interval_s == pytest.approx(coarse)
 
 
 @pytest.mark.parametrize("direction", list(Direction))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.labfile import load
 from pytest_pinet.config.template import Template, substitute
 from pytest_pinet.errors import ConfigError
@@ -14,7 +15,9 @@ from pytest_pinet.judge.limits import most_specific, resolve
 from pytest_pinet.judge.oracle import highest_limit
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab, PortRef
-from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.limits import Metric
+from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
+from pytest_pinet.model.tolerance import Tolerance
 from pytest_pinet.model.traffic import Direction
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +38,7 @@ pinet:
 """
 
 
-def lab_of(tmp_path: Path, text: str) -> Lab:
+def lab_of(tmp_path: Path, text: str) -> LabOfFile:
     path = tmp_path / "small.yaml"
     path.write_text(text, encoding="utf-8")
     return load(path)
@@ -239,3 +242,46 @@ def test_a_template_that_cannot_be_filled_in_names_what_is_missing(template: str
     with pytest.raises(ConfigError) as caught:
         substitute(Template(template), {"HOME": "/root"})
     assert str(caught.value).startswith(message)
+
+
+def test_an_entry_may_hold_several_limits_with_one_band(tmp_path: Path) -> None:
+    limits = (
+        "  limits:\n    - {min: 90%, tolerance: {relative: 3%, absolute: 20 Mbit/s}, marginal: 2%}\n"
+        "    - {board: pi4b, direction: rx, retransmits: 0.1%, loss: 0.5%, latency: 5 ms, cpu: 140%}\n"
+    )
+    found = lab_of(tmp_path, SMALL + limits).limits
+    assert [(limit.metric, limit.bound, limit.marginal) for limit in found] == [
+        (Metric.GOODPUT, Share(0.9), Share(0.02)),
+        (Metric.TOLERANCE, Tolerance(Share(0.03), Bitrate(20e6)), Share(0.02)),
+        (Metric.RETRANSMITS, Share(0.001), None),
+        (Metric.LOSS, Share(0.005), None),
+        (Metric.LATENCY, Duration(0.005), None),
+        (Metric.CPU, CpuCost(140.0), None),
+    ]
+    assert {limit.source for limit in found[2:]} == {f"{tmp_path / 'small.yaml'}:13"}
+    assert {limit.direction for limit in found[2:]} == {Direction.RX}
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "{board: pi4b, nic: onboard, direction: bidir, min: 938 Mbit/s}",
+        "{board: pi4b, nic: onboard, min: 941 Mbit/s}",  # one way it can be met
+        "{nic: rtl8153, direction: bidir, min: 941 Mbit/s}",  # with jumbo frames it can
+        "{board: pi4b, nic: onboard, topology: 'pairs:2', sum: 1.03 Gbit/s}",
+        "{sum: 1.03 Gbit/s}",
+        "{sum: 100%, share: 100%, fairness: 1}",
+    ],
+)
+def test_a_limit_that_some_combination_can_meet_is_taken(tmp_path: Path, limit: str) -> None:
+    assert lab_of(tmp_path, f"{SMALL}  limits:\n    - {limit}\n").limits
+
+
+def test_what_a_file_says_of_judging(tmp_path: Path) -> None:
+    plain = lab_of(tmp_path, SMALL)
+    assert (plain.profile, plain.baselines_where) == ("standard", None)
+    assert (plain.baselines, plain.calibration) == (tmp_path / "baselines", tmp_path / "small.calibration.yaml")
+    keys = "  profile: soak\n  baselines: ../accepted\n  calibration: /var/noise.yaml\n"
+    named = lab_of(tmp_path, SMALL + keys)
+    assert (named.profile, str(named.baselines_where)) == ("soak", f"{tmp_path / 'small.yaml'}:12")
+    assert (named.baselines, named.calibration) == (tmp_path / ".." / "accepted", Path("/var/noise.yaml"))

@@ -50,6 +50,13 @@ def test_it_takes_the_labs_that_we_ship(name: str) -> None:
         (("pinet", "limits", 0, "min"), "900"),
         (("pinet", "limits", 0, "min"), "nan Mbit/s"),
         (("pinet", "limits", 0, "direction"), "up"),
+        (("pinet", "limits", 0, "tolerance"), 3),
+        (("pinet", "limits", 0, "tolerance"), {"absolute": "20 Mbit/s"}),
+        (("pinet", "limits", 0, "retransmits"), 0.1),
+        (("pinet", "limits", 0, "latency"), 5),
+        (("pinet", "limits", 0, "cpu"), "40"),
+        (("pinet", "limits", 0, "marginal"), "2"),
+        (("pinet", "profile"), "soke"),
     ],
 )
 def test_it_refuses_what_we_refuse(path: tuple[str | int, ...], value: object) -> None:
@@ -59,3 +66,15 @@ def test_it_refuses_what_we_refuse(path: tuple[str | int, ...], value: object) -
         inner = inner[part]
     inner[path[-1]] = value
     assert not VALIDATOR.is_valid(lab)
+
+
+def test_it_takes_every_kind_of_limit() -> None:
+    lab = data("virtual.yaml")
+    lab["pinet"] |= {"profile": "soak", "baselines": "accepted", "calibration": "noise.yaml"}
+    lab["pinet"]["limits"] = [
+        {"min": "94%", "tolerance": "3%", "marginal": "2%"},
+        {"tolerance": {"relative": "3%", "absolute": "20 Mbit/s"}},
+        {"tolerance": "3% and 20 Mbit/s"},
+        {"retransmits": "0.1%", "loss": "0.5%", "latency": "5 ms", "cpu": "140%"},
+    ]
+    assert [error.message for error in VALIDATOR.iter_errors(lab)] == []

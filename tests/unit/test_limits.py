@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.judge.limits import most_specific, resolve
-from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.judge.limits import goodput_limit, most_specific, resolve
+from pytest_pinet.model.limit_values import parse_bound
+from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.traffic import Direction
 
@@ -92,3 +93,57 @@ def test_a_call_beats_whatever_the_files_say_and_yields_to_the_command_line() ->
     call = limit("call", "pi4b", "ax88179", "pair", origin=Origin.CALL)
     assert winner(file, call, both_ways=True) == "call"
     assert winner(call, limit("option", origin=Origin.COMMAND_LINE)) == "option"
+
+
+def bound(
+    metric: Metric, value: str, source: str, origin: Origin = Origin.LAB_FILE, board: str = "*", nic: str = "*"
+) -> Limit:
+    return Limit(parse_bound(metric, value), origin, source, board, nic, metric=metric)
+
+
+def judging(*limits: Limit, baseline_mbps: float | None = 940, metrics: tuple[Metric, ...] = (Metric.GOODPUT,)) -> str:
+    baseline = None if baseline_mbps is None else Bitrate.mbps(baseline_mbps)
+    found = goodput_limit(
+        limits, "pi4b", "onboard", "pair", Direction.TX, False, Bitrate.mbps(941.5), baseline, metrics
+    )
+    return "nothing" if found is None else found.source
+
+
+FLOOR = bound(Metric.GOODPUT, "94%", "floor")
+TOLERANCE = bound(Metric.TOLERANCE, "3%", "tolerance")
+
+
+def test_of_a_minimum_and_a_tolerance_the_one_that_is_harder_to_meet_judges() -> None:
+    assert judging(FLOOR, TOLERANCE, baseline_mbps=940) == "tolerance"  # 912 above 885
+    assert judging(TOLERANCE, FLOOR, baseline_mbps=900) == "floor"  # 873 below 885
+
+
+def test_a_specific_minimum_does_not_hide_a_regression_from_the_baseline() -> None:
+    assert judging(bound(Metric.GOODPUT, "94%", "floor", board="pi4b", nic="onboard"), TOLERANCE) == "tolerance"
+
+
+def test_of_several_tolerances_the_most_specific_wins() -> None:
+    own = bound(Metric.TOLERANCE, "1%", "own", board="pi4b")
+    loose = bound(Metric.TOLERANCE, "9%", "loose", board="pi4b", nic="onboard")
+    assert judging(own, TOLERANCE) == "own"
+    assert judging(FLOOR, own, loose, TOLERANCE) == "floor"  # 9 % below 940 is less than the floor
+
+
+def test_without_a_baseline_no_tolerance_judges() -> None:
+    assert judging(FLOOR, TOLERANCE, baseline_mbps=None) == "floor"
+    assert judging(TOLERANCE, baseline_mbps=None) == "nothing"
+
+
+def test_what_is_wanted_of_this_very_run_sets_the_other_aside() -> None:
+    option = bound(Metric.GOODPUT, "50%", "option", Origin.COMMAND_LINE)
+    call = bound(Metric.TOLERANCE, "30%", "call", Origin.CALL)
+    assert judging(option, TOLERANCE) == "option"
+    assert judging(FLOOR, call) == "call"
+    assert judging(option, call) == "option"
+
+
+def test_a_sum_judges_where_no_minimum_speaks() -> None:
+    total = bound(Metric.SUM, "900 Mbit/s", "sum")
+    assert judging(total, metrics=(Metric.GOODPUT, Metric.SUM)) == "sum"
+    assert judging(total, FLOOR, metrics=(Metric.GOODPUT, Metric.SUM)) == "floor"
+    assert judging(total) == "nothing"

@@ -4,12 +4,14 @@ import math
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_pinet.model.quantities import (
     RATE_FORM,
     Bitrate,
+    CpuCost,
+    Duration,
     Share,
     parse_duration,
     parse_minimum,
@@ -56,6 +58,8 @@ def test_what_is_no_rate_is_refused_in_one_sentence(text: str, message: str) -> 
 
 
 @given(st.floats(min_value=1, max_value=1e12))
+@example(1_048_999.0)  # was shown as 1.0 Mbit/s
+@example(9_995_000.0)
 def test_a_rate_reads_back_what_it_shows(bps: float) -> None:
     assert Bitrate.parse(str(Bitrate(bps))).bps == pytest.approx(bps, rel=0.006, abs=50)
 
@@ -133,3 +137,24 @@ def test_durations_become_seconds(text: str, seconds: float) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="a duration such as '500 ms', '10 s' or '2 min'"):
         parse_duration(text)
+
+
+@given(st.floats(min_value=1e-6, max_value=1e3))
+def test_a_duration_reads_back_what_it_shows(seconds: float) -> None:
+    assert Duration.parse(str(Duration(seconds))).seconds == pytest.approx(seconds, rel=0.006)
+
+
+def test_a_duration_is_shown_as_people_write_it() -> None:
+    assert [str(Duration(s)) for s in (0.005, 0.0004, 1.0, 12.5)] == ["5 ms", "0.4 ms", "1 s", "12.5 s"]
+
+
+@pytest.mark.parametrize("text", ["40%", "40 %", " 40%"])
+def test_a_cost_of_processor_time_is_a_part_of_a_core(text: str) -> None:
+    assert CpuCost.parse(text) == CpuCost(40.0)
+    assert str(CpuCost.parse("140%")) == "140% of a core per Gbit/s"
+
+
+@pytest.mark.parametrize("text", ["40", "", "-1%", "nan%", "inf%", "x%"])
+def test_what_is_no_cost_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected a part of a core|is not a part of a core"):
+        CpuCost.parse(text)

@@ -161,3 +161,18 @@ def test_no_line_is_wider_than_80_columns(goodput: float, limit: float, verdict:
 
     for lines in (failure_text(one, "run").split("\n"), error_text(one, "run").split("\n")):
         assert all(len(line) <= 80 for line in lines)
+
+
+def test_a_confirmed_regression_shows_every_attempt_its_interval_and_why_traffic_stopped() -> None:
+    slow = direction(700.2e6, 885e6, "fail")
+    first = slow["attempts"][0]
+    first["goodput_bps"] = 699e6
+    dropped, fresh = first.copy(), first.copy()
+    dropped["excluded"], fresh["fresh"] = "link dropped for 2.1 s", "link-up"
+    slow["attempts"] = [first, dropped, fresh]
+    slow["interval_bps"] = [690e6, 710e6]
+    slow["stopped"] = "below the limit in 2 of 2 connections (6 s)"
+    text = failure_text(result("pi4b:onboard/pair", {"rx": slow}))
+    assert "  attempts   699.0 Mbit/s, none, 699.0 Mbit/s (fresh link-up)\n" in text
+    assert "  interval   690.0 to 710.0 Mbit/s at 1 % error\n" in text
+    assert "  stopped    below the limit in 2 of 2 connections (6 s)\n" in text

@@ -14,7 +14,9 @@ from pytest_pinet.model.traffic import Direction
 from pytest_pinet.tries import MeasuredFlow, Try, attempts_of, least_since_start, pooled, sum_of, together
 
 
-def flow(*rates: float, step_s: float = 0.5, warmup: int = 0, offset_s: float = 0.0, retransmits: int | None = 1) -> Flow:
+def flow(
+    *rates: float, step_s: float = 0.5, warmup: int = 0, offset_s: float = 0.0, retransmits: int | None = 1
+) -> Flow:
     """Samples of these Mbit/s."""
     return Flow(
         Direction.TX,

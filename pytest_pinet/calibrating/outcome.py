@@ -1,0 +1,120 @@
+"""From the attempts at a figure to its noise, and to what it can carry; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from pytest_pinet.config.calibration import Calibration
+from pytest_pinet.judge.components import Component, Components, components
+from pytest_pinet.judge.profile import Profile
+from pytest_pinet.judge.proposal import Proposal, propose
+from pytest_pinet.judge.wording import percent
+from pytest_pinet.model.attempt import Attempt
+from pytest_pinet.model.quantities import Bitrate, Share
+
+ERROR_RATE = 0.01
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found of one figure, and what the calibration file is to say of it.
+
+    ``seconds``: traffic of a verdict at the proposed tolerance.
+    """
+
+    goodput: Bitrate
+    components: Components
+    calibration: Calibration
+    proposal: Proposal
+    seconds: float
+
+    def as_json(self) -> dict[str, object]:
+        """One entry of ``pinet calibrate --json``."""
+        parts = self.components
+        return {
+            "id": self.calibration.id,
+            "goodput_bps": self.goodput.bps,
+            "noise": {
+                "connections": _json(parts.connections),
+                "links": _json(parts.links),
+                "boots": _json(parts.boots),
+            },
+            "runs": parts.figures,
+            "tolerance": self.proposal.tolerance,
+            "repeats": self.proposal.repeats,
+            "traffic_seconds": self.seconds,
+            "margin": self.proposal.margin,
+            "date": self.calibration.date.isoformat(),
+            "build": dict(self.calibration.build),
+        }
+
+
+def _json(component: Component | None) -> dict[str, float] | None:
+    if component is None:
+        return None
+    return {"sd": component.sd, "at_most": component.at_most, "freedom": component.freedom}
+
+
+def outcome(
+    figure: str, attempts: Sequence[Attempt], profile: Profile, today: date, build: Mapping[str, str | None]
+) -> Outcome:
+    """Noise, tolerance, repeats and margin of a figure. Raises ValueError where too few attempts gave one.
+
+    Of link-ups and boots what is kept is not the estimate, which is often 0 by chance, but what they are not above with
+    80 % certainty. The proposal is made from the noise that a gate will read from the file, so that both agree.
+    """
+    parts = components(attempts)
+    nothing = Share(0.0)
+    calibration = Calibration(
+        figure,
+        Share(parts.connections.sd),
+        None if parts.links is None else Share(parts.links.at_most),
+        None if parts.boots is None else Share(parts.boots.at_most),
+        parts.figures,
+        nothing,
+        1,
+        nothing,
+        today,
+        build,
+    )
+    (proposal,) = propose(calibration.noise, profile, (ERROR_RATE,))
+    calibration = replace(
+        calibration,
+        tolerance=Share(proposal.tolerance),
+        repeats=proposal.repeats,
+        margin=Share(proposal.margin),
+    )
+    counted = [attempt for attempt in attempts if not attempt.excluded]
+    goodput = Bitrate(sum(attempt.goodput.bps for attempt in counted) / len(counted))
+    return Outcome(goodput, parts, calibration, proposal, proposal.repeats * float(profile.connection_s))
+
+
+def table(outcomes: Iterable[Outcome]) -> list[str]:
+    """Two lines for each figure, in 80 columns: its id and goodput; its noise, and what follows from it."""
+    lines = [
+        "figure, goodput",
+        "  noise (degrees of freedom) of                     at 1 % errors",
+        "  connections    link-ups       boots          tolerance  repeats  traffic  margin",
+    ]
+    for one in outcomes:
+        parts, proposal = one.components, one.proposal
+        lines.append(f"{one.calibration.id}, {one.goodput}")
+        noise = "".join(
+            f"{text:<15}"
+            for text in (
+                _shown(parts.connections, parts.connections.sd, ""),
+                _shown(parts.links, parts.links.at_most if parts.links else 0.0, "<= "),
+                _shown(parts.boots, parts.boots.at_most if parts.boots else 0.0, "<= "),
+            )
+        )
+        lines.append(
+            f"  {noise}{percent(proposal.tolerance):<9}  {proposal.repeats:>7}  {one.seconds:>5.0f} s"
+            f"  {percent(proposal.margin):>6}"
+        )
+    return lines
+
+
+def _shown(component: Component | None, value: float, mark: str) -> str:
+    return "-" if component is None else f"{mark}{percent(value)} ({component.freedom})"

@@ -1,0 +1,172 @@
+"""``pinet selftest``: make a link slower by known amounts, and count how often the gate is right about it."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from pytest_pinet.cli.lab_file import LAB_OPTION
+from pytest_pinet.cli.stepping import Steps
+from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError
+from pytest_pinet.model.quantities import Share
+from pytest_pinet.model.traffic import Direction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_pinet.config.calibration import Calibration
+    from pytest_pinet.config.lab_of_file import LabOfFile
+    from pytest_pinet.model.combination import Combination
+    from pytest_pinet.selftest.plan import Plan
+    from pytest_pinet.selftest.run import Report
+
+WRONG = 1
+TOLERANCE = 0.03
+_MOST = 0.9
+
+
+@click.command()
+@LAB_OPTION
+@click.argument("combinations", metavar="[COMBINATION]...", nargs=-1)
+@click.option("--reductions", default="3%,5%,10%", show_default=True, help="How much slower the link is made.")
+@click.option("--repeats", type=click.IntRange(min=1), default=2, show_default=True, help="Gates of each reduction.")
+@click.option("--tolerance", help="Of the baseline, for the limit.  [default: the calibrated one, or 3%]")
+@click.option(
+    "--direction", type=click.Choice([str(Direction.TX), str(Direction.RX)]), help="By default both, in turn."
+)
+@click.option("--seed", type=int, help="Of the order of the gates, to repeat it.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list instead of the tables.")
+def selftest(
+    lab_file: str,
+    combinations: tuple[str, ...],
+    reductions: str,
+    repeats: int,
+    tolerance: str | None,
+    direction: str | None,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Run gates on links that are slower by known amounts and on unchanged ones, and count the right verdicts.
+
+    A shaper on the peer makes the link slower; it is taken away afterwards, also when this is interrupted or killed.
+    Each COMBINATION is the id of a pair or a glob ('pi4b:*/pair'; default: the first pair of the lab, which takes about
+    3 minutes). Exit code 0, 1 for wrong verdicts or trouble in the lab, 4 for a mistake of yours.
+    """
+    from pytest_pinet.choosing import chosen
+    from pytest_pinet.config.calibration import load_calibration
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.judge.profile import PROFILES
+    from pytest_pinet.selftest.plan import Plan
+    from pytest_pinet.selftest.run import Report
+    from pytest_pinet.standard_traffic import ways
+
+    lab = load(lab_file)
+    wanted = chosen(lab, combinations) if combinations else chosen(lab, ())[:1]
+    for one in wanted:
+        if one.topology.name != "pair":
+            raise ConfigError(
+                f"{one.id}: a self-test makes one link slower, so it takes pairs, such as pi4b:onboard/pair"
+            )
+    calibration = load_calibration(lab)
+    given = _share("--tolerance", tolerance) if tolerance is not None else None
+    plan = Plan(
+        tuple(sorted({_share("--reductions", text) for text in reductions.split(",")})),
+        repeats,
+        PROFILES[lab.profile],
+        seed if seed is not None else random.randrange(1_000_000),
+    )
+    asked = Direction(direction) if direction is not None else None
+    reports = []
+    total_s = 0.0
+    for one in wanted:
+        report = Report(one, given or _calibrated(one, calibration) or TOLERANCE, ways(one, asked))
+        total_s += plan.seconds(len(report.ways), report.tolerance)
+        reports.append(report)
+    names = ", ".join(report.combination.id for report in reports)
+    click.echo(
+        f"{names}: {(len(plan.reductions) + 1) * repeats} gates each, seed {plan.seed}, about {total_s / 60:.0f} min",
+        err=True,
+    )
+    troubles = _run(lab, plan, calibration, reports)
+    wrong = _show(reports, as_json)
+    for trouble in troubles:
+        click.echo(f"pinet: {trouble}", err=True)
+    if troubles or wrong:
+        sys.exit(WRONG)
+
+
+def _run(lab: LabOfFile, plan: Plan, calibration: Mapping[str, Calibration], reports: list[Report]) -> list[str]:
+    """Fill the reports; a sentence for each thing that went wrong."""
+    from pytest_pinet.judge.noise import UNKNOWN, Noise
+    from pytest_pinet.selftest.run import Selftest
+    from pytest_pinet.visiting import visit
+
+    def noise(figure: str) -> Noise:
+        return calibration[figure].noise if figure in calibration else UNKNOWN
+
+    steps = Steps()
+    troubles: list[str] = []
+    try:
+        with visit(lab, "selftest", steps.say, troubles.extend) as here:
+            for report in reports:
+                try:
+                    with here.link(report.combination) as link:
+                        Selftest(here, link, plan, noise, steps).run(report)
+                except (LabError, UnsupportedError, InvalidMeasurement, KernelError) as error:
+                    troubles.append(f"{report.combination.id}: {error}")
+                finally:
+                    here.leave()
+    except KeyboardInterrupt:
+        troubles.append("interrupted: the counts are of the gates until then")
+    steps.end()
+    return troubles
+
+
+def _show(reports: list[Report], as_json: bool) -> bool:
+    """Print what was found; whether any of it is wrong."""
+    from pytest_pinet.selftest.counts import Mark, count, sentence, table
+
+    told = []
+    wrong = False
+    for report in reports:
+        counts = count(report.outcomes, report.baselines, report.tolerance)
+        wrong |= any(one.marks[Mark.WRONG] or one.shaper_erred for one in counts)
+        text = sentence(report.combination.id, report.tolerance, counts) if counts else ""
+        told.append(
+            {
+                "id": report.combination.id,
+                "tolerance": report.tolerance,
+                "baselines_bps": {str(way): rate.bps for way, rate in report.baselines.items()},
+                "counts": [one.as_json() for one in counts],
+                "gates": [one.as_json() for one in report.outcomes],
+                "sentence": text,
+            }
+        )
+        if counts and not as_json:
+            for line in [*table(counts), text, ""]:
+                click.echo(line)
+    if as_json:
+        click.echo(json.dumps(told, indent=1))
+    return wrong
+
+
+def _calibrated(combination: Combination, calibration: Mapping[str, Calibration]) -> float | None:
+    """The largest tolerance of its figures, so that one limit is spoken of."""
+    prefix = f"{combination.id}/tcp-P1-"
+    return max((own.tolerance.fraction for name, own in calibration.items() if name.startswith(prefix)), default=None)
+
+
+def _share(option: str, text: str) -> float:
+    try:
+        share = Share.parse(text).fraction
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}") from None
+    if not 0 < share <= _MOST:
+        raise ConfigError(
+            f"{option}: {text.strip()!r} makes no sense; expected a share above 0%, of at most {_MOST:.0%}"
+        )
+    return share

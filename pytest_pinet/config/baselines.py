@@ -1,0 +1,123 @@
+"""The accepted baselines of a lab: YAML files in one folder, changed by review and never by a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from pytest_pinet.config.entries import Build, Date, Id, Reason, rate_text, read_entries, write_entries
+from pytest_pinet.config.fields import Rate
+from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.schema import Section
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.judge.baseline import Baseline
+from pytest_pinet.model.quantities import Bitrate
+
+WHAT = "a file of baselines (a list under the key 'baselines')"
+HEADER = "Accepted baselines: goodput at the receiver, and that of each run behind it."
+
+
+def _something(rate: Bitrate) -> Bitrate:
+    if not rate.bps:
+        raise ValueError("a baseline of nothing can be no worse; expected more than 0 bit/s")
+    return rate
+
+
+class BaselineSection(Section):
+    """One entry of a file."""
+
+    id: Id
+    goodput: Annotated[Rate, AfterValidator(_something)]
+    runs: list[Annotated[Rate, AfterValidator(_something)]]
+    build: Build
+    date: Date
+    reason: Reason
+
+
+class BaselinesFile(Section):
+    """A whole file."""
+
+    baselines: list[BaselineSection]
+
+
+@dataclass(frozen=True)
+class AcceptedBaseline:
+    """What one figure was accepted to be.
+
+    ``id`` is that of the figure, ``goodput`` the accepted one, ``runs`` those of runs on separate connections, link-ups
+    or boots. ``build`` is what was measured (kernel, driver, ...), ``reason`` why somebody accepted it on ``date``.
+    """
+
+    id: str
+    goodput: Bitrate
+    runs: tuple[Bitrate, ...]
+    build: Mapping[str, str | None]
+    date: date
+    reason: str
+    where: Where = field(compare=False)
+
+    @property
+    def baseline(self) -> Baseline:
+        """For the judge."""
+        builds = tuple(f"{name} {value}" for name, value in sorted(self.build.items()) if value is not None)
+        return Baseline(self.goodput, self.runs, builds, self.date.isoformat(), self.reason)
+
+
+def load_baselines(lab: LabOfFile) -> Mapping[str, AcceptedBaseline]:
+    """All baselines of the lab's folder by id; none where the usual folder is missing. Raises ConfigError."""
+    folder = lab.baselines
+    if not folder.is_dir():
+        if lab.baselines_where is None and not folder.exists():
+            return {}
+        message = f"pinet.baselines: there is no folder '{folder}'; expected one with files of baselines"
+        raise ConfigError(message, lab.baselines_where)
+    found: dict[str, AcceptedBaseline] = {}
+    for path in sorted(entry for entry in folder.iterdir() if entry.suffix in (".yaml", ".yml")):
+        if path.name.startswith("."):
+            continue
+        for baseline in read_baselines(path):
+            other = found.setdefault(baseline.id, baseline)
+            if other is not baseline:
+                message = f"baseline '{baseline.id}' stands here again, first in {other.where}; expected it once"
+                raise ConfigError(message, baseline.where)
+    return found
+
+
+def read_baselines(path: Path) -> list[AcceptedBaseline]:
+    """The baselines of one file, in its order. Raises ConfigError."""
+    file, document = read_entries(path, WHAT, BaselinesFile)
+    found = []
+    for index, own in enumerate(file.baselines):
+        at = ("baselines", index)
+        if not own.runs:
+            raise ConfigError("a baseline rests on runs; expected at least one", document.value((*at, "runs")))
+        if not min(own.runs) <= own.goodput <= max(own.runs):
+            message = f"goodput {own.goodput} lies outside its runs, {min(own.runs)} to {max(own.runs)}"
+            raise ConfigError(message, document.value((*at, "goodput")))
+        found.append(
+            AcceptedBaseline(
+                own.id, own.goodput, tuple(own.runs), own.build, own.date, own.reason, document.key((*at, "id"))
+            )
+        )
+    return found
+
+
+def write_baselines(path: Path, baselines: Iterable[AcceptedBaseline]) -> None:
+    """Make a file hold these baselines and no others, sorted by id. Raises ConfigError."""
+    entries = [
+        {
+            "id": baseline.id,
+            "goodput": rate_text(baseline.goodput),
+            "runs": [rate_text(run) for run in baseline.runs],
+            "build": dict(sorted(baseline.build.items())),
+            "date": baseline.date,
+            "reason": baseline.reason,
+        }
+        for baseline in sorted(baselines, key=lambda baseline: baseline.id)
+    ]
+    write_entries(path, "baselines", entries, HEADER)

@@ -1,0 +1,146 @@
+"""What `pinet calibrate` found out: how much each figure varies by itself, and what follows from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from pytest_pinet.config.entries import Build, Date, Id, read_entries, share_text, write_entries
+from pytest_pinet.config.fields import Count
+from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.limit_fields import Deviation, Part
+from pytest_pinet.config.schema import Section
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.judge.noise import UNKNOWN, Noise
+from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.quantities import Share
+from pytest_pinet.model.tolerance import Tolerance
+
+WHAT = "a calibration (a list under the key 'calibration')"
+HEADER = "Written by `pinet calibrate`: the noise of each figure, and the tolerance that it can carry."
+
+
+class NoiseSection(Section):
+    """Relative standard deviations; null where nobody measured it."""
+
+    connections: Deviation
+    links: Deviation | None = None
+    boots: Deviation | None = None
+    runs: Count
+
+
+class CalibrationSection(Section):
+    """One entry of the file."""
+
+    id: Id
+    noise: NoiseSection
+    tolerance: Part
+    repeats: Count
+    margin: Part
+    date: Date
+    build: Build
+
+
+class CalibrationFile(Section):
+    """The whole file."""
+
+    calibration: list[CalibrationSection]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Of one figure, by its id.
+
+    ``connections``, ``links`` and ``boots`` are the relative standard deviations that fresh connections, link-ups and
+    boots each add (None: not measured), from ``runs`` (at least 2) in all. ``tolerance`` below a baseline and
+    ``repeats`` (connections) are proposed; ``margin`` is the least one that this noise can carry.
+    """
+
+    id: str
+    connections: Share
+    links: Share | None
+    boots: Share | None
+    runs: int
+    tolerance: Share
+    repeats: int
+    margin: Share
+    date: date
+    build: Mapping[str, str | None]
+    where: Where = field(compare=False, default=Where("calibration"))
+
+    @property
+    def noise(self) -> Noise:
+        """For the sequential judge; what was not measured between sessions is taken as it is without history."""
+        links = 0.0 if self.links is None else self.links.fraction
+        boots = 0.0 if self.boots is None else self.boots.fraction
+        sessions = math.hypot(links, boots)
+        if self.links is None or self.boots is None:
+            sessions = max(sessions, UNKNOWN.sessions)
+        source = f"calibration of {self.date}, {self.runs} runs ({self.where})"
+        return Noise(self.connections.fraction, self.runs - 1, sessions, source, links=links)
+
+    @property
+    def limit(self) -> Limit:
+        """Its tolerance as the least specific limit there is; put first, every other one on tolerance beats it."""
+        return Limit(Tolerance(self.tolerance), Origin.LAB_FILE, str(self.where), metric=Metric.TOLERANCE)
+
+
+def load_calibration(lab: LabOfFile) -> Mapping[str, Calibration]:
+    """What was calibrated in this lab, by the ids of figures; nothing before the first time. Raises ConfigError."""
+    return read_calibration(lab.calibration) if lab.calibration.exists() else {}
+
+
+def read_calibration(path: Path) -> Mapping[str, Calibration]:
+    """One file. Raises ConfigError."""
+    file, document = read_entries(path, WHAT, CalibrationFile)
+    found: dict[str, Calibration] = {}
+    for index, own in enumerate(file.calibration):
+        at = ("calibration", index)
+        where = document.key((*at, "id"))
+        if own.id in found:
+            raise ConfigError(f"'{own.id}' stands here again, first in {found[own.id].where}; expected it once", where)
+        if own.noise.runs < 2:
+            message = f"noise of {own.noise.runs} run is none; expected at least 2 runs"
+            raise ConfigError(message, document.value((*at, "noise", "runs")))
+        noise = own.noise
+        found[own.id] = Calibration(
+            own.id,
+            noise.connections,
+            noise.links,
+            noise.boots,
+            noise.runs,
+            own.tolerance,
+            own.repeats,
+            own.margin,
+            own.date,
+            own.build,
+            where,
+        )
+    return found
+
+
+def write_calibration(path: Path, calibrations: Iterable[Calibration]) -> None:
+    """Write these, and keep what the file holds of other ids. Raises ConfigError, also for a file that is broken."""
+    entries = dict(read_calibration(path)) if path.exists() else {}
+    entries.update((own.id, own) for own in calibrations)
+    write_entries(path, "calibration", [_entry(entries[name]) for name in sorted(entries)], HEADER)
+
+
+def _entry(own: Calibration) -> dict[str, object]:
+    return {
+        "id": own.id,
+        "noise": {
+            "connections": share_text(own.connections),
+            "links": None if own.links is None else share_text(own.links),
+            "boots": None if own.boots is None else share_text(own.boots),
+            "runs": own.runs,
+        },
+        "tolerance": share_text(own.tolerance),
+        "repeats": own.repeats,
+        "margin": share_text(own.margin),
+        "date": own.date,
+        "build": dict(sorted(own.build.items())),
+    }

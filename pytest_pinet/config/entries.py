@@ -1,0 +1,107 @@
+"""YAML files beside the lab file that hold a list of entries by id: how they are read and written."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import yaml
+from pydantic import BaseModel, PlainValidator, ValidationError, WithJsonSchema
+
+from pytest_pinet.config.fields import Text, shown
+from pytest_pinet.config.file_text import read_text
+from pytest_pinet.config.messages import first_error
+from pytest_pinet.config.yaml_lines import Document, parse
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.quantities import Bitrate, Share
+
+FileT = TypeVar("FileT", bound=BaseModel)
+# What measuring calls a figure: pi4b:onboard/pair/tcp-P1-tx.
+_ID = re.compile(r"[^\s:/]+:[^\s:/]+/[^\s/]+/[^\s/]+")
+ID_FORM = "the id of a figure such as 'pi4b:onboard/pair/tcp-P1-tx'"
+DATE_FORM = "a date such as '2026-11-21'"
+BUILD_FORM = "a mapping from words to texts"
+
+
+def _id(value: object) -> str:
+    if not isinstance(value, str) or not _ID.fullmatch(value) or len(value) > 300:
+        raise ValueError(f"expected {ID_FORM}, got {shown(value)}")
+    return value
+
+
+def _date(value: object) -> date:
+    try:
+        return date.fromisoformat(value if isinstance(value, str) and len(value) == len("2026-11-21") else "")
+    except ValueError:
+        raise ValueError(f"expected {DATE_FORM}, got {shown(value)}") from None
+
+
+def _build(value: object) -> dict[str, str | None]:
+    if not isinstance(value, dict):
+        raise ValueError(f"expected {BUILD_FORM}, got {shown(value)}")
+    for key, inner in value.items():
+        if inner is not None and not isinstance(inner, str):
+            # YAML reads kernel: 6.10 as 6.1.
+            raise ValueError(f"expected {BUILD_FORM}, numbers in quotes, got {shown(inner)} for '{key}'")
+    return dict(value)
+
+
+Id = Annotated[str, PlainValidator(_id), WithJsonSchema({"type": "string", "pattern": f"^{_ID.pattern}$"})]
+Date = Annotated[date, PlainValidator(_date), WithJsonSchema({"type": "string", "format": "date"})]
+Build = Annotated[dict[str, str | None], PlainValidator(_build), WithJsonSchema({"type": "object"})]
+Reason = Text
+
+
+def read_entries(path: Path, what: str, model: type[FileT]) -> tuple[FileT, Document]:
+    """A whole file; ``what`` says what was expected there. Raises ConfigError."""
+    document = parse(read_text(path, what), str(path))
+    if document.data is None:
+        raise ConfigError(f"the file is empty; expected {what}", document.key(()))
+    if not isinstance(document.data, dict):
+        raise ConfigError(f"expected {what}, got {shown(document.data)}", document.value(()))
+    try:
+        return model.model_validate(document.data), document
+    except ValidationError as error:
+        raise first_error(error, model, document, ()) from None
+
+
+def write_entries(path: Path, key: str, entries: Sequence[Mapping[str, object]], header: str) -> None:
+    """Write the list ``key``; the same entries give the same bytes, and readers never see half a file.
+
+    ``header`` is the comment at the top. Raises ConfigError when the file cannot be written.
+    """
+    text = yaml.safe_dump({key: list(entries)}, sort_keys=False, default_flow_style=None, allow_unicode=True, width=120)
+    content = "".join(f"# {line}\n" for line in header.splitlines()) + text
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(content)
+            # mkstemp makes it private; this is a file for the repository.
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def rate_text(rate: Bitrate) -> str:
+    """A bit rate to 1 bit/s: ``941.3 Mbit/s``."""
+    return f"{_short(rate.bps / 1e6)} Mbit/s"
+
+
+def share_text(share: Share) -> str:
+    """A share to a millionth of a percent: ``1.2%``."""
+    return f"{_short(share.fraction * 100)}%"
+
+
+def _short(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".")

@@ -1,0 +1,25 @@
+"""A lab together with what its file says of judging."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_pinet.errors import Where
+from pytest_pinet.judge.profile import DEFAULT_PROFILE
+from pytest_pinet.model.lab import Lab
+
+
+@dataclass(frozen=True)
+class LabOfFile(Lab):
+    """What ``labfile.load`` gives.
+
+    ``profile`` is a name of PROFILES. ``baselines`` is the folder of the accepted baselines, and ``baselines_where``
+    the place that names it (None: it is the usual folder, which need not exist). ``calibration`` is the file that
+    ``pinet calibrate`` writes, which need not exist either.
+    """
+
+    profile: str = DEFAULT_PROFILE
+    baselines: Path = field(default=Path("baselines"))
+    baselines_where: Where | None = None
+    calibration: Path = field(default=Path("lab.calibration.yaml"))

@@ -1,0 +1,147 @@
+"""Ten times a second what a device has received and sent, and whether its link stands, while traffic runs.
+
+A shell script at the end itself, so that its samples keep their time when the way to the runner is slow; it needs
+nothing there but ``sh`` and ``sleep``, and costs least with ``bash`` (benchmarks.observer).
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import TracebackType
+
+from pytest_pinet.errors import PinetError
+from pytest_pinet.evidence.carrier import Reading, carrier_events, parse_reading
+from pytest_pinet.model.events import Event
+from pytest_pinet.shell import Process, Shell
+
+# What the observer may outlive the traffic by, should nobody end it.
+LIFETIME_S = 20.0
+# The latest rate is that of so many seconds, and none when the last sample is older than STALE_S.
+RATE_S = 0.5
+STALE_S = 2.0
+
+# A line: seconds of uptime, received and sent bytes, carrier, carrier changes, operstate, speed; "-" is what cannot be
+# read. A read that times out is a tick for which no process is started (bash; others start a sleep). Its input is a
+# sleep which lives as long as the observer may. The speed is asked of the driver, and by some of those of the PHY, over
+# USB: only after a change of the link.
+_SCRIPT = r"""
+cd /sys/class/net/@device || exit 44
+read -r up x </proc/uptime
+end=$((${up%%.*} + @seconds))
+(read -t 0.01 x) 2>/dev/null
+if [ $? -gt 128 ]; then tick() { read -t 0.1 x; [ $? -gt 128 ] || exit 0; }
+else tick() { sleep 0.1 2>/dev/null || sleep 1; }; fi
+get() { v=-; read -r v <"$1"; v=${v:--}; } 2>/dev/null
+seen=none
+while :; do
+ read -r up x </proc/uptime
+ [ "${up%%.*}" -lt "$end" ] || exit 0
+ get statistics/rx_bytes; rx=$v
+ get statistics/tx_bytes; tx=$v
+ get carrier; carrier=$v
+ get carrier_changes; changes=$v
+ if [ "$carrier$changes" != "$seen" ]; then
+  get operstate; state=$v; get speed; speed=$v; seen=$carrier$changes
+ fi
+ echo "$up $rx $tx $carrier $changes $state $speed" || exit 0
+ tick
+done
+"""
+
+
+def command(device: str, seconds: float) -> str:
+    """The command line of an observer that ends by itself after ``seconds``."""
+    life = f"{seconds:.0f}"
+    script = shlex.quote(_SCRIPT.replace("@device", shlex.quote(device)).replace("@seconds", life))
+    return f"sleep {life} | {{ s=sh; command -v bash >/dev/null 2>&1 && s=bash; exec $s -c {script}; }}"
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """What to add to an end's uptime to get the runner's monotonic clock."""
+
+    offset_s: float
+
+    def wall(self, uptime_s: float) -> datetime:
+        """The runner's local time of that moment."""
+        return datetime.now() - timedelta(seconds=time.monotonic() - (uptime_s + self.offset_s))
+
+
+class Observer:
+    """Watches one device while the context lasts; ``port_name`` is what events call it (``sw1/p5``).
+
+    ``seconds`` is how long the traffic will take. Nothing here ever raises what the end does: an end that is gone is
+    told by the traffic itself.
+    """
+
+    def __init__(self, shell: Shell, device: str, port_name: str, seconds: float) -> None:
+        self._shell = shell
+        self._command = command(device, seconds + LIFETIME_S)
+        self._port_name = port_name
+        self._process: Process | None = None
+        self._readings: list[Reading] = []
+        self._lines: list[str] = []
+        self._clock: _Clock | None = None
+        self._heard_s = 0.0
+
+    def __enter__(self) -> Observer:
+        try:
+            self._process = self._shell.spawn(self._command)
+        except PinetError:
+            self._process = None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._read()
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            process.stop()
+        except PinetError as trouble:
+            if error is not None:
+                error.add_note(f"the observer of {self._port_name} could not be stopped: {trouble}")
+
+    def rate(self) -> float | None:
+        """What the device receives now, in bit/s on the wire; None while nobody tells."""
+        self._read()
+        if not self._readings or time.monotonic() - self._heard_s > STALE_S:
+            return None
+        last = self._readings[-1]
+        first = next(r for r in self._readings if r.uptime_s >= last.uptime_s - RATE_S - 0.05)
+        seconds, received = last.uptime_s - first.uptime_s, last.rx_bytes - first.rx_bytes
+        return received * 8 / seconds if seconds > 0 and received >= 0 else None
+
+    def events(self, started_s: float) -> tuple[Event, ...]:
+        """Carrier changes and counters that began anew; ``started_s`` is when traffic began (``time.monotonic``)."""
+        self._read()
+        if self._clock is None:
+            return ()
+        return carrier_events(self._readings, self._port_name, started_s - self._clock.offset_s, self._clock.wall)
+
+    @property
+    def text(self) -> str:
+        """All that the end printed, as evidence."""
+        return "".join(f"{line}\n" for line in self._lines)
+
+    def _read(self) -> None:
+        """Take in what has come since the last time."""
+        if self._process is None:
+            return
+        lines = self._process.lines()
+        now = time.monotonic()
+        readings = [reading for line in lines if (reading := parse_reading(line)) is not None]
+        self._lines += lines
+        if not readings:
+            return
+        self._readings += readings
+        self._heard_s = now
+        # A line cannot arrive before it was written: the smallest difference is the nearest to the truth.
+        offset = now - readings[-1].uptime_s
+        if self._clock is None or offset < self._clock.offset_s:
+            self._clock = _Clock(offset)

@@ -1,0 +1,113 @@
+"""The state of an end that may set the figure, read in one remote command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pytest_pinet.model.conditions import Conditions, PcieLink, Throttling
+from pytest_pinet.shell import Shell
+
+# What other work is watched for, both ends at once.
+BUSY_S = 0.15
+SYSFS = "/sys"
+
+# The device's own folder tells its PCIe link, the folder above it that of its slot; a USB NIC is an interface of the
+# folder above. ``vcgencmd`` is there on Raspberry Pi OS; the same number stands in sysfs where its driver has it.
+_COMMAND = r"""
+d={sysfs}/class/net/{device}/device
+one() {{ read -r v <"$2" && echo "$1=$v"; }} 2>/dev/null
+if [ -e $d ]; then
+ p=$(readlink -f $d)
+ for k in speed width; do
+  one nic_$k $p/current_link_$k; one nic_max_$k $p/max_link_$k; one slot_max_$k ${{p%/*}}/max_link_$k
+ done
+ case $p in */usb[0-9]*) one usb ${{p%/*}}/speed;; esac
+fi
+if command -v vcgencmd >/dev/null 2>&1; then vcgencmd get_throttled 2>/dev/null
+else for f in {sysfs}/devices/platform/soc*/*/get_throttled; do [ -r $f ] && one throttled $f && break; done; fi
+for f in {sysfs}/class/hwmon/hwmon*/in0_lcrit_alarm; do [ -r $f ] && one voltage $f && break; done
+one cpu /proc/stat
+[ {watch} = 0 ] || {{ sleep {watch} 2>/dev/null || sleep 1; one cpu_after /proc/stat; }}
+:
+"""
+_SPEED = re.compile(r"\d+(?:\.\d+)?")
+# user nice system idle iowait irq softirq steal (proc(5)).
+_IDLE = (3, 4)
+
+
+def read(shell: Shell, device: str, busy_s: float = 0.0, sysfs: str = SYSFS) -> Conditions:
+    """Read the state of one end; for the share of its processors that is in use, over ``busy_s``. Raises SshError.
+
+    Takes no more than one round trip, some 20 ms of the end's time and ``busy_s``.
+    """
+    done = shell.run(_COMMAND.format(device=device, watch=f"{busy_s:g}", sysfs=sysfs), timeout_s=10.0 + busy_s)
+    return _conditions(shell.name, device, dict(line.partition("=")[::2] for line in done.stdout.splitlines()))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device at one end."""
+
+    shell: Shell
+    device: str
+
+
+def read_all(places: Sequence[Place], busy_s: float = BUSY_S) -> list[Conditions]:
+    """Read several ends at the same time, with what their processors do besides. Raises SshError."""
+    with ThreadPoolExecutor(max(1, len(places)), thread_name_prefix="pinet-conditions") as pool:
+        return list(pool.map(lambda place: read(place.shell, place.device, busy_s), places))
+
+
+def _conditions(end: str, device: str, values: Mapping[str, str]) -> Conditions:
+    current = _link(values.get("nic_speed"), values.get("nic_width"))
+    return Conditions(
+        end,
+        device,
+        pcie=current,
+        pcie_best=_best(values) if current is not None else None,
+        usb_mbps=_number(values.get("usb")),
+        throttling=_throttling(values.get("throttled")),
+        under_voltage=values["voltage"] != "0" if "voltage" in values else None,
+        cpu_busy=_busy(values.get("cpu"), values.get("cpu_after")),
+    )
+
+
+def _number(text: str | None) -> float | None:
+    found = _SPEED.match(text or "")
+    return None if found is None else float(found.group())
+
+
+def _link(speed: str | None, width: str | None) -> PcieLink | None:
+    # "5.0 GT/s PCIe" and "1"; "Unknown" and 0 or 255 where the device does not tell.
+    gtps, lanes = _number(speed), _number(width)
+    return None if not gtps or not lanes or lanes > 32 else PcieLink(gtps, int(lanes))
+
+
+def _best(values: Mapping[str, str]) -> PcieLink | None:
+    """What both the NIC and its slot can; None where one of them does not tell."""
+    nic = _link(values.get("nic_max_speed"), values.get("nic_max_width"))
+    slot = _link(values.get("slot_max_speed"), values.get("slot_max_width"))
+    if nic is None or slot is None:
+        return None
+    return PcieLink(min(nic.gtps, slot.gtps), min(nic.lanes, slot.lanes))
+
+
+def _throttling(text: str | None) -> Throttling | None:
+    # "0x50005" of vcgencmd, "50005" of sysfs.
+    try:
+        return None if text is None else Throttling(int(text, 16))
+    except ValueError:
+        return None
+
+
+def _busy(before: str | None, after: str | None) -> float | None:
+    """The share of all processors' time that was not idle between two first lines of /proc/stat."""
+    if before is None or after is None:
+        return None
+    old, new = ([int(word) for word in text.split()[1:9]] for text in (before, after))
+    passed = [max(0, b - a) for a, b in zip(old, new, strict=False)]
+    total = sum(passed)
+    return None if total == 0 or len(passed) < 5 else 1 - sum(passed[i] for i in _IDLE) / total

@@ -1,0 +1,127 @@
+"""Where the noise comes from: between connections, between link-ups, between boots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from pytest_pinet.judge.noise import UNKNOWN, Noise
+from pytest_pinet.judge.quantiles import chi_square
+from pytest_pinet.judge.reading import read
+from pytest_pinet.model.attempt import Attempt, Fresh
+
+# Few link-ups can look alike by chance. In four of five cases the true spread is not above what is reckoned with.
+CAUTION = 0.2
+
+
+@dataclass(frozen=True)
+class Component:
+    """One level's relative standard deviation: the estimate, what it is not above (80 % sure), and its freedom."""
+
+    sd: float
+    at_most: float
+    freedom: int
+
+
+@dataclass(frozen=True)
+class Components:
+    """Nested components of the noise; None where a level was not drawn anew more than once.
+
+    ``figures``: how many connections gave one; ``link_ups`` and ``boots``: on how many of each.
+    """
+
+    connections: Component
+    links: Component | None
+    boots: Component | None
+    figures: int
+    link_ups: int
+    boot_count: int
+
+    def noise(self, baseline_runs: int | None = None) -> Noise:
+        """What a gate reckons with, a baseline of so many sessions' own error included (default: none).
+
+        A level that nobody drew anew counts with what is assumed of any link.
+        """
+        links = self.links.at_most if self.links else 0.0
+        boots = self.boots.at_most if self.boots else 0.0
+        lasting = boots if self.boots else (0.0 if self.links else UNKNOWN.sessions)
+        share = 1 + 1 / baseline_runs if baseline_runs else 1.0
+        sessions = math.sqrt((links**2 + lasting**2) * share)
+        source = f"{self.figures} connections, {self.link_ups} link-ups, {self.boot_count} boots"
+        return Noise(self.connections.sd, self.connections.freedom, sessions, source, links=min(links, sessions))
+
+
+def components(attempts: Iterable[Attempt]) -> Components:
+    """Estimate the components from attempts in the order they were made; those without a figure are left out.
+
+    Analysis of variance of the logarithms of the figures, nested and unbalanced (Searle, Variance Components, 3.6).
+    Raises ValueError where no two connections shared a link-up: then nothing tells what connections alone differ by.
+    """
+    boots = grouped(attempts)
+    ups = [up for boot in boots for up in boot]
+    every = [x for up in ups for x in up]
+    total, n_ups, n_boots = len(every), len(ups), len(boots)
+    if total - n_ups < 1:
+        raise ValueError(
+            f"{total} figures on {n_ups} link-ups do not tell the noise between connections; "
+            "at least two connections of one link-up are needed"
+        )
+    within = math.fsum((x - fmean(up)) ** 2 for up in ups for x in up) / (total - n_ups)
+    connections = _component(within, total - n_ups, 0.0, 1.0)
+    squares = math.fsum(math.fsum(len(up) ** 2 for up in boot) / _size(boot) for boot in boots)
+    links = boot_component = None
+    link_variance = 0.0
+    if n_ups > n_boots:
+        mean_square = math.fsum(len(up) * (fmean(up) - _mean(boot)) ** 2 for boot in boots for up in boot) / (
+            n_ups - n_boots
+        )
+        size = (total - squares) / (n_ups - n_boots)
+        links = _component(mean_square, n_ups - n_boots, within, size, total - n_ups)
+        link_variance = links.sd**2
+    if n_boots > 1:
+        middle = fmean(every)
+        mean_square = math.fsum(_size(boot) * (_mean(boot) - middle) ** 2 for boot in boots) / (n_boots - 1)
+        of_links = (squares - math.fsum(len(up) ** 2 for up in ups) / total) / (n_boots - 1)
+        explained = within + of_links * link_variance
+        size = (total - math.fsum(_size(boot) ** 2 for boot in boots) / total) / (n_boots - 1)
+        boot_component = _component(mean_square, n_boots - 1, explained, size, total - n_boots)
+    return Components(connections, links, boot_component, total, n_ups, n_boots)
+
+
+def grouped(attempts: Iterable[Attempt]) -> list[list[list[float]]]:
+    """Logarithms of the figures by boot, and in it by link-up; an attempt that gave none still begins its group."""
+    boots: list[list[list[float]]] = [[[]]]
+    for attempt in attempts:
+        if attempt.fresh is Fresh.BOOT:
+            boots.append([[]])
+        elif attempt.fresh is Fresh.LINK:
+            boots[-1].append([])
+        reading = read(attempt)
+        if reading is not None and reading.mean > 0:
+            boots[-1][-1].append(math.log(reading.mean))
+    kept = [[up for up in boot if up] for boot in boots]
+    return [boot for boot in kept if boot]
+
+
+def _component(mean_square: float, freedom: int, below: float, size: float, freedom_below: int = 0) -> Component:
+    """The part of a mean square that the levels below it do not explain, per ``size`` figures.
+
+    ``below`` is what those explain, known with ``freedom_below``; cautious, that is less than it seems.
+    """
+    highest = mean_square * freedom / max(chi_square(CAUTION, freedom), 1e-9)
+    sure = below * freedom_below / chi_square(1 - CAUTION, freedom_below) if freedom_below else 0.0
+    return Component(
+        sd=math.sqrt(max(mean_square - below, 0.0) / size),
+        at_most=math.sqrt(max(highest - sure, 0.0) / size),
+        freedom=freedom,
+    )
+
+
+def _size(boot: Sequence[Sequence[float]]) -> int:
+    return sum(len(up) for up in boot)
+
+
+def _mean(boot: Sequence[Sequence[float]]) -> float:
+    return fmean([x for up in boot for x in up])

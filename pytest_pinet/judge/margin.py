@@ -1,0 +1,34 @@
+"""Which difference between figure and limit a noise lets a profile judge."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_pinet.judge.likelihood import required
+from pytest_pinet.judge.noise import Noise
+from pytest_pinet.judge.profile import Profile
+from pytest_pinet.judge.spread import FLOOR
+from pytest_pinet.model.attempt import Fresh
+
+# Nine of ten gates shall come to a verdict inside the budget: 1.28 standard deviations of the mean.
+NINE_OF_TEN = 1.28
+
+
+def smallest_margin(noise: Noise, profile: Profile, error_rate: float = 0.01) -> float:
+    """The least relative margin between figure and limit at which nine of ten gates end with a verdict.
+
+    0.02 = 2 %. What the test requires of the mean after the whole budget (`likelihood.required`), and its own scatter.
+    """
+    connections = max(int(profile.budget_s / profile.connection_s), 1)
+    return margin_after(connections, noise, error_rate)
+
+
+def margin_after(connections: int, noise: Noise, error_rate: float) -> float:
+    """The same after so many connections, all of one link-up."""
+    between = max(noise.connections, FLOOR) ** 2
+    return margin_at(between / connections + noise.level_variance([Fresh.CONNECTION]), error_rate)
+
+
+def margin_at(variance: float, error_rate: float) -> float:
+    """The same where the mean logarithm of figure over limit has this variance."""
+    return math.expm1(required(variance, error_rate) + NINE_OF_TEN * math.sqrt(variance))

@@ -1,0 +1,106 @@
+"""What makes a figure invalid instead of slow: it was not the thing under test that set it."""
+
+from __future__ import annotations
+
+from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
+from pytest_pinet.model.conditions import Conditions
+from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.sockets import Sockets
+
+# What a bus signals at least, in Mbit/s (USB 2.0 high speed, USB 3.0 SuperSpeed).
+USB_MBPS = {Bus.USB2: 480, Bus.USB3: 5000}
+# Other work on an end: worth a note, and too much for any figure.
+BUSY_NOTE = 0.30
+BUSY = 0.90
+
+
+def broken(
+    dut: Conditions,
+    peer: Conditions | None = None,
+    dut_bus: Bus | None = None,
+    peer_bus: Bus | None = None,
+) -> list[str]:
+    """A sentence for each precondition that does not hold; none where nothing is known. Buses are those of the NICs."""
+    found = []
+    for one, bus in ((dut, dut_bus), (peer, peer_bus)):
+        if one is not None:
+            found += [*_bus(one, bus), *_power(one), *_busy(one)]
+    return found
+
+
+def notes(dut: Conditions, peer: Conditions | None = None) -> list[str]:
+    """What a reader of the figure must know of the ends, without it being worthless."""
+    found = []
+    for one in (dut, peer):
+        if one is None:
+            continue
+        if one.cpu_busy is not None and BUSY_NOTE <= one.cpu_busy <= BUSY:
+            found.append(f"{one.end} was {one.cpu_busy * 100:.0f} % busy with something else before the traffic")
+        if one.throttling is not None and one.throttling.since_boot and not one.throttling.now:
+            found.append(f"{one.end} had {' and '.join(one.throttling.since_boot)} since it was booted")
+    return found
+
+
+def broke_during(before: Conditions, after: Conditions) -> list[str]:
+    """A sentence for what went wrong at one end while traffic ran, and may be over by now."""
+    found = broken(after) if not broken(before) else []
+    if found or before.throttling is None or after.throttling is None:
+        return found
+    fresh = [name for name in after.throttling.since_boot if name not in before.throttling.since_boot]
+    if not fresh:
+        return []
+    return [f"{after.end} had {' and '.join(fresh)} during the traffic\n  -> {_POWER_ACT}"]
+
+
+_POWER_ACT = "give it a stronger power supply, a shorter cable, or cooling"
+
+
+def _bus(one: Conditions, bus: Bus | None) -> list[str]:
+    found = []
+    if one.pcie is not None and one.pcie_best is not None and one.pcie.capacity < one.pcie_best.capacity:
+        found.append(
+            f"the PCIe link of {one.end} {one.device} runs at {one.pcie}, though both its ends can {one.pcie_best}"
+            "\n  -> reseat the card; look for PCIe settings of the firmware (dtparam=pciex1_gen)"
+        )
+    least = None if bus is None else USB_MBPS.get(bus)
+    if least is not None and one.usb_mbps is not None and one.usb_mbps < least:
+        found.append(
+            f"the USB NIC {one.device} of {one.end} runs at {one.usb_mbps:g} Mbit/s instead of {least} Mbit/s"
+            "\n  -> plug it into a port of that speed, without a hub or a long cable"
+        )
+    return found
+
+
+def _power(one: Conditions) -> list[str]:
+    if one.throttling is not None and one.throttling.now:
+        return [f"{one.end} is limited by its firmware: {' and '.join(one.throttling.now)}\n  -> {_POWER_ACT}"]
+    if one.under_voltage:
+        return [f"{one.end} has under-voltage\n  -> {_POWER_ACT}"]
+    return []
+
+
+def _busy(one: Conditions) -> list[str]:
+    if one.cpu_busy is None or one.cpu_busy <= BUSY:
+        return []
+    return [
+        f"the processors of {one.end} were {one.cpu_busy * 100:.0f} % busy with something else before the traffic"
+        f"\n  -> look what runs on {one.end}"
+    ]
+
+
+def socket_trouble(sockets: Sockets, mtu: int, timestamps: bool, mss: int | None = None, end: str = "") -> list[str]:
+    """A sentence for segments smaller than ``mss`` (bytes, None: not asked for) and the MTU make them.
+
+    The kernel's MSS is that of RFC 9293 without the options of RFC 7323: MTU - 40, less 12 with timestamps (IPv4).
+    """
+    options = TIMESTAMP_OPTION if timestamps else 0
+    largest = mtu - IPV4_TCP_HEADERS
+    wanted = min(largest, mss) if mss is not None else largest
+    if sockets.mss >= wanted - options:
+        return []
+    why = f"mss={mss} bytes was asked for" if mss is not None and mss <= largest else f"MTU {mtu} allows"
+    where = f" of {end}" if end else ""
+    return [
+        f"segments{where} carried {sockets.mss} bytes, though {why}{'' if 'asked' in why else f' {wanted - options}'}"
+        "\n  -> look for a smaller MTU on the path, or one that path MTU discovery remembers (ip route show cache)"
+    ]

@@ -1,0 +1,111 @@
+"""What one attempt says: its mean, its level apart from odd moments, and how steady it was by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, variance
+
+from pytest_pinet.judge.stalls import Dip, find_dips
+from pytest_pinet.model.attempt import Attempt
+from pytest_pinet.model.events import EventKind
+from pytest_pinet.model.measurement import Sample
+
+# No link carries more; what claims to is a broken clock or counter.
+HIGHEST_BPS = 1e15
+# Seconds of one block of samples: shorter ones are tied to each other by the queues on the path.
+BLOCK_S = 0.45
+# Blocks follow each other, and slow changes make them alike: (1 + 0.33) / (1 - 0.33) for the 0.1 to 0.34 that was
+# seen from second to second (facts/measuring.md 5.1).
+TIED = 2.0
+# Huber's constant: clips what is further than this many standard deviations from the level (Huber 1964).
+CLIP = 1.5
+# What makes a figure worthless, whatever else was sent in that time: the link or the counter began anew.
+BROKEN = (EventKind.LINK_DOWN, EventKind.RESTART)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Figures of one attempt in bit/s, and variances relative to them (0.0001 = a standard deviation of 1 %).
+
+    ``mean``: all that arrived over all counted time. ``level``: the same without the weight of odd moments (Huber's
+    M-estimate of the samples). ``own``: how far the level may be off, and ``own_mean`` the mean, as far as the samples
+    themselves can tell. ``dips``: where the rate fell far below the level, the warm-up included. ``disturbed``: there
+    were dips, or events.
+    """
+
+    mean: float
+    level: float
+    own: float
+    own_mean: float
+    dips: tuple[Dip, ...]
+    disturbed: bool
+
+
+def unusable(attempt: Attempt) -> str:
+    """Why an attempt gives no figure; empty where it gives one."""
+    if attempt.excluded:
+        return attempt.excluded
+    for event in attempt.events:
+        if event.kind in BROKEN:
+            return event.text
+    for sample in attempt.samples:
+        if not math.isfinite(sample.seconds) or sample.seconds < 0 or sample.bytes < 0:
+            return f"a sample of {'fewer than 0' if sample.bytes < 0 else 'some'} bytes in {sample.seconds} s"
+        if sample.bytes * 8 > HIGHEST_BPS * sample.seconds:
+            return f"a sample of more than {HIGHEST_BPS / 1e12:.0f} Tbit/s, which no link carries"
+    if not any(s.seconds > 0 for s in attempt.counted):
+        return "no sample after the warm-up"
+    return ""
+
+
+def read(attempt: Attempt) -> Reading | None:
+    """The figures of one attempt; None where it is `unusable`."""
+    if unusable(attempt):
+        return None
+    counted = [s for s in attempt.counted if s.seconds > 0]
+    usual = median(s.seconds for s in counted)
+    # The last interval may be a few milliseconds long, and its rate anything.
+    rates = [s.bps for s in counted if s.seconds > usual / 2]
+    level, clipped = _level(rates)
+    per_block = max(1, round(BLOCK_S / usual))
+    dips = find_dips(attempt.samples, level)
+    return Reading(
+        mean=attempt.goodput.bps,
+        level=level,
+        own=_own(clipped, per_block, level),
+        own_mean=_own(rates, per_block, level),
+        dips=dips,
+        disturbed=bool(dips or attempt.events),
+    )
+
+
+def traffic_seconds(attempt: Attempt) -> float:
+    """Seconds of traffic that an attempt took, also when it gave no figure; what is not a length counts as nothing."""
+    return math.fsum(s.seconds for s in attempt.samples if _is_length(s))
+
+
+def _is_length(sample: Sample) -> bool:
+    return math.isfinite(sample.seconds) and sample.seconds > 0
+
+
+def _level(rates: Sequence[float]) -> tuple[float, list[float]]:
+    """Huber's M-estimate of location, with the samples clipped to what it took them for."""
+    middle = median(rates)
+    # The spread of a shaped link is often 0 for half of the samples; a thousandth keeps the estimate from sticking.
+    scale = CLIP * max(1.4826 * median(abs(rate - middle) for rate in rates), middle * 1e-3)
+    level, clipped = middle, list(rates)
+    for _ in range(8):
+        low, high = level - scale, level + scale
+        clipped = [low if rate < low else high if rate > high else rate for rate in rates]
+        level = fmean(clipped)
+    return level, clipped
+
+
+def _own(rates: Sequence[float], per_block: int, level: float) -> float:
+    """The relative variance of the mean of these samples, from blocks of them; 0 where there are too few to tell."""
+    blocks = [fmean(rates[i : i + per_block]) for i in range(0, len(rates) - per_block + 1, per_block)]
+    if len(blocks) < 3 or level <= 0:
+        return 0.0
+    return TIED * variance(blocks) / len(blocks) / level**2

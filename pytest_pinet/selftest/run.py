@@ -1,0 +1,122 @@
+"""A self-test on one combination: a baseline, then gates on a link that is slower by known amounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from statistics import median
+
+from pytest_pinet import measuring
+from pytest_pinet.errors import LinkError
+from pytest_pinet.figures import Plan as GatePlan
+from pytest_pinet.judge.noise import Noise
+from pytest_pinet.judge.profile import Profile
+from pytest_pinet.lab.link import Link
+from pytest_pinet.lab.reduction import Rates, rate_for, reduced
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.selftest.counts import Outcome
+from pytest_pinet.selftest.plan import BASELINE_CONNECTIONS, Case, Plan
+from pytest_pinet.standard_traffic import attempt_at, standard_traffic
+from pytest_pinet.visiting import Visit
+
+# A shaper outlives its gate by this much at most, whatever happens to us; confirming a failure takes a link-up.
+SHAPER_EXTRA_S = 120.0
+
+
+@dataclass
+class Report:
+    """What a self-test of one combination found so far; whatever ends it early, that much is true.
+
+    The limit of every gate lies ``tolerance`` (0.03 = 3 %) below the baseline of its direction.
+    """
+
+    combination: Combination
+    tolerance: float
+    ways: Sequence[Direction]
+    baselines: dict[Direction, Bitrate] = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+
+class Selftest:
+    """Bound to one open link; ``noise`` is asked by a figure's id, ``on_step`` is told each step as it is done."""
+
+    def __init__(
+        self, visit: Visit, link: Link, plan: Plan, noise: Callable[[str], Noise], on_step: Callable[[str], None]
+    ) -> None:
+        self._visit = visit
+        self._link = link
+        self._plan = plan
+        self._noise = noise
+        self._on_step = on_step
+
+    def run(self, report: Report) -> None:
+        """Measure the baselines and run all gates. Raises LabError or UnsupportedError; the report keeps what was."""
+        for way in report.ways:
+            report.baselines[way] = self._baseline(way)
+            self._on_step(f"baseline {way}: {report.baselines[way]}")
+        cases = self._plan.order(report.ways)
+        for number, case in enumerate(cases, 1):
+            outcome = self._gate(case, report.baselines, report.tolerance)
+            report.outcomes.append(outcome)
+            self._on_step(
+                f"gate {number} of {len(cases)}: {case.way}, {case.reduction * 100:g} % slower: {outcome.verdict} "
+                f"after {outcome.traffic_s:.0f} s, {outcome.goodput}"
+            )
+
+    @property
+    def _profile(self) -> Profile:
+        return self._plan.profile
+
+    def _baseline(self, way: Direction) -> Bitrate:
+        """The median of several connections."""
+        traffic = standard_traffic(way, self._profile.connection_s)
+        found = []
+        for number in range(1, BASELINE_CONNECTIONS + 1):
+            with self._visit.measuring(self._link.combination):
+                one = measuring.run_once(self._link, traffic, self._visit.tool, number=number, watch=self._visit.watch)
+            attempt = attempt_at(one, way)
+            if attempt.excluded:
+                raise LinkError(f"{attempt.excluded}, while the baseline was measured", "run it again")
+            found.append(attempt.goodput.bps)
+        return Bitrate(median(found))
+
+    def _gate(self, case: Case, baselines: Mapping[Direction, Bitrate], tolerance: float) -> Outcome:
+        link, baseline = self._link, baselines[case.way]
+        here = link.combination
+        limit = Limit(
+            Bitrate(baseline.bps * (1 - tolerance)),
+            Origin.CALL,
+            f"{tolerance * 100:g} % below {baseline}",
+            here.board,
+            here.nic,
+            here.topology.name,
+        )
+        plan = GatePlan(limits=[limit], profile=self._profile, noise=self._noise, baseline=lambda _: None)
+        traffic = standard_traffic(case.way, self._profile.connection_s)
+        with self._visit.measuring(here), self._shaper(case.reduction, baselines):
+            record, _ = measuring.measure(link, traffic, plan, self._visit.tool, None, watch=self._visit.watch)
+        direction = record["directions"][str(case.way)]
+        return Outcome(
+            case,
+            Verdict(record["verdict"]),
+            Bitrate(direction["goodput_bps"]),
+            sum(attempt["seconds"] + attempt["warmup_s"] for attempt in direction["attempts"]),
+            record["seconds"],
+            record["message"],
+        )
+
+    def _shaper(self, reduction: float, baselines: Mapping[Direction, Bitrate]) -> AbstractContextManager[None]:
+        if not reduction:
+            return nullcontext()
+        path = self._link.path
+        line = Bitrate(path.speed_mbps * 1e6)
+        tx, rx = (
+            rate_for(Bitrate(baselines[way].bps * (1 - reduction)), path) if way in baselines else line
+            for way in (Direction.TX, Direction.RX)
+        )
+        return reduced(self._link.peer, Rates(tx, rx), 2 * self._profile.budget_s + SHAPER_EXTRA_S)
