@@ -16,7 +16,7 @@ from benchmarks.generated_labs import generate, lower_bound
 from benchmarks.simulated_workers import simulate
 
 ROOT = Path(__file__).parents[1]
-SIZES = ((6, 2, 20), (6, 3, 20), (50, 4, 20), (50, 8, 20), (50, 25, 20), (1000, 64, 2), (1000, 128, 2), (1000, 250, 2))
+SIZES = ((6, 2, 40), (6, 3, 40), (50, 4, 20), (50, 8, 40), (50, 16, 20), (1000, 64, 2), (1000, 128, 8), (1000, 250, 2))
 
 
 def simulated() -> None:

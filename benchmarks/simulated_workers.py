@@ -21,7 +21,7 @@ from pytest_pinet.scheduling.workers import PlannedScheduling
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a simulated run took, and what the scheduler itself took for it (real seconds)."""
+    """What a simulated run took (s), and the processor time (s) of the scheduler itself, which never waits."""
 
     makespan_s: float
     decisions: int
@@ -68,6 +68,7 @@ class _Run:
     measuring: dict[str, _Worker] = field(default_factory=dict)
     queued: list[_Worker] = field(default_factory=list)
     order: list[tuple[int, str]] = field(default_factory=list)
+    crew: list[_Worker] = field(default_factory=list)
     scheduler: Any = None
     times: list[float] = field(default_factory=list)
     _number: int = 0
@@ -134,7 +135,10 @@ class _Run:
         worker.start()
 
     def kill(self, worker: _Worker) -> None:
-        """A worker dies: its places and domains come back, and so do its tests, but the one that it ran."""
+        """A worker dies: its places and domains come back, and so do its tests, but the one that it ran.
+
+        xdist starts another one in its stead.
+        """
         worker.dead = True
         for owned in (self.held, self.measuring):
             for name in [n for n, holder in owned.items() if holder is worker]:
@@ -145,11 +149,20 @@ class _Run:
         self.timed(lambda: self.scheduler.remove_node(worker))
         self._grant_places()
         self._grant_domains()
+        self.hire(f"gw{len(self.crew)}")
+        self.timed(self.scheduler.schedule)
+
+    def hire(self, name: str) -> None:
+        """A worker starts and collects."""
+        worker = _Worker(name, self)
+        self.crew.append(worker)
+        self.scheduler.add_node(worker)
+        self.scheduler.add_node_collection(worker, [str(job.index) for job in self.jobs])
 
     def timed(self, decide: Callable[[], object]) -> None:
-        started = time.perf_counter()
+        started = time.thread_time()
         decide()
-        self.times.append(time.perf_counter() - started)
+        self.times.append(time.thread_time() - started)
 
 
 def simulate(
@@ -166,23 +179,20 @@ def simulate(
     options = {"tx": [f"{workers}*popen"], "maxschedchunk": None}
     config: Any = SimpleNamespace(getvalue=options.get, getoption=options.get)
     run.scheduler = PlannedScheduling(config, None, lambda _: list(jobs), clock=lambda: run.now)
-    crew = [_Worker(f"gw{number}", run) for number in range(workers)]
-    names = [str(job.index) for job in jobs]
-    for worker in crew:
-        run.scheduler.add_node(worker)
-        run.scheduler.add_node_collection(worker, names)
+    for number in range(workers):
+        run.hire(f"gw{number}")
     run.timed(run.scheduler.schedule)
     if kill_at_s is not None:
-        run.at(kill_at_s, lambda: run.kill(crew[0]))
+        run.at(kill_at_s, lambda: run.kill(run.crew[0]))
     last_s = 0.0
     while run.events:
         run.now, _, action = heapq.heappop(run.events)
         action()
         if run.scheduler.tests_finished:
-            for worker in crew:
+            for worker in run.crew:
                 if not worker.shutting_down and not worker.dead:
                     worker.shutdown()
-        if any(worker.running is not None for worker in crew if not worker.dead):
+        if any(worker.running is not None for worker in run.crew if not worker.dead):
             last_s = run.now
     assert not run.scheduler.has_pending, "tests were left"
     return Outcome(run.now if kill_at_s is None else last_s, len(run.times), sum(run.times), max(run.times),

@@ -45,7 +45,7 @@ def judged_extras(
     for judgements in zip(*each, strict=True):
         verdict = _verdict(judgements, profile)
         unsettled |= verdict is None
-        worst = next((j for j in judgements if j.verdict is Verdict.FAIL), judgements[-1])
+        worst = next((j for j in judgements if j.verdict in (Verdict.FAIL, Verdict.INVALID)), judgements[-1])
         record: ExtraRecord = {
             "metric": str(worst.metric),
             "rule": worst.rule or "",
@@ -60,7 +60,7 @@ def _verdict(judgements: Sequence[Judgement], profile: Profile) -> Verdict | Non
     known = [judged.verdict for judged in judgements if judged.verdict is not Verdict.SKIPPED]
     if not known:
         return Verdict.SKIPPED
-    verdict = confirm([one is not Verdict.FAIL for one in known], profile)
+    verdict = confirm([one in (Verdict.PASS, Verdict.MARGINAL) for one in known], profile)
     return Verdict.MARGINAL if verdict is Verdict.PASS and Verdict.MARGINAL in known else verdict
 
 

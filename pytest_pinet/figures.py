@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pytest_pinet.bounds import Bounds
 from pytest_pinet.costs import judged_extras
+from pytest_pinet.judge.baseline import Baseline, compare
 from pytest_pinet.judge.confirm import confirm
 from pytest_pinet.judge.flows import Evenness, evenness, judge_evenness
-from pytest_pinet.judge.gate import Ruling, rule_on
-from pytest_pinet.judge.limits import most_specific
-from pytest_pinet.judge.noise import Noise
+from pytest_pinet.judge.gate import Ruling, gating, rule_on
+from pytest_pinet.judge.limits import goodput_limit, most_specific
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.rules_goodput import goodput_rule
 from pytest_pinet.judge.verdict import Judgement
+from pytest_pinet.known import Known
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE, Tolerance
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import SEVERITY, Verdict, worst
 from pytest_pinet.report.record import (
+    BaselineRecord,
     DirectionRecord,
     EvennessRecord,
     FlowRecord,
@@ -32,20 +34,20 @@ from pytest_pinet.report.record import (
 )
 from pytest_pinet.tries import Try, attempts_of, least_since_start, pooled, sum_of
 
+_HELD = (Verdict.PASS, Verdict.MARGINAL)
+
 
 @dataclass(frozen=True)
 class Plan:
     """How a measurement is judged: its limits, what traffic may be spent on it, and how much it is known to vary.
 
-    ``noise`` and ``baseline`` (the accepted figure, None where there is none) are asked by a figure's id
-    (``pi4b:onboard/pair/tcp-P1-tx``). ``link_ups``: whether a
+    ``known`` has noise, accepted baselines, and tolerances where no limit sets one. ``link_ups``: whether a
     suspicion may take the link of the device under test down and up again.
     """
 
     limits: Sequence[Limit]
     profile: Profile
-    noise: Callable[[str], Noise]
-    baseline: Callable[[str], Bitrate | None]
+    known: Known = field(default_factory=Known)
     link_ups: bool = True
 
 
@@ -123,10 +125,10 @@ class _Judging:
         """The flows whose sum is this direction's figure."""
         return [i for i, flow in enumerate(self._flows) if flow.run.counted and flow.way is way]
 
-    def _limit(self, way: Direction, metric: Metric, end: int = 0) -> Limit | None:
-        """The limit that holds; files speak of the board and NIC of ``end``, whoever runs the test of all of it."""
+    def _limits(self, way: Direction, end: int = 0) -> tuple[Sequence[Limit], str, str]:
+        """The limits, board and NIC that hold for ``end``: files speak of it, whoever runs the test of all ends."""
         here = self._link.combination
-        limits = self._plan.limits
+        limits: Sequence[Limit] = (self._plan.known.tolerance(self._id(way)), *self._plan.limits)
         board, nic = here.board, here.nic
         if end:
             endpoint = here.ends[end]
@@ -137,28 +139,54 @@ class _Judging:
                 if limit.origin is Origin.LAB_FILE
                 or limit.matches(here.board, here.nic, self._topology.name, way, self._both_ways)
             ]
-        return most_specific(limits, board, nic, self._topology.name, way, self._both_ways, metric)
+        return limits, board, nic
+
+    def _id(self, way: Direction) -> str:
+        return figure_id(self._link, self._traffic, way)
+
+    def _limit(
+        self,
+        way: Direction,
+        oracle: Oracle,
+        metrics: Sequence[Metric],
+        baseline: Baseline | None,
+        end: int = 0,
+        offered: Bitrate | None = None,
+    ) -> Limit | None:
+        """The one limit that a rate is judged by; ``metrics`` are the minima that may speak of it."""
+        most = oracle.goodput if offered is None else min(oracle.goodput, offered)
+        figure = None if baseline is None else baseline.figure
+        name = self._topology.name
+        return goodput_limit(*self._limits(way, end), name, way, self._both_ways, most, figure, metrics)
 
     def _strictest(self, metric: Metric) -> Limit | None:
         """Of the limits of each direction, since all flows share alike."""
-        found = [limit for way in self._traffic.direction.parts if (limit := self._limit(way, metric)) is not None]
+        name = self._topology.name
+        ways = self._traffic.direction.parts
+        each = (most_specific(*self._limits(way), name, way, self._both_ways, metric) for way in ways)
+        found = [limit for limit in each if limit is not None]
 
         def fraction(limit: Limit) -> float:
             return limit.minimum.fraction if isinstance(limit.minimum, Share) else 0.0
 
         return max(found, key=fraction, default=None)
 
-    def _rule(self, chosen: Sequence[int], way: Direction, oracle: Oracle, limit: Limit | None) -> Ruling:
+    def _rule(
+        self,
+        chosen: Sequence[int],
+        way: Direction,
+        oracle: Oracle,
+        limit: Limit | None,
+        baseline: Baseline | None = None,
+    ) -> Ruling:
         """On the sum of these flows."""
-        figure = figure_id(self._link, self._traffic, way)
-        baseline = self._plan.baseline(figure)
         ruling = rule_on(
             attempts_of(self._tries, chosen),
             sum_of([self._pooled(index) for index in chosen]),
             least_since_start([[one.flows[index].flow for index in chosen] for one in self._shown]),
             oracle,
-            self._stricter(limit, self._limit(way, Metric.TOLERANCE), oracle, baseline),
-            self._plan.noise(figure),
+            limit,
+            self._plan.known.noise(self._id(way)),
             self._plan.profile,
             self._bounds.offered if len(chosen) == 1 else None,
             self._plan.link_ups,
@@ -168,18 +196,10 @@ class _Judging:
             self.wanted.append(ruling.wanted)
         return ruling
 
-    @staticmethod
-    def _stricter(limit: Limit | None, other: Limit | None, oracle: Oracle, baseline: Bitrate | None) -> Limit | None:
-        """Of a minimum and a tolerance the one that asks for more: what holds it holds both."""
-        found = [
-            (rule.threshold, position, one)
-            for position, one in enumerate((other, limit))
-            if one is not None and (rule := goodput_rule(one, oracle.goodput, baseline)) is not None
-        ]
-        return max(found)[2] if found else limit or other
-
-    def _extras(self, record: DirectionRecord, chosen: Sequence[int], way: Direction) -> DirectionRecord:
-        """The record with what the traffic cost, and the worse verdict of both."""
+    def _finish(
+        self, record: DirectionRecord, chosen: Sequence[int], way: Direction, accepted: Baseline | None
+    ) -> DirectionRecord:
+        """The record with what the traffic cost, the worse verdict of both, and the difference from the baseline."""
         plan = self._plan
         extras, unsettled = judged_extras(
             self._link, self._traffic, self._tries, chosen, way, plan.limits, plan.profile
@@ -189,7 +209,27 @@ class _Judging:
         known = [Verdict(extra["verdict"]) for extra in extras if extra["verdict"] != Verdict.SKIPPED]
         record["verdict"] = worst([Verdict(record["verdict"]), *known]).value
         record["extras"] = extras
+        if accepted is not None:
+            record["baseline"] = self._difference(chosen, way, accepted)
         return record
+
+    def _difference(self, chosen: Sequence[int], way: Direction, accepted: Baseline) -> BaselineRecord:
+        """Of the connections of this run, which are runs, from those behind the baseline."""
+        runs = [sum_of([one.flows[index].flow for index in chosen]) for one in self._tries if not one.excluded]
+        name = self._topology.name
+        tolerance = most_specific(*self._limits(way), name, way, self._both_ways, Metric.TOLERANCE)
+        bound = tolerance.bound if tolerance is not None else None
+        found = compare(runs, accepted, bound if isinstance(bound, Tolerance) else DEFAULT_TOLERANCE)
+        return {
+            "figure_bps": accepted.figure.bps,
+            "runs": len(accepted.runs),
+            "date": accepted.date,
+            "builds": list(accepted.builds),
+            "difference": found.relative,
+            "interval": None if found.low is None or found.high is None else [found.low, found.high],
+            "change": str(found.change),
+            "text": found.why,
+        }
 
     def _pooled(self, index: int) -> Flow:
         return pooled([one.flows[index].flow for one in self._shown])
@@ -197,20 +237,23 @@ class _Judging:
     def sum(self, way: Direction) -> DirectionRecord:
         """All that went this way."""
         chosen = self.counted(way)
+        # Accepted baselines are those of sums, not of each of several flows.
+        accepted = self._plan.known.baseline(self._id(way))
+        baseline = gating(accepted)
         if len(chosen) == 1:
             (only,) = chosen
             oracle = self._bounds.alone[only]
-            limit = self._limit(way, Metric.GOODPUT) or self._limit(way, Metric.SUM)
-            ruling = self._rule(chosen, way, oracle, limit)
+            limit = self._limit(way, oracle, (Metric.GOODPUT, Metric.SUM), baseline, offered=self._bounds.offered)
+            ruling = self._rule(chosen, way, oracle, limit, baseline)
             record = direction_record(self._pooled(only), ruling, oracle, attempts_of(self._tries, chosen))
-            return self._extras(record, chosen, way)
+            return self._finish(record, chosen, way, accepted)
         oracle = self._bounds.sum(chosen)
-        limit = self._limit(way, Metric.SUM)
-        if limit is None and self._topology.shared:
-            limit = self._limit(way, Metric.GOODPUT)
-        ruling = self._rule(chosen, way, oracle, limit)
+        metrics = (Metric.SUM, Metric.GOODPUT) if self._topology.shared else (Metric.SUM,)
+        limit = self._limit(way, oracle, metrics, baseline)
+        ruling = self._rule(chosen, way, oracle, limit, baseline)
         flows = [self._pooled(index) for index in chosen]
-        return self._extras(sum_record(flows, ruling, oracle, attempts_of(self._tries, chosen)), chosen, way)
+        record = sum_record(flows, ruling, oracle, attempts_of(self._tries, chosen))
+        return self._finish(record, chosen, way, accepted)
 
     def flow(self, index: int) -> FlowRecord:
         """One of several flows; judged by itself where it shares no NIC."""
@@ -220,7 +263,7 @@ class _Judging:
         fair = self._bounds.fair[index]
         limit = None
         if not self._topology.shared:
-            limit = self._limit(measured.way, Metric.GOODPUT, end=measured.run.a)
+            limit = self._limit(measured.way, oracle, (Metric.GOODPUT,), None, measured.run.a, self._bounds.offered)
         ruling = self._rule([index], measured.way, oracle, limit)
         flow = self._pooled(index)
         if self._topology.shared and ruling.judgement.verdict is Verdict.PASS:
@@ -248,20 +291,20 @@ class _Judging:
             for one in self._tries
             if not one.excluded
         ]
-        verdict = confirm([judged.verdict is Verdict.PASS for judged in each], self._plan.profile)
+        verdict = confirm([judged.verdict in _HELD for judged in each], self._plan.profile)
         if verdict is None:
             self.wanted.append(Fresh.CONNECTION)
         found = self._evenness([self._pooled(index) for index in range(len(self._flows))])
         judgement = judge_evenness(found, names, *limits)
         reason = judgement.reason
-        missed = [judged for judged in each if judged.verdict is not Verdict.PASS]
-        if missed and judgement.verdict is Verdict.PASS:
+        missed = [judged for judged in each if judged.verdict not in _HELD]
+        if missed and judgement.verdict in _HELD:
             reason = f"{reason}; in {len(missed)} of {len(each)} connections {missed[-1].reason}"
         return {
             "least_share": found.least,
             "least_flow": names[found.least_flow],
             "jain": found.jain,
             "rule": judgement.rule,
-            "verdict": (verdict or judgement.verdict).value,
+            "verdict": (judgement.verdict if verdict in (None, Verdict.PASS) else verdict).value,
             "reason": reason,
         }

@@ -10,8 +10,8 @@ import pytest
 
 from pytest_pinet.config.names import unknown
 from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement
-from pytest_pinet.markers import parse_limits
-from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.markers import LIMITS, read_limits
+from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.quantities import Bitrate, parse_duration, parse_size
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
@@ -78,22 +78,19 @@ class Gate:
         length: Size | None = None,
         congestion: str | None = None,
         profile: str | None = None,
-        min: object = None,
-        sum: object = None,
-        share: object = None,
-        fairness: object = None,
+        **limits: object,
     ) -> Figures:
         """Measure TCP goodput at the receiver, on fresh connections until the verdict is certain.
 
         ``direction`` is seen from the device under test: tx, rx or bidir; left out it is the usual one of the topology
         (rx for incast, bidir for mesh, else tx). ``duration`` (s) is counted of each connection, after ``warmup`` (s);
         left out the profile says how long, and the warm-up is found. ``bitrate`` is per stream and direction.
-        ``profile`` (fast, standard, soak), ``min``, ``sum``, ``share`` and ``fairness`` override the marker's. Fails
-        the test below a limit; raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive or ConfigError.
+        ``profile`` (fast, standard, soak) and ``limits`` override the marker's, by the same words: ``min``, ``sum``,
+        ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``, ``latency``, ``cpu``. Fails the
+        test beyond a limit; raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive or ConfigError.
         """
-        minima = {Metric.GOODPUT: min, Metric.SUM: sum, Metric.SHARE: share, Metric.FAIRNESS: fairness}
         return self._measure(link, False, direction, streams, duration, warmup, window, mss, bitrate, length,
-                             congestion, profile, minima)  # fmt: skip
+                             congestion, profile, limits)  # fmt: skip
 
     def udp(
         self,
@@ -107,10 +104,7 @@ class Gate:
         window: Size | None = None,
         length: Size | None = None,
         profile: str | None = None,
-        min: object = None,
-        sum: object = None,
-        share: object = None,
-        fairness: object = None,
+        **limits: object,
     ) -> Figures:
         """Measure UDP goodput at the receiver; arguments as for ``tcp``.
 
@@ -118,9 +112,8 @@ class Gate:
         """
         if bitrate is None:
             raise ConfigError(f"{self._item.nodeid}: udp: needs bitrate=, such as bitrate='400M' (per stream)")
-        minima = {Metric.GOODPUT: min, Metric.SUM: sum, Metric.SHARE: share, Metric.FAIRNESS: fairness}
         return self._measure(link, True, direction, streams, duration, warmup, window, None, bitrate, length, None,
-                             profile, minima)  # fmt: skip
+                             profile, limits)  # fmt: skip
 
     def _measure(
         self,
@@ -136,7 +129,7 @@ class Gate:
         length: Size | None,
         congestion: str | None,
         profile: str | None,
-        minima: Mapping[Metric, object],
+        given: Mapping[str, object],
     ) -> Figures:
         try:
             spending = self._session.profile(link.combination, self._item, profile)
@@ -152,7 +145,7 @@ class Gate:
                 length=_bytes("length", length),
                 congestion=congestion,
             )
-            limits = self._limits(link, minima)
+            limits = self._limits(link, given)
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: {'udp' if udp else 'tcp'}: {error}") from None
         result = self._session.measure(self._item, link, traffic, limits, spending)
@@ -177,11 +170,12 @@ class Gate:
         topology.runs(Direction(asked))
         return Direction(asked)
 
-    def _limits(self, link: Link, minima: Mapping[Metric, object]) -> tuple[Limit, ...]:
+    def _limits(self, link: Link, given: Mapping[str, object]) -> tuple[Limit, ...]:
+        for word in given:
+            if word not in LIMITS:
+                raise ConfigError(unknown("argument", word, LIMITS))
         here = link.combination
         return tuple(
             replace(limit, board=here.board, nic=here.nic, topology=here.topology.name)
-            for metric, value in minima.items()
-            if value is not None
-            for limit in parse_limits("", value, Origin.CALL, f"{metric}={value!r} of the call", metric)
+            for limit in read_limits("", given, Origin.CALL, "the call")
         )

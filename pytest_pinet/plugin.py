@@ -21,10 +21,11 @@ __all__ = ["gate", "link"]
 SESSION_KEY: pytest.StashKey[PinetSession] = pytest.StashKey()
 
 MARKER = (
-    "pinet(board='*', nic='*', topology='pair', min=None, sum=None, share=None, fairness=None, reset=False): measure "
-    "on every combination of the lab that matches; min (goodput of the NIC) and sum (of all flows) are a bit rate or a "
-    "share of the physical limit, share and fairness a share, or each a mapping from direction (tx, rx, bidir) to one; "
-    "reset power-cycles the nodes first."
+    "pinet(board='*', nic='*', topology='pair', min, sum, share, fairness, tolerance, marginal, retransmits, loss, "
+    "latency, cpu=None, profile=None, reset=False): measure on every combination of the lab that matches; min (goodput "
+    "of the NIC) and sum (of all flows) are a bit rate or a share of the physical limit, tolerance is how far below "
+    "its accepted baseline a figure may lie; any limit may be a mapping from direction (tx, rx, bidir) to one; profile "
+    "is fast, standard or soak; reset power-cycles the nodes first."
 )
 
 
@@ -57,6 +58,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="[BOARD:NIC/TOPOLOGY[=DIRECTION]=]LIMIT",
         help="limit that overrides those of markers and lab file, such as '90%%' or 'pi4b:*/pair=tx=700 Mbit/s' "
         "(repeatable)",
+    )
+    add(
+        "--pinet-tolerance",
+        action="append",
+        default=[],
+        metavar="[BOARD:NIC/TOPOLOGY[=DIRECTION]=]TOLERANCE",
+        help="how far below its accepted baseline a figure may lie, such as '3%%' (repeatable)",
     )
     add("--pinet-profile", metavar="NAME", help="what traffic may be spent on a verdict: fast, standard or soak")
     add(
@@ -105,7 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
     xdist's controller collects nothing, and yet it is the one that keeps what the workers find.
     """
     config.addinivalue_line("markers", MARKER)
-    options = ("lab", "min", "require", "json", "dry-run", "board", "nic", "topology")
+    options = ("lab", "min", "tolerance", "profile", "require", "json", "dry-run", "board", "nic", "topology")
     asked = any(config.getoption(f"--pinet-{option}") for option in options)
     if asked or os.environ.get("PINET_LAB") or config.getini("pinet_lab"):
         from pytest_pinet.errors import ConfigError

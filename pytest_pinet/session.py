@@ -13,7 +13,6 @@ import pytest
 from pytest_pinet import collect
 from pytest_pinet.collect import Case
 from pytest_pinet.config import labfile
-from pytest_pinet.config.names import unknown
 from pytest_pinet.dry_run import DryRun
 from pytest_pinet.errors import (
     CapabilityError,
@@ -26,14 +25,13 @@ from pytest_pinet.errors import (
     QuarantineError,
     UnsupportedError,
 )
-from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES, Profile
+from pytest_pinet.known import Known
 from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab_access import LabAccess
-from pytest_pinet.markers import Request, read_marker
+from pytest_pinet.markers import Request, read_marker, read_profile
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.limits import Limit
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.options import check_axes, command_line_limits
 from pytest_pinet.report.failure import error_text, failure_text
@@ -70,7 +68,12 @@ class PinetSession:
         ini = config.getini("pinet_lab")
         self.lab_file = named or (str(config.rootpath / ini) if ini else None)
         self.lab = labfile.load(self.lab_file) if self.lab_file else None
-        self.limits = command_line_limits(config.getoption("--pinet-min"), self.lab)
+        self._known = Known(self.lab)
+        self.limits = (
+            *command_line_limits(config.getoption("--pinet-min"), self.lab),
+            *command_line_limits(config.getoption("--pinet-tolerance"), self.lab, Metric.TOLERANCE),
+        )
+        read_profile("--pinet-profile", config.getoption("--pinet-profile"))
         self.axes = {axis: config.getoption(f"--pinet-{axis}") for axis in ("board", "nic", "topology")}
         if self.lab is not None:
             check_axes(self.axes, self.lab)
@@ -168,11 +171,9 @@ class PinetSession:
         """What a measurement may spend: what the call, the command line, the marker or the lab file says."""
         case = case_of(item)
         marked = case.request.profile if case is not None else None
-        lab = getattr(self.lab, "profile", None)
-        name = called or self.config.getoption("--pinet-profile") or marked or lab or DEFAULT_PROFILE
-        if name not in PROFILES:
-            raise ConfigError(unknown("profile", name, PROFILES))
-        return PROFILES[name]
+        lab = self.lab.profile if self.lab is not None else None
+        option = read_profile("--pinet-profile", self.config.getoption("--pinet-profile"))
+        return PROFILES[read_profile("", called) or option or marked or lab or DEFAULT_PROFILE]
 
     def measure(
         self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...], profile: Profile
@@ -204,8 +205,7 @@ class PinetSession:
         plan = Plan(
             all_limits,
             fitted(profile, traffic.seconds),
-            self._noise,
-            self._baseline,
+            self._known,
             link_ups=self.config.getoption("--pinet-confirm") == "link-up",
         )
         with self.access.exclusive(link.combination), self.progress:
@@ -231,21 +231,16 @@ class PinetSession:
 
         return show
 
-    def _noise(self, figure_id: str) -> Noise:
-        """What is known of how much a figure varies."""
-        return UNKNOWN
-
-    def _baseline(self, figure_id: str) -> Bitrate | None:
-        """The accepted figure, where there is one."""
-        return None
-
     def rerun_command(self, item: pytest.Item) -> str:
         """What repeats this test, from the folder in which this run was started."""
         rootpath, invoked = self.config.rootpath, self.config.invocation_params.dir
         node = item.nodeid if rootpath == invoked else os.path.relpath(rootpath / item.nodeid, invoked)
         # With "=", or pytest takes the lab file for a test path when it looks for its root.
         words = ["pytest", node, f"--pinet-lab={self.lab_file}"]
-        words += [f"--pinet-min={limit}" for limit in self.config.getoption("--pinet-min")]
+        for option in ("--pinet-min", "--pinet-tolerance"):
+            words += [f"{option}={limit}" for limit in self.config.getoption(option)]
+        if profile := self.config.getoption("--pinet-profile"):
+            words.append(f"--pinet-profile={profile}")
         return shlex.join(words)
 
     @pytest.hookimpl(wrapper=True)

@@ -91,7 +91,7 @@ def selftest(
         f"{names}: {(len(plan.reductions) + 1) * repeats} gates each, seed {plan.seed}, about {total_s / 60:.0f} min",
         err=True,
     )
-    troubles = _run(lab, plan, calibration, reports)
+    troubles = _run(lab, plan, reports)
     wrong = _show(reports, as_json)
     for trouble in troubles:
         click.echo(f"pinet: {trouble}", err=True)
@@ -99,15 +99,14 @@ def selftest(
         sys.exit(WRONG)
 
 
-def _run(lab: LabOfFile, plan: Plan, calibration: Mapping[str, Calibration], reports: list[Report]) -> list[str]:
+def _run(lab: LabOfFile, plan: Plan, reports: list[Report]) -> list[str]:
     """Fill the reports; a sentence for each thing that went wrong."""
-    from pytest_pinet.judge.noise import UNKNOWN, Noise
+    from pytest_pinet.known import Known
     from pytest_pinet.selftest.run import Selftest
     from pytest_pinet.visiting import visit
 
-    def noise(figure: str) -> Noise:
-        return calibration[figure].noise if figure in calibration else UNKNOWN
-
+    # The limits are made here, from figures that were just measured.
+    known = Known(lab, gated=False)
     steps = Steps()
     troubles: list[str] = []
     try:
@@ -115,7 +114,7 @@ def _run(lab: LabOfFile, plan: Plan, calibration: Mapping[str, Calibration], rep
             for report in reports:
                 try:
                     with here.link(report.combination) as link:
-                        Selftest(here, link, plan, noise, steps).run(report)
+                        Selftest(here, link, plan, known, steps).run(report)
                 except (LabError, UnsupportedError, InvalidMeasurement, KernelError) as error:
                     troubles.append(f"{report.combination.id}: {error}")
                 finally:

@@ -17,6 +17,7 @@ from pytest_pinet.doctor.lab_checks import CoordinatorAnswers, Exporter, PlacesF
 from pytest_pinet.doctor.links import LinkSpeed, SwitchPortAgrees
 from pytest_pinet.doctor.node_checks import Boots, PowerReadBack, SerialLogin, Ssh
 from pytest_pinet.doctor.noise import IdleNoise
+from pytest_pinet.doctor.tolerance import Tolerances
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.model.lab import Lab, Node
 
@@ -42,6 +43,7 @@ def checks() -> list[Check]:
         Cabling(),
         ClockAndThrottling(),
         IdleNoise(),
+        Tolerances(),
     ]
 
 

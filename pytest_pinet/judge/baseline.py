@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean, variance
+from statistics import fmean
 
+from pytest_pinet.judge.moments import variance
 from pytest_pinet.judge.quantiles import student
-from pytest_pinet.judge.wording import percent
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.tolerance import Tolerance
 
 # With fewer runs nobody knows what the link does when nothing changed.
 LEAST_RUNS = 5
@@ -28,23 +29,6 @@ class Baseline:
     builds: tuple[str, ...] = ()
     date: str = ""
     reason: str = ""
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How much slower than the baseline is no regression; where both are given, both must be exceeded."""
-
-    relative: float
-    absolute: Bitrate = field(default=Bitrate(0.0))
-
-    def limit(self, figure: Bitrate) -> Bitrate:
-        """The rate below which both parts are exceeded."""
-        lost = max(self.relative * figure.bps, self.absolute.bps)
-        return Bitrate(max(figure.bps - lost, 0.0))
-
-    def __str__(self) -> str:
-        both = f" and {self.absolute}" if self.absolute.bps else ""
-        return f"{percent(self.relative)}{both}"
 
 
 class Change(StrEnum):
@@ -97,7 +81,7 @@ def compare(
     mean = math.fsum(new) / len(new) - math.fsum(old) / len(old)
     middle = math.exp(math.fsum(old) / len(old))
     relative, low, high = math.expm1(mean), math.expm1(mean - half), math.expm1(mean + half)
-    allowed = 1 - tolerance.limit(Bitrate(middle)).bps / middle
+    allowed = 1 - tolerance.lowest(Bitrate(middle)).bps / middle
     if high < -allowed:
         change = Change.SLOWER
     elif low > allowed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import Profile
@@ -13,6 +14,7 @@ from pytest_pinet.judge.verdict import Judgement, judge
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE, Tolerance
 from pytest_pinet.model.verdict import Verdict
 
 _VERDICTS = {
@@ -48,7 +50,7 @@ def rule_on(
     profile: Profile,
     offered: Bitrate | None = None,
     fresh_link: bool = False,
-    baseline: Bitrate | None = None,
+    baseline: Baseline | None = None,
 ) -> Ruling:
     """Judge what all attempts that count gave together (``goodput``; ``since_start`` and ``baseline`` as in ``judge``).
 
@@ -58,7 +60,7 @@ def rule_on(
     nothing.
     """
     counted = [attempt for attempt in attempts if not attempt.excluded]
-    judged = judge(goodput, oracle, limit, offered, since_start, baseline)
+    judged = judge(goodput, oracle, limit, offered, since_start, None if baseline is None else baseline.figure)
     if not counted:
         undecided = replace(judged, verdict=Verdict.INCONCLUSIVE, reason="no attempt gave a figure")
         return Ruling(undecided, Fresh.CONNECTION)
@@ -70,7 +72,24 @@ def rule_on(
     decision = _first_end(attempts, judged.limit, noise, profile, fresh_link)
     if decision.outcome is Outcome.GO_ON:
         return Ruling(judged, decision.next_fresh)
-    return _final(judged, decision, counted)
+    return _improved(_final(judged, decision, counted), limit, baseline)
+
+
+def gating(baseline: Baseline | None) -> Baseline | None:
+    """The baseline, when enough runs stand behind it to judge by it."""
+    return baseline if baseline is not None and len(baseline.runs) >= LEAST_RUNS else None
+
+
+def _improved(ruling: Ruling, limit: Limit | None, baseline: Baseline | None) -> Ruling:
+    """A pass that is certainly better than the baseline, by more than what is tolerated below it."""
+    if baseline is None or ruling.low is None or ruling.judgement.verdict is not Verdict.PASS:
+        return ruling
+    bound = limit.bound if limit is not None else None
+    relative = bound.relative.fraction if isinstance(bound, Tolerance) else DEFAULT_TOLERANCE.relative.fraction
+    if ruling.low <= baseline.figure.bps * (1 + relative):
+        return ruling
+    reason = f"{ruling.judgement.reason}; better than the baseline {baseline.figure}: accept it as the new one?"
+    return replace(ruling, judgement=replace(ruling.judgement, verdict=Verdict.IMPROVED, reason=reason))
 
 
 def _first_end(

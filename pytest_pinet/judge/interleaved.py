@@ -80,7 +80,8 @@ def compare_in_turn(
     mean, variance, between = _without_drift(pairs, noise)
     half = normal(1 - error_rate) * math.sqrt(variance)
     limit = math.log1p(-tolerance)
-    slower, faster = likelihood(mean - limit, variance), likelihood(mean + limit, variance)
+    freedom = max(noise.freedom + n - 2, 1.0)
+    slower, faster = (likelihood(mean + by, variance, freedom) for by in (-limit, limit))
     enough = needed(error_rate)
     # Where nobody measured the noise, it must show itself first.
     least_pairs = FEW_PAIRS if noise.assumed else 0
@@ -93,11 +94,10 @@ def compare_in_turn(
         return Comparison(Result.FASTER, f"faster, certain {after}: {shown}", *known)
     if n >= max(PASSES_AFTER, least_pairs) and slower > enough:
         return Comparison(Result.SAME, f"not slower, certain {after}: {shown}", *known)
-    freedom = noise.freedom + n - 2
     least = chi_square(0.1, freedom) / freedom * between / MOST_PAIRS
     # Farther from the limit than it seems, or than an unchanged link is, the truth is not taken to be.
     reach = max(abs(mean - limit), abs(limit))
-    if n >= MOST_PAIRS or (n >= FEW_PAIRS and reach < required(least, error_rate)):
+    if n >= MOST_PAIRS or (n >= FEW_PAIRS and reach < required(least, freedom + MOST_PAIRS - n, error_rate)):
         why = f"undecided {after}: {shown}; noise {percent(math.sqrt(between))} between pairs"
         return Comparison(Result.INCONCLUSIVE, why, *known)
     return Comparison(Result.GO_ON, f"not certain {after}: {shown}", *known)
@@ -126,6 +126,6 @@ def _without_drift(pairs: Sequence[tuple[float, int]], noise: Noise) -> tuple[fl
     left = math.fsum((d - mean - drift * order) ** 2 for d, order in pairs)
     # A pair is the difference of two connections.
     own = left / (n - 2) if n > 2 else 0.0
-    between = (noise.freedom * 2 * noise.connections**2 + left) / (noise.freedom + n - 2)
+    between = (noise.freedom * 2 * noise.connections**2 + left) / max(noise.freedom + n - 2, 1.0)
     between = max(between, own if n >= FAILS_AFTER else 0.0, FLOOR**2)
     return mean, between * (1 / n + orders**2 / squares), between

@@ -14,19 +14,28 @@ def needed(error_rate: float) -> float:
     return math.log((1 - error_rate) / error_rate)
 
 
-def likelihood(mean: float, variance: float) -> float:
+def likelihood(mean: float, variance: float, freedom: float) -> float:
     """Log likelihood ratio of "at least HALF_ZONE above the limit" to "at least HALF_ZONE below it".
 
-    ``mean`` is the mean logarithm of figure over limit, normal with ``variance``. Within the zone it is Wald's ratio
-    ``2 d m / v`` (1947), beyond it Schwarz's ``(|m| + d)^2 / 2v`` (1962), which takes the best of all explanations on
-    either side and so sees a large difference sooner.
+    ``mean``: the mean logarithm of figure over limit; ``variance``: its own, estimated with ``freedom`` degrees of
+    freedom. Each side is given its best explanation (Schwarz 1962), and the true variance is left open (Student's t):
+    ``(f + 1) / 2 * ln((f v + far^2) / (f v + near^2))``, far and near being the distances to the two sides. With much
+    freedom, inside the zone, that is Wald's ``2 d m / v``.
     """
     size = abs(mean)
-    ratio = (size + HALF_ZONE) ** 2 / 2 if size > HALF_ZONE else 2 * HALF_ZONE * size
-    return math.copysign(ratio / variance, mean)
+    spread = freedom * variance
+    far, near = size + HALF_ZONE, max(HALF_ZONE - size, 0.0)
+    ratio = (far**2 - near**2) / (spread + near**2)
+    return math.copysign((freedom + 1) / 2 * math.log1p(ratio), mean)
 
 
-def required(variance: float, error_rate: float) -> float:
+def required(variance: float, freedom: float, error_rate: float) -> float:
     """The smallest ``|mean|`` that is certain at this variance: the inverse of `likelihood`."""
-    inside = needed(error_rate) * variance / (2 * HALF_ZONE)
-    return inside if inside <= HALF_ZONE else math.sqrt(2 * needed(error_rate) * variance) - HALF_ZONE
+    spread = freedom * variance
+    rise = math.expm1(2 * needed(error_rate) / (freedom + 1))
+    outside = math.sqrt(spread * rise) - HALF_ZONE
+    if outside >= HALF_ZONE:
+        return outside
+    half = HALF_ZONE * (2 + rise)
+    product = rise * (spread + HALF_ZONE**2)
+    return product / (half + math.sqrt(max(half**2 - rise * product, 0.0)))

@@ -26,9 +26,10 @@ def smallest_margin(noise: Noise, profile: Profile, error_rate: float = 0.01) ->
 def margin_after(connections: int, noise: Noise, error_rate: float) -> float:
     """The same after so many connections, all of one link-up."""
     between = max(noise.connections, FLOOR) ** 2
-    return margin_at(between / connections + noise.level_variance([Fresh.CONNECTION]), error_rate)
+    variance = between / connections + noise.level_variance([Fresh.CONNECTION])
+    return margin_at(variance, noise.freedom + connections - 1, error_rate)
 
 
-def margin_at(variance: float, error_rate: float) -> float:
-    """The same where the mean logarithm of figure over limit has this variance."""
-    return math.expm1(required(variance, error_rate) + NINE_OF_TEN * math.sqrt(variance))
+def margin_at(variance: float, freedom: float, error_rate: float) -> float:
+    """The same where the mean logarithm of figure over limit has this variance, known with ``freedom``."""
+    return math.expm1(required(variance, freedom, error_rate) + NINE_OF_TEN * math.sqrt(variance))

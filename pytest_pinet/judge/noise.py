@@ -46,4 +46,4 @@ def combined(own: float, freedom: float, known: Noise) -> float:
 
 
 # Without any history: what an ordinary bench stays within (facts/measuring.md 5.3), and nothing that is trusted much.
-UNKNOWN = Noise(connections=0.012, freedom=2, sessions=0.005, source="no history", assumed=True)
+UNKNOWN = Noise(connections=0.0055, freedom=2, sessions=0.003, source="no history", assumed=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, variance
+from statistics import fmean, median
 
+from pytest_pinet.judge.moments import variance
 from pytest_pinet.judge.stalls import Dip, find_dips
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.events import EventKind

@@ -119,7 +119,7 @@ class _Standing:
         least = chi_square(0.1, freedom) / freedom
         return all(
             abs(s.mean) + NINE_OF_TEN * math.sqrt(s.between / s.n)
-            < required(least * s.variance_after(s.n + more), error_rate)
+            < required(least * s.variance_after(s.n + more), freedom + more, error_rate)
             for s in (self.level, self.mean)
         )
 
@@ -185,7 +185,7 @@ def decide_tries(
         disturbed=standing.disturbed,
         seconds=spent,
         noise=math.sqrt(standing.level.between),
-        carries=margin_at(at_most, error_rate),
+        carries=margin_at(at_most, standing.level.freedom + max(more, 0), error_rate),
         flagged=flagged,
     )
     enough = needed(error_rate)

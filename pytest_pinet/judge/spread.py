@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import variance
 
 from pytest_pinet.judge.likelihood import likelihood
+from pytest_pinet.judge.moments import variance
 from pytest_pinet.judge.noise import Noise, combined
 
 # No link repeats better than this.
@@ -16,7 +16,7 @@ FLOOR = 0.0025
 FEW = 5
 # Where nobody measured the noise: a link that is rough within a connection, or between them, is taken to differ as much
 # from day to day. Chosen on the tuning half of benchmarks/verdicts (models s1 to s3).
-ROUGH_WITHIN = 8.0
+ROUGH_WITHIN = 4.0
 ROUGH_BETWEEN = 1.5
 
 
@@ -25,12 +25,14 @@ class Spread:
     """``mean`` of n logarithms of figure over limit; its variance is ``between / n + level``.
 
     ``between`` falls with every connection, ``level`` (what they have in common: this session, this boot) does not.
+    ``freedom``: how well that is known, in degrees of freedom.
     """
 
     mean: float
     between: float
     level: float
     n: int
+    freedom: float
 
     @property
     def variance(self) -> float:
@@ -41,7 +43,7 @@ class Spread:
 
     @property
     def certainty(self) -> float:
-        return likelihood(self.mean, self.variance)
+        return likelihood(self.mean, self.variance, self.freedom)
 
 
 def spread_of(logs: Sequence[float], own: Sequence[float], noise: Noise, level: float) -> Spread:
@@ -61,7 +63,7 @@ def spread_of(logs: Sequence[float], own: Sequence[float], noise: Noise, level: 
         level = max(
             level + (ROUGH_WITHIN * within if n < FEW else 0.0), ROUGH_BETWEEN * _apart_from_one(logs, seen) - within
         )
-    return Spread(math.fsum(logs) / n, max(between, within, FLOOR**2), level, n)
+    return Spread(math.fsum(logs) / n, max(between, within, FLOOR**2), level, n, noise.freedom + n - 1)
 
 
 def _apart_from_one(logs: Sequence[float], seen: float) -> float:

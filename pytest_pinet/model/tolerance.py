@@ -55,3 +55,7 @@ class Tolerance:
 
     def __str__(self) -> str:
         return str(self.relative) if self.absolute is None else f"{self.relative} and {self.absolute}"
+
+
+# Where a baseline was accepted and nobody said what is tolerated: what a quiet link carries (facts/measuring.md 5.3).
+DEFAULT_TOLERANCE = Tolerance(Share(0.03))

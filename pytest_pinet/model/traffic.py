@@ -8,7 +8,6 @@ from enum import StrEnum
 
 from pytest_pinet.model.quantities import Bitrate
 
-
 # The longest warm-up that is still one: TCP fills a link of 1 Gbit/s in a few hundred milliseconds.
 WARMUP_CAP_S = 1.0
 

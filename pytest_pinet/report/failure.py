@@ -29,6 +29,8 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
             if direction["oracle"] not in direction["reason"]:
                 lines += _row("physical", f"{rate(direction['oracle_bps'])} ({direction['oracle']})")
             lines += _attempts(direction)
+            if direction["baseline"] is not None:
+                lines += _row("baseline", direction["baseline"]["text"])
             if direction["samples"]:
                 lines += _row("samples", _samples(direction))
     for flow in sorted(result["flows"], key=lambda flow: SEVERITY.index(Verdict(flow["verdict"]))):
@@ -68,6 +70,10 @@ def _severity(item: tuple[str, DirectionRecord]) -> tuple[int, str]:
 
 def _headline(name: str, direction: DirectionRecord) -> list[str]:
     limit = direction["limit_bps"]
+    missed = [extra for extra in direction["extras"] if extra["verdict"] in (Verdict.FAIL, Verdict.INVALID)]
+    costs = [line for extra in missed for line in wrap(f"{name} {extra['reason']} ({extra['rule']})", hanging="    ")]
+    if missed and (not limit or direction["goodput_bps"] >= limit):
+        return [*costs, *wrap(f"{name} {direction['reason']}", hanging="    ")]
     if direction["verdict"] != Verdict.FAIL or not limit:
         return wrap(f"{name} {direction['reason']}", hanging="    ")
     below = (1 - direction["goodput_bps"] / limit) * 100
@@ -77,8 +83,8 @@ def _headline(name: str, direction: DirectionRecord) -> list[str]:
     rule = direction["rule"] or "no rule"
     rest = rule.removeprefix(rate(limit)).strip() if rule.startswith(rate(limit)) else f"= {rule}"
     if len(plain(first)) + 1 + len(plain(rest)) <= WIDTH:
-        return wrap(f"{first} {rest}")
-    return [*wrap(first, hanging="    "), *wrap(rest, indent="    ")]
+        return [*wrap(f"{first} {rest}"), *costs]
+    return [*wrap(first, hanging="    "), *wrap(rest, indent="    "), *costs]
 
 
 def _attempts(direction: DirectionRecord) -> list[str]:

@@ -65,6 +65,24 @@ class ExtraRecord(TypedDict):
     reason: str
 
 
+class BaselineRecord(TypedDict):
+    """The accepted earlier result of a figure, and how the connections of this run differ from its runs.
+
+    ``runs`` is how many stand behind it: with too few it gates nothing. ``difference`` is relative (-0.03: 3 % slower),
+    with its ``interval`` at the error rate; both None where there is too little to tell. ``change`` is ``slower``,
+    ``faster``, ``same``, ``inconclusive`` or ``not gated``; ``text`` says all of it.
+    """
+
+    figure_bps: float
+    runs: int
+    date: str
+    builds: list[str]
+    difference: float | None
+    interval: list[float] | None
+    change: str
+    text: str
+
+
 class DirectionRecord(TypedDict):
     """One direction of one measurement and its verdict.
 
@@ -88,6 +106,7 @@ class DirectionRecord(TypedDict):
     state: str
     attempts: list[AttemptRecord]
     extras: list[ExtraRecord]
+    baseline: BaselineRecord | None
     retransmits: int | None
     lost_packets: int | None
     packets: int | None
@@ -233,9 +252,7 @@ class RunRecord(TypedDict):
     skipped: list[SkippedRecord]
 
 
-def sum_record(
-    flows: Sequence[Flow], ruling: Ruling, oracle: Oracle, attempts: Sequence[Attempt]
-) -> DirectionRecord:
+def sum_record(flows: Sequence[Flow], ruling: Ruling, oracle: Oracle, attempts: Sequence[Attempt]) -> DirectionRecord:
     """The sum of several flows of one direction as plain data."""
     return {
         **direction_record(Flow(flows[0].direction, ()), ruling, oracle, attempts),
@@ -269,6 +286,7 @@ def direction_record(flow: Flow, ruling: Ruling, oracle: Oracle, attempts: Seque
         "state": ruling.state,
         "attempts": [_attempt(attempt) for attempt in attempts],
         "extras": [],
+        "baseline": None,
         "retransmits": flow.retransmits,
         "lost_packets": flow.lost_packets,
         "packets": flow.packets,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pytest_pinet.scheduling.work import Worker
+
+_NONE: frozenset[str] = frozenset()
 
 
 class Leases:
@@ -12,6 +12,7 @@ class Leases:
 
     def __init__(self) -> None:
         self._holder: dict[str, Worker] = {}
+        self._held: dict[Worker, frozenset[str]] = {}
         self._waiting: dict[Worker, frozenset[str]] = {}
         self._since: dict[Worker, float] = {}
         self._latest = 0.0
@@ -22,7 +23,7 @@ class Leases:
         self._waiting[worker] = places
         self._grant()
 
-    def release(self, worker: Worker, now: float, keep: Iterable[str] = ()) -> None:
+    def release(self, worker: Worker, now: float, keep: frozenset[str] = _NONE) -> None:
         """A worker has finished a test; ``keep`` has the places that its next one needs."""
         self._latest = now
         self._since.pop(worker, None)
@@ -40,9 +41,12 @@ class Leases:
         """Since when a worker has had the places of its first test; None while it waits for them."""
         return self._since.get(worker)
 
-    def _drop(self, worker: Worker, keep: Iterable[str] = ()) -> None:
-        for place in [place for place, holder in self._holder.items() if holder is worker and place not in keep]:
+    def _drop(self, worker: Worker, keep: frozenset[str] = _NONE) -> None:
+        held = self._held.pop(worker, _NONE)
+        for place in held - keep:
             del self._holder[place]
+        if held & keep:
+            self._held[worker] = held & keep
 
     def _grant(self) -> None:
         for worker, places in list(self._waiting.items()):
@@ -52,4 +56,5 @@ class Leases:
                 continue
             del self._waiting[worker]
             self._holder.update(dict.fromkeys(places, worker))
+            self._held[worker] = places
             self._since[worker] = self._latest

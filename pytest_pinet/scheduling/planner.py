@@ -149,7 +149,7 @@ class Planner:
         """The unowned group to begin with by rehearsal, and whether a test that needs no lab had better come before."""
         if not self._unowned:
             return None, True
-        starts = self._starts(worker, now, free_s)
+        starts = self._starts(self._busy_until(worker, now), free_s)
         free = sorted(self._unowned, key=lambda group: (-self._urgency(group), -group.total_s, group.number))
         group = self._endgame.choose(worker, now, free, starts, self._loads, self._groups, self._leases)
         return group, group is None or starts[group.needs] > free_s
@@ -191,9 +191,9 @@ class Planner:
             for entry in aside:
                 heapq.heappush(heap, entry)
         if best is None and self._loads[worker].pending:
-            starts = self._starts(worker, now, free_s)
-            key = lambda group: (starts[group.needs], -self._priority(group), group.number)  # noqa: E731
-            return min(self._unowned, key=key, default=None), True
+            starts = self._starts(busy_until, free_s)
+            first = sorted(self._unowned, key=lambda g: (starts[g.needs], -self._priority(g), g.number))
+            return next(iter(first), None), True
         return best, best is None or best_crowd >= FULL
 
     def _share(self, domain: str) -> float:
@@ -210,11 +210,10 @@ class Planner:
                     shares[domain] = shares.get(domain, 0.0) + job.traffic_s / max(job.total_s, 1e-9)
         return shares
 
-    def _starts(self, worker: Worker, now: float, free_s: float) -> dict[Needs, float]:
-        """When the nodes of each unowned group are free and this worker is too."""
-        until = self._busy_until(worker, now)
+    def _starts(self, busy_until: dict[str, float], free_s: float) -> dict[Needs, float]:
+        """When a worker that is free then could begin each unowned group."""
         return {
-            group.needs: max(free_s, *(until.get(place, 0.0) for place in group.needs.places))
+            group.needs: max(free_s, *(busy_until.get(place, 0.0) for place in group.needs.places))
             for group in self._unowned
         }
 

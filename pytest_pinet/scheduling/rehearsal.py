@@ -111,9 +111,11 @@ class _Rehearsal:
 
     def _measure(self, lane: int, block: Block, asked: float) -> None:
         done = self._measured[lane]
-        start = max((self._domain_free_at.get(domain, 0.0) for domain in block.domains), default=asked)
-        self._waited_s += max(start - asked, 0.0)
-        stop = max(start, asked) + block.traffic_s[done]
+        start = asked
+        for domain in block.domains:
+            start = max(start, self._domain_free_at.get(domain, asked))
+        self._waited_s += start - asked
+        stop = start + block.traffic_s[done]
         self._domain_free_at.update(dict.fromkeys(block.domains, stop))
         self._measured[lane] = done = done + 1
         then = stop + (block.gaps_s[done] if done < len(block.gaps_s) else block.tail_s)

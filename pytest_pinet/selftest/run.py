@@ -10,8 +10,8 @@ from statistics import median
 from pytest_pinet import measuring
 from pytest_pinet.errors import LinkError
 from pytest_pinet.figures import Plan as GatePlan
-from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
+from pytest_pinet.known import Known
 from pytest_pinet.lab.link import Link
 from pytest_pinet.lab.reduction import Rates, rate_for, reduced
 from pytest_pinet.model.combination import Combination
@@ -43,15 +43,15 @@ class Report:
 
 
 class Selftest:
-    """Bound to one open link; ``noise`` is asked by a figure's id, ``on_step`` is told each step as it is done."""
+    """Bound to one open link; ``known`` has the noise of its figures, ``on_step`` is told each step as it is done."""
 
     def __init__(
-        self, visit: Visit, link: Link, plan: Plan, noise: Callable[[str], Noise], on_step: Callable[[str], None]
+        self, visit: Visit, link: Link, plan: Plan, known: Known, on_step: Callable[[str], None]
     ) -> None:
         self._visit = visit
         self._link = link
         self._plan = plan
-        self._noise = noise
+        self._known = known
         self._on_step = on_step
 
     def run(self, report: Report) -> None:
@@ -96,7 +96,7 @@ class Selftest:
             here.nic,
             here.topology.name,
         )
-        plan = GatePlan(limits=[limit], profile=self._profile, noise=self._noise, baseline=lambda _: None)
+        plan = GatePlan(limits=[limit], profile=self._profile, known=self._known)
         traffic = standard_traffic(case.way, self._profile.connection_s)
         with self._visit.measuring(here), self._shaper(case.reduction, baselines):
             record, _ = measuring.measure(link, traffic, plan, self._visit.tool, None, watch=self._visit.watch)

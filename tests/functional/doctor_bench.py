@@ -28,6 +28,7 @@ CHECKS = [
     "cabling",
     "clock and throttling",
     "idle noise",
+    "tolerance",
 ]
 # The lab's nodes share the processors of the machine that runs the tests, which may be busy; that is no fault.
 BUSY_MACHINE = "busy while nothing is measured"

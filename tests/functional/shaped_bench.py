@@ -42,6 +42,14 @@ class ShapedLink:
             tbf = f"tbf rate {rate} burst 128k latency 20ms overhead 24"
             subprocess.run([TC, "-n", shell.namespace, *f"qdisc replace dev eth0 root {tbf}".split()], check=True)
 
+    def unshape(self) -> None:
+        """Let the processor be what limits it."""
+        for shell in (self.dut, self.peer):
+            # Fails where nothing is shaped.
+            subprocess.run(
+                [TC, "-n", shell.namespace, "qdisc", "del", "dev", "eth0", "root"], check=False, capture_output=True
+            )
+
     def carrier(self, up: bool) -> None:
         """Pull the cable at the peer, or plug it in."""
         ip(f"-n {self.peer.namespace} link set eth0 {'up' if up else 'down'}")
@@ -62,7 +70,7 @@ def shaped_link(rate: str = "200mbit") -> Iterator[ShapedLink]:
             ip(f"-n {name} link set lo up")
             # Segments as they are on a wire, so that the shaper counts what a wire carries.
             subprocess.run(
-                [IP, "netns", "exec", name, *"ethtool -K eth0 tso off gso off gro off".split()],
+                [IP, "netns", "exec", name, "ethtool", "-K", "eth0", "tso", "off", "gso", "off", "gro", "off"],
                 check=False,
                 capture_output=True,
             )

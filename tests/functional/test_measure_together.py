@@ -14,8 +14,8 @@ from pytest_pinet.traffic.local import LocalShell
 from pytest_pinet.traffic.together import Job, measure_together
 
 
-def job(number: int, direction: Direction = Direction.TX, duration_s: float = 2.0) -> Job:
-    traffic = Traffic(direction, duration_s=duration_s, warmup_s=0.5, bitrate=Bitrate.mbps(50))
+def job(number: int, direction: Direction = Direction.TX, duration_s: float = 2.0, warmup_s: float | None = 0.5) -> Job:
+    traffic = Traffic(direction, duration_s=duration_s, warmup_s=warmup_s, bitrate=Bitrate.mbps(50))
     return Job(LocalShell(), LocalShell(), f"127.0.1.{number}", f"127.0.2.{number}", traffic)
 
 
@@ -27,6 +27,16 @@ def test_flows_that_run_together_count_only_the_time_they_share() -> None:
         assert 1.0 <= flow.seconds <= 2.6
         assert flow.goodput.bps == pytest.approx(50e6, rel=0.05)
         assert flow.samples[0].warmup
+
+
+def test_a_warmup_that_is_found_is_that_of_the_slowest() -> None:
+    found = measure_together(Iperf3(), [job(1, warmup_s=None), job(2, Direction.BIDIR, warmup_s=None)])
+    flows = [flow for measurement in found for flow in measurement.flows.values()]
+    assert len(flows) == 3
+    for flow in flows:
+        assert 1.8 <= flow.seconds <= 3.1
+        assert flow.goodput.bps == pytest.approx(50e6, rel=0.05)
+        assert flow.events == ()
 
 
 def test_the_first_error_ends_all_of_them() -> None:

@@ -227,10 +227,10 @@ def test_dry_run_prints_plan_commands_and_time_and_touches_nothing(pytester: pyt
     result.stdout.fnmatch_lines(
         [
             "*::test_line_rate[[]pi4b:onboard/pair[]]",
-            "  tx: pi4b-1:onboard (sw1/p4) with pi4b-2:onboard (sw1/p6), 1 + 5 s",
+            "  tx: pi4b-1:onboard (sw1/p4) with pi4b-2:onboard (sw1/p6), 3 s for each connection",
             "    pi4b-1$ iperf3 -s -1 *",
             "    pi4b-2$ iperf3 -c 198.1* -R *",
-            "about 7 s of measuring on 2 nodes (pi4b-1, pi4b-2), plus the boot of those that are off",
+            "about 4 s of measuring on 2 nodes (pi4b-1, pi4b-2), plus the boot of those that are off",
         ]
     )
     assert not (pytester.path / ".pinet").exists()

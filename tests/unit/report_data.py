@@ -54,6 +54,7 @@ def direction(
             }
         ],
         "extras": [],
+        "baseline": None,
         "retransmits": 12,
         "lost_packets": None,
         "packets": None,

@@ -7,10 +7,11 @@ import random
 
 import pytest
 
-from pytest_pinet.judge.baseline import Baseline, Change, Tolerance, compare, figure_of
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.judge.baseline import Baseline, Change, compare, figure_of
+from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.tolerance import Tolerance
 
-THREE = Tolerance(0.03)
+THREE = Tolerance(Share(0.03))
 
 
 def runs(*mbps: float) -> tuple[Bitrate, ...]:
@@ -48,17 +49,17 @@ def test_wide_runs_are_inconclusive() -> None:
 
 
 def test_both_thresholds_must_be_exceeded() -> None:
-    both = Tolerance(0.03, Bitrate.mbps(50))
+    both = Tolerance(Share(0.03), Bitrate.mbps(50))
     assert compare(runs(900, 900, 900), STEADY, THREE).change is Change.SLOWER
     assert compare(runs(900, 900, 900), STEADY, both).change is Change.SAME
     assert compare(runs(880, 880, 880), STEADY, both).change is Change.SLOWER
-    assert both.limit(Bitrate.mbps(940)) == Bitrate.mbps(890)
-    assert both.limit(Bitrate.mbps(10_000)) == Bitrate.mbps(9700)
+    assert both.lowest(Bitrate.mbps(940)) == Bitrate.mbps(890)
+    assert both.lowest(Bitrate.mbps(10_000)) == Bitrate.mbps(9700)
 
 
 def test_the_reason_tells_the_difference_its_interval_and_the_runs() -> None:
-    why = compare(runs(893, 894), STEADY, Tolerance(0.03, Bitrate.mbps(20))).why
-    assert why.startswith("slower: -4.9 % (-5.2 to -4.7 %), tolerance 3.0 % and 20.0 Mbit/s; 2 runs against 5")
+    why = compare(runs(893, 894), STEADY, Tolerance(Share(0.03), Bitrate.mbps(20))).why
+    assert why.startswith("slower: -4.9 % (-5.1 to -4.7 %), tolerance 3% and 20.0 Mbit/s; 2 runs against 5")
 
 
 def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:

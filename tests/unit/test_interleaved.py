@@ -48,8 +48,9 @@ def test_the_order_is_a_b_b_a_b_a_a_b() -> None:
 )
 def test_steady_states_decide_soon(change: float, result: Result, pairs: int, noise: Noise) -> None:
     found = engine(lambda which, _: 940 * (1 + change * (which is Side.B)), noise)
-    assert (found.result, found.change) == (result, pytest.approx(change))
-    assert found.pairs <= pairs
+    assert found.result is result
+    assert found.change == pytest.approx(change)
+    assert found.pairs <= max(pairs, 4 if noise.assumed else 0)
 
 
 @pytest.mark.parametrize(("change", "result"), [(0.0, Result.SAME), (-0.05, Result.SLOWER)])

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import PinetError, TrafficError, UnsupportedError
+from pytest_pinet.model.events import EventKind
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.iperf3_parser import parse_client
+from pytest_pinet.traffic.iperf3_trouble import Output, Role
 
 DATA = Path(__file__).parent.parent / "data" / "iperf3"
 GOOD = (DATA / "3.12-debian12" / "rev.json").read_text()
@@ -131,6 +133,70 @@ def test_the_warmup_is_kept_but_not_counted() -> None:
     flow = parse_client(GOOD, "", 0, replace(TRAFFIC, duration_s=1, warmup_s=1))[Direction.RX]
     assert [s.warmup for s in flow.samples] == [True, False]
     assert flow.goodput.bps == pytest.approx(11954688 * 8 / 1.0000319, rel=1e-6)
+
+
+def test_a_warmup_that_is_found_ends_where_the_rate_is_at_its_level() -> None:
+    def slow_start(value: Any) -> None:
+        first = value["intervals"][0]
+        first["sum"]["bytes"] = first["streams"][0]["bytes"] = 4_000_000
+        value["end"]["sum_received"]["bytes"] = 4_000_000 + value["intervals"][1]["sum"]["bytes"]
+
+    traffic = replace(TRAFFIC, duration_s=1, warmup_s=None)
+    flow = parse_client(GOOD, "", 0, traffic)[Direction.RX]
+    assert [s.warmup for s in flow.samples] == [False, False]
+    flow = parse_client(changed(slow_start), "", 0, traffic)[Direction.RX]
+    assert [s.warmup for s in flow.samples] == [True, False]
+    assert flow.goodput.bps == pytest.approx(11954688 * 8 / 1.0000319, rel=1e-6)
+
+
+def fine(blocks: list[int], version: str) -> str:
+    """The good one with intervals of 0.1 s that hold so many blocks of 128 KiB."""
+    value = json.loads(GOOD)
+    value["start"]["version"] = version
+    template = value["intervals"][0]
+    value["intervals"] = []
+    for index, count in enumerate(blocks):
+        times = {"start": index / 10, "end": (index + 1) / 10, "seconds": 0.1, "bytes": count * 131072}
+        interval = {"streams": [{**template["streams"][0], **times}], "sum": {**template["sum"], **times}}
+        value["intervals"].append(interval)
+    value["end"]["sum_received"]["bytes"] = sum(blocks) * 131072
+    return json.dumps(value)
+
+
+# 100 Mbit/s as a receiver with threads tells it, with a stall of 0.8 s.
+BLOCKS = [8, 9, 10, 9, 9, 9, 9, 10, 9, 9] + [0] * 8 + [9] * 12
+
+
+def test_blocks_of_a_threaded_receiver_make_longer_samples_but_the_same_figure() -> None:
+    traffic = replace(TRAFFIC, duration_s=2, warmup_s=None)
+    old, new = (parse_client(fine(BLOCKS, v), "", 0, traffic)[Direction.RX] for v in ("iperf 3.12", "iperf 3.18"))
+    assert {round(s.seconds, 2) for s in old.samples} == {0.1}
+    assert max(round(s.seconds, 2) for s in new.samples) == 0.5
+    assert sum(s.bytes for s in old.samples) == sum(s.bytes for s in new.samples)
+    for flow in (old, new):
+        (event,) = flow.events
+        assert event.kind is EventKind.STALL
+        # With blocks five of them are taken together.
+        assert event.seconds == pytest.approx(0.8, abs=0.2)
+
+
+def test_blocks_on_a_slow_link_are_no_stalls() -> None:
+    blocks = [0, 1, 0, 0, 1, 0, 1, 0, 1, 0] * 3
+    assert parse_client(fine(blocks, "iperf 3.18"), "", 0, replace(TRAFFIC, duration_s=3))[Direction.RX].events == ()
+
+
+def test_the_sender_of_a_run_is_asked_for_its_side() -> None:
+    names = ("rev-3.18-3.18", "rev-3.12-3.9")
+    for name in names:
+        client, server = ((DATA / "pairs" / f"{name}.{role}.json").read_text() for role in ("client", "server"))
+        output = Output(Role.SERVER, "far", "near", 0, server)
+        traffic = Traffic(Direction.TX, duration_s=2, warmup_s=1)
+        flow = parse_client(client, "", 0, traffic, ("near", "far"), output)[Direction.TX]
+        assert flow.sent_bytes is not None
+        assert sum(s.bytes for s in flow.sender_samples) == pytest.approx(flow.sent_bytes, rel=0.02)
+        mean_rtt = json.loads(server)["end"]["streams"][0]["sender"]["mean_rtt"]
+        assert flow.rtt_s == pytest.approx(mean_rtt / 1e6)
+        assert flow.goodput == parse_client(client, "", 0, traffic)[Direction.TX].goodput
 
 
 def test_a_sender_cannot_tell_the_warmup() -> None:

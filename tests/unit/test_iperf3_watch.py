@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_pinet.errors import SshError
-from pytest_pinet.evidence import rate
-from pytest_pinet.evidence.rate import RateMeter
+from pytest_pinet.evidence import observer
+from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.shell import Completed
-from pytest_pinet.traffic import iperf3_watch
+from pytest_pinet.traffic import iperf3_midway, iperf3_watch
 from pytest_pinet.traffic.iperf3_command import LISTENING, Run, Side
+from pytest_pinet.traffic.iperf3_midway import Midway
 from pytest_pinet.traffic.iperf3_run import run_both
 
 STOP_S = 2.0  # what an ssh process waits for a node that does not answer
@@ -86,14 +87,17 @@ class Job:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(iperf3_watch, "time", clock)
-    monkeypatch.setattr(rate, "time", clock)
+    monkeypatch.setattr(iperf3_midway, "time", clock)
+    monkeypatch.setattr(observer, "time", clock)
     return clock
 
 
 def run_for(seconds: int, client: Machine, server: Machine) -> None:
-    meters = [RateMeter(machine, "eth0") for machine in (client, server)]
+    """Traffic both ways with all that asks the machines while it flows: observers, and the question in its middle."""
     run = Run(Traffic(Direction.TX, duration_s=seconds, warmup_s=0), 20_000, Side("10.0.0.1"), Side("10.0.0.2"))
-    run_both(run, client, server, 15.0, lambda _: [meter.read() for meter in meters].clear())
+    midway = Midway({Direction.TX: client, Direction.RX: server}, run.port, 1, seconds)
+    with Observer(client, "eth0", "p1", seconds) as near, Observer(server, "eth0", "p2", seconds) as far:
+        run_both(run, client, server, 15.0, lambda _: [one.rate() for one in (near, far)].clear(), midway.look)
 
 
 @pytest.mark.parametrize("seconds", [1, 5, 6, 9, 10, 11, 60])
@@ -129,22 +133,3 @@ def test_a_run_that_ends_in_time_is_not_asked_after_its_end(clock: Clock) -> Non
     client.process.ends_at = server.process.ends_at = 5.5  # type: ignore[attr-defined]
     iperf3_watch.await_client(client, server, 20_000, 5, 15.0)
     assert [machine.asked for machine in machines] == [[], []]
-
-
-def test_a_silent_device_costs_one_question(clock: Clock) -> None:
-    machine = Machine("dut-1", clock, hangs_at=0.0)
-    meter = RateMeter(machine, "eth0")
-    for _ in range(10):
-        assert meter.read() is None
-        clock.now += 1
-    assert len(machine.asked) == 1
-
-
-def test_a_rate_is_not_shown_on_when_its_device_went_silent(clock: Clock) -> None:
-    machine = Machine("dut-1", clock, hangs_at=1.5)
-    meter = RateMeter(machine, "eth0")
-    seen = []
-    for _ in range(4):
-        seen.append(meter.read())
-        clock.now += 1
-    assert seen == [None, 0.0, None, None]

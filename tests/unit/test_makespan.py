@@ -2,63 +2,111 @@
 
 from __future__ import annotations
 
-from statistics import median
+from collections.abc import Iterable
 
 import pytest
 
 from benchmarks.generated_labs import generate, lower_bound
 from benchmarks.simulated_workers import simulate
+from pytest_pinet.scheduling.plan import Job, Needs
 
 MOST = 1.15
+# 1.214 was seen in these labs, and 1.242 among 150 others.
+MOST_WHERE_BOUNDS_MEET = 1.25
 
 
-def ratios(nodes: int, workers: int, labs: int) -> list[float]:
-    """Makespan over lower bound of the first so many labs; none is left out."""
+def ratios(nodes: int, workers: int, seeds: Iterable[int]) -> list[float]:
+    """Makespan over lower bound of these labs."""
     found = []
-    for seed in range(labs):
+    for seed in seeds:
         jobs, actual = generate(nodes, seed)
         outcome = simulate(jobs, workers, actual)
         found.append(outcome.makespan_s / lower_bound(jobs, actual, workers)[0])
+        assert found[-1] >= 1.0, "no run is shorter than what was called the least"
         assert outcome.decision_s / outcome.decisions < 0.005
     return found
 
 
-@pytest.mark.parametrize(("nodes", "workers", "labs"), [(50, 4, 20), (50, 16, 20), (1000, 64, 1), (1000, 250, 1)])
+@pytest.mark.parametrize(
+    ("nodes", "workers", "labs"), [(6, 2, 40), (6, 3, 40), (50, 4, 20), (50, 16, 20), (1000, 64, 1), (1000, 250, 1)]
+)
 def test_the_makespan_is_within_15_percent_of_the_lower_bound(nodes: int, workers: int, labs: int) -> None:
-    assert max(ratios(nodes, workers, labs)) <= MOST
+    assert max(ratios(nodes, workers, range(labs))) <= MOST
 
 
-@pytest.mark.parametrize(("nodes", "workers", "labs"), [(6, 2, 40), (6, 3, 40), (50, 8, 40), (1000, 128, 1)])
-def test_where_several_bounds_meet_the_usual_lab_is_within_15_percent_and_none_is_far(
-    nodes: int, workers: int, labs: int
+@pytest.mark.parametrize(("nodes", "workers", "seeds"), [(50, 8, range(40)), (1000, 128, (0, 4))])
+def test_where_workers_and_domains_are_both_short_the_usual_lab_is_and_none_is_far(
+    nodes: int, workers: int, seeds: Iterable[int]
 ) -> None:
-    """Not every lab is: of six nodes one in 6 to 20, of fifty with eight workers one in three, up to 1.26 times.
+    """Not every lab is: of these of fifty nodes ten are above, and of the first eight of a thousand the 5th and 7th.
 
-    A node, a domain or the workers that are each busy for nearly the whole run delay each other, which no bound counts.
+    There is work for 1.3 to 1.6 workers a domain for the whole run. One alone leaves the domain idle between its
+    measurements, two wait for each other, and the bounds of workers and of domains each count only one of the two. A
+    search of two million schedules that knew all durations beforehand found none below 1.17 times the bound for the
+    tenth lab of fifty nodes; that is no proof that there is none.
     """
-    found = ratios(nodes, workers, labs)
-    assert median(found) <= MOST
-    assert max(found) <= 1.3
+    found = ratios(nodes, workers, seeds)
+    assert sorted(found)[(len(found) - 1) // 2] <= MOST
+    assert max(found) <= MOST_WHERE_BOUNDS_MEET
 
 
 def test_each_test_runs_once_and_a_node_set_stays_on_one_worker() -> None:
     jobs, actual = generate(50, 1)
     outcome = simulate(jobs, 8, actual)
     assert sorted(index for index, _ in outcome.order) == list(range(len(jobs)))
+    assert most_workers_of_a_node_set(jobs, outcome.order) == 1
+
+
+@pytest.mark.parametrize("nodes", [3, 5, 8, 12])
+@pytest.mark.parametrize("workers", [1, 2, 3, 6])
+def test_so_it_is_in_small_labs_where_choices_are_rehearsed(nodes: int, workers: int) -> None:
+    for seed in range(4):
+        jobs, actual = generate(nodes, seed)
+        outcome = simulate(jobs, workers, actual)
+        assert sorted(index for index, _ in outcome.order) == list(range(len(jobs)))
+        assert most_workers_of_a_node_set(jobs, outcome.order) == 1
+
+
+def most_workers_of_a_node_set(jobs: list[Job], order: Iterable[tuple[int, str]]) -> int:
     workers: dict[frozenset[str], set[str]] = {}
-    for index, worker in outcome.order:
+    for index, worker in order:
         workers.setdefault(jobs[index].needs.places, set()).add(worker)
-    assert {len(names) for names in workers.values()} == {1}
+    return max(len(names) for names in workers.values())
 
 
-def test_after_a_worker_died_everything_else_runs_once() -> None:
-    jobs, actual = generate(50, 2)
-    outcome = simulate(jobs, 4, actual, kill_at_s=100.0)
-    begun = [index for index, _ in outcome.order]
-    assert set(begun) == set(range(len(jobs)))
-    assert len(begun) == len(jobs)
+@pytest.mark.parametrize(("nodes", "workers"), [(6, 1), (6, 3), (12, 4), (50, 4)])
+@pytest.mark.parametrize("kill_at_s", [1.0, 40.0, 100.0])
+def test_after_a_worker_died_everything_else_runs_once(nodes: int, workers: int, kill_at_s: float) -> None:
+    for seed in range(2):
+        jobs, actual = generate(nodes, seed)
+        begun = [index for index, _ in simulate(jobs, workers, actual, kill_at_s=kill_at_s).order]
+        assert len(begun) == len(set(begun))
+        # What the worker was at when it died is given up, even if it still waited for its places.
+        assert len(begun) >= len(jobs) - 1
 
 
 def test_more_workers_than_nodes_do_no_harm() -> None:
     jobs, actual = generate(6, 3)
     assert simulate(jobs, 20, actual).makespan_s <= MOST * lower_bound(jobs, actual, 20)[0]
+
+
+def bound(workers: int, *groups: tuple[str, str, float, float]) -> float:
+    """The bound of groups of one test each: places (a letter each), domain, total and traffic seconds."""
+    jobs = [
+        Job(index, Needs(frozenset(places), frozenset({domain})), total_s, traffic_s)
+        for index, (places, domain, total_s, traffic_s) in enumerate(groups)
+    ]
+    return lower_bound(jobs, {job.index: (job.total_s, job.traffic_s) for job in jobs}, workers)[0]
+
+
+def test_a_node_set_that_is_not_split_leaves_a_worker_with_more_than_its_share() -> None:
+    three = [(places, f"domain {places}", 10.0, 1.0) for places in ("ab", "cd", "ef")]
+    assert bound(2, *three) == 20.0
+    # As many that all ways are too many to look at: one of four workers has three of nine.
+    nine = [(f"{letter}{letter.upper()}", f"domain {letter}", 10.0, 1.0) for letter in "abcdefghi"]
+    assert bound(4, *nine) == 30.0
+
+
+def test_node_sets_of_five_nodes_run_two_at_once_however_many_workers_there_are() -> None:
+    ring = [(places, "host", 10.0, 1.0) for places in ("ab", "bc", "cd", "de", "ea")]
+    assert bound(5, *ring) == 25.0

@@ -70,6 +70,16 @@ def test_what_counts_is_the_level(seed: int) -> None:
     assert sum(counted) / len(counted) == pytest.approx(941e6, rel=0.01)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_rough_link_does_not_make_any_rate_its_level(seed: int) -> None:
+    assert warmup_s(settle(series([500.0] * 4 + noisy(941, 26, 0.3, seed)))) >= 0.4
+
+
+def test_a_moment_at_the_level_is_not_there() -> None:
+    assert warmup_s(settle(series([941, 941, 300, 300, 500, *LEVEL]))) == pytest.approx(0.5)
+    assert warmup_s(settle(series([941, 300, 300, *LEVEL[:6]], 0.5))) == 1.0
+
+
 def test_a_shaper_with_two_values_is_settled() -> None:
     pattern = [94, 94, 99] * 10
     assert warmup_s(settle(series([60, *pattern]))) == pytest.approx(0.1)

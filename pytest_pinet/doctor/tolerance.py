@@ -1,0 +1,82 @@
+"""Whether the tolerances of a lab leave room for the noise that was measured there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+
+from pytest_pinet import inventory
+from pytest_pinet.config.calibration import Calibration, load_calibration
+from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.doctor.bench import Bench
+from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.judge.limits import most_specific
+from pytest_pinet.judge.margin import smallest_margin
+from pytest_pinet.judge.profile import PROFILES, Profile
+from pytest_pinet.judge.wording import percent
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.limits import Limit, Metric
+from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.topology import parse_topology
+from pytest_pinet.model.traffic import Direction
+
+
+class Tolerances:
+    """Each tolerance is more than what noise alone can take from a figure."""
+
+    name = "tolerance"
+    blocks = ""
+
+    def run(self, bench: Bench) -> Sequence[Finding]:
+        lab = bench.lab
+        assert isinstance(lab, LabOfFile), "the doctor reads a lab from its file"
+        return look(self.name, lab)
+
+
+def look(check: str, lab: LabOfFile) -> list[Finding]:
+    """What there is to say of all pairs of a lab. Raises ConfigError for a calibration that cannot be read."""
+    pairs = [e.combination for e in inventory.entries(lab, [parse_topology("pair")]) if e.combination is not None]
+    return judge(check, lab.file, pairs, lab.limits, load_calibration(lab), PROFILES[lab.profile])
+
+
+def judge(
+    check: str,
+    lab_file: str,
+    pairs: Sequence[Combination],
+    limits: Iterable[Limit],
+    calibration: Mapping[str, Calibration],
+    profile: Profile,
+) -> list[Finding]:
+    """Tolerances below the least margin that the noise of their figure can carry, and pairs that nobody calibrated."""
+    command = f"pinet calibrate --lab {shlex.quote(lab_file)}"
+    found = []
+    missing = []
+    for pair in pairs:
+        own = {name: one for name, one in calibration.items() if name.startswith(f"{pair.id}/")}
+        if not own:
+            missing.append(pair.id)
+        for name, calibrated in own.items():
+            tolerance, source = _tolerance(pair, name, list(limits), calibrated)
+            least = smallest_margin(calibrated.noise, profile)
+            if tolerance < least:
+                message = f"{name} tolerates {percent(tolerance)} ({source}), and its noise takes {percent(least)}"
+                act = f"tolerate more than that, or look for the noise and measure it again: {command} {pair.id}"
+                found.append(Finding(check, Status.WRONG, message=message, act=act))
+    if missing:
+        what = "nothing" if len(missing) == len(pairs) else ", ".join(missing)
+        message = f"{what} is calibrated yet" if what == "nothing" else f"not calibrated: {what}"
+        names = "" if len(missing) == len(pairs) else f" {' '.join(missing)}"
+        found.append(Finding(check, Status.UNKNOWN, message=message, act=f"{command}{names}"))
+    if not found:
+        found.append(Finding(check, Status.OK, message=f"{len(pairs)} pairs are calibrated"))
+    return found
+
+
+def _tolerance(pair: Combination, figure: str, limits: Sequence[Limit], calibrated: Calibration) -> tuple[float, str]:
+    """What holds for a figure, and where that is written: the lab file's word, else what was proposed."""
+    way = Direction.RX if figure.endswith("-rx") else Direction.TX
+    both_ways = "-bidir-" in figure
+    limit = most_specific(limits, pair.board, pair.nic, pair.topology.name, way, both_ways, Metric.TOLERANCE)
+    if limit is not None and isinstance(limit.bound, Tolerance):
+        return limit.bound.relative.fraction, limit.source
+    return calibrated.tolerance.fraction, str(calibrated.where)

@@ -1,0 +1,53 @@
+"""The shape of a comparison of two states: plain dicts, lists and numbers, as in ``record``.
+
+Rates are bit/s, durations seconds, times ISO 8601 in UTC, changes parts (-0.05 = 5 % slower).
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class RunRecord(TypedDict):
+    """One connection: its state, when it began (seconds since the comparison did), and its figures by direction.
+
+    ``excluded`` says why it stands in no pair (empty: it does).
+    """
+
+    side: str
+    started_s: float
+    seconds: float
+    goodput_bps: dict[str, float]
+    excluded: str
+    events: list[str]
+
+
+class SideRecord(TypedDict):
+    """What one direction was in the two states, and B against A.
+
+    ``change`` is B over A minus one, drift taken out, within ``interval`` at the set error rate (None: not known).
+    """
+
+    a_bps: float
+    b_bps: float
+    change: float | None
+    interval: list[float] | None
+    result: str
+    why: str
+
+
+class ComparisonRecord(TypedDict):
+    """A whole comparison; ``result`` is that of its worst direction. ``runs`` are all connections, in their order."""
+
+    id: str
+    a: str
+    b: str
+    result: str
+    why: str
+    tolerance: float
+    pairs: int
+    directions: dict[str, SideRecord]
+    runs: list[RunRecord]
+    started: str
+    seconds: float
+    traffic_seconds: float

@@ -1,0 +1,113 @@
+"""The shaper that makes a link slower: by what was asked for, and gone afterwards, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from gate_bench import GateLab, wait_until
+from visiting_bench import goodput, rates, shapers, visited
+
+from pytest_pinet.errors import LinkError, UnsupportedError
+from pytest_pinet.lab.end import change
+from pytest_pinet.lab.link import Link
+from pytest_pinet.lab.reduction import is_reduced, reduced, sweep
+from pytest_pinet.model.traffic import Direction
+from pytest_pinet.visiting import Visit
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def opened(gate_lab: GateLab) -> Iterator[tuple[Visit, Link]]:
+    with visited(gate_lab) as found:
+        yield found
+
+
+@pytest.fixture
+def link(opened: tuple[Visit, Link], gate_lab: GateLab) -> Iterator[Link]:
+    link = opened[1]
+    root = link.peer.shell.run(f"tc qdisc show dev {link.peer.device} root").stdout
+    yield link
+    assert shapers(gate_lab) == []
+    # What shaped the device before does so now.
+    assert link.peer.shell.run(f"tc qdisc show dev {link.peer.device} root").stdout == root
+
+
+def test_each_direction_gets_its_own_rate(opened: tuple[Visit, Link], link: Link) -> None:
+    here, _ = opened
+    with reduced(link.peer, rates(link, tx=0.9, rx=0.8), 60):
+        assert is_reduced(link.peer)
+        assert goodput(here, link, Direction.TX) == pytest.approx(0.9, abs=0.01)
+        assert goodput(here, link, Direction.RX) == pytest.approx(0.8, abs=0.01)
+    assert not is_reduced(link.peer)
+    assert goodput(here, link, Direction.TX) == pytest.approx(1.0, abs=0.01)
+
+
+def test_it_goes_away_when_the_work_fails(link: Link) -> None:
+    with pytest.raises(ZeroDivisionError), reduced(link.peer, rates(link, 0.9, 0.9), 60):
+        raise ZeroDivisionError
+    assert not is_reduced(link.peer)
+
+
+def test_it_ends_by_itself_when_nobody_ends_it(link: Link) -> None:
+    with (
+        pytest.raises(LinkError, match="went away while it was needed, after 1 s at most"),
+        reduced(link.peer, rates(link, 0.9, 0.9), 1),
+    ):
+        wait_until("the end of the shaper", lambda: not is_reduced(link.peer))
+
+
+def test_what_a_killed_guard_left_is_taken_away_by_the_next_one(link: Link) -> None:
+    shell = link.peer.shell
+    held = reduced(link.peer, rates(link, 0.9, 0.9), 60)
+    held.__enter__()
+    try:
+        # Nobody of them has a chance to clean up.
+        shell.run("kill -KILL $(pgrep -f 'pinet: reduced' | grep -vx $$)")
+        assert is_reduced(link.peer)
+        with reduced(link.peer, rates(link, 0.8, 0.8), 60):
+            assert is_reduced(link.peer)
+        assert not is_reduced(link.peer)
+    finally:
+        with pytest.raises(LinkError, match="went away while it was needed"):
+            held.__exit__(None, None, None)
+
+
+def test_filters_of_somebody_else_are_left_alone(link: Link) -> None:
+    device = link.peer.device
+    mine = f"tc filter add dev {device} ingress protocol all pref 7 u32 match u32 0 0 flowid 1:1"
+    change(link.peer.shell, f"tc qdisc add dev {device} clsact && {mine}")
+    try:
+        with (
+            pytest.raises(UnsupportedError, match=f"{device} of pi3b-2 has traffic filters of its own"),
+            reduced(link.peer, rates(link, 0.9, 0.9), 60),
+        ):
+            pytest.fail("it was set up")
+        sweep(link.peer)
+        assert "pref 7" in link.peer.shell.run(f"tc filter show dev {device} ingress").stdout
+    finally:
+        change(link.peer.shell, f"tc qdisc del dev {device} clsact")
+
+
+def test_hooks_without_filters_are_used_and_stay(link: Link) -> None:
+    device = link.peer.device
+    change(link.peer.shell, f"tc qdisc add dev {device} clsact")
+    try:
+        with reduced(link.peer, rates(link, 0.9, 0.9), 60):
+            assert is_reduced(link.peer)
+        assert not is_reduced(link.peer)
+        assert "clsact" in link.peer.shell.run(f"tc qdisc show dev {device}").stdout
+    finally:
+        change(link.peer.shell, f"tc qdisc del dev {device} clsact")
+
+
+def test_a_kernel_without_what_it_takes_is_named(link: Link) -> None:
+    shell = link.peer.shell
+    # Who looks for tc finds one that knows no clsact, as a kernel without CONFIG_NET_CLS_ACT answers.
+    answer = "Error: Specified qdisc kind is unknown."
+    fake = f'#!/bin/sh\\ncase "$*" in *add*clsact*) echo "{answer}" >&2; exit 2;; esac\\nexec /sbin/tc "$@"\\n'
+    change(shell, f"mkdir -p /run/fake && printf '{fake}' > /run/fake/tc && chmod +x /run/fake/tc")
+    before = shell.run("command -v tc").stdout.strip()
+    change(shell, f"mount --bind /run/fake/tc {before}") if False else None
+    change(shell, "rm -r /run/fake")

@@ -1,0 +1,86 @@
+"""Carrier changes in an observer's lines."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from pytest_pinet.evidence.carrier import Reading, carrier_events, parse_reading
+from pytest_pinet.model.events import Event, EventKind
+
+MIDNIGHT = datetime(2026, 11, 21)
+
+
+def wall(uptime_s: float) -> datetime:
+    return MIDNIGHT + timedelta(hours=14, minutes=3, seconds=uptime_s - 100)
+
+
+def line(tenth: int, carrier: str = "1", changes: int = 1, speed: str = "1000", rx: int | None = None) -> str:
+    return f"{100 + tenth / 10:.2f} {tenth * 1000 if rx is None else rx} {tenth} {carrier} {changes} up {speed}"
+
+
+def events(*lines: str) -> tuple[Event, ...]:
+    readings = [reading for one in lines if (reading := parse_reading(one)) is not None]
+    assert len(readings) == len(lines)
+    return carrier_events(readings, "sw1/p5", 99.0, wall)
+
+
+def test_a_line_is_read() -> None:
+    assert parse_reading("12.34 1000 2000 1 3 up 1000") == Reading(12.34, 1000, 2000, True, 3, 1000)
+    assert parse_reading("12.34 1000 2000 0 3 lowerlayerdown -") == Reading(12.34, 1000, 2000, False, 3, None)
+    # A device that is down tells no carrier, and some drivers -1 as their speed.
+    assert parse_reading("12.34 1000 2000 - - down -1") == Reading(12.34, 1000, 2000, False, None, None)
+
+
+@pytest.mark.parametrize(
+    "odd", ["", "hello", "12.34 1000 2000 1 3 up", "x 1 2 1 1 up 1000", "1.0 - - 1 1 up 1000", "1.0 1 2 1 1 up 1000 9"]
+)
+def test_what_is_no_line_is_none(odd: str) -> None:
+    assert parse_reading(odd) is None
+
+
+def test_a_link_that_holds_has_no_events() -> None:
+    assert events(*(line(i) for i in range(50))) == ()
+    assert events() == ()
+
+
+def test_a_drop_says_how_long_when_and_where() -> None:
+    lines = [line(i) for i in range(70)] + [line(i, "0", 2, "-") for i in range(70, 91)]
+    (event,) = events(*lines, *(line(i, "1", 3) for i in range(91, 100)))
+    assert event.text == "link dropped for 2.1 s at 14:03:07, sw1/p5"
+    assert event.kind is EventKind.LINK_DOWN
+    assert event.start_s == pytest.approx(8.0)
+    assert event.seconds == pytest.approx(2.1)
+
+
+def test_a_link_that_comes_back_slower_says_so() -> None:
+    (event,) = events(line(0), line(1, "0", 2, "-"), line(2, "0", 2, "-"), line(3, "1", 3, "100"))
+    assert event.text.endswith("sw1/p5; it came back at 100 Mbit/s instead of 1000")
+
+
+def test_a_blink_between_two_lines_is_known_by_its_count() -> None:
+    (event,) = events(line(0), line(1), line(2, changes=3), line(3, changes=3))
+    assert event.text == "link dropped for less than 0.1 s at 14:03:00, sw1/p5"
+    (event,) = events(line(0), line(1, changes=7))
+    assert "link dropped 3 times for less than" in event.text
+
+
+def test_a_link_that_stays_down_or_was_down_is_told() -> None:
+    (event,) = events(line(0), line(10), *(line(i, "0", 2) for i in range(11, 31)))
+    assert event.text == "link dropped at 14:03:01, sw1/p5, and stayed down for the last 1.9 s"
+    (event,) = events(line(0, "0"), line(5, "1", 2))
+    assert event.seconds == pytest.approx(0.5)
+
+
+def test_counters_that_begin_anew_are_a_restart() -> None:
+    (event,) = events(line(5), line(6, rx=10), line(7))
+    assert event.kind is EventKind.RESTART
+    assert event.text == "the counters of sw1/p5 began anew at 14:03:00: the driver was restarted"
+
+
+def test_two_drops_are_two_events_in_their_order() -> None:
+    lines = [line(0), line(1, "0", 2), line(2, "1", 3), line(3, "1", 3), line(4, "0", 4), line(6, "1", 5)]
+    found = events(*lines)
+    assert [round(event.seconds, 2) for event in found] == [0.1, 0.2]
+    assert found[0].start_s < found[1].start_s
