@@ -24,6 +24,7 @@ from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.preconditions import Preconditions
 from pytest_pinet.report.record import ResultRecord, combination_record
 from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.traffic.together import Job, measure_together
@@ -101,6 +102,7 @@ def measure(
     clock = time.monotonic()
     build = _build_of(link.dut)
     plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
+    conditions = Preconditions(link)
     cables = Cables(link)
     tries: list[Try] = []
     wanted: Fresh | None = Fresh.CONNECTION
@@ -109,6 +111,8 @@ def measure(
         if fresh is Fresh.LINK:
             bounce(link)
             cables.expect_changes()
+        if tries:
+            conditions.look_for_others()
         tries.append(run_once(link, traffic, tool, fresh, len(tries) + 1, on_progress, watch))
         if tries[-1].excluded:
             _check_drops(tries)
@@ -116,24 +120,30 @@ def measure(
         found = figures(link, traffic, tries, plan)
         wanted = found.wanted
     if found.verdict is Verdict.FAIL:
-        found = _doubt_peers(found, ceilings(link, traffic, tries[0].flows, tool))
+        found = excuse(found, conditions.excuses, ceilings(link, traffic, tries[0].flows, tool))
+    conditions.check_after(tries, traffic)
     cables.check([flow for one in tries for flow in one.flows], traffic)
-    return _record(link, traffic, tries, found, build, cables, started, time.monotonic() - clock), _raw(tries)
+    record = _record(link, traffic, tries, found, build, cables, started, time.monotonic() - clock)
+    record["notes"] += conditions.notes
+    return record, _raw(tries)
 
 
-def _doubt_peers(found: Figured, ceilings: Sequence[tuple[End, Bitrate]]) -> Figured:
-    """A limit that the peers cannot reach by themselves blames them, not the device under test."""
-    if not ceilings:
-        return found
-    end, least = min(ceilings, key=lambda entry: entry[1])
+def excuse(found: Figured, excuses: Sequence[str], ceilings: Sequence[tuple[End, Bitrate]]) -> Figured:
+    """A figure below a limit blames nobody where an end was busy, or where a peer cannot reach that limit by itself."""
     reason = ""
     for record in (*found.directions.values(), *found.flows):
         limit = record["limit_bps"]
-        if record["verdict"] == Verdict.FAIL and limit is not None and limit > least.bps:
-            reason = (
-                f"{Bitrate(record['goodput_bps'])} is below the limit {Bitrate(limit)}, but {end.endpoint} itself "
-                f"moves no more than {least} over its own loopback: its processor is what limits"
-            )
+        if record["verdict"] != Verdict.FAIL or limit is None or record["goodput_bps"] >= limit:
+            continue
+        whys = [one.partition("\n")[0] for one in excuses]
+        whys += [
+            f"{end.endpoint} itself moves no more than {most} over its own loopback"
+            for end, most in ceilings
+            if limit > most.bps
+        ]
+        if whys:
+            figure = f"{Bitrate(record['goodput_bps'])} is below the limit {Bitrate(limit)}"
+            reason = f"{figure}, but {'; '.join(whys)}: the link was not what limited it"
             record["verdict"], record["reason"] = Verdict.INVALID.value, reason
     return replace(found, verdict=Verdict.INVALID, reason=reason) if reason else found
 

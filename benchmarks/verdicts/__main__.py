@@ -44,12 +44,17 @@ def main() -> None:
     if gates < PARTS:
         parser.error(f"--gates {gates} is too few; expected at least {PARTS}")
     fewer, seed = gates // PARTS, asked.seed
-    cells = [(l, c, r, gates if r in MANY else fewer, seed) for l in LINKS for c in cases() for r in RULES]
+    cells = [
+        (link, case, rule, gates if rule in MANY else fewer, seed)
+        for link in LINKS
+        for case in cases()
+        for rule in RULES
+    ]
     flagging = [(link, case, 2 * gates, seed) for link in FLAGGED_LINKS for case in ("0", STALL)]
     turning = [(link, by, fewer * 2, known, seed) for link in TURNED_LINKS for by in TURNED for known in (True, False)]
     with ProcessPoolExecutor(2) as pool:
         found = list(pool.map(_cell, cells, chunksize=4))
-        flagged = dict(zip(((l, c) for l, c, _, _ in flagging), pool.map(_flags, flagging), strict=True))
+        flagged = dict(zip((job[:2] for job in flagging), pool.map(_flags, flagging), strict=True))
         turned = list(pool.map(_turns, turning))
     text = page(found, turned, flagged, shown(seed), gates, fewer, seed)
     if asked.quick:

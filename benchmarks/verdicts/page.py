@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from benchmarks.verdicts.faults import Shown
 from benchmarks.verdicts.links import LINKS
 from benchmarks.verdicts.rivals import RIVALS
-from benchmarks.verdicts.trials import OURS, RULES, STALL, Cell, Turns, cases
+from benchmarks.verdicts.trials import RULES, STALL, Cell, Turns, cases
 from pytest_pinet.judge.interleaved import Result
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots
@@ -30,22 +30,22 @@ CASES = {
 }
 HEAD = """# What the gate's verdicts are worth
 
-Made by `python -m benchmarks.verdicts` (seed {seed}, {gates} gates a cell for the first two rules, {fewer} for the others,
-{total} gates in all). The limit is 3 % below a baseline of eight sessions of four connections, drawn anew for every 25
-gates, so that the baseline's own error is in every figure.
+Made by `python -m benchmarks.verdicts` (seed {seed}, {gates} gates a cell for the first two rules, {fewer} for the
+others, {total} gates in all). The limit is 3 % below a baseline of eight sessions of four connections, drawn anew for
+every 25 gates, so that the baseline's own error is in every figure.
 
 Every rule gets samples of the same links: the recorded ones of `benchmarks/verdicts/series/` by block bootstrap (pieces
 of 5 s at most; a session is one recorded run, a connection begins as the run did), and models for what could not be
-recorded. Of each recording the even repeats were there for tuning, and the odd ones are what is reported. The thresholds
-of `judge/` were chosen while looking at the quiet and unshaped recordings and at s1 to s3 (with other seeds; of the
-quiet one, both halves were seen); the busy recording, the disturbed host and the drifting lab were not looked at before
-the thresholds stood. The models' parameters are from public logs of real boards; s3 and the drifting lab differ by 2 %
-(standard deviation) from session to session, the drifting lab also by 0.03 % per second within one. Reductions that
-nobody recorded (3 %, 10 % faster, all of the unshaped link) are scaled.
+recorded. Of each recording the even repeats were there for tuning, and the odd ones are what is reported. The
+thresholds of `judge/` were chosen while looking at the quiet and unshaped recordings and at s1 to s3 (with other seeds;
+of the quiet and the unshaped one, both halves were seen); the busy recording, the disturbed host and the drifting lab
+were not looked at before the thresholds stood. The models' parameters are from public logs of real boards; s3 and the
+drifting lab differ by 2 % (standard deviation) from session to session, the drifting lab also by 0.03 % per second
+within one. Reductions that nobody recorded (3 %, 10 % faster, all of the unshaped link) are scaled.
 
-*pinet* knows nothing of a link's noise; *calibrated* has the noise that the same history shows; *soak* is the profile of
-that name. A wrong verdict is bold: fail when unchanged, 1 % slower or faster; pass when 5 or 10 % slower; a pass without
-a flag when it stalls. Between 2 and 3 % slower no verdict is wrong. *Flagged* is a pass that names what was odd
+*pinet* knows nothing of a link's noise; *calibrated* has the noise that the same history shows; *soak* is the profile
+of that name. A wrong verdict is bold: fail when unchanged, 1 % slower or faster; pass when 5 or 10 % slower; a pass
+without a flag when it stalls. Between 2 and 3 % slower no verdict is wrong. *Flagged* is a pass that names what was odd
 (verdict `marginal`). Seconds are the median of traffic.
 """
 
@@ -156,10 +156,10 @@ def _turns(turned: Sequence[Turns]) -> str:
 
 def _faults(faults: Sequence[Shown]) -> str:
     lines = [
-        "A fault in the first connection of an unchanged link; the second is well. The rivals' rules see the samples that",
-        "their own tools would give them (LNST: a failed iteration is a sample of 0). A clean-up that fails leaves no trace",
-        "in samples; the lab room's tests show it. Rivals' seconds of a frozen endpoint are those of traffic: LNST itself",
-        "hung for 15 min 36 s.",
+        "A fault in the first connection of an unchanged link; the others are well. The rivals' rules see the samples",
+        "that their own tools would give them (LNST: a failed iteration is a sample of 0). A clean-up that fails",
+        "leaves no trace in samples; the tests of the lab room show it. Rivals' seconds of a frozen endpoint are those",
+        "of traffic: LNST itself hung for 15 min 36 s.",
         "",
         _row(["fault", "pinet", *RIVALS]),
         _row(["---"] * (2 + len(RIVALS))),

@@ -21,6 +21,9 @@ FEW_WORKERS = 16
 CHOICES = 6
 # Orders that are tried at each decision; they add up, since the best one is where the next decision begins.
 TRIES = 20
+# What giving a worker nothing has to gain, as a share of the rest of the run: else a tie, or an estimate that is a
+# little wrong, would leave a worker without work.
+IDLING_COST = 0.02
 
 
 class Endgame:
@@ -64,7 +67,8 @@ class Endgame:
                     staged[mine] = replace(staged[mine], since=now)
             else:
                 staged[mine] = replace(lanes[mine], open=not busy, pauses=not busy)
-            return rehearse(now, staged, [blocks[group.needs] for group in order if group is not choice], limit)
+            end_s = rehearse(now, staged, [blocks[group.needs] for group in order if group is not choice], limit)
+            return end_s if choice is not None else end_s + (end_s - now) * IDLING_COST
 
         best, best_s = choices[0], float("inf")
         for choice in choices:

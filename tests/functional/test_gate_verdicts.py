@@ -129,4 +129,4 @@ def test_a_link_that_drops_again_is_the_lab_s_error_and_gives_no_figure(project:
 def test_an_unknown_profile_is_a_mistake(project: Project) -> None:
     output = project.pytest("-k", "test_rate", "--pinet-profile=soack")
     assert output.ret != 0
-    output.stdout.fnmatch_lines(["*profile 'soack'*soak*"])
+    output.stderr.fnmatch_lines(["*--pinet-profile: unknown profile 'soack', did you mean 'soak'?*"])

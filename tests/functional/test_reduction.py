@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import pytest
 from gate_bench import GateLab, wait_until
@@ -13,6 +15,7 @@ from pytest_pinet.lab.end import change
 from pytest_pinet.lab.link import Link
 from pytest_pinet.lab.reduction import is_reduced, reduced, sweep
 from pytest_pinet.model.traffic import Direction
+from pytest_pinet.shell import Completed, Process, Shell
 from pytest_pinet.visiting import Visit
 
 pytestmark = pytest.mark.slow
@@ -102,12 +105,45 @@ def test_hooks_without_filters_are_used_and_stay(link: Link) -> None:
         change(link.peer.shell, f"tc qdisc del dev {device} clsact")
 
 
-def test_a_kernel_without_what_it_takes_is_named(link: Link) -> None:
+@dataclass(frozen=True)
+class _WithPath:
+    """The same node, where commands of this folder come first."""
+
+    inner: Shell
+    folder: str
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        return self.inner.run(f"PATH={self.folder}:$PATH; export PATH; {command}", timeout_s)
+
+    def spawn(self, command: str) -> Process:
+        return self.inner.spawn(f"PATH={self.folder}:$PATH; export PATH; {command}")
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked", "answer", "lacks"),
+    [
+        ("tc", "add*clsact", "Error: Specified qdisc kind is unknown.", "clsact"),
+        ("ip", "add*ifb", "Error: Unknown device type.", "ifb"),
+    ],
+)
+def test_a_kernel_without_what_it_takes_is_named(link: Link, tool: str, asked: str, answer: str, lacks: str) -> None:
     shell = link.peer.shell
-    # Who looks for tc finds one that knows no clsact, as a kernel without CONFIG_NET_CLS_ACT answers.
-    answer = "Error: Specified qdisc kind is unknown."
-    fake = f'#!/bin/sh\\ncase "$*" in *add*clsact*) echo "{answer}" >&2; exit 2;; esac\\nexec /sbin/tc "$@"\\n'
-    change(shell, f"mkdir -p /run/fake && printf '{fake}' > /run/fake/tc && chmod +x /run/fake/tc")
-    before = shell.run("command -v tc").stdout.strip()
-    change(shell, f"mount --bind /run/fake/tc {before}") if False else None
-    change(shell, "rm -r /run/fake")
+    folder = shell.run("mktemp -d").stdout.strip()
+    try:
+        # It answers as a kernel does that was built without this, and is the real one otherwise.
+        script = f'#!/bin/sh\ncase "$*" in *{asked}*) echo "{answer}" >&2; exit 2;; esac\nexec $({tool}_real) "$@"\n'
+        real = shell.run(f"PATH=$PATH:/usr/sbin:/sbin; command -v {tool}").stdout.strip()
+        script = script.replace(f"$({tool}_real)", real)
+        shell.run(f"printf %s {shlex.quote(script)} > {folder}/{tool}; chmod +x {folder}/{tool}")
+        peer = replace(link.peer, shell=_WithPath(shell, folder))
+        with (
+            pytest.raises(UnsupportedError, match=f"the kernel of pi3b-2 has no {lacks}, .* shaper needs: {answer}"),
+            reduced(peer, rates(link, 0.9, 0.9), 60),
+        ):
+            pytest.fail("it was set up")
+    finally:
+        shell.run(f"rm -r {folder}")

@@ -74,9 +74,12 @@ def test_the_same_drift_does_fool_the_unpaired_rule() -> None:
     assert found.outcome is Outcome.FAIL
 
 
-def test_steady_drift_is_taken_out_to_the_last_digit() -> None:
-    figures = [1000 * math.exp(0.02 * index - 0.05 * (side(index) is Side.B)) for index in range(8)]
-    assert compare_in_turn(figures, noise=QUIET).change == pytest.approx(math.expm1(-0.05))
+@pytest.mark.parametrize("count", [6, 8, 10, 14])
+def test_steady_drift_is_taken_out_to_the_last_digit(count: int) -> None:
+    figures = [1000 * math.exp(0.02 * index - 0.05 * (side(index) is Side.B)) for index in range(count)]
+    found = compare_in_turn(figures, noise=QUIET)
+    assert found.change == pytest.approx(math.expm1(-0.05))
+    assert found.result is Result.SLOWER
 
 
 def test_hopeless_noise_ends_early_and_says_so() -> None:

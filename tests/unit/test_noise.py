@@ -51,14 +51,20 @@ def test_each_component_is_estimated_without_the_others() -> None:
     assert (one.figures, one.link_ups, one.boot_count) == (72, 24, 6)
 
 
+def test_what_connections_differ_by_is_not_taken_for_link_ups() -> None:
+    values = random.Random(17)
+    seen = [components(history(1, 24, 3, (0.02, 0.01, 0.0), values)) for _ in range(80)]
+    assert math.sqrt(fmean(s.links.sd**2 for s in seen if s.links)) == pytest.approx(0.01, rel=0.12)
+
+
 def test_unequal_groups_are_weighed_rightly() -> None:
     values = random.Random(8)
     seen = []
-    for _ in range(200):
-        made = history(1, 8, 4, (0.005, 0.01, 0.0), values)
-        # Every second link-up loses half of its connections.
-        seen.append(components([a for index, a in enumerate(made) if index % 8 not in (2, 3)]))
-    assert math.sqrt(fmean(s.links.sd**2 for s in seen if s.links)) == pytest.approx(0.01, rel=0.1)
+    for _ in range(300):
+        made = history(1, 4, 12, (0.005, 0.01, 0.0), values)
+        # One link-up keeps all of its connections, the others lose all but one.
+        seen.append(components([a for index, a in enumerate(made) if index < 12 or index % 12 == 0]))
+    assert math.sqrt(fmean(s.links.sd**2 for s in seen if s.links)) == pytest.approx(0.01, rel=0.12)
     assert math.sqrt(fmean(s.connections.sd**2 for s in seen)) == pytest.approx(0.005, rel=0.1)
 
 

@@ -110,6 +110,12 @@ def test_a_regression_that_a_fresh_link_up_cures_is_not_confirmed() -> None:
     assert decide(cured, LIMIT, UNKNOWN, STANDARD, fresh_link=True).outcome is Outcome.GO_ON
 
 
+def test_three_bad_connections_of_five_are_not_enough_for_a_regression() -> None:
+    mixed = [steady(864)] * 3 + [steady(904)] * 2
+    assert decide(mixed, LIMIT, Noise(0.02, 50, 0.0, "calibrated"), STANDARD).outcome is Outcome.GO_ON
+    assert decide([*mixed, steady(864)], LIMIT, Noise(0.02, 50, 0.0, "calibrated"), STANDARD).outcome is Outcome.FAIL
+
+
 def test_excluded_attempts_give_no_figure_but_cost_their_traffic() -> None:
     broken = replace(steady(100), excluded="the link was lost")
     decision = decide([broken, steady(930)], LIMIT, UNKNOWN, STANDARD)

@@ -1,0 +1,81 @@
+"""What must hold at the ends of a link for its figures to be worth judging, before, between and after traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_pinet.errors import InvalidMeasurement
+from pytest_pinet.evidence.preconditions import BUSY_S, Place, read_all
+from pytest_pinet.judge.preconditions import broke_during, broken, notes, socket_trouble
+from pytest_pinet.lab.deadline import Deadline
+from pytest_pinet.lab.link import Link
+from pytest_pinet.model.conditions import Conditions
+from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.tries import Try
+
+# How long a repeat may wait for the ends to become quiet.
+QUIET_TIMEOUT_S = 10.0
+
+
+class Preconditions:
+    """Reads all ends on construction, which raises InvalidMeasurement for a bus or supply that is not as it must be."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._before = self._read()
+        self._busy: list[str] = []
+        self._notes: list[str] = []
+        _refuse([sentence for i, one in enumerate(self._before) for sentence in broken(one, dut_bus=self._bus(i))])
+
+    def _bus(self, end: int) -> Bus:
+        return self._link.ends[end].endpoint.interface.bus
+
+    def _read(self, busy_s: float = 0.0) -> list[Conditions]:
+        return read_all([Place(end.shell, end.device) for end in self._link.ends], busy_s)
+
+    def look_for_others(self) -> None:
+        """See, before traffic is repeated, what else the processors of the ends do: it may explain a slow figure.
+
+        Whatever keeps them busy gets some time to end; what goes on for longer is an excuse.
+        """
+        now = self._read(BUSY_S)
+
+        def quiet() -> bool:
+            nonlocal now
+            now = self._read(BUSY_S)
+            return not any(broken(one) for one in now)
+
+        if any(broken(one) for one in now) and not Deadline(QUIET_TIMEOUT_S).wait_until(quiet, interval_s=0.5):
+            self._busy += [sentence for one in now for sentence in broken(one)]
+        self._notes += [sentence for one in now for sentence in notes(one)]
+
+    @property
+    def excuses(self) -> list[str]:
+        """Why a figure below its limit is nobody's fault."""
+        return list(dict.fromkeys(self._busy))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the figures must know of the ends."""
+        return list(dict.fromkeys(self._notes))
+
+    def check_after(self, tries: Sequence[Try], traffic: Traffic) -> None:
+        """Compare with the state before the traffic, and with what the senders' kernels really sent.
+
+        Raises InvalidMeasurement.
+        """
+        pairs = zip(self._before, self._read(), strict=True)
+        _refuse([sentence for before, after in pairs for sentence in broke_during(before, after)])
+        for one in tries:
+            for measured in one.flows:
+                if measured.flow.sockets is None or traffic.udp:
+                    continue
+                path = self._link.path_between(measured.sender, measured.receiver)
+                end = str(self._link.ends[measured.sender].endpoint)
+                _refuse(socket_trouble(measured.flow.sockets, path.mtu, path.timestamps, traffic.mss, end))
+
+
+def _refuse(sentences: Sequence[str]) -> None:
+    if sentences:
+        raise InvalidMeasurement("\n".join(dict.fromkeys(sentences)))
