@@ -10,6 +10,7 @@ import pytest
 
 from pytest_pinet.config.names import unknown
 from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement
+from pytest_pinet.judge.settle import cap_for
 from pytest_pinet.markers import LIMITS, read_limits
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.quantities import Bitrate, parse_duration, parse_size
@@ -55,6 +56,12 @@ def _bytes(name: str, value: Size | None) -> int | None:
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, int) and value <= 0):
         raise ConfigError(f"{name}={value!r}: expected a number of bytes or text such as '64K'")
     return parse_size(value) if isinstance(value, str) else value
+
+
+def _warmup_cap_s(link: Link) -> float:
+    """How long a warm-up may take at most; a link that is only planned has no speed yet."""
+    path = getattr(link, "path", None)
+    return WARMUP_CAP_S if path is None else cap_for(path.speed_mbps)
 
 
 class Gate:
@@ -132,12 +139,14 @@ class Gate:
         given: Mapping[str, object],
     ) -> Figures:
         try:
-            spending = self._session.profile(link.combination, self._item, profile)
+            spending = self._session.profile(self._item, profile)
             traffic = Traffic(
                 direction=self._direction(link, direction),
                 udp=udp,
                 streams=streams,
-                duration_s=spending.connection_s - WARMUP_CAP_S if duration is None else _seconds("duration", duration),
+                duration_s=spending.connection_s - _warmup_cap_s(link)
+                if duration is None
+                else _seconds("duration", duration),
                 warmup_s=None if warmup is None else _seconds("warmup", warmup),
                 window=_bytes("window", window),
                 mss=_bytes("mss", mss),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -16,6 +16,7 @@ from pytest_pinet.evidence.build import read_build
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.figures import Figured, Plan, figure_id, figures
 from pytest_pinet.judge.reading import BROKEN
+from pytest_pinet.judge.settle import cap_for
 from pytest_pinet.lab.bounce import bounce, can_bounce
 from pytest_pinet.lab.end import End
 from pytest_pinet.lab.link import Link
@@ -33,6 +34,8 @@ from pytest_pinet.tries import MeasuredFlow, Try
 T = TypeVar("T")
 # The number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s).
 ProgressOfWays = Callable[[int, float, Mapping[str, float | None]], None]
+# What set-up, link-ups and waiting for quiet ends may take beside the traffic of one measurement.
+BESIDE_TRAFFIC_S = 180.0
 # So many tries in which the link went down are no accident.
 DROPS_MAX = 2
 
@@ -51,7 +54,8 @@ def _jobs(link: Link, traffic: Traffic) -> list[Job]:
     jobs = []
     for run in link.combination.topology.runs(traffic.direction):
         a, b = link.ends[run.a], link.ends[run.b]
-        jobs.append(Job(a.shell, b.shell, a.ip, b.ip, traffic.towards(run.direction)))
+        cap_s = cap_for(link.path_between(run.a, run.b).speed_mbps)
+        jobs.append(Job(a.shell, b.shell, a.ip, b.ip, traffic.towards(run.direction), warmup_cap_s=cap_s))
     return jobs
 
 
@@ -106,26 +110,29 @@ def measure(
     cables = Cables(link)
     tries: list[Try] = []
     wanted: Fresh | None = Fresh.CONNECTION
-    while wanted is not None:
-        fresh = wanted if plan.link_ups else Fresh.CONNECTION
-        if fresh is Fresh.LINK:
-            bounce(link)
-            cables.expect_changes()
-        if tries:
-            conditions.look_for_others()
-        tries.append(run_once(link, traffic, tool, fresh, len(tries) + 1, on_progress, watch))
-        if tries[-1].excluded:
-            _check_drops(tries)
-            cables.expect_changes()
-        found = figures(link, traffic, tries, plan)
-        wanted = found.wanted
+    with observed(link, plan.profile.budget_s + BESIDE_TRAFFIC_S) as observers:
+        while wanted is not None:
+            fresh = wanted if plan.link_ups else Fresh.CONNECTION
+            if fresh is Fresh.LINK:
+                bounce(link)
+                cables.expect_changes()
+            if tries:
+                conditions.look_for_others()
+            tries.append(run_once(link, traffic, tool, fresh, len(tries) + 1, on_progress, watch, observers))
+            if tries[-1].excluded:
+                _check_drops(tries)
+                cables.expect_changes()
+            found = figures(link, traffic, tries, plan)
+            wanted = found.wanted
+        raw = _raw(tries)
+        raw.update({f"{index}-observer.txt": one.text for index, one in observers.items()})
     if found.verdict is Verdict.FAIL:
         found = excuse(found, conditions.excuses, ceilings(link, traffic, tries[0].flows, tool))
     conditions.check_after(tries, traffic)
     cables.check([flow for one in tries for flow in one.flows], traffic)
     record = _record(link, traffic, tries, found, build, cables, started, time.monotonic() - clock)
     record["notes"] += conditions.notes
-    return record, _raw(tries)
+    return record, raw
 
 
 def excuse(found: Figured, excuses: Sequence[str], ceilings: Sequence[tuple[End, Bitrate]]) -> Figured:
@@ -148,6 +155,16 @@ def excuse(found: Figured, excuses: Sequence[str], ceilings: Sequence[tuple[End,
     return replace(found, verdict=Verdict.INVALID, reason=reason) if reason else found
 
 
+@contextmanager
+def observed(link: Link, seconds: float) -> Iterator[Mapping[int, Observer]]:
+    """Observers of all ends, by their numbers, for so many seconds at most."""
+    with ExitStack() as stack:
+        yield {
+            index: stack.enter_context(Observer(end.shell, end.device, str(end.endpoint.interface.port), seconds))
+            for index, end in enumerate(link.ends)
+        }
+
+
 def run_once(
     link: Link,
     traffic: Traffic,
@@ -156,20 +173,20 @@ def run_once(
     number: int = 1,
     on_progress: ProgressOfWays | None = None,
     watch: Callable[[], None] | None = None,
+    observers: Mapping[int, Observer] | None = None,
 ) -> Try:
-    """One run of the traffic on connections of its own, not judged. Raises LabError or UnsupportedError."""
+    """One run of the traffic on connections of its own, not judged. Raises LabError or UnsupportedError.
+
+    ``observers`` of the ends, by their numbers, may serve several runs; left out, this one has its own.
+    """
+    if observers is None:
+        with observed(link, traffic.seconds) as own:
+            return run_once(link, traffic, tool, fresh, number, on_progress, watch, own)
     started = datetime.now(UTC)
     clock = time.monotonic()
-    with ExitStack() as stack:
-        observers = {
-            index: stack.enter_context(
-                Observer(end.shell, end.device, str(end.endpoint.interface.port), traffic.seconds)
-            )
-            for index, end in enumerate(link.ends)
-        }
-        progress = _progress(link, traffic, number, observers, on_progress)
-        measurements = measure_together(tool, _jobs(link, traffic), on_progress=progress, watch=watch)
-        events = [event for observer in observers.values() for event in observer.events(clock)]
+    progress = _progress(link, traffic, number, observers, on_progress)
+    measurements = measure_together(tool, _jobs(link, traffic), on_progress=progress, watch=watch)
+    events = [event for observer in observers.values() for event in observer.events(clock)]
     seconds = time.monotonic() - clock
     events += [event for measurement in measurements for event in measurement.events]
     broken = next((event.text for event in events if event.kind in BROKEN), "")

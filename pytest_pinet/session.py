@@ -26,6 +26,7 @@ from pytest_pinet.errors import (
     UnsupportedError,
 )
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES, Profile
+from pytest_pinet.judge.settle import cap_for
 from pytest_pinet.known import Known
 from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab_access import LabAccess
@@ -167,7 +168,7 @@ class PinetSession:
             for warning in self.access.take_warnings():
                 self.keeper.warn(warning)
 
-    def profile(self, combination: Combination, item: pytest.Item, called: str | None) -> Profile:
+    def profile(self, item: pytest.Item, called: str | None) -> Profile:
         """What a measurement may spend: what the call, the command line, the marker or the lab file says."""
         case = case_of(item)
         marked = case.request.profile if case is not None else None
@@ -202,9 +203,10 @@ class PinetSession:
         assert self.lab is not None
         assert case is not None
         all_limits = (*self.lab.limits, *case.request.limits_for(link.combination), *limits, *self.limits)
+        total_s = traffic.seconds_with(cap_for(link.path.speed_mbps))
         plan = Plan(
             all_limits,
-            fitted(profile, traffic.seconds),
+            fitted(profile, total_s),
             self._known,
             link_ups=self.config.getoption("--pinet-confirm") == "link-up",
         )
@@ -214,7 +216,7 @@ class PinetSession:
                 traffic,
                 plan,
                 self.access.tool,
-                self._show_progress(link.id, traffic.seconds) if self.progress.shown else None,
+                self._show_progress(link.id, total_s) if self.progress.shown else None,
                 watch=self.access.watch,
             )
         self.access.check(link.combination)
@@ -301,7 +303,7 @@ class PinetSession:
             told = any(r["verdict"] == verdict for r in results)
             if not told:
                 record = error_record(item.nodeid, case.combination, error, self.rerun_command(item))
-                self._keep_console(record)
+                self._keep_evidence(record, error)
                 named = isinstance(error, LabError | KernelError | InvalidMeasurement)
                 text = error_text(record, self.keeper.shown_folder) if named else str(error)
                 if named or isinstance(error, UnsupportedError | ConfigError):
@@ -320,13 +322,16 @@ class PinetSession:
             report.pinet_results = results  # type: ignore[attr-defined]  # travels to the controller
         return report
 
-    def _keep_console(self, record: ResultRecord) -> None:
-        """Put what the console showed beside the raw output of measurements."""
-        if record["console_excerpt"]:
+    def _keep_evidence(self, record: ResultRecord, error: PinetError) -> None:
+        """Put what the console showed, and what was measured before the end, beside the raw output of measurements."""
+        evidence = [getattr(error, "evidence", ""), *getattr(error, "__notes__", [])]
+        texts = {"console.txt": record["console_excerpt"], "evidence.txt": "\n".join(filter(None, evidence))}
+        files = {name: text for name, text in texts.items() if text}
+        if files:
             try:
-                record["files"] = self.keeper.folder.write_raw(record["id"], {"console.txt": record["console_excerpt"]})
-            except ConfigError as error:
-                self.keeper.warn(str(error))
+                record["files"] = self.keeper.folder.write_raw(record["id"], files)
+            except ConfigError as trouble:
+                self.keeper.warn(str(trouble))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self) -> Generator[None, Any, Any]:

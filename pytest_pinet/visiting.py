@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -73,6 +74,10 @@ def _terminated_like_interrupted() -> Iterator[None]:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
+    if threading.current_thread() is not threading.main_thread():
+        # Signals are for the main thread to handle, whoever that is.
+        yield
+        return
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield

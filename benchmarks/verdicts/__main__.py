@@ -12,7 +12,9 @@ from benchmarks.verdicts.page import page
 from benchmarks.verdicts.trials import RULES, STALL, Cell, Turns, cases, flags, trial, turns
 
 PAGE = Path(__file__).parents[2] / "docs" / "verdicts.md"
-GATES, QUICK_GATES = 200, 20
+GATES, QUICK_GATES = 300, 20
+# Not one of those that the thresholds were chosen with (1 to 9).
+SEED = 11
 # The first two are what the targets speak of; the others cost more, or need no finer figures.
 MANY = ("pinet", "pinet calibrated")
 PARTS = 4
@@ -37,7 +39,7 @@ def main() -> None:
     """Run everything on two processes; the same seed gives the same page."""
     parser = argparse.ArgumentParser(prog="benchmarks.verdicts", description=__doc__)
     parser.add_argument("--gates", type=int, default=GATES, help="gates a cell (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_GATES} gates a cell, printed and not written")
     asked = parser.parse_args()
     gates = QUICK_GATES if asked.quick else asked.gates

@@ -50,7 +50,7 @@ def history(draw: Callable[[], Session]) -> History:
     for _ in range(SESSIONS):
         session = draw()
         for index in range(EACH):
-            attempts.append(attempt_of(session.connection(5), Fresh.CONNECTION if index else Fresh.LINK))
+            attempts.append(attempt_of(session.connection(3), Fresh.CONNECTION if index else Fresh.LINK))
     means = [reading.mean for reading in map(read, attempts) if reading is not None]
     return History(sum(means) / len(means) / 1e6, components(attempts).noise(baseline_runs=SESSIONS))
 

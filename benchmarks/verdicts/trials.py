@@ -63,13 +63,13 @@ def cases() -> list[str]:
     return [*(str(slower) for slower in SLOWER), STALL]
 
 
-def trial(link: str, case: str, rule: str, gates: int, seed: int = 1) -> Cell:
+def trial(link: str, case: str, rule: str, gates: int, seed: int = 1, per_history: int = PER_HISTORY) -> Cell:
     """Run gates; the same seed gives every rule the same kind of links, not the same seconds."""
     source = random.Random(f"{seed}/{link}/{case}/{rule}")
     found: list[Gate] = []
     stored = _stored(link, source)
     for number in range(gates):
-        if number and number % PER_HISTORY == 0:
+        if number and number % per_history == 0:
             stored = _stored(link, source)
         found.append(_gate(rule, draw(link, case, source), stored))
 

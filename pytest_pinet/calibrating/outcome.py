@@ -78,6 +78,7 @@ def outcome(
         nothing,
         today,
         build,
+        link_ups=max(1, parts.figures - parts.connections.freedom),
     )
     (proposal,) = propose(calibration.noise, profile, (ERROR_RATE,))
     calibration = replace(
@@ -95,14 +96,14 @@ def table(outcomes: Iterable[Outcome]) -> list[str]:
     """Two lines for each figure, in 80 columns: its id and goodput; its noise, and what follows from it."""
     lines = [
         "figure, goodput",
-        "  noise (degrees of freedom) of                     at 1 % errors",
-        "  connections    link-ups       boots          tolerance  repeats  traffic  margin",
+        "  noise (degrees of freedom) of                  at 1 % errors",
+        "  connections   link-ups      boots         tolerance  repeats  traffic  margin",
     ]
     for one in outcomes:
         parts, proposal = one.components, one.proposal
         lines.append(f"{one.calibration.id}, {one.goodput}")
         noise = "".join(
-            f"{text:<15}"
+            f"{text:<14}"
             for text in (
                 _shown(parts.connections, parts.connections.sd, ""),
                 _shown(parts.links, parts.links.at_most if parts.links else 0.0, "<= "),

@@ -114,7 +114,7 @@ def _run(lab: LabOfFile, plan: Plan, reports: list[Report]) -> list[str]:
             for report in reports:
                 try:
                     with here.link(report.combination) as link:
-                        Selftest(here, link, plan, known, steps).run(report)
+                        Selftest(here, link, plan, known, steps, steps.say).run(report)
                 except (LabError, UnsupportedError, InvalidMeasurement, KernelError) as error:
                     troubles.append(f"{report.combination.id}: {error}")
                 finally:
@@ -133,7 +133,7 @@ def _show(reports: list[Report], as_json: bool) -> bool:
     wrong = False
     for report in reports:
         counts = count(report.outcomes, report.baselines, report.tolerance)
-        wrong |= any(one.marks[Mark.WRONG] or one.shaper_erred for one in counts)
+        wrong |= any(one.marks[Mark.WRONG] or one.shaper_erred or not one.judged for one in counts)
         text = sentence(report.combination.id, report.tolerance, counts) if counts else ""
         told.append(
             {

@@ -30,6 +30,7 @@ class NoiseSection(Section):
     links: Deviation | None = None
     boots: Deviation | None = None
     runs: Count
+    link_ups: Count = 1
 
 
 class CalibrationSection(Section):
@@ -55,7 +56,7 @@ class Calibration:
     """Of one figure, by its id.
 
     ``connections``, ``links`` and ``boots`` are the relative standard deviations that fresh connections, link-ups and
-    boots each add (None: not measured), from ``runs`` (at least 2) in all. ``tolerance`` below a baseline and
+    boots each add (None: not measured), from ``runs`` (at least 2) on ``link_ups``. ``tolerance`` below a baseline and
     ``repeats`` (connections) are proposed; ``margin`` is the least one that this noise can carry.
     """
 
@@ -70,6 +71,7 @@ class Calibration:
     date: date
     build: Mapping[str, str | None]
     where: Where = field(compare=False, default=Where("calibration"))
+    link_ups: int = 1
 
     @property
     def noise(self) -> Noise:
@@ -80,7 +82,15 @@ class Calibration:
         if self.links is None or self.boots is None:
             sessions = max(sessions, UNKNOWN.sessions)
         source = f"calibration of {self.date}, {self.runs} runs ({self.where})"
-        return Noise(self.connections.fraction, self.runs - 1, sessions, source, links=links)
+        return Noise(
+            self.connections.fraction,
+            self.runs - self.link_ups,
+            sessions,
+            source,
+            links=links,
+            # One link-up tells nothing of the next: what is reckoned with then is a guess, known as well as the rest.
+            session_freedom=self.link_ups - 1 if self.link_ups > 1 else None,
+        )
 
     @property
     def limit(self) -> Limit:
@@ -105,6 +115,9 @@ def read_calibration(path: Path) -> Mapping[str, Calibration]:
         if own.noise.runs < 2:
             message = f"noise of {own.noise.runs} run is none; expected at least 2 runs"
             raise ConfigError(message, document.value((*at, "noise", "runs")))
+        if own.noise.link_ups >= own.noise.runs:
+            message = f"{own.noise.runs} runs on {own.noise.link_ups} link-ups; expected several on one of them"
+            raise ConfigError(message, document.value((*at, "noise", "runs")))
         noise = own.noise
         found[own.id] = Calibration(
             own.id,
@@ -118,6 +131,7 @@ def read_calibration(path: Path) -> Mapping[str, Calibration]:
             own.date,
             own.build,
             where,
+            noise.link_ups,
         )
     return found
 
@@ -137,6 +151,7 @@ def _entry(own: Calibration) -> dict[str, object]:
             "links": None if own.links is None else share_text(own.links),
             "boots": None if own.boots is None else share_text(own.boots),
             "runs": own.runs,
+            "link_ups": own.link_ups,
         },
         "tolerance": share_text(own.tolerance),
         "repeats": own.repeats,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from pytest_pinet.judge.preconditions import BUSY
 from pytest_pinet.model.conditions import Conditions, PcieLink, Throttling
 from pytest_pinet.shell import Shell
 
 # What other work is watched for, both ends at once.
 BUSY_S = 0.15
+PATIENCE_S = 3.0
 SYSFS = "/sys"
 
 # The device's own folder tells its PCIe link, the folder above it that of its slot; a USB NIC is an interface of the
@@ -55,10 +58,17 @@ class Place:
     device: str
 
 
-def read_all(places: Sequence[Place], busy_s: float = BUSY_S) -> list[Conditions]:
-    """Read several ends at the same time, with what their processors do besides. Raises SshError."""
+def read_all(places: Sequence[Place], busy_s: float = BUSY_S, patience_s: float = PATIENCE_S) -> list[Conditions]:
+    """Read several ends at the same time, with what their processors do besides. Raises SshError.
+
+    An end that is too busy for any figure is given ``patience_s`` to end what it does (a boot, an update).
+    """
+    deadline = time.monotonic() + patience_s
     with ThreadPoolExecutor(max(1, len(places)), thread_name_prefix="pinet-conditions") as pool:
-        return list(pool.map(lambda place: read(place.shell, place.device, busy_s), places))
+        while True:
+            found = list(pool.map(lambda place: read(place.shell, place.device, busy_s), places))
+            if all(one.cpu_busy is None or one.cpu_busy <= BUSY for one in found) or time.monotonic() >= deadline:
+                return found
 
 
 def _conditions(end: str, device: str, values: Mapping[str, str]) -> Conditions:

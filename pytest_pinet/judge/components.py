@@ -12,13 +12,13 @@ from pytest_pinet.judge.quantiles import chi_square
 from pytest_pinet.judge.reading import read
 from pytest_pinet.model.attempt import Attempt, Fresh
 
-# Few link-ups can look alike by chance. In four of five cases the true spread is not above what is reckoned with.
-CAUTION = 0.2
+# Few link-ups can look alike by chance. In seven of ten cases the true spread is not above what is reckoned with.
+CAUTION = 0.3
 
 
 @dataclass(frozen=True)
 class Component:
-    """One level's relative standard deviation: the estimate, what it is not above (80 % sure), and its freedom."""
+    """One level's relative standard deviation: the estimate, what it is not above (70 % sure), and its freedom."""
 
     sd: float
     at_most: float
@@ -50,7 +50,9 @@ class Components:
         share = 1 + 1 / baseline_runs if baseline_runs else 1.0
         sessions = math.sqrt((links**2 + lasting**2) * share)
         source = f"{self.figures} connections, {self.link_ups} link-ups, {self.boot_count} boots"
-        return Noise(self.connections.sd, self.connections.freedom, sessions, source, links=min(links, sessions))
+        known = min((c.freedom for c in (self.links, self.boots) if c), default=None)
+        links = min(links, sessions)
+        return Noise(self.connections.sd, self.connections.freedom, sessions, source, links, session_freedom=known)
 
 
 def components(attempts: Iterable[Attempt]) -> Components:

@@ -7,7 +7,7 @@ import math
 from pytest_pinet.judge.likelihood import required
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.spread import FLOOR
+from pytest_pinet.judge.spread import FLOOR, Spread
 from pytest_pinet.model.attempt import Fresh
 
 # Nine of ten gates shall come to a verdict inside the budget: 1.28 standard deviations of the mean.
@@ -25,9 +25,10 @@ def smallest_margin(noise: Noise, profile: Profile, error_rate: float = 0.01) ->
 
 def margin_after(connections: int, noise: Noise, error_rate: float) -> float:
     """The same after so many connections, all of one link-up."""
+    level = noise.level_variance([Fresh.CONNECTION])
     between = max(noise.connections, FLOOR) ** 2
-    variance = between / connections + noise.level_variance([Fresh.CONNECTION])
-    return margin_at(variance, noise.freedom + connections - 1, error_rate)
+    spread = Spread(0.0, between, level, connections, noise.freedom + connections - 1, noise.session_freedom)
+    return margin_at(spread.variance, spread.freedom_after(connections), error_rate)
 
 
 def margin_at(variance: float, freedom: float, error_rate: float) -> float:

@@ -16,6 +16,7 @@ class Noise:
     ``connections``: between connections of one session, from ``freedom`` degrees of freedom. ``sessions``: of the level
     between sessions (link-ups, boots, days), which no averaging inside one session removes. ``source`` names where they
     came from. ``links``: the part of ``sessions`` that a fresh link-up draws anew. ``assumed``: nobody measured them.
+    ``session_freedom``: how well ``sessions`` is known (None: as well as ``connections``).
     """
 
     connections: float
@@ -24,6 +25,7 @@ class Noise:
     source: str
     links: float = 0.0
     assumed: bool = False
+    session_freedom: float | None = None
 
     def level_variance(self, fresh: Iterable[Fresh]) -> float:
         """Variance of the level that attempts, begun like these, have in common; more link-ups average their part."""

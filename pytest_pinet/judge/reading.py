@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from pytest_pinet.judge.moments import variance
-from pytest_pinet.judge.stalls import Dip, find_dips
+from pytest_pinet.judge.stalls import Dip, find_dips, moving
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.events import EventKind
 from pytest_pinet.model.measurement import Sample
@@ -30,10 +30,10 @@ BROKEN = (EventKind.LINK_DOWN, EventKind.RESTART)
 class Reading:
     """Figures of one attempt in bit/s, and variances relative to them (0.0001 = a standard deviation of 1 %).
 
-    ``mean``: all that arrived over all counted time. ``level``: the same without the weight of odd moments (Huber's
-    M-estimate of the samples). ``own``: how far the level may be off, and ``own_mean`` the mean, as far as the samples
-    themselves can tell. ``dips``: where the rate fell far below the level, the warm-up included. ``disturbed``: there
-    were dips, or events.
+    ``mean``: all that arrived over all counted time. ``level``: the same apart from stalls, and without the weight of
+    odd moments (Huber's M-estimate of the samples). ``own``: how far the level may be off, and ``own_mean`` the mean,
+    as far as the samples themselves can tell. ``dips``: where the rate fell far below the level, the warm-up included.
+    ``disturbed``: there were dips, or events.
     """
 
     mean: float
@@ -69,7 +69,8 @@ def read(attempt: Attempt) -> Reading | None:
     usual = median(s.seconds for s in counted)
     # The last interval may be a few milliseconds long, and its rate anything.
     rates = [s.bps for s in counted if s.seconds > usual / 2]
-    level, clipped = _level(rates)
+    # Where all that counts is a stall, what came before it is the level that the link had.
+    level, clipped = _level(moving(rates if any(rates) else [s.bps for s in attempt.samples if s.seconds > 0]))
     per_block = max(1, round(BLOCK_S / usual))
     dips = find_dips(attempt.samples, level)
     return Reading(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
+from pytest_pinet.judge.decision import MOST_DISTURBED, Decision, Outcome, explained
 from pytest_pinet.judge.likelihood import needed, required
 from pytest_pinet.judge.margin import NINE_OF_TEN, margin_at
 from pytest_pinet.judge.noise import Noise
@@ -14,53 +14,16 @@ from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.quantiles import chi_square, normal
 from pytest_pinet.judge.reading import Reading, read, traffic_seconds, unusable
 from pytest_pinet.judge.spread import FEW, Spread, spread_of
-from pytest_pinet.judge.wording import counted, percent, place
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate
+
+__all__ = ["ERROR_RATE", "Decision", "Outcome", "Try", "decide", "decide_tries"]
 
 ERROR_RATE = 0.01
 # Figures beyond this factor of the limit, either way, are all the same; the logarithm of nothing is no number.
 FARTHEST = 1000.0
-# Part of the connections that must lie below the limit before it is called a regression, and part that may be disturbed
-# before nothing is passed any more.
+# Part of the connections that must lie below the limit before it is called a regression.
 MOST_BELOW = 2 / 3
-MOST_DISTURBED = 1 / 3
-
-
-class Outcome(StrEnum):
-    """What comes of the attempts so far."""
-
-    GO_ON = "go on"
-    PASS = "pass"
-    FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Whether to stop, and why.
-
-    ``ratio``: goodput over limit, the mean of all attempts that count, between ``low`` and ``high`` at the set error
-    rate (None before the first). ``why`` is one sentence. ``next_fresh``: what the next attempt should begin with.
-    ``connections``, ``below``, ``disturbed``: how many gave a figure, gave one below the limit, had a dip or an event.
-    ``seconds``: all traffic so far. ``noise``: the relative standard deviation between connections that was reckoned
-    with. ``carries``: the least margin that can be judged with it in the whole budget (see `smallest_margin`).
-    ``flagged``: what was odd about the traffic, a sentence each; a pass with it is no plain pass.
-    """
-
-    outcome: Outcome
-    why: str
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    next_fresh: Fresh = Fresh.CONNECTION
-    connections: int = 0
-    below: int = 0
-    disturbed: int = 0
-    seconds: float = 0.0
-    noise: float | None = None
-    carries: float | None = None
-    flagged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,7 +82,7 @@ class _Standing:
         least = chi_square(0.1, freedom) / freedom
         return all(
             abs(s.mean) + NINE_OF_TEN * math.sqrt(s.between / s.n)
-            < required(least * s.variance_after(s.n + more), freedom + more, error_rate)
+            < required(least * s.variance_after(s.n + more), s.freedom_after(s.n + more), error_rate)
             for s in (self.level, self.mean)
         )
 
@@ -173,7 +136,7 @@ def decide_tries(
 
     standing = _stand(usable, limit, noise, fresh_link)
     half = normal(1 - error_rate) * math.sqrt(standing.mean.variance)
-    at_most = standing.level.variance_after(standing.n + max(more, 0))
+    in_the_end = standing.n + max(more, 0)
     known = Decision(
         Outcome.GO_ON,
         "",
@@ -185,19 +148,21 @@ def decide_tries(
         disturbed=standing.disturbed,
         seconds=spent,
         noise=math.sqrt(standing.level.between),
-        carries=margin_at(at_most, standing.level.freedom + max(more, 0), error_rate),
+        carries=margin_at(
+            standing.level.variance_after(in_the_end), standing.level.freedom_after(in_the_end), error_rate
+        ),
         flagged=flagged,
     )
     enough = needed(error_rate)
     if standing.passes(enough, profile):
-        return _explained(replace(known, outcome=Outcome.PASS))
+        return explained(replace(known, outcome=Outcome.PASS))
     if standing.fails(enough, profile):
-        return _explained(replace(known, outcome=Outcome.FAIL))
+        return explained(replace(known, outcome=Outcome.FAIL))
     if over or standing.is_hopeless(more, error_rate, noise, profile):
-        return _explained(replace(known, outcome=Outcome.INCONCLUSIVE))
+        return explained(replace(known, outcome=Outcome.INCONCLUSIVE))
     suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
     had_link = any(t.fresh is not Fresh.CONNECTION for t in usable)
-    return _explained(replace(known, next_fresh=Fresh.LINK if suspect and not had_link else Fresh.CONNECTION))
+    return explained(replace(known, next_fresh=Fresh.LINK if suspect and not had_link else Fresh.CONNECTION))
 
 
 def _stand(usable: Sequence[Try], limit: Bitrate, noise: Noise, fresh_link: bool) -> _Standing:
@@ -220,34 +185,3 @@ def _stand(usable: Sequence[Try], limit: Bitrate, noise: Noise, fresh_link: bool
 def _log(bps: float, limit: Bitrate) -> float:
     """Logarithm of figure over limit, rounded to what floating point leaves alone when both are scaled."""
     return round(math.log(min(max(bps / limit.bps, 1 / FARTHEST), FARTHEST)), 12)
-
-
-def _explained(known: Decision) -> Decision:
-    """Fill in ``why``."""
-    assert known.ratio is not None
-    assert known.noise is not None
-    where, noise = place(known.ratio), percent(known.noise)
-    odd = f"; {counted(known.disturbed, known.connections)} disturbed" if known.disturbed else ""
-    if known.outcome is Outcome.PASS:
-        why = f"certain after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
-    elif known.outcome is Outcome.FAIL:
-        below = counted(known.below, known.connections)
-        why = f"below the limit in {below} ({known.seconds:.0f} s): {where} on average, noise {noise}{odd}"
-    elif known.outcome is Outcome.INCONCLUSIVE:
-        why = f"undecided after {counted(known.connections)}, {known.seconds:.0f} s of traffic: {_obstacle(known)}"
-    else:
-        why = f"not certain yet after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
-    return replace(known, why=why)
-
-
-def _obstacle(known: Decision) -> str:
-    assert known.ratio is not None
-    assert known.noise is not None
-    assert known.carries is not None
-    if known.disturbed > MOST_DISTURBED * known.connections:
-        return f"{counted(known.disturbed, known.connections)} disturbed, such as {known.flagged[0]}"
-    could = f"with it a margin of {percent(known.carries)} could be judged"
-    if known.carries >= 1:
-        could = "with it no margin could be judged"
-    margin = percent(known.ratio - 1)
-    return f"noise {percent(known.noise)} between connections is more than the margin {margin} allows; {could}"

@@ -25,7 +25,7 @@ class Spread:
     """``mean`` of n logarithms of figure over limit; its variance is ``between / n + level``.
 
     ``between`` falls with every connection, ``level`` (what they have in common: this session, this boot) does not.
-    ``freedom``: how well that is known, in degrees of freedom.
+    ``freedom`` and ``level_freedom``: how well these are known, in degrees of freedom (None: alike).
     """
 
     mean: float
@@ -33,6 +33,7 @@ class Spread:
     level: float
     n: int
     freedom: float
+    level_freedom: float | None = None
 
     @property
     def variance(self) -> float:
@@ -41,9 +42,17 @@ class Spread:
     def variance_after(self, connections: int) -> float:
         return self.between / connections + self.level
 
+    def freedom_after(self, connections: int) -> float:
+        """Degrees of freedom of the variance, its two parts weighed (Satterthwaite 1946)."""
+        freedom = self.freedom + connections - self.n
+        if self.level_freedom is None or self.level <= 0:
+            return freedom
+        part = self.between / connections
+        return (part + self.level) ** 2 / (part**2 / freedom + self.level**2 / self.level_freedom)
+
     @property
     def certainty(self) -> float:
-        return likelihood(self.mean, self.variance, self.freedom)
+        return likelihood(self.mean, self.variance, self.freedom_after(self.n))
 
 
 def spread_of(logs: Sequence[float], own: Sequence[float], noise: Noise, level: float) -> Spread:
@@ -63,7 +72,8 @@ def spread_of(logs: Sequence[float], own: Sequence[float], noise: Noise, level: 
         level = max(
             level + (ROUGH_WITHIN * within if n < FEW else 0.0), ROUGH_BETWEEN * _apart_from_one(logs, seen) - within
         )
-    return Spread(math.fsum(logs) / n, max(between, within, FLOOR**2), level, n, noise.freedom + n - 1)
+    between = max(between, within, FLOOR**2)
+    return Spread(math.fsum(logs) / n, between, level, n, noise.freedom + n - 1, noise.session_freedom)
 
 
 def _apart_from_one(logs: Sequence[float], seen: float) -> float:

@@ -20,6 +20,8 @@ WINDOW_S = 0.5
 DEPTH = 0.75
 # On a link that is rough all the time only what stands out of its own noise is a dip.
 DEVIATIONS = 5.0
+# A sample with less than this part of what the better ones have belongs to a stall.
+STALLED = 0.1
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,19 @@ def find_dips(samples: Sequence[Sample], level: float) -> tuple[Dip, ...]:
     return tuple(_dip(usable[first:end], level) for first, end in low)
 
 
+def moving(rates: Sequence[float]) -> Sequence[float]:
+    """The rates apart from stalls, which are told by themselves; all of them where nothing ever moved."""
+    least = STALLED * sorted(rates)[int(0.9 * (len(rates) - 1))]
+    return [rate for rate in rates if rate > least] or rates
+
+
 def _when_well(samples: Sequence[Sample], level: float) -> tuple[float, float]:
     """The rate of the better part of the samples (bit/s), and its relative standard deviation.
 
     Faults may fill half of the time and pull every other measure down. Three quarters of the samples are not above the
     first; the second is from the distance between the 60 and the 90 % quantile, 1.03 standard deviations when normal.
     """
-    ranked = sorted(s.bps for s in samples)
+    ranked = sorted(moving([s.bps for s in samples]))
     lower, middle, upper = (ranked[min(int(q * len(ranked)), len(ranked) - 1)] for q in (0.6, 0.75, 0.9))
     well = max(level, middle)
     return well, (upper - lower) / 1.03 / well

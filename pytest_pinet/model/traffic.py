@@ -51,8 +51,12 @@ class Traffic:
 
     @property
     def seconds(self) -> int:
-        """How long traffic flows on one connection; tools take whole seconds only."""
-        warmup_s = WARMUP_CAP_S if self.warmup_s is None else self.warmup_s
+        """How long traffic flows on one connection of an ordinary link."""
+        return self.seconds_with(WARMUP_CAP_S)
+
+    def seconds_with(self, warmup_cap_s: float) -> int:
+        """As ``seconds``, where a warm-up may take so long; tools take whole seconds only."""
+        warmup_s = warmup_cap_s if self.warmup_s is None else self.warmup_s
         return max(1, math.ceil(warmup_s + self.duration_s - 1e-9))
 
     def towards(self, direction: Direction) -> Traffic:

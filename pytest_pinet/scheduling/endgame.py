@@ -23,7 +23,7 @@ CHOICES = 6
 TRIES = 20
 # What giving a worker nothing has to gain, as a share of the rest of the run: else a tie, or an estimate that is a
 # little wrong, would leave a worker without work.
-IDLING_COST = 0.02
+IDLING_COST = 0.005
 
 
 class Endgame:

@@ -75,7 +75,8 @@ def at_limit(reduction: float, tolerance: float) -> bool:
 class Count:
     """The gates of one reduction: how many verdicts were worth what, and what they took (seconds of traffic).
 
-    ``measured`` is the mean reduction that the gates themselves saw, over both directions; ``passed`` how many passed.
+    ``measured`` is the mean reduction that the gates themselves saw, over both directions (None: all were invalid);
+    ``passed`` how many passed. What was invalid counts in ``marks`` only.
     """
 
     reduction: float
@@ -84,16 +85,21 @@ class Count:
     passed: int
     median_s: float
     most_s: float
-    measured: float
+    measured: float | None
 
     @property
     def gates(self) -> int:
         return sum(self.marks.values())
 
     @property
+    def judged(self) -> int:
+        """The gates that gave a verdict on the link."""
+        return self.gates - self.marks[Mark.INVALID]
+
+    @property
     def shaper_erred(self) -> bool:
         """Whether the lab did not become slower by what was asked for, so that the counts prove nothing."""
-        return self.reduction > 0 and abs(self.measured - self.reduction) > SHAPER_ERROR
+        return self.reduction > 0 and self.measured is not None and abs(self.measured - self.reduction) > SHAPER_ERROR
 
     def as_json(self) -> dict[str, object]:
         """One row of ``pinet selftest --json``."""
@@ -115,7 +121,8 @@ def count(outcomes: Sequence[Outcome], baselines: Mapping[Direction, Bitrate], t
     for reduction in sorted({one.case.reduction for one in outcomes}):
         own = [one for one in outcomes if one.case.reduction == reduction]
         marks = [mark(one, tolerance) for one in own]
-        seconds = sorted(one.traffic_s for one in own)
+        judged = [one for one, kind in zip(own, marks, strict=True) if kind is not Mark.INVALID]
+        seconds = sorted(one.traffic_s for one in judged) or [0.0]
         found.append(
             Count(
                 reduction,
@@ -124,7 +131,7 @@ def count(outcomes: Sequence[Outcome], baselines: Mapping[Direction, Bitrate], t
                 sum(one.verdict in _PASSED for one in own),
                 median(seconds),
                 seconds[math.ceil(0.9 * len(seconds)) - 1],
-                fmean(1 - one.goodput.bps / baselines[one.case.way].bps for one in own),
+                fmean(1 - one.goodput.bps / baselines[one.case.way].bps for one in judged) if judged else None,
             )
         )
     return found
@@ -138,7 +145,7 @@ def table(counts: Iterable[Count]) -> list[str]:
         line = (
             f"{percent(one.reduction):>9}  {one.gates:>5}  {marks[Mark.RIGHT]:>5}  {marks[Mark.WRONG]:>5}"
             f"  {marks[Mark.INCONCLUSIVE]:>8}  {one.median_s:>12.1f} s  {one.most_s:>4.1f} s"
-            f"  {percent(one.measured):>8}"
+            f"  {'-' if one.measured is None else percent(one.measured):>8}"
         )
         if one.at_limit:
             line += f"  at the limit: {one.passed} passed"
@@ -155,12 +162,11 @@ def percent(share: float) -> str:
 
 def sentence(name: str, tolerance: float, counts: Sequence[Count]) -> str:
     """What the gate can and cannot detect there, in how many seconds of traffic."""
-    erred = [one for one in counts if one.shaper_erred]
-    if erred:
-        asked, got = erred[0].reduction, erred[0].measured
+    erred = next((one for one in counts if one.shaper_erred), None)
+    if erred is not None:
         return (
-            f"{name}: the shaper took {percent(got)} where {percent(asked)} was asked for, so the counts prove "
-            "nothing; does something else limit this link, or vary by as much?"
+            f"{name}: the shaper took {percent(erred.measured or 0.0)} where {percent(erred.reduction)} was asked for, "
+            "so the counts prove nothing; does something else limit this link, or vary by as much?"
         )
     parts = []
     for one in counts:
@@ -170,12 +176,14 @@ def sentence(name: str, tolerance: float, counts: Sequence[Count]) -> str:
         right, what = one.marks[Mark.RIGHT], f"{percent(one.reduction)} slower"
         what = "an unchanged link" if not one.reduction else what
         verb = "passes" if one.reduction < tolerance else "is found"
-        if right == one.gates:
+        if not one.judged:
+            parts.append(f"no gate on {what} was valid")
+        elif right == one.judged:
             parts.append(f"{what} {verb} after {seconds}")
         else:
-            parts.append(f"{what} {verb} in {right} of {one.gates} gates only, after {seconds}")
+            parts.append(f"{what} {verb} in {right} of {one.judged} gates only, after {seconds}")
     text = f"{name}, limit {percent(tolerance)} below the baseline: {'; '.join(parts)}"
     for one in counts:
         if one.at_limit:
-            text += f"; {percent(one.reduction)} slower lies at the limit, {one.passed} of {one.gates} passed"
+            text += f"; {percent(one.reduction)} slower lies at the limit, {one.passed} of {one.judged} passed"
     return text

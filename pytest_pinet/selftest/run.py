@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from pytest_pinet import measuring
-from pytest_pinet.errors import LinkError
+from pytest_pinet.errors import InvalidMeasurement, LinkError
 from pytest_pinet.figures import Plan as GatePlan
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.known import Known
@@ -19,7 +19,7 @@ from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.selftest.counts import Outcome
+from pytest_pinet.selftest.counts import Mark, Outcome, mark
 from pytest_pinet.selftest.plan import BASELINE_CONNECTIONS, Case, Plan
 from pytest_pinet.standard_traffic import attempt_at, standard_traffic
 from pytest_pinet.visiting import Visit
@@ -43,16 +43,26 @@ class Report:
 
 
 class Selftest:
-    """Bound to one open link; ``known`` has the noise of its figures, ``on_step`` is told each step as it is done."""
+    """Bound to one open link; ``known`` has the noise of its figures.
+
+    ``on_step`` is told each step as it is done, ``on_odd`` why a gate gave no verdict that can be counted.
+    """
 
     def __init__(
-        self, visit: Visit, link: Link, plan: Plan, known: Known, on_step: Callable[[str], None]
+        self,
+        visit: Visit,
+        link: Link,
+        plan: Plan,
+        known: Known,
+        on_step: Callable[[str], None],
+        on_odd: Callable[[str], None],
     ) -> None:
         self._visit = visit
         self._link = link
         self._plan = plan
         self._known = known
         self._on_step = on_step
+        self._on_odd = on_odd
 
     def run(self, report: Report) -> None:
         """Measure the baselines and run all gates. Raises LabError or UnsupportedError; the report keeps what was."""
@@ -61,12 +71,18 @@ class Selftest:
             self._on_step(f"baseline {way}: {report.baselines[way]}")
         cases = self._plan.order(report.ways)
         for number, case in enumerate(cases, 1):
-            outcome = self._gate(case, report.baselines, report.tolerance)
+            try:
+                outcome = self._gate(case, report.baselines, report.tolerance)
+            except InvalidMeasurement as error:
+                # A busy end or a supply that dropped says nothing about the next gate.
+                outcome = Outcome(case, Verdict.INVALID, Bitrate(0.0), 0.0, 0.0, str(error))
             report.outcomes.append(outcome)
             self._on_step(
                 f"gate {number} of {len(cases)}: {case.way}, {case.reduction * 100:g} % slower: {outcome.verdict} "
                 f"after {outcome.traffic_s:.0f} s, {outcome.goodput}"
             )
+            if mark(outcome, report.tolerance) is Mark.INVALID:
+                self._on_odd(outcome.reason)
 
     @property
     def _profile(self) -> Profile:

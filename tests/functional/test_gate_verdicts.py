@@ -1,4 +1,4 @@
-"""How a verdict comes about on real links: certain ones stop early, suspicions are confirmed, drops are told as drops."""
+"""How a verdict comes about on real links: soon when it is certain, confirmed when it is bad, and drops are drops."""
 
 from __future__ import annotations
 

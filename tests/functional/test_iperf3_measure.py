@@ -4,86 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from iperf3_bench import DUT, PEER, TCP, Ends, Remembering, group_members
 
 from pytest_pinet.errors import (
-    ConfigError,
-    InvalidMeasurement,
     LinkError,
     SshError,
     TrafficError,
-    UnsupportedError,
 )
-from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.traffic import Direction
 from pytest_pinet.shell import Completed
 from pytest_pinet.traffic import iperf3_watch
-from pytest_pinet.traffic.iperf3 import PORTS, Iperf3
-from pytest_pinet.traffic.local import LocalProcess, LocalShell
-
-DUT, PEER = "127.0.0.1", "127.0.0.2"
-TCP = Traffic(Direction.TX, duration_s=1, warmup_s=0, bitrate=Bitrate(20e6), length=16384)
-
-
-class Ends:
-    """Two shells on the runner that remember what they started."""
-
-    def __init__(self) -> None:
-        self.spawned: dict[str, list[LocalProcess]] = {"dut-1": [], "peer-1": []}
-        self.dut, self.peer = (_Remembering(name, self.spawned[name]) for name in self.spawned)
-
-    def measure(
-        self,
-        traffic: Traffic,
-        on_progress: Callable[[float], None] | None = None,
-        grace_s: float = 15.0,
-        ports: Sequence[int] = PORTS,
-        peer_address: str = PEER,
-        dut_address: str = DUT,
-    ) -> Measurement:
-        return Iperf3(ports).measure(self.dut, self.peer, dut_address, peer_address, traffic, on_progress, grace_s)
-
-    def iperf3(self, name: str) -> list[int]:
-        """The processes of iperf3 that this end started last and that still run."""
-        return _group_members(self.spawned[name][-1].pid, "iperf3")
-
-    def left_behind(self) -> list[int]:
-        return [pid for group in self.spawned.values() for p in group for pid in _group_members(p.pid)]
-
-
-class _Remembering(LocalShell):
-    def __init__(self, name: str, spawned: list[LocalProcess]) -> None:
-        super().__init__(name)
-        self._spawned = spawned
-
-    def spawn(self, command: str) -> LocalProcess:
-        self._spawned.append(super().spawn(command))
-        return self._spawned[-1]
-
-
-def _group_members(group: int, name: str | None = None) -> list[int]:
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            comm, rest = (folder / "stat").read_text().rsplit(")", 1)
-        except OSError:
-            continue
-        state, _, pgrp = rest.split()[:3]
-        if int(pgrp) == group and state != "Z" and name in (None, comm.partition("(")[2]):
-            found.append(int(folder.name))
-    return found
+from pytest_pinet.traffic.iperf3 import Iperf3
 
 
 @pytest.fixture
@@ -266,7 +208,7 @@ def test_a_stopped_iperf3_is_reported_within_its_grace(ends: Ends, name: str) ->
     assert f"{name}: State: T (stopped)" in str(caught.value)
 
 
-class _Freezing(_Remembering):
+class _Freezing(Remembering):
     """An end that does not answer any more from its first process on, like a node that hangs."""
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
@@ -298,131 +240,6 @@ def test_a_frozen_end_is_reported_within_20_s(ends: Ends, duration: int) -> None
     with pytest.raises(SshError, match="peer-1 does not answer any more"):
         ends.measure(replace(TCP, duration_s=duration), stop)
     assert time.monotonic() - start < 20
-
-
-@pytest.mark.parametrize("missing", ["dut-1", "peer-1"])
-def test_a_missing_iperf3_names_the_end_and_the_remedy(ends: Ends, missing: str) -> None:
-    bare = LocalShell(missing, env={"PATH": "/nonexistent"})
-    dut, peer = (bare, ends.peer) if missing == "dut-1" else (ends.dut, bare)
-    with pytest.raises(TrafficError, match=f"{missing} has no iperf3\n  -> on {missing}: install the package iperf3"):
-        Iperf3().measure(dut, peer, DUT, PEER, TCP)
-
-
-def test_an_iperf3_that_went_missing_since_is_named(ends: Ends, tmp_path: Path) -> None:
-    iperf3 = Iperf3()
-    iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
-    ends.dut._env = _tools(tmp_path, "timeout", "grep", "sleep")
-    with pytest.raises(TrafficError, match=r"dut-1 has no iperf3 \(.*\)\n  -> on dut-1: install the package iperf3"):
-        iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
-
-
-def test_a_timeout_that_went_missing_since_is_named(ends: Ends, tmp_path: Path) -> None:
-    iperf3 = Iperf3()
-    iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
-    ends.dut._env = _tools(tmp_path, "iperf3", "grep", "sleep")
-    with pytest.raises(
-        TrafficError, match=r"dut-1 has no timeout \(.*\)\n  -> on dut-1: install the package coreutils"
-    ):
-        iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
-
-
-# What busybox 1.35 and 1.30 say to options that they do not know.
-BUSYBOX = """for word in %s; do
-    [ "$1" = $word ] && { echo "timeout: unrecognized option '$1'" >&2; exit 1; }
-done
-exec /usr/bin/timeout --foreground "$@"
-"""
-
-
-@pytest.mark.parametrize(
-    ("unknown", "line"),
-    [
-        ("--foreground", "LC_ALL=C timeout -k 1 21 iperf3"),
-        ("--foreground -k", "LC_ALL=C timeout 21 iperf3"),
-        (None, "LC_ALL=C iperf3"),
-    ],
-)
-def test_an_end_with_a_lesser_timeout_or_none_measures(
-    ends: Ends, tmp_path: Path, unknown: str | None, line: str
-) -> None:
-    ends.peer._env = _tools(tmp_path, "iperf3", "grep", "sleep", "cat", "true")
-    if unknown is not None:
-        _script(tmp_path / "timeout", BUSYBOX % unknown)
-    measurement = ends.measure(TCP)
-    assert measurement.raw["client.cmd"].startswith(f"{line} -c")
-    assert measurement.raw["server.cmd"].startswith("LC_ALL=C timeout --foreground -k 1 26 iperf3 -s")
-    assert measurement.raw["client.err"] == ""
-
-
-def _script(path: Path, script: str) -> None:
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-
-
-def _tool(folder: Path, script: str) -> dict[str, str]:
-    _script(folder / "iperf3", script)
-    return {"PATH": f"{folder}:/usr/bin:/bin"}
-
-
-def _tools(folder: Path, *names: str) -> dict[str, str]:
-    """An environment that has these programs and no others."""
-    for name in names:
-        found = shutil.which(name)
-        assert found is not None
-        (folder / name).symlink_to(found)
-    return {"PATH": str(folder)}
-
-
-def test_an_old_iperf3_is_refused_before_traffic(ends: Ends, tmp_path: Path) -> None:
-    ends.peer._env = _tool(tmp_path, "echo 'iperf 3.9 (cJSON 1.7.13)'")
-    with pytest.raises(UnsupportedError, match=r"--bidir needs iperf3 3\.11 .*: dut-1 has 3\.\d+, peer-1 has 3\.9"):
-        ends.measure(replace(TCP, direction=Direction.BIDIR))
-    assert len(ends.spawned["dut-1"]) == len(ends.spawned["peer-1"]) == 1  # the questions for the versions
-
-
-def test_something_else_called_iperf3_is_refused(ends: Ends, tmp_path: Path) -> None:
-    ends.peer._env = _tool(tmp_path, "echo hello")
-    with pytest.raises(TrafficError, match=r"'iperf3 --version' on peer-1 gives no version \(exit status 0\)"):
-        ends.measure(TCP)
-
-
-def test_a_server_that_never_listens_is_reported(ends: Ends, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iperf3_watch, "CONNECT_TIMEOUT_S", 0.5)
-    ends.dut._env = _tool(tmp_path, "[ $1 = --version ] && exec /usr/bin/iperf3 --version\nexec sleep 60")
-    with pytest.raises(TrafficError, match=r"server on dut-1 runs, but does not listen on port \d+ after 0\.5 s"):
-        ends.measure(TCP)
-
-
-def test_the_version_is_asked_once_in_a_session(ends: Ends) -> None:
-    iperf3 = Iperf3()
-    for _ in range(2):
-        iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
-    # Each run starts its iperf3, and asks for its sockets once.
-    assert len(ends.spawned["dut-1"]) == 1 + 2 * 2
-    iperf3.tools.forget(ends.dut)
-    iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
-    assert len(ends.spawned["dut-1"]) == 1 + 2 * 2 + 1 + 2
-
-
-def test_an_unknown_congestion_control_is_unsupported(ends: Ends) -> None:
-    with pytest.raises(UnsupportedError, match="does not have the congestion control that was asked for"):
-        ends.measure(replace(TCP, congestion="nosuch"))
-
-
-def test_a_clamped_window_is_no_measurement(ends: Ends) -> None:
-    most = int(Path("/proc/sys/net/core/wmem_max").read_text())
-    if most > 2**28:
-        pytest.skip("net.core.wmem_max is too large to exceed")
-    with pytest.raises(InvalidMeasurement, match=f"window={most * 3 // 2} bytes was not effective on .*-1"):
-        ends.measure(replace(TCP, window=most * 3 // 2))
-    with pytest.raises(UnsupportedError, match="refuses the window that was asked for"):
-        ends.measure(replace(TCP, window=most * 3))
-
-
-def test_mistakes_are_told_before_anything_runs(ends: Ends) -> None:
-    with pytest.raises(ConfigError, match="udp needs a bitrate"):
-        ends.measure(Traffic(Direction.TX, udp=True))
-    assert ends.spawned == {"dut-1": [], "peer-1": []}
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, RuntimeError])
@@ -466,10 +283,10 @@ def test_a_runner_that_is_killed_leaves_nothing_behind(number: int, within_s: fl
         while (line := runner.stdout.readline()) != b"traffic\n":
             groups.append(int(line))
         assert len(groups) == 4
-        assert any(_group_members(group, "iperf3") for group in groups)
+        assert any(group_members(group, "iperf3") for group in groups)
         runner.send_signal(number)
         runner.communicate(timeout=10)
     deadline = time.monotonic() + within_s
-    while (left := [pid for group in groups for pid in _group_members(group)]) and time.monotonic() < deadline:
+    while (left := [pid for group in groups for pid in group_members(group)]) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert left == []

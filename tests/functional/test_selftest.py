@@ -38,7 +38,6 @@ def test_ten_percent_are_found_in_both_directions_and_an_unchanged_link_passes(g
     assert ten["measured_reduction"] == pytest.approx(0.1, abs=0.005)
     assert ten["traffic_seconds_median"] >= 9
     assert "10 % slower is found after" in found["sentence"]
-    assert "8 gates" not in told.errors
     assert "4 gates each, seed 5, about 1 min" in told.errors
     assert gate_lab.nodes_on() == on
     assert gate_lab.holders() == []
@@ -63,15 +62,18 @@ def amid_a_reduction(lab: GateLab) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.wait()
+        # Reads what it has not told yet, and closes its pipes.
+        process.communicate(timeout=30)
         lab.switch_power(False, PEER)
 
 
 def test_an_interruption_takes_the_shaper_away_and_tells_what_was_counted(gate_lab: GateLab) -> None:
     with amid_a_reduction(gate_lab) as process:
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        process.wait(30)
         assert shapers(gate_lab) == []
+        assert process.stderr is not None
+        errors = process.stderr.read()
     assert process.returncode == 1
     assert "interrupted: the counts are of the gates until then" in errors
     assert "Traceback" not in errors

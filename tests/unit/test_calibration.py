@@ -33,7 +33,7 @@ GOOD = """\
 # Written by `pinet calibrate`: the noise of each figure, and the tolerance that it can carry.
 calibration:
 - id: pi4b:onboard/pair/tcp-P1-tx
-  noise: {connections: 0.3%, links: 0.2%, boots: null, runs: 10}
+  noise: {connections: 0.3%, links: 0.2%, boots: null, runs: 10, link_ups: 1}
   tolerance: 3%
   repeats: 3
   margin: 1.2%
@@ -147,3 +147,9 @@ def test_an_id_that_stands_twice_names_both_places(lab: LabOfFile) -> None:
         "lab.calibration.yaml:10: 'pi4b:onboard/pair/tcp-P1-tx' stands here again, first in lab.calibration.yaml:3; "
         "expected it once"
     )
+
+
+def test_the_noise_is_known_as_well_as_its_runs_and_link_ups_tell() -> None:
+    found = replace(calibration(), runs=32, link_ups=8).noise
+    assert (found.freedom, found.session_freedom) == (24, 7)
+    assert replace(calibration(), runs=32).noise.session_freedom is None

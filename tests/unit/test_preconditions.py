@@ -13,6 +13,7 @@ from pytest_pinet.evidence.preconditions import BUSY_S, Place, read, read_all
 from pytest_pinet.judge.preconditions import broke_during, broken, notes
 from pytest_pinet.model.conditions import Conditions, PcieLink, Throttling
 from pytest_pinet.model.hardware import Bus
+from pytest_pinet.shell import Completed
 from pytest_pinet.traffic.local import LocalShell
 
 FINE = Conditions("pi4b-1", "eth1")
@@ -146,10 +147,33 @@ def test_a_device_that_is_not_there_tells_nothing() -> None:
 
 def test_several_ends_are_read_at_once_with_their_other_work() -> None:
     start = time.monotonic()
-    found = read_all([Place(LocalShell(name), "lo") for name in ("a", "b", "c")])
+    found = read_all([Place(LocalShell(name), "lo") for name in ("a", "b", "c")], patience_s=0)
     assert time.monotonic() - start < 3 * BUSY_S + 0.3
     assert [one.end for one in found] == ["a", "b", "c"]
     assert all(one.cpu_busy is not None and 0 <= one.cpu_busy <= 1 for one in found)
+
+
+def test_an_end_that_is_busy_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    # Its first line of /proc/stat grows without any idle time in the first two looks, then idle only.
+    count = tmp_path / "count"
+    count.write_text("0\n")
+    script = (
+        f"n=$(($(cat {count}) + 1)); echo $n >{count}; "
+        '[ $n -le 2 ] && echo "cpu=cpu 0 0 0 0 0 0 0 0" && echo "cpu_after=cpu 10 0 0 0 0 0 0 0" && exit 0; '
+        'echo "cpu=cpu 0 0 0 0 0 0 0 0"; echo "cpu_after=cpu 0 0 0 10 0 0 0 0"'
+    )
+
+    class Busy(LocalShell):
+        def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+            return super().run(script, timeout_s)
+
+    (found,) = read_all([Place(Busy(), "lo")])
+    assert found.cpu_busy == 0
+    assert count.read_text() == "3\n"
+    count.write_text("0\n")
+    (found,) = read_all([Place(Busy(), "lo")], patience_s=0)
+    assert found.cpu_busy == 1
+    assert broken(found)
 
 
 @pytest.mark.parametrize(

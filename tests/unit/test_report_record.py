@@ -9,12 +9,12 @@ from pytest_pinet.errors import Where
 from pytest_pinet.judge.gate import Ruling
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.verdict import judge
+from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.combination import Combination, Endpoint
+from pytest_pinet.model.events import Event, EventKind
 from pytest_pinet.model.hardware import Board, Bus, Nic
 from pytest_pinet.model.lab import Interface, Node, PortRef
 from pytest_pinet.model.measurement import Flow, Sample
-from pytest_pinet.model.attempt import Attempt, Fresh
-from pytest_pinet.model.events import Event, EventKind
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.report.record import ResultRecord, combination_record, direction_record

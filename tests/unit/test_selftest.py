@@ -105,3 +105,19 @@ def test_a_shaper_that_did_something_else_proves_nothing() -> None:
     (found,) = counted(gate(0.10, Verdict.PASS, real=0.02))
     assert found.shaper_erred
     assert "the shaper took 2 % where 10 % was asked for" in sentence("x", 0.03, [found])
+
+
+def test_an_invalid_gate_says_nothing_of_the_link() -> None:
+    none, ten = counted(
+        gate(0.0, Verdict.PASS),
+        gate(0.0, Verdict.INVALID, 0.0, real=1.0),
+        gate(0.1, Verdict.INVALID, 0.0, real=1.0),
+    )
+    assert (none.gates, none.judged, none.median_s) == (2, 1, 3.0)
+    assert none.measured == pytest.approx(0.0)
+    assert (ten.judged, ten.measured, ten.shaper_erred) == (0, None, False)
+    assert table([none, ten])[1].endswith("  1 invalid")
+    assert sentence("x", 0.03, [none, ten]) == (
+        "x, limit 3 % below the baseline: an unchanged link passes after 3 s of traffic (90 %: 3 s); "
+        "no gate on 10 % slower was valid"
+    )

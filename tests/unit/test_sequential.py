@@ -110,6 +110,19 @@ def test_a_regression_that_a_fresh_link_up_cures_is_not_confirmed() -> None:
     assert decide(cured, LIMIT, UNKNOWN, STANDARD, fresh_link=True).outcome is Outcome.GO_ON
 
 
+def test_a_rough_link_of_which_nothing_is_known_is_taken_to_differ_between_days_too() -> None:
+    rough = [steady(925 * factor) for factor in (0.98, 1.02) * 4]
+    known = Noise(0.02, 10, 0.003, "calibrated")
+    assert decide(rough, LIMIT, known, STANDARD).outcome is Outcome.PASS
+    assert decide(rough, LIMIT, UNKNOWN, STANDARD).outcome is not Outcome.PASS
+
+
+def test_one_odd_connection_says_nothing_about_other_days() -> None:
+    decision = course(lambda index: steady(870 if index == 1 else 915))
+    assert (decision.outcome, decision.below) == (Outcome.PASS, 1)
+    assert decision.seconds <= 30
+
+
 def test_three_bad_connections_of_five_are_not_enough_for_a_regression() -> None:
     mixed = [steady(864)] * 3 + [steady(904)] * 2
     assert decide(mixed, LIMIT, Noise(0.02, 50, 0.0, "calibrated"), STANDARD).outcome is Outcome.GO_ON
@@ -141,6 +154,21 @@ def test_a_dip_is_flagged_and_needs_two_steady_connections_to_be_passed() -> Non
     assert decision.outcome is Outcome.PASS
     assert decision.flagged == ("50 % of the rate for 1.0 s, 1.0 s after the start",)
     assert decision.why.endswith("1 of 3 connections disturbed")
+
+
+def test_a_stall_of_most_of_a_connection_is_told_and_not_taken_for_a_slow_link() -> None:
+    stalled = with_dips(930, [(1.0, 2.0, 0.0)])
+    decision = decide([stalled, steady(930), steady(930)], LIMIT, UNKNOWN, STANDARD)
+    assert decision.outcome is Outcome.PASS
+    assert decision.flagged == ("0 % of the rate for 2.0 s, 1.0 s after the start",)
+    assert decide([stalled] * 3, LIMIT, UNKNOWN, STANDARD).outcome is Outcome.FAIL
+
+
+def test_a_stall_of_all_that_counts_leaves_the_level_that_was_there_before() -> None:
+    died = attempt_of([930.0] * 10 + [0.0] * 20, warmup=10)
+    decision = decide([died, steady(930), steady(930)], LIMIT, UNKNOWN, STANDARD)
+    assert (decision.outcome, decision.below, len(decision.flagged)) == (Outcome.PASS, 1, 1)
+    assert decide([died] * 3, LIMIT, UNKNOWN, STANDARD).outcome is Outcome.FAIL
 
 
 def test_a_slow_second_in_the_warm_up_is_seen_too() -> None:

@@ -28,9 +28,8 @@ def test_quiet_and_busy_links_are_judged_right_in_3_and_9_seconds(link: str, rul
 
 @pytest.mark.parametrize("link", ["s2", "s3", "unshaped"])
 def test_strong_noise_gives_no_wrong_verdict_once_it_is_known(link: str) -> None:
-    wrong = [trial(link, case, "pinet calibrated", 50).wrong for case in ("0", "5")]
-    # One of a hundred gates may be wrong at these error rates.
-    assert fmean(wrong) <= 1.0
+    wrong = [trial(link, case, "pinet calibrated", 60, per_history=6).wrong for case in ("0", "1", "5")]
+    assert fmean(wrong) <= 1.2
 
 
 def test_a_noisy_link_of_which_nothing_is_known_is_not_judged_wrong() -> None:
@@ -71,7 +70,7 @@ def test_faults_are_named_not_called_slow() -> None:
     ours = {fault.fault: fault.verdict for fault in shown() if fault.rule == "pinet"}
     assert ours == {
         "link down for 2 s, seen by the observer": "marginal: link dropped for 2.0 s, 1.0 s after the start",
-        "link down for 2 s, seen in samples only": ours["link down for 2 s, seen in samples only"],
+        "link down for 2 s, seen in samples only": "marginal: 0 % of the rate for 2.0 s, 1.0 s after the start",
         "traffic tool killed after 1 s": "marginal: iperf3 on dut was killed: no figure",
         "endpoint frozen after 1 s": "marginal: peer stopped answering: no figure",
     }
