@@ -20,7 +20,7 @@ from pytest_pinet.measuring import DROPS_MAX, ProgressOfWays, run_once
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.report.comparison import ComparisonRecord, RunRecord, SideRecord
+from pytest_pinet.report.comparison import ComparisonRecord, ConnectionRecord, SideRecord
 from pytest_pinet.standard_traffic import attempt_at
 from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.tries import Try
@@ -209,7 +209,7 @@ def _goodput(way: Direction, state: Side, runs: list[_Run]) -> Bitrate:
     return Bitrate(received / seconds if seconds > 0 else 0.0)
 
 
-def _run(run: _Run) -> RunRecord:
+def _run(run: _Run) -> ConnectionRecord:
     return {
         "side": str(run.side),
         "started_s": run.started_s,

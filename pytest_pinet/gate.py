@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -14,17 +15,22 @@ from pytest_pinet.judge.settle import cap_for
 from pytest_pinet.markers import LIMITS, read_limits
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.quantities import Bitrate, parse_duration, parse_size
+from pytest_pinet.model.tolerance import Tolerance
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.link import Link
+    from pytest_pinet.report.comparison import ComparisonRecord
+    from pytest_pinet.report.record import ResultRecord
     from pytest_pinet.session import PinetSession
 
 # A rate or size is text with a unit; a duration may also be a number of seconds.
 Rate = str
 Size = str | int
 Duration = str | int | float
+# Brings the nodes into a state; what it returns is left before another state is entered.
+Enter = Callable[[], AbstractContextManager[object] | None]
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,41 @@ class Gate:
         return self._measure(link, True, direction, streams, duration, warmup, window, None, bitrate, length, None,
                              profile, limits)  # fmt: skip
 
+    def compare(
+        self,
+        link: Link,
+        a: Enter | None = None,
+        b: Enter | None = None,
+        direction: str | None = None,
+        *,
+        names: tuple[str, str] = ("A", "B"),
+        tolerance: str = "3%",
+        streams: int = 1,
+    ) -> ComparisonRecord:
+        """Measure two states of the same nodes in turn, A B B A B A A B, so that drift of the lab cannot fool.
+
+        ``a`` and ``b`` bring the nodes into a state: callables that return a context manager, which is left before the
+        other state is entered (None: nothing is done). TCP goodput of a pair, on fresh connections, until the
+        difference is certain. Fails the test where B is slower than A by more than ``tolerance``; raises LabError,
+        UnsupportedError, Inconclusive, ConfigError, and whatever entering a state raises.
+        """
+        from pytest_pinet.comparing import State
+
+        try:
+            if link.combination.topology.name != "pair":
+                raise ConfigError(f"a {link.combination.topology.name} cannot be compared; expected topology 'pair'")
+            (limit,) = read_limits("", {"tolerance": tolerance}, Origin.CALL, "the call")
+            part = limit.bound.relative.fraction if isinstance(limit.bound, Tolerance) else 0.0
+            spending = self._session.profile(self._item, None)
+            usual_s = spending.connection_s - _warmup_cap_s(link)
+            traffic = Traffic(self._direction(link, direction), streams=streams, duration_s=usual_s, warmup_s=None)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: compare: {error}") from None
+        states = State(names[0], a or nullcontext), State(names[1], b or nullcontext)
+        result = self._session.compare(self._item, link, traffic, states, part)
+        self._end(result)
+        return result["comparison"]
+
     def _measure(
         self,
         link: Link,
@@ -158,6 +199,14 @@ class Gate:
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: {'udp' if udp else 'tcp'}: {error}") from None
         result = self._session.measure(self._item, link, traffic, limits, spending)
+        verdict = self._end(result)
+        figures = {Direction(name): Bitrate(d["goodput_bps"]) for name, d in result["directions"].items()}
+        flows = {f["name"]: Bitrate(f["goodput_bps"]) for f in result["flows"]}
+        return Figures(verdict, figures, flows, result["evenness"]["jain"] if result["evenness"] else None)
+
+    @staticmethod
+    def _end(result: ResultRecord) -> Verdict:
+        """End the test where the verdict is not a good one."""
         verdict = Verdict(result["verdict"])
         if verdict is Verdict.FAIL:
             pytest.fail(result["message"], pytrace=False)
@@ -165,9 +214,7 @@ class Gate:
             raise InvalidMeasurement(result["message"])
         if verdict is Verdict.INCONCLUSIVE:
             raise Inconclusive(result["message"])
-        figures = {Direction(name): Bitrate(d["goodput_bps"]) for name, d in result["directions"].items()}
-        flows = {f["name"]: Bitrate(f["goodput_bps"]) for f in result["flows"]}
-        return Figures(verdict, figures, flows, result["evenness"]["jain"] if result["evenness"] else None)
+        return verdict
 
     def _direction(self, link: Link, asked: str | None) -> Direction:
         """The direction asked for, or the usual one of the topology."""

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -42,6 +42,9 @@ from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.run_keeper import RunKeeper
 from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
 from pytest_pinet.trouble import as_report, error_record
+
+if TYPE_CHECKING:
+    from pytest_pinet.comparing import State
 
 # Set when the lab broke a measurement: its nodes must be brought up anew.
 TROUBLE_KEY: pytest.StashKey[bool] = pytest.StashKey()
@@ -220,6 +223,43 @@ class PinetSession:
                 watch=self.access.watch,
             )
         self.access.check(link.combination)
+        return self._finished(item, record, raw)
+
+    def compare(
+        self, item: pytest.Item, link: Any, traffic: Traffic, states: tuple[State, State], tolerance: float
+    ) -> ResultRecord:
+        """Measure two states in turn, judge the second by the first, and record. Raises PinetError."""
+        if self.dry_run is not None:
+            return self.dry_run.measure(item, link, traffic)
+        from pytest_pinet.compared import compared_record
+        from pytest_pinet.comparing import Plan, compare
+
+        raw: dict[str, str] = {}
+        total_s = traffic.seconds_with(cap_for(link.path.speed_mbps))
+        try:
+            with self.access.exclusive(link.combination), self.progress:
+                found = compare(
+                    link,
+                    traffic,
+                    *states,
+                    self.access.tool,
+                    Plan(tolerance, noise=self._known.noise),
+                    self._show_progress(link.id, total_s) if self.progress.shown else None,
+                    self.access.watch,
+                    raw,
+                )
+            record = self._finished(item, compared_record(link, traffic, found), raw)
+            self.access.check(link.combination)
+            self.access.watch()
+        except LabError:
+            item.stash[TROUBLE_KEY] = True
+            self._check_lease(link.combination)
+            raise
+        item.stash[RESULTS_KEY].append(record)
+        return record
+
+    def _finished(self, item: pytest.Item, record: ResultRecord, raw: Mapping[str, str]) -> ResultRecord:
+        """The record with what only the session knows."""
         record["test"] = item.nodeid
         record["rerun"] = self.rerun_command(item)
         record["files"] = self.keeper.folder.write_raw(record["id"], raw)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 
-class RunRecord(TypedDict):
+class ConnectionRecord(TypedDict):
     """One connection: its state, when it began (seconds since the comparison did), and its figures by direction.
 
     ``excluded`` says why it stands in no pair (empty: it does).
@@ -47,7 +47,7 @@ class ComparisonRecord(TypedDict):
     tolerance: float
     pairs: int
     directions: dict[str, SideRecord]
-    runs: list[RunRecord]
+    runs: list[ConnectionRecord]
     started: str
     seconds: float
     traffic_seconds: float

@@ -15,6 +15,7 @@ from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.report.comparison import ComparisonRecord
 
 SCHEMA_VERSION = 1
 
@@ -179,13 +180,14 @@ class CombinationRecord(TypedDict):
     ends: list[EndRecord]
 
 
-class ConsoleRecord(TypedDict, total=False):
-    """What the serial console of a node showed around the line that ended the test; absent where none did."""
+class RareRecord(TypedDict, total=False):
+    """What few results have: the console around the line that ended a test; the comparison of two states."""
 
     console_excerpt: str
+    comparison: ComparisonRecord
 
 
-class ResultRecord(ConsoleRecord):
+class ResultRecord(RareRecord):
     """One combination and traffic of one test.
 
     ``id`` says what was measured, is stable across runs and unique for each combination, traffic and direction
@@ -197,7 +199,8 @@ class ResultRecord(ConsoleRecord):
     (``1000 Mbit/s full, MTU 1500``). ``versions`` (of iperf3) and ``cpu_percent`` (what it used of one core) are by
     end, ``dut`` and ``peer``. ``notes`` are sentences that a reader of the figures must know. ``rerun`` is the command
     that repeats it. ``files`` are paths of raw output, relative to the run folder. ``console_excerpt`` is there when a
-    console ended the test: the lines around the one that ``message`` names, each after its time.
+    console ended the test: the lines around the one that ``message`` names, each after its time. ``comparison`` is
+    there when two states were measured in turn: the figures are then those of state B, and the limits come from A.
 
     Where several flows ran at once, ``directions`` are the sums of what the devices under test sent and received,
     ``flows`` each flow, and ``evenness`` how they shared; with one flow, ``flows`` is empty and ``evenness`` None.

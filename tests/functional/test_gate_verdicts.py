@@ -130,3 +130,44 @@ def test_an_unknown_profile_is_a_mistake(project: Project) -> None:
     output = project.pytest("-k", "test_rate", "--pinet-profile=soack")
     assert output.ret != 0
     output.stderr.fnmatch_lines(["*--pinet-profile: unknown profile 'soack', did you mean 'soak'?*"])
+
+
+COMPARED = """
+import os, subprocess
+from contextlib import contextmanager
+import pytest
+
+@contextmanager
+def slower():
+    pinet("degrade", "pi3b-1:onboard", "--rate", "0.93", "--direction", "tx")
+    try:
+        yield
+    finally:
+        pinet("restore")
+
+def pinet(*words):
+    argv = [os.environ["PINET"], "lab", words[0], "--lab", os.environ["LAB"], *words[1:]]
+    subprocess.run(argv, check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_slower(link, gate):
+    gate.compare(link, b=slower, names=("as it is", "slower"))
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_same(link, gate):
+    assert gate.compare(link)["result"] == "same"
+"""
+
+
+def test_two_states_are_measured_in_turn_and_the_slower_one_fails(new_project: NewProject) -> None:
+    project = new_project({"test_states.py": COMPARED})
+    output = project.pytest()
+    output.assert_outcomes(passed=1, failed=1)
+    slower, same = project.results["results"]
+    figures = slower["directions"]["tx"]
+    assert (slower["verdict"], same["verdict"]) == ("fail", "pass")
+    assert figures["goodput_bps"] == pytest.approx(0.93 * 94.15e6, rel=0.01)
+    assert figures["limit_bps"] == pytest.approx(0.97 * 94.15e6, rel=0.01)
+    assert slower["comparison"]["directions"]["tx"]["change"] == pytest.approx(-0.07, abs=0.01)
+    assert "".join(run["side"] for run in slower["comparison"]["runs"]).startswith("ABBABA")
+    output.stdout.fnmatch_lines(["tx 87.? Mbit/s is 4.? % below the limit 91.? Mbit/s", "*3% below as it is*"])
