@@ -54,8 +54,20 @@ def summary_table(
     if skipped:
         lines += ["", "not measured:", *_skipped(skipped, width)]
     lines += ["", *wrap(count_line(results, skipped), hanging="  ", width=width)]
+    for sentence in _ungated(results):
+        lines += wrap(sentence, hanging="  ", width=width)
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
     return lines if rows else lines[1:]
+
+
+def _ungated(results: Sequence[ResultRecord]) -> list[str]:
+    """Figures that have a baseline which judges nothing."""
+    return [
+        f"{result['combination']['id']} {way} {direction['baseline']['text']}"
+        for result in results
+        for way, direction in result["directions"].items()
+        if direction["baseline"] is not None and direction["baseline"]["change"] == "not gated"
+    ]
 
 
 def count_line(results: Sequence[ResultRecord], skipped: Sequence[SkippedRecord]) -> str:

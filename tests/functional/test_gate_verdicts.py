@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
 from typing import Any
 
 import pytest
+import yaml
 from gate_bench import GateLab, NewProject, Project
 
 pytestmark = pytest.mark.slow
@@ -15,6 +19,10 @@ import pytest
 
 @pytest.mark.pinet(board="pi3b", nic="onboard", min="91.3 Mbit/s")
 def test_rate(link, gate):
+    gate.tcp(link, direction="tx")
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_against_a_baseline(link, gate):
     gate.tcp(link, direction="tx")
 
 @pytest.mark.pinet(board="pi3b", nic="onboard", min="91.3 Mbit/s")
@@ -130,6 +138,57 @@ def test_an_unknown_profile_is_a_mistake(project: Project) -> None:
     output = project.pytest("-k", "test_rate", "--pinet-profile=soack")
     assert output.ret != 0
     output.stderr.fnmatch_lines(["*--pinet-profile: unknown profile 'soack', did you mean 'soak'?*"])
+
+
+@contextmanager
+def accepted(lab: GateLab, mbps: float, runs: int = 5) -> Iterator[None]:
+    """A baseline of this goodput beside the lab file."""
+    file = lab.file.parent / "baselines" / "pi3b.yaml"
+    file.parent.mkdir()
+    figures = [f"{mbps + 0.01 * (n - (runs - 1) / 2)} Mbit/s" for n in range(runs)]
+    entry = {
+        "id": "pi3b:onboard/pair/tcp-P1-tx",
+        "goodput": f"{mbps} Mbit/s",
+        "runs": figures,
+        "build": {"uname": "6.12"},
+        "date": date(2026, 11, 21),
+        "reason": "for this test",
+    }
+    file.write_text(yaml.safe_dump({"baselines": [entry]}))
+    try:
+        yield
+    finally:
+        file.unlink()
+        file.parent.rmdir()
+
+
+def test_a_link_5_percent_below_its_baseline_fails_by_its_tolerance(project: Project, gate_lab: GateLab) -> None:
+    gate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.95", "--direction", "tx")
+    try:
+        with accepted(gate_lab, 94.15):
+            output = project.pytest("-k", "test_against")
+    finally:
+        gate_lab.pinet("restore")
+    output.assert_outcomes(failed=1)
+    figures = only_result(project)["directions"]["tx"]
+    assert figures["limit_bps"] == pytest.approx(0.97 * 94.15e6)
+    assert figures["rule"].startswith("3% below the baseline 94.1 Mbit/s")
+    assert figures["baseline"]["change"] == "slower"
+    assert figures["baseline"]["difference"] == pytest.approx(-0.05, abs=0.01)
+    output.stdout.fnmatch_lines(["  baseline   slower: -5.? % *"])
+
+
+def test_a_link_that_is_better_than_its_baseline_is_improved(project: Project, gate_lab: GateLab) -> None:
+    with accepted(gate_lab, 85.0):
+        project.pytest("-k", "test_against").assert_outcomes(passed=1)
+    assert only_result(project)["directions"]["tx"]["verdict"] == "improved"
+
+
+def test_a_baseline_with_too_few_runs_gates_nothing_and_is_told(project: Project, gate_lab: GateLab) -> None:
+    with accepted(gate_lab, 150.0, runs=2):
+        output = project.pytest("-k", "test_against")
+    output.assert_outcomes(passed=1)
+    output.stdout.fnmatch_lines(["pi3b:onboard/pair tx not gated: 2 of 5 baseline runs"])
 
 
 COMPARED = """
