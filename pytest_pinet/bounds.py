@@ -6,12 +6,17 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from pytest_pinet.judge.flows import fair_rates
-from pytest_pinet.judge.oracle import Oracle, physical_limit
+from pytest_pinet.judge.oracle import Oracle, pcie_context, physical_limit, window_bound
 from pytest_pinet.lab.link import Link
+from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.sockets import Sockets
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.tries import MeasuredFlow
+
+# Linux doubles the buffers that a window asks for, to have room for headers too: never is more payload on its way.
+BUFFERS_PER_WINDOW = 2
 
 
 class Bounds:
@@ -19,14 +24,27 @@ class Bounds:
 
     ``alone`` is the physical limit of each, ``fair`` its max-min fair rate among all, ``offered`` what each was told to
     send at most (None: as much as it can).
+
+    ``conditions`` of the ends, by their numbers, are only told: what the packets of a PCIe link leave is a model.
+    ``repeats`` are the same flows in other tries. Where a window was asked for, none of them has more than its buffers
+    on its way in the shortest round trip that any of them had.
     """
 
-    def __init__(self, link: Link, traffic: Traffic, flows: Sequence[MeasuredFlow]) -> None:
+    def __init__(
+        self,
+        link: Link,
+        traffic: Traffic,
+        flows: Sequence[MeasuredFlow],
+        conditions: Sequence[Conditions] = (),
+        repeats: Sequence[Sequence[MeasuredFlow]] = (),
+    ) -> None:
         self._link = link
         self._traffic = traffic
         self._flows = flows
+        self._conditions = conditions
+        self._tries = [flows, *repeats]
         self.offered = None if traffic.bitrate is None else Bitrate(traffic.streams * traffic.bitrate.bps)
-        self.alone = [self._alone(flow) for flow in flows]
+        self.alone = [self._alone(index) for index in range(len(flows))]
         self.fair = self._fair(range(len(flows)))
 
     def sum(self, chosen: Sequence[int]) -> Oracle:
@@ -50,17 +68,60 @@ class Bounds:
             traffic.length if traffic.udp else traffic.mss,
         )
 
-    def _alone(self, flow: MeasuredFlow) -> Oracle:
-        """The slowest of what it crosses."""
+    def _alone(self, index: int) -> Oracle:
+        """The slowest of what a flow crosses, and of what its window allows."""
+        flow = self._flows[index]
         path = self._link.path_between(flow.sender, flow.receiver)
         crossed = self._link.crossed(flow.sender, flow.receiver)
-        return min((self._physical(path, end) for end in crossed), key=lambda oracle: oracle.goodput)
+        wire = min((self._physical(path, end) for end in crossed), key=lambda oracle: oracle.goodput)
+        window = self._window_limit(index)
+        slowest = wire if window is None else min(wire, window, key=lambda oracle: oracle.goodput)
+        told = [self._pcie(end, path, slowest.goodput) for end in crossed]
+        told.append(self._window_context(index) if slowest is wire else None)
+        return replace(slowest, because="; ".join([slowest.because, *(one for one in told if one is not None)]))
+
+    def _pcie(self, end: int, path: Path, limit: Bitrate) -> str | None:
+        """What the bus of this end leaves of the limit, where that is less."""
+        link = self._conditions[end].pcie if self._conditions else None
+        if link is None:
+            return None
+        traffic = self._traffic
+        segment = traffic.length if traffic.udp else traffic.mss
+        context = pcie_context(limit, link, path.mtu, path.timestamps, traffic.udp, segment)
+        return None if context is None else f"{context} at {self._link.ends[end].endpoint}"
+
+    @property
+    def _window(self) -> int | None:
+        """What was asked for, all streams together (bytes); UDP waits for nobody."""
+        traffic = self._traffic
+        return None if traffic.window is None or traffic.udp else traffic.streams * traffic.window
+
+    def _window_limit(self, index: int) -> Oracle | None:
+        """Holds whatever the load: the shortest round trip and all of the buffers, where the kernel tells the first."""
+        shortest = [one.rtt_min_s for one in self._sockets(index) if one.rtt_min_s]
+        if self._window is None or not shortest:
+            return None
+        bound = window_bound(BUFFERS_PER_WINDOW * self._window, min(shortest))
+        return replace(bound, because=f"buffers of twice the asked-for window: {bound.because}")
+
+    def _window_context(self, index: int) -> str | None:
+        """What the window allows in the round trips under load, where that explains a figure below the limit.
+
+        No limit: a flow that fills its window makes these round trips as long as they are.
+        """
+        flow = self._flows[index].flow
+        rtt_s = flow.rtt_s or next((one.rtt_s for one in self._sockets(index) if one.rtt_s), None)
+        return None if self._window is None or not rtt_s else window_bound(self._window, rtt_s).because
+
+    def _sockets(self, index: int) -> list[Sockets]:
+        return [one for flows in self._tries if (one := flows[index].flow.sockets) is not None]
 
     def _fair(self, chosen: Sequence[int]) -> list[Bitrate]:
         """Of these flows among themselves."""
         capacities: dict[Hashable, float] = {}
         crossed: list[list[Hashable]] = []
-        for flow in (self._flows[index] for index in chosen):
+        for index in chosen:
+            flow = self._flows[index]
             path = self._link.path_between(flow.sender, flow.receiver)
             names: list[Hashable] = []
             for position, end in enumerate(self._link.crossed(flow.sender, flow.receiver)):
@@ -74,5 +135,9 @@ class Bounds:
                 slowest = replace(path, speed_mbps=uplink.speed_mbps)
                 capacities[cable] = self._physical(slowest, flow.sender).goodput.bps
                 names.append(cable)
+            window = self._window_limit(index)
+            if window is not None:
+                capacities["window", index] = window.goodput.bps
+                names.append(("window", index))
             crossed.append(names)
         return fair_rates(capacities, crossed, self.offered)

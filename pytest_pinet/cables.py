@@ -48,9 +48,15 @@ class Cables:
         ports_of = [self._link.ends[index].endpoint.interface.port for index in self._counted]
         return [found[port.switch, port.port] for port in ports_of]
 
-    def expect_changes(self) -> None:
-        """Take the links' carriers as they are now: somebody took one down on purpose, or it dropped and was told."""
+    def accept_carriers(self) -> None:
+        """Take the links' carriers as they are now: somebody took one down on purpose."""
         self._crossing.accept_carriers()
+
+    def rebase(self) -> None:
+        """Count from here: what was before was told, and its counters may have begun anew."""
+        self._crossing.rebase()
+        if self._counted:
+            self._before = self._after = settled(self._read, self._latency_s, _wait)
 
     def check(self, flows: Sequence[MeasuredFlow], traffic: Traffic) -> None:
         """Raises TrafficError when a link went down, InvalidMeasurement when counters and payload disagree."""
@@ -99,20 +105,13 @@ class Cables:
         found: list[CableRecord] = []
         for index, end in enumerate(self._link.ends):
             old, new = self._crossing.before[index], self._crossing.after[index]
+            received, sent = new.bytes_since(old)
+            losses = ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped")
+            lost = {name: _difference(getattr(old, name), getattr(new, name)) for name in losses}
             record: CableRecord = {
                 "end": str(end.endpoint),
                 "port": str(end.endpoint.interface.port),
-                "node": {
-                    name: _difference(getattr(old, name), getattr(new, name))
-                    for name in (
-                        "rx_bytes",
-                        "tx_bytes",
-                        "rx_errors",
-                        "tx_errors",
-                        "rx_dropped",
-                        "tx_dropped",
-                    )
-                },
+                "node": {"rx_bytes": received, "tx_bytes": sent, **lost},
                 "switch": None,
             }
             if index in ports:

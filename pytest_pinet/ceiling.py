@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_pinet.errors import InvalidMeasurement, LabError, UnsupportedError, first_line
 from pytest_pinet.lab.end import End
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.quantities import Bitrate
@@ -16,35 +17,44 @@ LOOPBACK = "127.0.0.1"
 SECONDS = 1.0
 
 
-def ceilings(link: Link, traffic: Traffic, flows: Sequence[MeasuredFlow], tool: Iperf3) -> list[tuple[End, Bitrate]]:
+def ceilings(
+    link: Link, traffic: Traffic, flows: Sequence[MeasuredFlow], tool: Iperf3
+) -> tuple[list[tuple[End, Bitrate]], list[str]]:
     """What each end but the device under test moves between two of its own processes, both of them on its processor.
 
-    That is less than it could send or receive, since here it does both. Asked once for each lease of a node. Raises
-    LabError.
+    That is less than it could send or receive, since here it does both; of UDP never more than is sent. Asked once for
+    each lease of a node. Second, a sentence for each end of which it could not be measured, whatever the reason: a
+    verdict that others found stands without it.
     """
     others = {index for flow in flows for index in (flow.sender, flow.receiver)}
     dut = link.dut.endpoint.node
     found = []
+    doubts = []
     for end in (link.ends[index] for index in sorted(others)):
-        if end.endpoint.node is not dut:
+        if end.endpoint.node is dut:
+            continue
+        try:
             found.append((end, _ceiling(end, traffic, tool)))
-    return found
+        except (LabError, UnsupportedError, InvalidMeasurement) as error:
+            doubts.append(f"what {end.endpoint} moves over its own loopback could not be measured: {first_line(error)}")
+    return found, doubts
 
 
 def _ceiling(end: End, traffic: Traffic, tool: Iperf3) -> Bitrate:
+    own = Traffic(
+        Direction.TX,
+        udp=traffic.udp,
+        streams=traffic.streams,
+        duration_s=SECONDS,
+        warmup_s=0.0,
+        # TCP shows what the end can; UDP without a rate would lose most of what it sends.
+        bitrate=traffic.bitrate if traffic.udp else None,
+        length=traffic.length,
+    )
     facts = end.session.facts
-    key = f"loopback {'udp' if traffic.udp else 'tcp'} {traffic.streams}"
+    # Of all that makes a difference: the sums of other streams, rates or packets are others.
+    key = f"loopback {own.key}"
     if key not in facts:
-        own = Traffic(
-            Direction.TX,
-            udp=traffic.udp,
-            streams=traffic.streams,
-            duration_s=SECONDS,
-            warmup_s=0.0,
-            bitrate=traffic.bitrate,
-            length=traffic.length,
-        )
-        flow = tool.measure(end.shell, end.shell, LOOPBACK, LOOPBACK, own).flows[Direction.TX]
-        facts[key] = flow.goodput
+        facts[key] = tool.measure(end.shell, end.shell, LOOPBACK, LOOPBACK, own).flows[Direction.TX].goodput
     rate: Bitrate = facts[key]
     return rate

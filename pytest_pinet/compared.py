@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pytest_pinet.bounds import Bounds
-from pytest_pinet.evidence.build import read_build
 from pytest_pinet.judge.gate import Ruling
 from pytest_pinet.judge.interleaved import Result
 from pytest_pinet.judge.verdict import Judgement
@@ -40,7 +39,8 @@ def compared_record(link: Link, traffic: Traffic, found: ComparisonRecord) -> Re
         "verdict": verdict.value,
         "message": f"{link.id} {worst_way}: {directions[worst_way]['reason']}",
         "combination": combination_record(link.combination, traffic),
-        "build": read_build(link.dut.shell, link.dut.device),
+        "build": found["builds"].get("B", {}),
+        "profile": "",
         "link": f"{link.path.speed_mbps} Mbit/s {link.path.duplex or 'unknown'} duplex, MTU {link.path.mtu}",
         "versions": {},
         "cpu_percent": {},
@@ -77,8 +77,8 @@ def _direction(link: Link, traffic: Traffic, way: Direction, found: ComparisonRe
         {
             "fresh": "connection",
             "goodput_bps": one["goodput_bps"][str(way)],
-            "seconds": one["seconds"],
-            "warmup_s": 0.0,
+            "seconds": one["counted_s"],
+            "warmup_s": max(0.0, traffic.seconds - one["counted_s"]),
             "events": [],
             "excluded": one["excluded"],
         }

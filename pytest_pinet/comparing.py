@@ -10,21 +10,32 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from statistics import fmean
 
-from pytest_pinet.errors import LinkError
+from pytest_pinet.evidence.build import read_build
 from pytest_pinet.figures import figure_id
-from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Comparison, Result, Side, compare_in_turn, side
+from pytest_pinet.judge.interleaved import (
+    MOST_PAIRS,
+    TOLERANCE,
+    Comparison,
+    Result,
+    Side,
+    compare_attempts,
+    figure_of_attempt,
+    side,
+)
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.lab.link import Link
-from pytest_pinet.measuring import DROPS_MAX, ProgressOfWays, run_once
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.report.comparison import ComparisonRecord, ConnectionRecord, SideRecord
+from pytest_pinet.runs import ProgressOfWays, Runs
 from pytest_pinet.standard_traffic import attempt_at
 from pytest_pinet.traffic.iperf3 import Iperf3
-from pytest_pinet.tries import Try
 
+# What a turn may take beside its traffic, a change of state among it.
+BESIDE_TRAFFIC_S = 10.0
 # How bad each result is for the candidate, the worst first; of both directions the worse one counts.
 _SEVERITY = (Result.SLOWER, Result.INCONCLUSIVE, Result.GO_ON, Result.SAME, Result.FASTER)
 
@@ -63,13 +74,15 @@ class _Turns:
         self._stack = stack
         self._now: Side | None = None
 
-    def take(self, wanted: Side) -> None:
-        """Be in this state: half of all turns are no change, which is what a reboot costs."""
-        if wanted is not self._now:
-            self._stack.close()
-            self._now = None
-            self._stack.enter_context(self._states[wanted].enter() or nullcontext())
-            self._now = wanted
+    def take(self, wanted: Side) -> bool:
+        """Be in this state, and say whether that was a change: half of all turns are none, which saves reboots."""
+        if wanted is self._now:
+            return False
+        self._stack.close()
+        self._now = None
+        self._stack.enter_context(self._states[wanted].enter() or nullcontext())
+        self._now = wanted
+        return True
 
 
 @dataclass(frozen=True)
@@ -113,35 +126,29 @@ def compare(
     found: dict[Direction, Comparison] = {}
     ways = traffic.direction.parts
     ids = {way: figure_id(link, traffic, way) for way in ways}
-    with ExitStack() as stack:
+    lasts_s = 2 * plan.most_pairs * (traffic.seconds + BESIDE_TRAFFIC_S)
+    builds: dict[Side, Mapping[str, str | None]] = {}
+    with ExitStack() as stack, Runs(link, tool, lasts_s, raw, on_progress, watch) as traffic_runs:
         turns = _Turns({Side.A: state_a, Side.B: state_b}, stack)
         while not found or _goes_on(found, plan):
             now = side(sum(not run.excluded for run in runs))
-            turns.take(now)
+            if turns.take(now):
+                # A change of state may take links down and begin counters anew.
+                traffic_runs.begin_anew()
+            if now not in builds:
+                builds[now] = read_build(link.dut.shell, link.dut.device)
             begun = time.monotonic() - clock
-            one = run_once(link, traffic, tool, number=len(runs) + 1, on_progress=on_progress, watch=watch)
+            one = traffic_runs.again(traffic)
             runs.append(_Run(now, begun, one.seconds, {way: attempt_at(one, way) for way in ways}))
-            if raw is not None:
-                raw.update(_printed(runs, one))
-            _check_drops(runs)
             kept = [run for run in runs if not run.excluded]
             found = {way: _judged(kept, way, plan, ids[way]) for way in ways}
-    return _record(link, traffic, (state_a, state_b), plan, runs, found, started, time.monotonic() - clock)
-
-
-def _printed(runs: list[_Run], one: Try) -> dict[str, str]:
-    """What every process of the last connection printed, by file name."""
-    prefix = f"{len(runs)}-{runs[-1].side}"
-    return {
-        f"{prefix}-{index}-{name}": text
-        for index, measurement in enumerate(one.measurements)
-        for name, text in measurement.raw.items()
-    }
+        traffic_runs.finish(traffic)
+    seconds = time.monotonic() - clock
+    return _record(link, traffic, (state_a, state_b), plan, runs, found, started, seconds, builds)
 
 
 def _judged(kept: list[_Run], way: Direction, plan: Plan, figure: str) -> Comparison:
-    figures = [run.attempts[way].goodput.bps for run in kept]
-    return compare_in_turn(figures, plan.tolerance, plan.noise(figure), plan.error_rate)
+    return compare_attempts([run.attempts[way] for run in kept], plan.tolerance, plan.noise(figure), plan.error_rate)
 
 
 def _goes_on(found: Mapping[Direction, Comparison], plan: Plan) -> bool:
@@ -150,15 +157,6 @@ def _goes_on(found: Mapping[Direction, Comparison], plan: Plan) -> bool:
         return False
     pairs = min(one.pairs for one in found.values())
     return pairs < plan.most_pairs and any(one.result is Result.GO_ON for one in found.values())
-
-
-def _check_drops(runs: list[_Run]) -> None:
-    dropped = [run.excluded for run in runs if run.excluded]
-    if len(dropped) >= DROPS_MAX:
-        raise LinkError(
-            f"{dropped[-1]}; so it went in {len(dropped)} of {len(runs)} connections",
-            "check cable, connector and power supply; if only one of the states does this, its driver lost the link",
-        )
 
 
 def _record(
@@ -170,6 +168,7 @@ def _record(
     found: Mapping[Direction, Comparison],
     started: datetime,
     seconds: float,
+    builds: Mapping[Side, Mapping[str, str | None]],
 ) -> ComparisonRecord:
     worst = min(found, key=lambda way: _SEVERITY.index(found[way].result))
     result = found[worst].result
@@ -186,6 +185,7 @@ def _record(
         "runs": [_run(run) for run in runs],
         "started": started.isoformat(),
         "seconds": seconds,
+        "builds": {str(state): dict(build) for state, build in builds.items()},
         "traffic_seconds": sum(max(a.traffic_seconds for a in run.attempts.values()) for run in runs),
     }
 
@@ -197,16 +197,15 @@ def _side(way: Direction, found: Comparison, runs: list[_Run]) -> SideRecord:
         "change": found.change,
         "interval": None if found.low is None or found.high is None else [found.low, found.high],
         "result": str(found.result),
-        "why": found.why,
+        "why": "; ".join([found.why, *found.remarks]),
     }
 
 
 def _goodput(way: Direction, state: Side, runs: list[_Run]) -> Bitrate:
-    """Received bytes over counted time of all connections in this state."""
+    """The mean of all connections in this state, each without the weight of odd moments."""
     own = [run.attempts[way] for run in runs if run.side is state and not run.excluded]
-    seconds = sum(attempt.seconds for attempt in own)
-    received = sum(attempt.goodput.bps * attempt.seconds for attempt in own)
-    return Bitrate(received / seconds if seconds > 0 else 0.0)
+    levels = [level for attempt in own if (level := figure_of_attempt(attempt)) is not None]
+    return Bitrate(fmean(levels) if levels else 0.0)
 
 
 def _run(run: _Run) -> ConnectionRecord:
@@ -215,6 +214,7 @@ def _run(run: _Run) -> ConnectionRecord:
         "started_s": run.started_s,
         "seconds": run.seconds,
         "goodput_bps": {str(way): attempt.goodput.bps for way, attempt in run.attempts.items()},
+        "counted_s": min(attempt.seconds for attempt in run.attempts.values()),
         "excluded": run.excluded,
         "events": [event.text for attempt in run.attempts.values() for event in attempt.events],
     }

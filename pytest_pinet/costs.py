@@ -68,7 +68,8 @@ def _extras(link: Link, traffic: Traffic, one: Try, chosen: Sequence[int]) -> Ex
     """Of one try; what one of several flows does not know nobody knows."""
     flows = [one.flows[index].flow for index in chosen]
     path = link.path_between(one.flows[chosen[0]].sender, one.flows[chosen[0]].receiver)
-    segment = traffic.mss or path.mtu - IPV4_TCP_HEADERS
+    # A larger MSS than the MTU allows is not what was sent.
+    segment = min(traffic.mss or path.mtu, path.mtu - IPV4_TCP_HEADERS)
     segment -= TIMESTAMP_OPTION if path.timestamps else 0
     rtts = [flow.rtt_s for flow in flows if flow.rtt_s is not None]
     return Extras(

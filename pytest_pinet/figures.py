@@ -14,10 +14,12 @@ from pytest_pinet.judge.gate import Ruling, gating, rule_on
 from pytest_pinet.judge.limits import goodput_limit, most_specific
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import Profile
+from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.judge.verdict import Judgement
 from pytest_pinet.known import Known
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate, Share
@@ -49,6 +51,7 @@ class Plan:
     profile: Profile
     known: Known = field(default_factory=Known)
     link_ups: bool = True
+    error_rate: float = ERROR_RATE
 
 
 def fitted(profile: Profile, connection_s: int) -> Profile:
@@ -83,29 +86,44 @@ def figure_id(link: Link, traffic: Traffic, way: Direction | None = None) -> str
     return "-".join(parts)
 
 
-def figures(link: Link, traffic: Traffic, tries: Sequence[Try], plan: Plan) -> Figured:
-    """Judge the sums of each direction, and where several flows ran at once each of them and how they shared."""
-    judging = _Judging(link, traffic, tries, plan)
+def figures(
+    link: Link, traffic: Traffic, tries: Sequence[Try], plan: Plan, conditions: Sequence[Conditions] = ()
+) -> Figured:
+    """Judge the sums of each direction, and where several flows ran at once each of them and how they shared.
+
+    ``conditions`` are those of the ends, by their numbers, as far as anybody read them.
+    """
+    judging = _Judging(link, traffic, tries, plan, conditions)
     directions = {str(way): judging.sum(way) for way in (Direction.TX, Direction.RX) if judging.counted(way)}
     several = len(link.combination.topology.runs(traffic.direction)) > 1
     records = [judging.flow(index) for index in range(len(tries[0].flows))] if several else []
     even = judging.evenness() if several else None
-    judged = [(d["verdict"], f"{name}: {d['reason']}") for name, d in directions.items()]
-    judged += [(e["verdict"], f"{name}: {e['reason']}") for name, d in directions.items() for e in d["extras"]]
-    judged += [(f["verdict"], f"{f['name']}: {f['reason']}") for f in records]
-    judged += [(even["verdict"], even["reason"])] if even is not None else []
-    verdict, reason = min(judged, key=lambda entry: SEVERITY.index(Verdict(entry[0])))
-    if verdict == Verdict.INVALID:
+    verdict, reason = worst_of(directions, records, even)
+    if verdict is Verdict.INVALID:
         # Traffic that measures something else gets no better with more of it.
         judging.wanted.clear()
     wanted = None
     if judging.wanted:
         wanted = Fresh.LINK if Fresh.LINK in judging.wanted else Fresh.CONNECTION
-    return Figured(Verdict(verdict), reason, directions, records, even, wanted)
+    return Figured(verdict, reason, directions, records, even, wanted)
+
+
+def worst_of(
+    directions: Mapping[str, DirectionRecord], flows: Sequence[FlowRecord], even: EvennessRecord | None
+) -> tuple[Verdict, str]:
+    """The worst verdict of a measurement, and why."""
+    judged = [(d["verdict"], f"{name}: {d['reason']}") for name, d in directions.items()]
+    judged += [(e["verdict"], f"{name}: {e['reason']}") for name, d in directions.items() for e in d["extras"]]
+    judged += [(f["verdict"], f"{f['name']}: {f['reason']}") for f in flows]
+    judged += [(even["verdict"], even["reason"])] if even is not None else []
+    verdict, reason = min(judged, key=lambda entry: SEVERITY.index(Verdict(entry[0])))
+    return Verdict(verdict), reason
 
 
 class _Judging:
-    def __init__(self, link: Link, traffic: Traffic, tries: Sequence[Try], plan: Plan) -> None:
+    def __init__(
+        self, link: Link, traffic: Traffic, tries: Sequence[Try], plan: Plan, conditions: Sequence[Conditions]
+    ) -> None:
         self._link = link
         self._topology = link.combination.topology
         self._traffic = traffic
@@ -114,7 +132,7 @@ class _Judging:
         self._shown = [one for one in tries if not one.excluded] or tries
         self._flows = tries[0].flows
         self._plan = plan
-        self._bounds = Bounds(link, traffic, self._flows)
+        self._bounds = Bounds(link, traffic, self._flows, conditions, [one.flows for one in tries[1:]])
         self.wanted: list[Fresh] = []
 
     @property
@@ -191,6 +209,7 @@ class _Judging:
             self._bounds.offered if len(chosen) == 1 else None,
             self._plan.link_ups,
             baseline,
+            self._plan.error_rate,
         )
         if ruling.wanted is not None:
             self.wanted.append(ruling.wanted)

@@ -152,7 +152,9 @@ class Gate:
             if link.combination.topology.name != "pair":
                 raise ConfigError(f"a {link.combination.topology.name} cannot be compared; expected topology 'pair'")
             (limit,) = read_limits("", {"tolerance": tolerance}, Origin.CALL, "the call")
-            part = limit.bound.relative.fraction if isinstance(limit.bound, Tolerance) else 0.0
+            if not isinstance(limit.bound, Tolerance) or limit.bound.absolute is not None:
+                raise ConfigError(f"tolerance={tolerance!r}: two states are compared by a share alone, such as '3%'")
+            part = limit.bound.relative.fraction
             spending = self._session.profile(self._item, None)
             usual_s = spending.connection_s - _warmup_cap_s(link)
             traffic = Traffic(self._direction(link, direction), streams=streams, duration_s=usual_s, warmup_s=None)

@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from pytest_pinet.cables import Cables
 from pytest_pinet.ceiling import ceilings
-from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.build import read_build
-from pytest_pinet.evidence.observer import Observer
-from pytest_pinet.figures import Figured, Plan, figure_id, figures
-from pytest_pinet.judge.reading import BROKEN
-from pytest_pinet.judge.settle import cap_for
-from pytest_pinet.lab.bounce import bounce, can_bounce
+from pytest_pinet.figures import Figured, Plan, figure_id, figures, worst_of
+from pytest_pinet.lab.bounce import can_bounce
 from pytest_pinet.lab.end import End
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.attempt import Fresh
-from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.preconditions import Preconditions
-from pytest_pinet.report.record import ResultRecord, combination_record
+from pytest_pinet.report.record import DirectionRecord, ResultRecord, combination_record
+from pytest_pinet.runs import ProgressOfWays, Runs
 from pytest_pinet.traffic.iperf3 import Iperf3
-from pytest_pinet.traffic.together import Job, measure_together
-from pytest_pinet.tries import MeasuredFlow, Try
 
 T = TypeVar("T")
-# The number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s).
-ProgressOfWays = Callable[[int, float, Mapping[str, float | None]], None]
 # What set-up, link-ups and waiting for quiet ends may take beside the traffic of one measurement.
 BESIDE_TRAFFIC_S = 180.0
-# So many tries in which the link went down are no accident.
-DROPS_MAX = 2
 
 
 def _build_of(end: End) -> dict[str, str | None]:
@@ -50,45 +37,6 @@ def _build_of(end: End) -> dict[str, str | None]:
     return build
 
 
-def _jobs(link: Link, traffic: Traffic) -> list[Job]:
-    jobs = []
-    for run in link.combination.topology.runs(traffic.direction):
-        a, b = link.ends[run.a], link.ends[run.b]
-        cap_s = cap_for(link.path_between(run.a, run.b).speed_mbps)
-        jobs.append(Job(a.shell, b.shell, a.ip, b.ip, traffic.towards(run.direction), warmup_cap_s=cap_s))
-    return jobs
-
-
-def _progress(
-    link: Link, traffic: Traffic, number: int, observers: Mapping[int, Observer], on_progress: ProgressOfWays | None
-) -> Callable[[float], None] | None:
-    """Asks the observers of the receivers of what stands for the device under test."""
-    if on_progress is None:
-        return None
-    receivers: dict[str, set[int]] = {}
-    for run in link.combination.topology.runs(traffic.direction):
-        for way in run.direction.parts if run.counted else ():
-            receivers.setdefault(str(way), set()).add(run.b if way is Direction.TX else run.a)
-
-    def report(elapsed_s: float) -> None:
-        rates: dict[str, float | None] = {}
-        for way, indices in receivers.items():
-            known = [rate for index in indices if (rate := observers[index].rate()) is not None]
-            rates[way] = sum(known) if known else None
-        on_progress(number, elapsed_s, rates)
-
-    return report
-
-
-def _flows(link: Link, traffic: Traffic, measurements: Sequence[Measurement]) -> tuple[MeasuredFlow, ...]:
-    runs = link.combination.topology.runs(traffic.direction)
-    return tuple(
-        MeasuredFlow(*((run.a, run.b) if way is Direction.TX else (run.b, run.a)), run, way, flow)
-        for run, measurement in zip(runs, measurements, strict=True)
-        for way, flow in measurement.flows.items()
-    )
-
-
 def measure(
     link: Link,
     traffic: Traffic,
@@ -96,124 +44,86 @@ def measure(
     tool: Iperf3,
     on_progress: ProgressOfWays | None,
     watch: Callable[[], None] | None = None,
-) -> tuple[ResultRecord, Mapping[str, str]]:
-    """Measure on fresh connections until every figure is judged. Raises LabError or UnsupportedError: then none exists.
+    raw: MutableMapping[str, str] | None = None,
+) -> ResultRecord:
+    """Measure on fresh connections until every figure is judged. Raises LabError, UnsupportedError, InvalidMeasurement.
 
-    Returns the record, whose ``test``, ``files`` and ``rerun`` are the caller's to fill in, and the raw output of every
-    process by file name. ``watch`` is called all the time and ends the traffic by raising.
+    Returns the record, whose ``test``, ``files`` and ``rerun`` are the caller's to fill in. ``raw`` gets what every
+    process printed, by file name, also when this raises. ``watch`` is called all the time and ends the traffic by
+    raising.
     """
     started = datetime.now(UTC)
     clock = time.monotonic()
     build = _build_of(link.dut)
     plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
-    conditions = Preconditions(link)
-    cables = Cables(link)
-    tries: list[Try] = []
     wanted: Fresh | None = Fresh.CONNECTION
-    with observed(link, plan.profile.budget_s + BESIDE_TRAFFIC_S) as observers:
+    with Runs(link, tool, plan.profile.budget_s + BESIDE_TRAFFIC_S, raw, on_progress, watch) as runs:
         while wanted is not None:
-            fresh = wanted if plan.link_ups else Fresh.CONNECTION
-            if fresh is Fresh.LINK:
-                bounce(link)
-                cables.expect_changes()
-            if tries:
-                conditions.look_for_others()
-            tries.append(run_once(link, traffic, tool, fresh, len(tries) + 1, on_progress, watch, observers))
-            if tries[-1].excluded:
-                _check_drops(tries)
-                cables.expect_changes()
-            found = figures(link, traffic, tries, plan)
+            if runs.tries:
+                runs.conditions.look_for_others()
+            runs.again(traffic, wanted if plan.link_ups else Fresh.CONNECTION)
+            found = figures(link, traffic, runs.tries, plan, runs.conditions.before)
             wanted = found.wanted
-        raw = _raw(tries)
-        raw.update({f"{index}-observer.txt": one.text for index, one in observers.items()})
-    if found.verdict is Verdict.FAIL:
-        found = excuse(found, conditions.excuses, ceilings(link, traffic, tries[0].flows, tool))
-    conditions.check_after(tries, traffic)
-    cables.check([flow for one in tries for flow in one.flows], traffic)
-    record = _record(link, traffic, tries, found, build, cables, started, time.monotonic() - clock)
-    record["notes"] += conditions.notes
-    return record, raw
+        doubts: list[str] = []
+        if found.verdict is Verdict.FAIL:
+            most, doubts = ceilings(link, traffic, runs.tries[0].flows, tool)
+            found = excuse(found, runs.conditions.excuses(runs.tries), most)
+        runs.finish(traffic)
+    record = _record(link, traffic, runs, plan.profile.name, found, build, started, time.monotonic() - clock)
+    record["notes"] += [*runs.conditions.notes, *doubts]
+    return record
 
 
 def excuse(found: Figured, excuses: Sequence[str], ceilings: Sequence[tuple[End, Bitrate]]) -> Figured:
-    """A figure below a limit blames nobody where an end was busy, or where a peer cannot reach that limit by itself."""
-    reason = ""
-    for record in (*found.directions.values(), *found.flows):
-        limit = record["limit_bps"]
-        if record["verdict"] != Verdict.FAIL or limit is None or record["goodput_bps"] >= limit:
-            continue
-        whys = [one.partition("\n")[0] for one in excuses]
-        whys += [
-            f"{end.endpoint} itself moves no more than {most} over its own loopback"
-            for end, most in ceilings
-            if limit > most.bps
-        ]
-        if whys:
-            figure = f"{Bitrate(record['goodput_bps'])} is below the limit {Bitrate(limit)}"
-            reason = f"{figure}, but {'; '.join(whys)}: the link was not what limited it"
-            record["verdict"], record["reason"] = Verdict.INVALID.value, reason
-    return replace(found, verdict=Verdict.INVALID, reason=reason) if reason else found
+    """A figure below a limit blames nobody where an end was busy, or where its peers cannot reach that limit at all.
 
-
-@contextmanager
-def observed(link: Link, seconds: float) -> Iterator[Mapping[int, Observer]]:
-    """Observers of all ends, by their numbers, for so many seconds at most."""
-    with ExitStack() as stack:
-        yield {
-            index: stack.enter_context(Observer(end.shell, end.device, str(end.endpoint.interface.port), seconds))
-            for index, end in enumerate(link.ends)
-        }
-
-
-def run_once(
-    link: Link,
-    traffic: Traffic,
-    tool: Iperf3,
-    fresh: Fresh = Fresh.CONNECTION,
-    number: int = 1,
-    on_progress: ProgressOfWays | None = None,
-    watch: Callable[[], None] | None = None,
-    observers: Mapping[int, Observer] | None = None,
-) -> Try:
-    """One run of the traffic on connections of its own, not judged. Raises LabError or UnsupportedError.
-
-    ``observers`` of the ends, by their numbers, may serve several runs; left out, this one has its own.
+    Whatever else failed stays failed.
     """
-    if observers is None:
-        with observed(link, traffic.seconds) as own:
-            return run_once(link, traffic, tool, fresh, number, on_progress, watch, own)
-    started = datetime.now(UTC)
-    clock = time.monotonic()
-    progress = _progress(link, traffic, number, observers, on_progress)
-    measurements = measure_together(tool, _jobs(link, traffic), on_progress=progress, watch=watch)
-    events = [event for observer in observers.values() for event in observer.events(clock)]
-    seconds = time.monotonic() - clock
-    events += [event for measurement in measurements for event in measurement.events]
-    broken = next((event.text for event in events if event.kind in BROKEN), "")
-    flows = _flows(link, traffic, measurements)
-    return Try(fresh, started, seconds, flows, tuple(measurements), tuple(events), excluded=broken)
+    whys = [one.partition("\n")[0] for one in excuses]
+    for record in found.directions.values():
+        # Of several flows at once the peers share the limit.
+        _excuse(record, whys, _of_all(ceilings) if found.flows else _named(ceilings))
+    for flow in found.flows:
+        own = (flow["sender"], flow["receiver"])
+        _excuse(flow, whys, [(name, most) for name, most in _named(ceilings) if name in own])
+    verdict, reason = worst_of(found.directions, found.flows, found.evenness)
+    return replace(found, verdict=verdict, reason=reason)
 
 
-def _check_drops(tries: Sequence[Try]) -> None:
-    """Raise LinkError when the link goes down again and again."""
-    dropped = [one for one in tries if one.excluded]
-    if len(dropped) >= DROPS_MAX:
-        raise LinkError(
-            f"{dropped[-1].excluded}; so it went in {len(dropped)} of {len(tries)} connections",
-            "check cable, connector and power supply; if other kernels hold this link, its driver lost it",
-        )
+def _named(ceilings: Sequence[tuple[End, Bitrate]]) -> list[tuple[str, Bitrate]]:
+    return [(str(end.endpoint), most) for end, most in ceilings]
+
+
+def _of_all(ceilings: Sequence[tuple[End, Bitrate]]) -> list[tuple[str, Bitrate]]:
+    """All peers as one."""
+    named = _named(ceilings)
+    return [(" and ".join(name for name, _ in named), Bitrate(sum(most.bps for _, most in named)))] if named else []
+
+
+def _excuse(record: DirectionRecord, whys: Sequence[str], ceilings: Sequence[tuple[str, Bitrate]]) -> None:
+    limit = record["limit_bps"]
+    if record["verdict"] != Verdict.FAIL or limit is None or record["goodput_bps"] >= limit:
+        return
+    loopback = [
+        f"{name} itself moves no more than {most} over its own loopback" for name, most in ceilings if limit > most.bps
+    ]
+    if whys or loopback:
+        figure = f"{Bitrate(record['goodput_bps'])} is below the limit {Bitrate(limit)}"
+        record["verdict"], record["state"] = Verdict.INVALID.value, ""
+        record["reason"] = f"{figure}, but {'; '.join([*whys, *loopback])}: the link was not what limited it"
 
 
 def _record(
     link: Link,
     traffic: Traffic,
-    tries: Sequence[Try],
+    runs: Runs,
+    profile: str,
     found: Figured,
     build: dict[str, str | None],
-    cables: Cables,
     started: datetime,
     seconds: float,
 ) -> ResultRecord:
+    tries = runs.tries
     last = tries[-1].measurements
     notes = [note for one in tries for m in one.measurements for note in m.notes]
     notes += [event.text for one in tries for event in one.events]
@@ -224,6 +134,7 @@ def _record(
         "message": f"{link.id} {found.reason}",
         "combination": combination_record(link.combination, traffic),
         "build": build,
+        "profile": profile,
         "link": f"{link.path.speed_mbps} Mbit/s {link.path.duplex or 'unknown'} duplex, MTU {link.path.mtu}",
         "versions": _by_end(link, [m.versions for m in last], traffic),
         "cpu_percent": _by_end(link, [m.cpu_percent for m in last], traffic),
@@ -234,7 +145,7 @@ def _record(
         "directions": dict(found.directions),
         "flows": list(found.flows),
         "evenness": found.evenness,
-        "cables": cables.records(),
+        "cables": runs.cables.records(),
         "files": [],
         "rerun": "",
     }
@@ -257,18 +168,4 @@ def _by_end(link: Link, values: Sequence[Mapping[str, T]], traffic: Traffic) -> 
         for role, index in (("dut", run.a), ("peer", run.b)):
             if role in by_role:
                 found[str(link.ends[index].endpoint)] = by_role[role]
-    return found
-
-
-def _raw(tries: Sequence[Try]) -> dict[str, str]:
-    """What every process printed; the files of a repeat begin with its number."""
-    found = {}
-    for number, one in enumerate(tries, 1):
-        prefix = "" if number == 1 else f"{number}-"
-        if len(one.measurements) == 1:
-            found.update({f"{prefix}{name}": text for name, text in one.measurements[0].raw.items()})
-            continue
-        runs = dict.fromkeys(flow.run for flow in one.flows)
-        for run, measurement in zip(runs, one.measurements, strict=True):
-            found.update({f"{prefix}{run.a}-{run.b}-{name}": text for name, text in measurement.raw.items()})
     return found

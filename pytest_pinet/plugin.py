@@ -38,6 +38,18 @@ def _duration(text: str) -> float:
         raise pytest.UsageError(f"--pinet-acquire-timeout: {error}") from None
 
 
+def _error_rate(text: str) -> float:
+    from pytest_pinet.model.quantities import parse_fraction
+
+    try:
+        rate = parse_fraction(text if text.endswith("%") else float(text)).fraction
+    except ValueError as error:
+        raise pytest.UsageError(f"--pinet-error-rate: {error}") from None
+    if not 0 < rate <= 0.2:
+        raise pytest.UsageError(f"--pinet-error-rate: {text!r} makes no sense; expected more than 0 and at most 20%")
+    return rate
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare what can be asked for; every option is --pinet-*."""
     group = parser.getgroup("pinet", "network throughput of boards in a labgrid lab (pytest-pinet)")
@@ -67,6 +79,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how far below its accepted baseline a figure may lie, such as '3%%' (repeatable)",
     )
     add("--pinet-profile", metavar="NAME", help="what traffic may be spent on a verdict: fast, standard or soak")
+    add(
+        "--pinet-error-rate",
+        type=_error_rate,
+        default=0.01,
+        metavar="SHARE",
+        help="how often a verdict may be wrong, either way (default: 1%%); fewer errors take more traffic",
+    )
     add(
         "--pinet-confirm",
         choices=("connection", "link-up"),

@@ -11,8 +11,11 @@ import pytest
 
 from pytest_pinet import __version__
 from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.stalls import blind_spots
 from pytest_pinet.lab_access import LabAccess
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.report.fit import wrap
 from pytest_pinet.report.json_file import write_json
 from pytest_pinet.report.record import SCHEMA_VERSION, ResultRecord, RunRecord, SkippedRecord
 from pytest_pinet.report.run_folder import RunFolder
@@ -193,6 +196,8 @@ class RunKeeper:
             lines = summary_table(
                 self._results, list(self._skipped.values()), color=color, run_folder=folder, json_path=json_path
             )
+            for name in sorted({result["profile"] for result in self._results} & set(PROFILES)):
+                lines += wrap(blind_spots(PROFILES[name]), hanging="  ")
             if self._results and self._lab is not None and self._lab.figures == "emulated":
                 lines.append(f"figures are emulated: lab {self._lab.name} sets the rates of its links itself")
         else:

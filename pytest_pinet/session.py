@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 # Set when the lab broke a measurement: its nodes must be brought up anew.
 TROUBLE_KEY: pytest.StashKey[bool] = pytest.StashKey()
+# What the processes of the latest measurement printed, for as long as nobody wrote it to files.
+RAW_KEY: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 RESULTS_KEY: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 
 
@@ -211,19 +213,23 @@ class PinetSession:
             all_limits,
             fitted(profile, total_s),
             self._known,
-            link_ups=self.config.getoption("--pinet-confirm") == "link-up",
+            self.config.getoption("--pinet-confirm") == "link-up",
+            self.config.getoption("--pinet-error-rate"),
         )
         with self.access.exclusive(link.combination), self.progress:
-            record, raw = measuring.measure(
+            raw = item.stash[RAW_KEY] = {}
+            record = measuring.measure(
                 link,
                 traffic,
                 plan,
                 self.access.tool,
                 self._show_progress(link.id, total_s) if self.progress.shown else None,
-                watch=self.access.watch,
+                self.access.watch,
+                raw,
             )
+        record = self._finished(item, record, raw)
         self.access.check(link.combination)
-        return self._finished(item, record, raw)
+        return record
 
     def compare(
         self, item: pytest.Item, link: Any, traffic: Traffic, states: tuple[State, State], tolerance: float
@@ -234,7 +240,7 @@ class PinetSession:
         from pytest_pinet.compared import compared_record
         from pytest_pinet.comparing import Plan, compare
 
-        raw: dict[str, str] = {}
+        raw = item.stash[RAW_KEY] = {}
         total_s = traffic.seconds_with(cap_for(link.path.speed_mbps))
         try:
             with self.access.exclusive(link.combination), self.progress:
@@ -263,6 +269,8 @@ class PinetSession:
         record["test"] = item.nodeid
         record["rerun"] = self.rerun_command(item)
         record["files"] = self.keeper.folder.write_raw(record["id"], raw)
+        # An error that follows has its own files.
+        item.stash[RAW_KEY] = {}
         if record["verdict"] in ("fail", "invalid", "inconclusive"):
             record["message"] = failure_text(record, self.keeper.shown_folder)
         return record
@@ -343,7 +351,7 @@ class PinetSession:
             told = any(r["verdict"] == verdict for r in results)
             if not told:
                 record = error_record(item.nodeid, case.combination, error, self.rerun_command(item))
-                self._keep_evidence(record, error)
+                self._keep_evidence(item, record, error)
                 named = isinstance(error, LabError | KernelError | InvalidMeasurement)
                 text = error_text(record, self.keeper.shown_folder) if named else str(error)
                 if named or isinstance(error, UnsupportedError | ConfigError):
@@ -362,11 +370,11 @@ class PinetSession:
             report.pinet_results = results  # type: ignore[attr-defined]  # travels to the controller
         return report
 
-    def _keep_evidence(self, record: ResultRecord, error: PinetError) -> None:
-        """Put what the console showed, and what was measured before the end, beside the raw output of measurements."""
+    def _keep_evidence(self, item: pytest.Item, record: ResultRecord, error: PinetError) -> None:
+        """Put what the console showed, and all that was printed before the end, beside the output of measurements."""
         evidence = [getattr(error, "evidence", ""), *getattr(error, "__notes__", [])]
         texts = {"console.txt": record["console_excerpt"], "evidence.txt": "\n".join(filter(None, evidence))}
-        files = {name: text for name, text in texts.items() if text}
+        files = {name: text for name, text in texts.items() if text} | item.stash.get(RAW_KEY, {})
         if files:
             try:
                 record["files"] = self.keeper.folder.write_raw(record["id"], files)

@@ -99,7 +99,7 @@ def _at(arrivals: tuple[list[float], list[float]], when_s: float) -> float:
 
 
 def pooled(flows: Sequence[Flow]) -> Flow:
-    """One direction over several tries: their samples one after the other, their counts summed.
+    """One direction over several tries: what counts of their samples one after the other, their counts summed.
 
     A count is None where one of them did not know it. ``streams`` and ``jitter_ms`` are those of the last one.
     """
@@ -108,7 +108,8 @@ def pooled(flows: Sequence[Flow]) -> Flow:
         return last
     return replace(
         last,
-        samples=tuple(sample for flow in flows for sample in flow.samples),
+        samples=tuple(sample for flow in flows for sample in flow.counted),
+        events=(),
         retransmits=_total([flow.retransmits for flow in flows]),
         lost_packets=_total([flow.lost_packets for flow in flows]),
         packets=_total([flow.packets for flow in flows]),

@@ -35,6 +35,7 @@ def error_record(test: str, combination: Combination, error: PinetError, rerun: 
             "ends": [{"end": str(end), "port": str(end.interface.port)} for end in combination.ends],
         },
         "build": {},
+        "profile": "",
         "link": None,
         "versions": {},
         "cpu_percent": {},

@@ -13,8 +13,8 @@ from benchmarks.verdicts.trials import RULES, STALL, Cell, Turns, cases, flags, 
 
 PAGE = Path(__file__).parents[2] / "docs" / "verdicts.md"
 GATES, QUICK_GATES = 300, 20
-# Not one of those that the thresholds were chosen with (1 to 9).
-SEED = 11
+# Not one of those that thresholds were chosen with, or pages were read of between changes (1 to 11).
+SEED = 12
 # The first two are what the targets speak of; the others cost more, or need no finer figures.
 MANY = ("pinet", "pinet calibrated")
 PARTS = 4

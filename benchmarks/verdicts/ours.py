@@ -1,36 +1,42 @@
-"""Our rules over the same samples, through the code that gates."""
+"""Our rules over the same samples, through the code that gates: `rule_on` after each connection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.verdicts.links import Session
 from benchmarks.verdicts.recorded import STEP_S
 from benchmarks.verdicts.rivals import LIMIT, Ending, Gate
 from pytest_pinet.judge.components import components
-from pytest_pinet.judge.course import Course
-from pytest_pinet.judge.interleaved import Result, Side, compare_in_turn, side
+from pytest_pinet.judge.events import find_events
+from pytest_pinet.judge.gate import Ruling, rule_on
+from pytest_pinet.judge.interleaved import Result, Side, compare_attempts, side
 from pytest_pinet.judge.noise import UNKNOWN, Noise
-from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.reading import read
-from pytest_pinet.judge.sequential import Outcome
+from pytest_pinet.judge.oracle import Oracle
+from pytest_pinet.judge.profile import PROFILES, Profile
+from pytest_pinet.judge.sequential import decide
 from pytest_pinet.judge.settle import settle
 from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.verdict import Verdict
 
 ENDINGS = {
-    Outcome.PASS: Ending.PASS,
-    Outcome.FAIL: Ending.FAIL,
-    Outcome.INCONCLUSIVE: Ending.INCONCLUSIVE,
+    Verdict.PASS: Ending.PASS,
+    Verdict.MARGINAL: Ending.FLAGGED,
+    Verdict.FAIL: Ending.FAIL,
+    Verdict.INCONCLUSIVE: Ending.INCONCLUSIVE,
 }
+# None of these links is as fast: what physics allows is not what is tried here.
+ORACLE = Oracle(Bitrate(1e12), "no limit of the benchmark's links")
 
 
-def attempt_of(rates: list[float], fresh: Fresh = Fresh.CONNECTION) -> Attempt:
-    """An attempt with these rates (Mbit/s per 0.1 s), its warm-up found as the gate finds it."""
+def attempt_of(rates: Sequence[float], fresh: Fresh = Fresh.CONNECTION) -> Attempt:
+    """An attempt with these rates (Mbit/s per 0.1 s), its warm-up and events found as the gate finds them."""
     samples = [Sample(i * STEP_S, STEP_S, round(rate * 1e6 / 8 * STEP_S)) for i, rate in enumerate(rates)]
-    return Attempt(settle(samples), fresh)
+    return Attempt(settle(samples), fresh, find_events(samples))
 
 
 @dataclass(frozen=True)
@@ -45,47 +51,62 @@ SESSIONS, EACH = 8, 4
 
 
 def history(draw: Callable[[], Session]) -> History:
-    """Measure the unchanged link as ``pinet calibrate`` does, each session on a fresh link-up."""
+    """Measure the unchanged link as ``pinet calibrate`` does, each session on a fresh boot.
+
+    What sessions differ by is not drawn anew by the link-ups of one gate.
+    """
     attempts = []
     for _ in range(SESSIONS):
         session = draw()
         for index in range(EACH):
-            attempts.append(attempt_of(session.connection(3), Fresh.CONNECTION if index else Fresh.LINK))
-    means = [reading.mean for reading in map(read, attempts) if reading is not None]
-    return History(sum(means) / len(means) / 1e6, components(attempts).noise(baseline_runs=SESSIONS))
+            attempts.append(attempt_of(session.connection(3), Fresh.CONNECTION if index else Fresh.BOOT))
+    return History(pooled(attempts).bps / 1e6, components(attempts).noise(baseline_runs=SESSIONS))
+
+
+def pooled(attempts: Sequence[Attempt]) -> Bitrate:
+    """Received bytes over covered seconds of all attempts that count, as the gate sums them up."""
+    counted = [attempt for attempt in attempts if not attempt.excluded]
+    seconds = sum(attempt.seconds for attempt in counted)
+    return Bitrate(sum(attempt.goodput.bps * attempt.seconds for attempt in counted) / seconds if counted else 0.0)
+
+
+def ruled(attempts: Sequence[Attempt], baseline_mbps: float, noise: Noise, profile: Profile) -> Ruling:
+    """The gate's ruling on these attempts against a limit 3 % below the baseline; link-ups are allowed."""
+    goodput = pooled(attempts)
+    limit = Limit(Bitrate.mbps(LIMIT * baseline_mbps), Origin.LAB_FILE, "the benchmark")
+    return rule_on(attempts, goodput, goodput, ORACLE, limit, noise, profile, fresh_link=True)
 
 
 def gate(session: Session, stored: History, profile: str, calibrated: bool) -> Gate:
-    """One gate of ours; ``seconds`` of a flagged one is when it was flagged first."""
+    """One gate of ours, to its end."""
     noise = stored.noise if calibrated else UNKNOWN
-    course = Course(Bitrate.mbps(LIMIT * stored.baseline_mbps), noise, PROFILES[profile])
-    while course.decision.outcome is Outcome.GO_ON:
-        course.feed(attempt_of(session.connection(course.profile.connection_s)))
-    ending = ENDINGS[course.decision.outcome]
-    if ending is Ending.PASS and course.decision.flagged:
-        ending = Ending.FLAGGED
-    return Gate(ending, course.decision.seconds)
+    own = PROFILES[profile]
+    attempts: list[Attempt] = []
+    wanted: Fresh | None = Fresh.CONNECTION
+    while wanted is not None:
+        attempts.append(attempt_of(session.connection(own.connection_s), wanted))
+        ruling = ruled(attempts, stored.baseline_mbps, noise, own)
+        wanted = ruling.wanted
+    return Gate(ENDINGS[ruling.judgement.verdict], sum(attempt.traffic_seconds for attempt in attempts))
 
 
 def flagged_within(session: Session, stored: History, profile: str, seconds: float) -> bool:
-    """Whether a gate of this profile has flagged the traffic after so many seconds of it."""
-    course = Course(Bitrate.mbps(LIMIT * stored.baseline_mbps), UNKNOWN, PROFILES[profile])
-    while course.decision.outcome is Outcome.GO_ON and course.decision.seconds < seconds - 0.5:
-        course.feed(attempt_of(session.connection(course.profile.connection_s)))
-    return bool(course.decision.flagged) or course.decision.outcome is Outcome.FAIL
+    """Whether the rule behind a gate of this profile has flagged the traffic after so many seconds of it."""
+    own = PROFILES[profile]
+    count = int(seconds / own.connection_s)
+    attempts = [attempt_of(session.connection(own.connection_s)) for _ in range(count)]
+    return bool(decide(attempts, Bitrate.mbps(LIMIT * stored.baseline_mbps), UNKNOWN, own).flagged)
 
 
 def in_turn(session: Session, slower: float, noise: Noise = UNKNOWN, seconds: int = 3) -> tuple[Result, float]:
     """The interleaved engine on two states of one session, B slower by so many per cent: result, seconds of traffic."""
-    figures: list[float] = []
+    attempts: list[Attempt] = []
     while True:
-        factor = 1 - slower / 100 if side(len(figures)) is Side.B else 1.0
-        reading = read(attempt_of([rate * factor for rate in session.connection(seconds)]))
-        assert reading is not None
-        figures.append(reading.level)
-        found = compare_in_turn(figures, 1 - LIMIT, noise)
+        factor = 1 - slower / 100 if side(len(attempts)) is Side.B else 1.0
+        attempts.append(attempt_of([rate * factor for rate in session.connection(seconds)]))
+        found = compare_attempts(attempts, 1 - LIMIT, noise)
         if found.result is not Result.GO_ON:
-            return found.result, float(seconds * len(figures))
+            return found.result, float(seconds * len(attempts))
 
 
 def without_sessions(noise: Noise) -> Noise:

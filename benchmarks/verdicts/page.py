@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from benchmarks.verdicts.faults import Shown
 from benchmarks.verdicts.links import LINKS
 from benchmarks.verdicts.rivals import RIVALS
-from benchmarks.verdicts.trials import RULES, STALL, Cell, Turns, cases
+from benchmarks.verdicts.trials import OURS, RULES, STALL, Cell, Turns, cases
 from pytest_pinet.judge.interleaved import Result
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots
@@ -28,7 +28,17 @@ CASES = {
     "-10": "10 % faster",
     STALL: "20 % of the seconds at half rate",
 }
+
+ADVICE = """A level that
+differs from session to session cannot be told from a change inside one session: where a lab drifts, a stored baseline
+needs its noise calibrated over link-ups and boots (`pinet calibrate --links`, `--boots`), which turns these verdicts
+into *inconclusive*, or both states compared in one session (`gate.compare`, below)."""
+# What the target of 1 % speaks of.
+GATED = ("0", "1", "5", "10", "-10")
+TARGET = 1.0
 HEAD = """# What the gate's verdicts are worth
+
+{remains}
 
 Made by `python -m benchmarks.verdicts` (seed {seed}, {gates} gates a cell for the first two rules, {fewer} for the
 others, {total} gates in all). The limit is 3 % below a baseline of eight sessions of four connections, drawn anew for
@@ -38,9 +48,14 @@ Every rule gets samples of the same links: the recorded ones of `benchmarks/verd
 of 5 s at most; a session is one recorded run, a connection begins as the run did), and models for what could not be
 recorded. Only the odd repeats of each recording are drawn from here, but they are no clean hold-out: the thresholds of
 `judge/` were chosen while looking at all repeats of the quiet and unshaped recordings, at s1 to s3 and at the drifting
-lab, and earlier pages (seed 1) were read between changes: the size of the history, the caution about few link-ups, the
-stalls and the errors of states in turn were improved after them. This seed was not used for any of that. The busy
-recording and the disturbed host stood on those pages too, but no constant was chosen by their figures.
+lab, and earlier pages (seeds 1 and 11) were read between changes: the size of the history, the caution about few
+link-ups, the stalls, the errors of states in turn, and the caution about rough links of which nothing is known were
+improved after them. The constants of the last were chosen on the even repeats with seeds 3 to 5. The busy recording
+and the disturbed host stood on those pages too, but no constant was chosen by their figures.
+
+Our columns are what `judge/gate.py` rules after each connection (`rule_on`), with the events that the parser finds in
+the samples, and a fresh link-up where it asks for one (which changes nothing about these links: their sessions differ
+as boots do).
 
 The models' parameters are from public logs of real boards; s3 and the drifting lab differ by 2 % (standard deviation)
 from session to session, the drifting lab also by 0.03 % per second within one. Reductions that nobody recorded (3 %,
@@ -50,7 +65,7 @@ cores hardly hinder traffic that sleeps most of the time.
 *pinet* knows nothing of a link's noise; *calibrated* has the noise that the same history shows; *soak* is the profile
 of that name. A wrong verdict is bold: fail when unchanged, 1 % slower or faster; pass when 5 or 10 % slower; a pass
 without a flag when it stalls. Between 2 and 3 % slower no verdict is wrong. *Flagged* is a pass that names what was odd
-(verdict `marginal`). Seconds are the median of traffic.
+or suspect at first (verdict `marginal`). Seconds are the median of traffic.
 """
 
 
@@ -65,13 +80,29 @@ def page(
 ) -> str:
     """The whole page; ``flagged``: per cent flagged by soak within 22 s, by link and case."""
     total = sum(cell.gates for cell in cells)
-    parts = [HEAD.format(seed=seed, gates=gates, fewer=fewer, total=total)]
+    parts = [HEAD.format(remains=_remains(cells), seed=seed, gates=gates, fewer=fewer, total=total)]
     parts += ["## In short", "", _short(cells), ""]
     parts += ["## Stalls", "", _stalls(flagged), ""]
     parts += ["## Every link, every change", "", _all(cells), ""]
     parts += ["## Two states in turn", "", _turns(turned), ""]
     parts += ["## Faults", "", _faults(faults), ""]
     return "\n".join(parts)
+
+
+def _remains(cells: Sequence[Cell]) -> str:
+    """Where the target of 1 % is missed, in one sentence, and what helps there."""
+    worst: dict[str, dict[str, float]] = {}
+    for cell in cells:
+        if cell.rule in OURS and cell.case in GATED and cell.wrong > TARGET:
+            own = worst.setdefault(cell.link, {})
+            own[cell.rule] = max(own.get(cell.rule, 0.0), cell.wrong)
+    if not worst:
+        return "On no link here more than 1 % of our verdicts are wrong, whether its noise is known or not."
+    told = [
+        f"{TITLES[link]} ({', '.join(f'{rule} up to {wrong:.1f} %' for rule, wrong in own.items())})"
+        for link, own in worst.items()
+    ]
+    return f"**More than 1 % of our verdicts are wrong on: {'; '.join(told)}.** {ADVICE}"
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -141,8 +172,9 @@ def _stalls(flagged: dict[tuple[str, str], float]) -> str:
 
 def _turns(turned: Sequence[Turns]) -> str:
     lines = [
-        "`judge/interleaved.py`, connections of 3 s in the order A B B A B A A B, both in one session; per cent of",
-        "comparisons, with the noise that a calibration shows and with none.",
+        "`judge/interleaved.py` (`compare_attempts`, as `gate.compare` calls it), connections of 3 s in the order",
+        "A B B A B A A B, both in one session; per cent of comparisons, with the noise that a calibration shows, and",
+        "with none.",
         "",
         _row(["link", "B is", "calibrated", "slower", "same", "faster", "inconclusive", "median s"]),
         _row(["---"] * 8),
@@ -151,7 +183,11 @@ def _turns(turned: Sequence[Turns]) -> str:
         shares = []
         for result in (Result.SLOWER, Result.SAME, Result.FASTER, Result.INCONCLUSIVE):
             share = turn.results[result]
-            wrong = (result is Result.SLOWER and turn.slower <= 1) or (result is Result.SAME and turn.slower >= 5)
+            wrong = (
+                (result is Result.SLOWER and turn.slower <= 1)
+                or (result is Result.SAME and turn.slower >= 5)
+                or (result is Result.FASTER and turn.slower >= 0)
+            )
             shares.append(f"**{share:.1f}**" if wrong and share else f"{share:.1f}")
         known = "yes" if turn.calibrated else "no"
         lines.append(_row([TITLES[turn.link], CASES[str(turn.slower)], known, *shares, f"{turn.median_s:.0f}"]))
@@ -163,13 +199,17 @@ def _faults(faults: Sequence[Shown]) -> str:
         "A fault in the first connection of an unchanged link; the others are well. The rivals' rules see the samples",
         "that their own tools would give them (LNST: a failed iteration is a sample of 0). A clean-up that fails",
         "leaves no trace in samples; the tests of the lab room show it. Rivals' seconds of a frozen endpoint are those",
-        "of traffic: LNST itself hung for 15 min 36 s.",
+        "of traffic: LNST itself hung for 15 min 36 s. What ends in an error never reaches our rule; the test named",
+        "shows it on the shipped gate, and that it is told within 20 s.",
         "",
         _row(["fault", "pinet", *RIVALS]),
         _row(["---"] * (2 + len(RIVALS))),
     ]
     for name in dict.fromkeys(shown.fault for shown in faults):
         own = {shown.rule: shown for shown in faults if shown.fault == name}
-        row = [f"{own[rule].verdict}; {own[rule].seconds:.0f} s" for rule in ("pinet", *RIVALS)]
-        lines.append(_row([name, *row]))
+        lines.append(_row([name, *(_said(own[rule]) for rule in ("pinet", *RIVALS))]))
     return "\n".join(lines)
+
+
+def _said(shown: Shown) -> str:
+    return shown.verdict if shown.seconds is None else f"{shown.verdict}; {shown.seconds:.0f} s"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from pytest_pinet.config.calibration import Calibration
-from pytest_pinet.judge.components import Component, Components, components
+from pytest_pinet.judge.components import Component, Components, components, is_steady
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.proposal import Proposal, propose
 from pytest_pinet.judge.wording import percent
@@ -42,6 +42,7 @@ class Outcome:
                 "boots": _json(parts.boots),
             },
             "runs": parts.figures,
+            "disturbed": parts.disturbed,
             "tolerance": self.proposal.tolerance,
             "repeats": self.proposal.repeats,
             "traffic_seconds": self.seconds,
@@ -63,7 +64,8 @@ def outcome(
     """Noise, tolerance, repeats and margin of a figure. Raises ValueError where too few attempts gave one.
 
     Of link-ups and boots what is kept is not the estimate, which is often 0 by chance, but what they are not above with
-    80 % certainty. The proposal is made from the noise that a gate will read from the file, so that both agree.
+    70 % certainty (`components.CAUTION`). The proposal is made from the noise that a gate will read from the file, so
+    that both agree.
     """
     parts = components(attempts)
     nothing = Share(0.0)
@@ -87,13 +89,16 @@ def outcome(
         repeats=proposal.repeats,
         margin=Share(proposal.margin),
     )
-    counted = [attempt for attempt in attempts if not attempt.excluded]
+    counted = [attempt for attempt in attempts if is_steady(attempt)]
     goodput = Bitrate(sum(attempt.goodput.bps for attempt in counted) / len(counted))
     return Outcome(goodput, parts, calibration, proposal, proposal.repeats * float(profile.connection_s))
 
 
 def table(outcomes: Iterable[Outcome]) -> list[str]:
-    """Two lines for each figure, in 80 columns: its id and goodput; its noise, and what follows from it."""
+    """Two lines for each figure, in 80 columns: its id and goodput; its noise, and what follows from it.
+
+    A third one where connections were left out.
+    """
     lines = [
         "figure, goodput",
         "  noise (degrees of freedom) of                  at 1 % errors",
@@ -114,6 +119,9 @@ def table(outcomes: Iterable[Outcome]) -> list[str]:
             f"  {noise}{percent(proposal.tolerance):<9}  {proposal.repeats:>7}  {one.seconds:>5.0f} s"
             f"  {percent(proposal.margin):>6}"
         )
+        if parts.disturbed:
+            of = parts.figures + parts.disturbed
+            lines.append(f"  left out: {parts.disturbed} of {of} connections, which stalled or were disturbed")
     return lines
 
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_pinet import inventory
+from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.config.calibration import Calibration, load_calibration
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.doctor.bench import Bench
@@ -16,6 +17,7 @@ from pytest_pinet.judge.profile import PROFILES, Profile
 from pytest_pinet.judge.wording import percent
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit, Metric
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.tolerance import Tolerance
 from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.model.traffic import Direction
@@ -34,9 +36,10 @@ class Tolerances:
 
 
 def look(check: str, lab: LabOfFile) -> list[Finding]:
-    """What there is to say of all pairs of a lab. Raises ConfigError for a calibration that cannot be read."""
+    """What there is to say of all pairs of a lab. Raises ConfigError for a file that cannot be read."""
     pairs = [e.combination for e in inventory.entries(lab, [parse_topology("pair")]) if e.combination is not None]
-    return judge(check, lab.file, pairs, lab.limits, load_calibration(lab), PROFILES[lab.profile])
+    accepted = {name: one.goodput for name, one in load_baselines(lab).items()}
+    return judge(check, lab.file, pairs, lab.limits, load_calibration(lab), PROFILES[lab.profile], accepted)
 
 
 def judge(
@@ -46,8 +49,12 @@ def judge(
     limits: Iterable[Limit],
     calibration: Mapping[str, Calibration],
     profile: Profile,
+    baselines: Mapping[str, Bitrate],
 ) -> list[Finding]:
-    """Tolerances below the least margin that the noise of their figure can carry, and pairs that nobody calibrated."""
+    """Tolerances below the least margin that the noise of their figure can carry, and pairs that nobody calibrated.
+
+    ``baselines`` are the accepted figures by their ids.
+    """
     command = f"pinet calibrate --lab {shlex.quote(lab_file)}"
     found = []
     missing = []
@@ -56,9 +63,10 @@ def judge(
         if not own:
             missing.append(pair.id)
         for name, calibrated in own.items():
-            tolerance, source = _tolerance(pair, name, list(limits), calibrated)
+            bound, source = _tolerance(pair, name, list(limits), calibrated)
+            tolerance = _part(bound, baselines.get(name))
             least = smallest_margin(calibrated.noise, profile)
-            if tolerance < least:
+            if tolerance is not None and tolerance < least:
                 message = f"{name} tolerates {percent(tolerance)} ({source}), and its noise takes {percent(least)}"
                 act = f"tolerate more than that, or look for the noise and measure it again: {command} {pair.id}"
                 found.append(Finding(check, Status.WRONG, message=message, act=act))
@@ -72,11 +80,20 @@ def judge(
     return found
 
 
-def _tolerance(pair: Combination, figure: str, limits: Sequence[Limit], calibrated: Calibration) -> tuple[float, str]:
+def _part(tolerance: Tolerance, baseline: Bitrate | None) -> float | None:
+    """What it tolerates as a part of the baseline; None where bit/s cannot be told as one, since none is accepted."""
+    if baseline is None:
+        return tolerance.relative.fraction if tolerance.absolute is None else None
+    return 1 - tolerance.lowest(baseline).bps / baseline.bps
+
+
+def _tolerance(
+    pair: Combination, figure: str, limits: Sequence[Limit], calibrated: Calibration
+) -> tuple[Tolerance, str]:
     """What holds for a figure, and where that is written: the lab file's word, else what was proposed."""
     way = Direction.RX if figure.endswith("-rx") else Direction.TX
     both_ways = "-bidir-" in figure
     limit = most_specific(limits, pair.board, pair.nic, pair.topology.name, way, both_ways, Metric.TOLERANCE)
     if limit is not None and isinstance(limit.bound, Tolerance):
-        return limit.bound.relative.fraction, limit.source
-    return calibrated.tolerance.fraction, str(calibrated.where)
+        return limit.bound, limit.source
+    return Tolerance(calibrated.tolerance), str(calibrated.where)

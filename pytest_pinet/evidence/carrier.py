@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+from pytest_pinet.evidence.counting import grown
 from pytest_pinet.model.events import Event, EventKind
+
+# Some drivers refresh their counters once a second: what came in that time may come between two readings.
+REFRESH_S = 1.0
+# Of a device that does not tell its speed: as fast as the fastest NIC of these boards that may not.
+SPEED_MBPS = 2500
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,22 @@ class Reading:
     carrier: bool
     changes: int | None
     speed_mbps: int | None
+
+    def received_since(self, before: Reading) -> int | None:
+        """Bytes; None when the counter began anew."""
+        return grown(before.rx_bytes, self.rx_bytes, self._most_since(before))
+
+    def began_anew(self, before: Reading) -> bool:
+        """Whether the device's counters are not those of before, which no 32-bit counter's end explains."""
+        if before.changes is not None and self.changes is not None and self.changes < before.changes:
+            return True
+        most = self._most_since(before)
+        return self.received_since(before) is None or grown(before.tx_bytes, self.tx_bytes, most) is None
+
+    def _most_since(self, before: Reading) -> float:
+        """What one direction of the link can have carried, in bytes."""
+        speed_mbps = max(self.speed_mbps or 0, before.speed_mbps or 0) or SPEED_MBPS
+        return speed_mbps * 1e6 / 8 * (self.uptime_s - before.uptime_s + REFRESH_S)
 
 
 def parse_reading(line: str) -> Reading | None:
@@ -54,7 +76,7 @@ def carrier_events(
     events = []
     down: Reading | None = None
     for before, after in pairwise(readings):
-        if after.rx_bytes < before.rx_bytes or after.tx_bytes < before.tx_bytes:
+        if after.began_anew(before):
             text = (
                 f"the counters of {port_name} began anew at {wall(after.uptime_s):%H:%M:%S}: the driver was restarted"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_pinet.errors import LinkError
+from pytest_pinet.evidence.counting import since
 from pytest_pinet.shell import Shell
 
 _NO_SUCH_DEVICE = 44
@@ -14,14 +15,17 @@ _KEYS = ("flags", "carrier", "speed", "duplex", "mtu", "address", "carrier_chang
 _COMMAND = (
     "cd /sys/class/net/{device} 2>/dev/null || {{ ls /sys/class/net; exit 44; }};"
     ' for k in {keys}; do echo "$k=$(cat $k 2>/dev/null)"; done;'
-    ' echo "timestamps=$(cat /proc/sys/net/ipv4/tcp_timestamps)"'
+    ' echo "timestamps=$(cat /proc/sys/net/ipv4/tcp_timestamps)"; echo "machine=$(uname -m)"'
 )
 _IFF_UP = 1
 
 
 @dataclass(frozen=True)
 class InterfaceState:
-    """One device: None is what the driver does not tell. ``mac`` is lower case with colons."""
+    """One device: None is what the driver does not tell. ``mac`` is lower case with colons.
+
+    ``narrow``: its byte counters may start over every 4 GiB, as most do on kernels of 32 bits.
+    """
 
     admin_up: bool
     carrier: bool
@@ -37,6 +41,11 @@ class InterfaceState:
     tx_errors: int | None = None
     rx_dropped: int | None = None
     tx_dropped: int | None = None
+    narrow: bool = False
+
+    def bytes_since(self, old: InterfaceState) -> tuple[int, int]:
+        """What was received and sent since an earlier reading; a counter of 32 bits may have started over once."""
+        return since(old.rx_bytes, self.rx_bytes), since(old.tx_bytes, self.tx_bytes)
 
     def __str__(self) -> str:
         if not self.admin_up:
@@ -76,4 +85,6 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
             name.removeprefix("statistics/"): int(values[name]) if values.get(name, "").isdigit() else None
             for name in _LOSSES
         },
+        # armv6l, armv7l, i686: what the kernel is, not what its programs are made for.
+        narrow=bool(values.get("machine")) and "64" not in values["machine"],
     )

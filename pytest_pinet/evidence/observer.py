@@ -26,7 +26,8 @@ STALE_S = 2.0
 # A line: seconds of uptime, received and sent bytes, carrier, carrier changes, operstate, speed; "-" is what cannot be
 # read. A read that times out is a tick for which no process is started (bash; others start a sleep, every 0.2 s since
 # that is most of their cost). Its input is a sleep which lives as long as the observer may. The speed is asked of the
-# driver, and by some of those of the PHY, over USB: only after a change of the link.
+# driver, and by some of those of the PHY, over USB: only after a change of the link. A driver that was loaded again
+# made another folder of the same name.
 _SCRIPT = r"""
 exec 2>/dev/null
 cd /sys/class/net/@device || exit 44
@@ -40,7 +41,7 @@ while :; do
  read -r up x </proc/uptime
  [ "${up%%.*}" -lt "$end" ] || exit 0
  rx=; tx=; carrier=; changes=
- read -r rx <statistics/rx_bytes; read -r tx <statistics/tx_bytes
+ read -r rx <statistics/rx_bytes || cd /sys/class/net/@device; read -r tx <statistics/tx_bytes
  read -r carrier <carrier; read -r changes <carrier_changes
  if [ "$carrier/$changes" != "$seen" ]; then
   state=; speed=; seen=$carrier/$changes
@@ -73,14 +74,18 @@ class _Clock:
 class Observer:
     """Watches one device while the context lasts; ``port_name`` is what events call it (``sw1/p5``).
 
-    ``seconds`` is how long the traffic will take. Nothing here ever raises what the end does: an end that is gone is
-    told by the traffic itself.
+    It lives at the end for ``seconds``, how long the traffic will take, and LIFETIME_S more, then ends by itself:
+    ``ensure`` before each run starts it again where that is not enough. Nothing here ever raises what the end does: an
+    end that is gone is told by the traffic itself.
     """
 
     def __init__(self, shell: Shell, device: str, port_name: str, seconds: float) -> None:
         self._shell = shell
-        self._command = command(device, seconds + LIFETIME_S)
+        self._device = device
+        self._seconds = seconds
         self._port_name = port_name
+        self._open = False
+        self._ends_s = 0.0
         self._process: Process | None = None
         self._readings: list[Reading] = []
         self._lines: list[str] = []
@@ -88,24 +93,54 @@ class Observer:
         self._heard_s = 0.0
 
     def __enter__(self) -> Observer:
+        self._open = True
+        self._start(self._seconds)
+        return self
+
+    def _start(self, seconds: float) -> None:
+        # Up to a second early, since its end is a whole second of the end's clock.
+        self._ends_s = time.monotonic() + seconds + LIFETIME_S - 1
         try:
-            self._process = self._shell.spawn(self._command)
+            self._process = self._shell.spawn(command(self._device, seconds + LIFETIME_S))
         except PinetError:
             self._process = None
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._open = False
+        trouble = self._stop()
+        if trouble is not None and error is not None:
+            error.add_note(f"the observer of {self._port_name} could not be stopped: {trouble}")
+
+    def _stop(self) -> PinetError | None:
+        """End its process, and return why it could not be ended."""
         self._read()
         process, self._process = self._process, None
-        if process is None:
-            return
         try:
-            process.stop()
+            if process is not None:
+                process.stop()
         except PinetError as trouble:
-            if error is not None:
-                error.add_note(f"the observer of {self._port_name} could not be stopped: {trouble}")
+            return trouble
+        return None
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs at the end."""
+        return self._process is not None and self._process.poll() is None
+
+    def ensure(self, seconds: float) -> None:
+        """Have it watch for ``seconds`` from now on; call it before each run, while the context lasts.
+
+        One that has ended, or would before, is started afresh, and what it saw so far is then no event any more.
+        """
+        if not self._open or (self.alive and self._ends_s - time.monotonic() > seconds):
+            return
+        self._stop()
+        # The end may have been booted since, which sets its uptime back.
+        self._readings.clear()
+        self._clock = None
+        self._start(seconds)
 
     def rate(self) -> float | None:
         """What the device receives now, in bit/s on the wire; None while nobody tells."""
@@ -114,8 +149,8 @@ class Observer:
             return None
         last = self._readings[-1]
         first = next(r for r in self._readings if r.uptime_s >= last.uptime_s - RATE_S - 0.05)
-        seconds, received = last.uptime_s - first.uptime_s, last.rx_bytes - first.rx_bytes
-        return received * 8 / seconds if seconds > 0 and received >= 0 else None
+        seconds, received = last.uptime_s - first.uptime_s, last.received_since(first)
+        return received * 8 / seconds if seconds > 0 and received is not None else None
 
     def events(self, started_s: float, ended_s: float | None = None) -> tuple[Event, ...]:
         """Carrier changes and counters that began anew while traffic ran, counted from its start.

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean
 
 from pytest_pinet.judge.moments import variance
 from pytest_pinet.judge.quantiles import student
@@ -46,17 +45,13 @@ class Change(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """Candidate over baseline minus one, between ``low`` and ``high``; None where there are too few runs.
-
-    ``absolute_bps`` is the same in bit/s, negative when slower.
-    """
+    """Candidate over baseline minus one, between ``low`` and ``high``; None where there are too few runs."""
 
     change: Change
     why: str
     relative: float | None = None
     low: float | None = None
     high: float | None = None
-    absolute_bps: float | None = None
 
 
 def compare(
@@ -92,7 +87,7 @@ def compare(
         change = Change.INCONCLUSIVE
     runs = f"{len(found)} run{'s' if len(found) > 1 else ''} against {len(usable)} of the baseline"
     why = f"{change}: {relative * 100:+.1f} % ({low * 100:+.1f} to {high * 100:+.1f} %), tolerance {tolerance}; {runs}"
-    return Difference(change, why, relative, low, high, relative * middle)
+    return Difference(change, why, relative, low, high)
 
 
 def _is_figure(run: Bitrate) -> bool:
@@ -101,8 +96,3 @@ def _is_figure(run: Bitrate) -> bool:
 
 def _squares(logs: Sequence[float]) -> float:
     return variance(logs) * (len(logs) - 1) if len(logs) > 1 else 0.0
-
-
-def figure_of(runs: Sequence[Bitrate]) -> Bitrate:
-    """The figure of a baseline: the mean of its runs (0 without any)."""
-    return Bitrate(fmean(run.bps for run in runs)) if runs else Bitrate(0.0)

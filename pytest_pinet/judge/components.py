@@ -29,7 +29,8 @@ class Component:
 class Components:
     """Nested components of the noise; None where a level was not drawn anew more than once.
 
-    ``figures``: how many connections gave one; ``link_ups`` and ``boots``: on how many of each.
+    ``figures``: how many connections gave one; ``link_ups`` and ``boot_count``: on how many of each. ``disturbed``: how
+    many were left out, since something happened in them that is no noise.
     """
 
     connections: Component
@@ -38,6 +39,7 @@ class Components:
     figures: int
     link_ups: int
     boot_count: int
+    disturbed: int = 0
 
     def noise(self, baseline_runs: int | None = None) -> Noise:
         """What a gate reckons with, a baseline of so many sessions' own error included (default: none).
@@ -56,19 +58,21 @@ class Components:
 
 
 def components(attempts: Iterable[Attempt]) -> Components:
-    """Estimate the components from attempts in the order they were made; those without a figure are left out.
+    """Estimate the components from attempts in the order they were made; those that are not `steady` are left out.
 
-    Analysis of variance of the logarithms of the figures, nested and unbalanced (Searle, Variance Components, 3.6).
+    Analysis of variance of the logarithms of the levels, nested and unbalanced (Searle, Variance Components, 3.6).
     Raises ValueError where no two connections shared a link-up: then nothing tells what connections alone differ by.
     """
-    boots = grouped(attempts)
+    every_attempt = list(attempts)
+    disturbed = [attempt for attempt in every_attempt if _is_disturbed(attempt)]
+    boots = grouped(every_attempt)
     ups = [up for boot in boots for up in boot]
     every = [x for up in ups for x in up]
     total, n_ups, n_boots = len(every), len(ups), len(boots)
     if total - n_ups < 1:
         raise ValueError(
             f"{total} figures on {n_ups} link-ups do not tell the noise between connections; "
-            "at least two connections of one link-up are needed"
+            f"at least two connections of one link-up are needed{_left_out(disturbed, len(every_attempt))}"
         )
     within = math.fsum((x - fmean(up)) ** 2 for up in ups for x in up) / (total - n_ups)
     connections = _component(within, total - n_ups, 0.0, 1.0)
@@ -89,11 +93,11 @@ def components(attempts: Iterable[Attempt]) -> Components:
         explained = within + of_links * link_variance
         size = (total - math.fsum(_size(boot) ** 2 for boot in boots) / total) / (n_boots - 1)
         boot_component = _component(mean_square, n_boots - 1, explained, size, total - n_boots)
-    return Components(connections, links, boot_component, total, n_ups, n_boots)
+    return Components(connections, links, boot_component, total, n_ups, n_boots, len(disturbed))
 
 
 def grouped(attempts: Iterable[Attempt]) -> list[list[list[float]]]:
-    """Logarithms of the figures by boot, and in it by link-up; an attempt that gave none still begins its group."""
+    """Logarithms of the levels by boot, and in it by link-up; an attempt that gives none still begins its group."""
     boots: list[list[list[float]]] = [[[]]]
     for attempt in attempts:
         if attempt.fresh is Fresh.BOOT:
@@ -101,10 +105,30 @@ def grouped(attempts: Iterable[Attempt]) -> list[list[list[float]]]:
         elif attempt.fresh is Fresh.LINK:
             boots[-1].append([])
         reading = read(attempt)
-        if reading is not None and reading.mean > 0:
-            boots[-1][-1].append(math.log(reading.mean))
+        if reading is not None and is_steady(attempt):
+            boots[-1][-1].append(math.log(reading.level))
     kept = [[up for up in boot if up] for boot in boots]
     return [boot for boot in kept if boot]
+
+
+def is_steady(attempt: Attempt) -> bool:
+    """Whether an attempt tells of the noise: it gives a figure above 0, and nothing happened in it."""
+    reading = read(attempt)
+    return reading is not None and reading.level > 0 and not reading.disturbed
+
+
+def _is_disturbed(attempt: Attempt) -> bool:
+    reading = read(attempt)
+    return reading is not None and reading.disturbed
+
+
+def _left_out(disturbed: Sequence[Attempt], of: int) -> str:
+    if not disturbed:
+        return ""
+    first = disturbed[0]
+    reading = read(first)
+    told = [event.text for event in first.events] or [str(dip) for dip in (reading.dips if reading else ())]
+    return f"; {len(disturbed)} of {of} were disturbed, such as {told[0]}: find out why before calibrating"
 
 
 def _component(mean_square: float, freedom: int, below: float, size: float, freedom_below: int = 0) -> Component:

@@ -1,4 +1,8 @@
-"""What happened to traffic, found in its samples: stalls, dips and slow starts."""
+"""What happened to traffic, found in its samples: stalls, dips and slow starts.
+
+`find_events` names single moments, as short as STALL_S, for a reader; whether a figure was disturbed, though half of
+the run may be low and the link rough, is what `stalls.find_dips` tells. What counts as low, and for how long, is alike.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,13 @@ from dataclasses import dataclass
 from statistics import median
 
 from pytest_pinet.judge.settle import CAP_S, JITTER_S, reached_after, settled_after
+from pytest_pinet.judge.stalls import DEPTH, STALLED, WINDOW_S
 from pytest_pinet.model.events import Event, EventKind
 from pytest_pinet.model.measurement import Sample
 
-# Below this share of the median, for at least so long.
-STALL_SHARE, STALL_S = 0.10, 0.2
-DIP_SHARE, DIP_S = 0.70, 0.5
+# Below this share of the median, for at least so long; shorter ones are a sample that came late.
+STALL_SHARE, STALL_S = STALLED, 0.2
+DIP_SHARE, DIP_S = DEPTH, WINDOW_S
 # Low pieces with no more than this between them are one event.
 NEIGHBOURS_S = 0.2
 # Of a ramp: the share of the level that ends it.

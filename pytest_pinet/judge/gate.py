@@ -9,7 +9,7 @@ from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.sequential import Decision, Outcome, decide
+from pytest_pinet.judge.sequential import ERROR_RATE, Decision, Outcome, decide
 from pytest_pinet.judge.verdict import Judgement, judge
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.limits import Limit
@@ -38,6 +38,7 @@ class Ruling:
     state: str = ""
     low: float | None = None
     high: float | None = None
+    error_rate: float = ERROR_RATE
 
 
 def rule_on(
@@ -51,6 +52,7 @@ def rule_on(
     offered: Bitrate | None = None,
     fresh_link: bool = False,
     baseline: Baseline | None = None,
+    error_rate: float = ERROR_RATE,
 ) -> Ruling:
     """Judge what all attempts that count gave together (``goodput``; ``since_start`` and ``baseline`` as in ``judge``).
 
@@ -68,11 +70,11 @@ def rule_on(
         return Ruling(judged)
     if judged.limit is None or judged.limit.bps <= 0:
         enough = len(counted) >= profile.passes_after
-        return Ruling(judged, None if enough else Fresh.CONNECTION)
-    decision = _first_end(attempts, judged.limit, noise, profile, fresh_link)
+        return Ruling(_odd(judged, attempts), None if enough else Fresh.CONNECTION)
+    decision = _first_end(attempts, judged.limit, noise, profile, fresh_link, error_rate)
     if decision.outcome is Outcome.GO_ON:
         return Ruling(judged, decision.next_fresh)
-    return _improved(_final(judged, decision, counted), limit, baseline)
+    return _improved(replace(_final(judged, decision, counted), error_rate=error_rate), limit, baseline)
 
 
 def gating(baseline: Baseline | None) -> Baseline | None:
@@ -92,11 +94,20 @@ def _improved(ruling: Ruling, limit: Limit | None, baseline: Baseline | None) ->
     return replace(ruling, judgement=replace(ruling.judgement, verdict=Verdict.IMPROVED, reason=reason))
 
 
+def _odd(judged: Judgement, attempts: Sequence[Attempt]) -> Judgement:
+    """Without a limit there is nothing to miss, but what was odd about the traffic is told."""
+    told = [attempt.excluded for attempt in attempts if attempt.excluded]
+    told += [event.text for attempt in attempts for event in attempt.events]
+    if not told:
+        return judged
+    return replace(judged, verdict=Verdict.MARGINAL, reason=f"{judged.reason}, but {'; '.join(dict.fromkeys(told))}")
+
+
 def _first_end(
-    attempts: Sequence[Attempt], limit: Bitrate, noise: Noise, profile: Profile, fresh_link: bool
+    attempts: Sequence[Attempt], limit: Bitrate, noise: Noise, profile: Profile, fresh_link: bool, error_rate: float
 ) -> Decision:
     for count in range(1, len(attempts) + 1):
-        decision = decide(attempts[:count], limit, noise, profile, fresh_link=fresh_link)
+        decision = decide(attempts[:count], limit, noise, profile, error_rate, fresh_link)
         if decision.outcome is not Outcome.GO_ON:
             break
     return decision
@@ -125,10 +136,15 @@ def _final(judged: Judgement, decision: Decision, counted: Sequence[Attempt]) ->
     elif state == "cleared":
         below = sum(attempt.goodput < limit for attempt in counted)
         reason = f"{reason}; below it in {below} of {len(counted)} connections, which repeats cleared"
+        if decision.flagged:
+            reason = f"{'; '.join(dict.fromkeys(decision.flagged))}: {reason}"
     elif verdict is Verdict.MARGINAL and decision.flagged:
         reason = f"{reason}, but {'; '.join(dict.fromkeys(decision.flagged))}"
     elif verdict is Verdict.FAIL and judged.verdict is not Verdict.FAIL:
         reason = f"{reason}, but {decision.why}"
+    if verdict is Verdict.FAIL and decision.flagged:
+        # What happened comes before how slow it was in all.
+        reason = f"{'; '.join(dict.fromkeys(decision.flagged))}: {reason}"
     return Ruling(
         replace(judged, verdict=verdict, reason=reason),
         None,

@@ -1,22 +1,28 @@
-"""Two states of one link in turn, A B B A B A A B: which drift cannot fool."""
+"""Two states of one link in turn, A B B A B A A B: which drift cannot fool, nor a few odd connections."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pytest_pinet.judge.decision import MOST_DISTURBED
 from pytest_pinet.judge.likelihood import likelihood, needed, required
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.quantiles import chi_square, normal
-from pytest_pinet.judge.wording import percent
+from pytest_pinet.judge.reading import Reading, read
+from pytest_pinet.judge.wording import counted, percent
+from pytest_pinet.model.attempt import Attempt
 
 # No two measurements in a row agree better than this.
 FLOOR = 0.0035
 MOST_PAIRS = 24
 PASSES_AFTER = 2
-FAILS_AFTER = 3
+# Two pairs of each order: drift is then not taken from one pair alone, whose outlier would be believed whole.
+FAILS_AFTER = 4
+# Part of the pairs that must say what is said of all of them.
+MOST_AGREE = 2 / 3
 # Before this many pairs nobody gives up.
 FEW_PAIRS = 4
 TOLERANCE = 0.03
@@ -49,7 +55,10 @@ class Result(StrEnum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether to stop, and why. ``change``: B over A minus one, between ``low`` and ``high`` at the set error rate."""
+    """Whether to stop, and why. ``change``: B over A minus one, between ``low`` and ``high`` at the set error rate.
+
+    ``disturbed``: how many connections of A, and of B, had a dip or an event; ``remarks`` says which, a sentence each.
+    """
 
     result: Result
     why: str
@@ -57,11 +66,66 @@ class Comparison:
     change: float | None = None
     low: float | None = None
     high: float | None = None
+    disturbed: tuple[int, int] = (0, 0)
+    remarks: tuple[str, ...] = ()
 
 
 def side(index: int) -> Side:
     """The state of the index-th measurement: the Thue-Morse sequence, whose pairs cancel drift of ever higher order."""
     return Side.B if index.bit_count() % 2 else Side.A
+
+
+def figure_of_attempt(attempt: Attempt) -> float | None:
+    """What a connection counts with, in bit/s: its level, apart from stalls; None where it gives no figure."""
+    reading = read(attempt)
+    return None if reading is None else reading.level
+
+
+def is_disturbed(attempt: Attempt) -> bool:
+    """Whether a connection that gives a figure had a dip or an event."""
+    reading = read(attempt)
+    return reading is not None and reading.disturbed
+
+
+def compare_attempts(
+    attempts: Sequence[Attempt], tolerance: float = TOLERANCE, noise: Noise = UNKNOWN, error_rate: float = 0.01
+) -> Comparison:
+    """Judge connections that were made in the order of `side`, as `compare_in_turn` does their levels.
+
+    A stall in one connection is no slower state. One that comes again and again is: the means may also say slower, and
+    B is neither the same nor faster while more than one in three of its connections are disturbed, and more than A's.
+    """
+    readings = [read(attempt) for attempt in attempts]
+    found = _of([None if one is None else one.level for one in readings], tolerance, noise, error_rate)
+    of_a, of_b = (
+        [one for index, one in enumerate(readings) if one is not None and side(index) is which] for which in Side
+    )
+    disturbed = sum(one.disturbed for one in of_a), sum(one.disturbed for one in of_b)
+    if any(disturbed) and found.result is not Result.SLOWER:
+        means = _of([None if one is None else one.mean for one in readings], tolerance, noise, error_rate)
+        if means.result is Result.SLOWER:
+            found = means
+        elif found.result in (Result.SAME, Result.FASTER) and _is_worse(of_a, of_b):
+            over = len(attempts) >= 2 * MOST_PAIRS
+            result = Result.INCONCLUSIVE if over else Result.GO_ON
+            found = replace(found, result=result, why=f"{counted(disturbed[1], len(of_b))} of B disturbed")
+    remarks = [text for attempt, one in zip(attempts, readings, strict=True) for text in _remarks(attempt, one)]
+    return replace(found, disturbed=disturbed, remarks=tuple(dict.fromkeys(remarks)))
+
+
+def _is_worse(of_a: Sequence[Reading], of_b: Sequence[Reading]) -> bool:
+    """Whether B is disturbed too often, and more often than A."""
+    share_a, share_b = (sum(one.disturbed for one in part) / max(len(part), 1) for part in (of_a, of_b))
+    return share_b > MOST_DISTURBED and share_b > share_a
+
+
+def _remarks(attempt: Attempt, reading: Reading | None) -> list[str]:
+    """An event tells of the same moment as a dip, and better."""
+    return [event.text for event in attempt.events] or [str(dip) for dip in (reading.dips if reading else ())]
+
+
+def _of(figures: Sequence[float | None], tolerance: float, noise: Noise, error_rate: float) -> Comparison:
+    return compare_in_turn([math.nan if one is None else one for one in figures], tolerance, noise, error_rate)
 
 
 def compare_in_turn(
@@ -71,7 +135,8 @@ def compare_in_turn(
 
     Each pair gives ``ln(B / A)``. Drift at a steady pace adds to a pair A B what it takes from a pair B A: it is
     estimated with the difference and taken out (least squares on the order). The rest is the same test as that of one
-    figure against its limit, with the limit ``tolerance`` below A. A pair with a figure not above 0 is left out.
+    figure against its limit, with the limit ``tolerance`` below A; and two of three pairs must say the same. A pair
+    with a figure not above 0 is left out.
     """
     pairs = _pairs(figures)
     n = len(pairs)
@@ -79,22 +144,27 @@ def compare_in_turn(
         over = len(figures) >= 2 * MOST_PAIRS
         why = f"{n} pair{'' if n == 1 else 's'} cannot tell a difference from drift"
         return Comparison(Result.INCONCLUSIVE if over else Result.GO_ON, why, n)
-    mean, variance, between = _without_drift(pairs, noise)
+    mean, drift, variance, between = _without_drift(pairs, noise)
     half = normal(1 - error_rate) * math.sqrt(variance)
     limit = math.log1p(-tolerance)
     freedom = max(noise.freedom + n - 2, 1.0)
     slower, faster = (likelihood(mean + by, variance, freedom) for by in (-limit, limit))
+    # Of two or three pairs one gives the drift: what is left of it says nothing.
+    apart = [d - drift * order if n >= FAILS_AFTER else d for d, order in pairs]
     enough = needed(error_rate / LOOKS)
     # Where nobody measured the noise, it must show itself first.
     least_pairs = FEW_PAIRS if noise.assumed else 0
     known = (n, math.expm1(mean), math.expm1(mean - half), math.expm1(mean + half))
     shown = f"B is {math.expm1(mean) * 100:+.1f} % against A ({known[2] * 100:+.1f} to {known[3] * 100:+.1f} %)"
     after = f"after {n} pairs"
-    if n >= max(FAILS_AFTER, least_pairs) and slower < -enough:
+    settled = n >= max(FAILS_AFTER, least_pairs)
+    if settled and slower < -enough and _agree(d < limit for d in apart):
         return Comparison(Result.SLOWER, f"slower, certain {after}: {shown}", *known)
-    if n >= max(PASSES_AFTER, least_pairs) and faster > enough:
+    if settled and faster > enough and _agree(d > -limit for d in apart):
         return Comparison(Result.FASTER, f"faster, certain {after}: {shown}", *known)
-    if n >= max(PASSES_AFTER, least_pairs) and slower > enough:
+    # One odd pair of two or three could hide a slower B: all must be nearer to no difference than to the limit.
+    held = _agree(d > limit for d in apart) if n >= FAILS_AFTER else min(apart) > limit / 2
+    if n >= max(PASSES_AFTER, least_pairs) and slower > enough and held and faster <= enough:
         return Comparison(Result.SAME, f"not slower, certain {after}: {shown}", *known)
     least = chi_square(0.1, freedom) / freedom * between / MOST_PAIRS
     # Farther from the limit than it seems, or than an unchanged link is, the truth is not taken to be.
@@ -103,6 +173,11 @@ def compare_in_turn(
         why = f"undecided {after}: {shown}; noise {percent(math.sqrt(between))} between pairs"
         return Comparison(Result.INCONCLUSIVE, why, *known)
     return Comparison(Result.GO_ON, f"not certain {after}: {shown}", *known)
+
+
+def _agree(votes: Iterable[bool]) -> bool:
+    every = list(votes)
+    return sum(every) >= MOST_AGREE * len(every)
 
 
 def _pairs(figures: Sequence[float]) -> list[tuple[float, int]]:
@@ -117,8 +192,8 @@ def _pairs(figures: Sequence[float]) -> list[tuple[float, int]]:
     return found
 
 
-def _without_drift(pairs: Sequence[tuple[float, int]], noise: Noise) -> tuple[float, float, float]:
-    """Mean of the pairs apart from drift, its variance, and the variance of one pair."""
+def _without_drift(pairs: Sequence[tuple[float, int]], noise: Noise) -> tuple[float, float, float, float]:
+    """Mean of the pairs apart from drift, that drift, the mean's variance, and the variance of one pair."""
     n = len(pairs)
     orders = math.fsum(order for _, order in pairs) / n
     centre = math.fsum(d for d, _ in pairs) / n
@@ -129,5 +204,5 @@ def _without_drift(pairs: Sequence[tuple[float, int]], noise: Noise) -> tuple[fl
     # A pair is the difference of two connections.
     own = left / (n - 2) if n > 2 else 0.0
     between = (noise.freedom * 2 * noise.connections**2 + left) / max(noise.freedom + n - 2, 1.0)
-    between = max(between, own if n >= FAILS_AFTER else 0.0, FLOOR**2)
-    return mean, between * (1 / n + orders**2 / squares), between
+    between = max(between, own if n > 2 else 0.0, FLOOR**2)
+    return mean, drift, between * (1 / n + orders**2 / squares), between

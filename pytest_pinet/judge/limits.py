@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_pinet.judge.rules_goodput import goodput_rule
 from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 
 
@@ -74,8 +74,3 @@ def goodput_limit(
         return 0.0 if rule is None else rule.threshold
 
     return max(minimum, tolerance, key=threshold)
-
-
-def resolve(minimum: Bitrate | Share, oracle: Bitrate) -> Bitrate:
-    """A limit as a bit rate; a share is one of the physical limit."""
-    return Bitrate(minimum.fraction * oracle.bps) if isinstance(minimum, Share) else minimum

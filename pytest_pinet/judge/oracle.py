@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_pinet.judge.pcie import PcieLink
+from pytest_pinet.judge import pcie
+from pytest_pinet.model.conditions import PcieLink
 from pytest_pinet.model.hardware import BUS_CAPACITY, Bus
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
@@ -64,9 +65,24 @@ def window_bound(window_bytes: int, rtt_s: float) -> Oracle:
 
     ``window_bytes`` is the effective window, ``rtt_s`` (more than 0) the least round-trip time in seconds.
     """
+    rate = Bitrate(window_bytes * 8 / rtt_s)
     window = f"{window_bytes / 1024:.4g} KiB" if window_bytes >= 1024 else f"{window_bytes} bytes"
-    because = f"a window of {window} in each round trip of {rtt_s * 1000:.3g} ms"
-    return Oracle(Bitrate(window_bytes * 8 / rtt_s), because)
+    return Oracle(rate, f"window {window} over {rtt_s * 1000:.3g} ms allows {rate}")
+
+
+def pcie_context(
+    limit: Bitrate, link: PcieLink, mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None
+) -> str | None:
+    """What the packets of a PCIe link leave of this limit, in words; None when that is all of it, or is not known.
+
+    Told beside a limit and never one itself, since it is a model. ``segment`` as in ``physical_limit``; IPv4.
+    """
+    mtu = _cut(mtu, segment, udp, ipv6=False)
+    found = pcie.goodput(link, mtu, _user_bytes(mtu, timestamps, udp))
+    if found is None or found[0] >= limit:
+        return None
+    payload = "" if link.payload is None else f" with payloads of {link.payload} bytes"
+    return f"PCIe {link}{payload} leaves {found[0]} to {found[1]}"
 
 
 def physical_limit(
@@ -79,17 +95,13 @@ def physical_limit(
     segment: int | None = None,
     ipv6: bool = False,
     vlan: bool = False,
-    pcie: PcieLink | None = None,
 ) -> Oracle:
     """The limit of one direction over this link: the wire, or the bus behind it when that is slower.
 
     ``direction`` BIDIR means one direction while the other runs too. ``segment`` (bytes: TCP's MSS, or the payload of a
-    UDP datagram) makes packets smaller than the MTU allows. ``pcie``, where it is known, is only told in ``because``:
-    what its packets leave is a model, which no figure is refused for.
+    UDP datagram) makes packets smaller than the MTU allows.
     """
-    if segment is not None:
-        headers = (IPV6_HEADER if ipv6 else IPV4_HEADER) + (UDP_HEADER if udp else TCP_HEADER)
-        mtu = min(mtu, segment + headers)
+    mtu = _cut(mtu, segment, udp, ipv6)
     both_ways = direction is Direction.BIDIR
     because = f"{speed_mbps} Mbit/s link, MTU {mtu}"
     if udp:
@@ -105,18 +117,19 @@ def physical_limit(
     capacity = BUS_CAPACITY[bus]
     if capacity is not None and capacity < wire:
         oracle = Oracle(capacity, f"{bus} bus, {capacity} at most")
-    if pcie is not None:
-        least, most = pcie.goodput(mtu, _user_bytes(mtu, timestamps, udp, ipv6))
-        if least < oracle.goodput:
-            because = f"{oracle.because}; {pcie} leaves {least} to {most}"
-            oracle = Oracle(oracle.goodput, because)
     return oracle
 
 
-def _user_bytes(mtu: int, timestamps: bool, udp: bool, ipv6: bool) -> int:
-    """Bytes of a full packet that are the user's."""
-    transport = UDP_HEADER if udp else TCP_HEADER + (TIMESTAMP_OPTION if timestamps else 0)
-    return mtu - (IPV6_HEADER if ipv6 else IPV4_HEADER) - transport
+def _cut(mtu: int, segment: int | None, udp: bool, ipv6: bool) -> int:
+    """Bytes of an IP packet that carries a full segment."""
+    if segment is None:
+        return mtu
+    return min(mtu, segment + (IPV6_HEADER if ipv6 else IPV4_HEADER) + (UDP_HEADER if udp else TCP_HEADER))
+
+
+def _user_bytes(packet: int, timestamps: bool, udp: bool) -> int:
+    """Bytes of an IPv4 packet that are the user's."""
+    return packet - IPV4_HEADER - (UDP_HEADER if udp else TCP_HEADER + (TIMESTAMP_OPTION if timestamps else 0))
 
 
 def highest_limit(speed_mbps: int, mtu_max: int, bus: Bus, both_ways: bool = False) -> Oracle:

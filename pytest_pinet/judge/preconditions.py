@@ -14,30 +14,21 @@ BUSY_NOTE = 0.30
 BUSY = 0.90
 
 
-def broken(
-    dut: Conditions,
-    peer: Conditions | None = None,
-    dut_bus: Bus | None = None,
-    peer_bus: Bus | None = None,
-) -> list[str]:
-    """A sentence for each precondition that does not hold; none where nothing is known. Buses are those of the NICs."""
-    found = []
-    for one, bus in ((dut, dut_bus), (peer, peer_bus)):
-        if one is not None:
-            found += [*_bus(one, bus), *_power(one), *_busy(one)]
-    return found
+def broken(one: Conditions, bus: Bus | None = None) -> list[str]:
+    """A sentence for each precondition that does not hold at an end; none where nothing is known.
+
+    ``bus`` is the bus of its NIC.
+    """
+    return [*_bus(one, bus), *_power(one), *_busy(one)]
 
 
-def notes(dut: Conditions, peer: Conditions | None = None) -> list[str]:
-    """What a reader of the figure must know of the ends, without it being worthless."""
+def notes(one: Conditions) -> list[str]:
+    """What a reader of the figure must know of an end, without it being worthless."""
     found = []
-    for one in (dut, peer):
-        if one is None:
-            continue
-        if one.cpu_busy is not None and BUSY_NOTE <= one.cpu_busy <= BUSY:
-            found.append(f"{one.end} was {one.cpu_busy * 100:.0f} % busy with something else before the traffic")
-        if one.throttling is not None and one.throttling.since_boot and not one.throttling.now:
-            found.append(f"{one.end} had {' and '.join(one.throttling.since_boot)} since it was booted")
+    if one.cpu_busy is not None and BUSY_NOTE <= one.cpu_busy <= BUSY:
+        found.append(f"{one.end} was {one.cpu_busy * 100:.0f} % busy with something else before the traffic")
+    if one.throttling is not None and one.throttling.since_boot and not one.throttling.now:
+        found.append(f"{one.end} had {' and '.join(one.throttling.since_boot)} since it was booted")
     return found
 
 

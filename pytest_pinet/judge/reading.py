@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import fmean, median
 
 from pytest_pinet.judge.moments import variance
-from pytest_pinet.judge.stalls import Dip, find_dips, moving
+from pytest_pinet.judge.stalls import RAMP_S, Dip, find_dips, moving
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.events import EventKind
 from pytest_pinet.model.measurement import Sample
@@ -33,7 +34,8 @@ class Reading:
     ``mean``: all that arrived over all counted time. ``level``: the same apart from stalls, and without the weight of
     odd moments (Huber's M-estimate of the samples). ``own``: how far the level may be off, and ``own_mean`` the mean,
     as far as the samples themselves can tell. ``dips``: where the rate fell far below the level, the warm-up included.
-    ``disturbed``: there were dips, or events.
+    ``disturbed``: there were dips, or events, other than a start that was slow. That is told, too, but the figure
+    begins after it.
     """
 
     mean: float
@@ -61,6 +63,8 @@ def unusable(attempt: Attempt) -> str:
     return ""
 
 
+# The rules decide anew after each attempt: without this, all samples would be read again every time.
+@lru_cache(maxsize=128)
 def read(attempt: Attempt) -> Reading | None:
     """The figures of one attempt; None where it is `unusable`."""
     if unusable(attempt):
@@ -79,8 +83,20 @@ def read(attempt: Attempt) -> Reading | None:
         own=_own(clipped, per_block, level),
         own_mean=_own(rates, per_block, level),
         dips=dips,
-        disturbed=bool(dips or attempt.events),
+        disturbed=_is_disturbed(attempt, dips, usual),
     )
+
+
+def _is_disturbed(attempt: Attempt, dips: Sequence[Dip], usual: float) -> bool:
+    slow_starts = [event for event in attempt.events if event.kind is EventKind.SLOW_START]
+    ends = [s.start_s + s.seconds for s in attempt.samples if s.warmup]
+    settled_s = max((*ends, *(event.start_s + event.seconds for event in slow_starts)), default=0.0)
+
+    def is_start(dip: Dip) -> bool:
+        # Where it begins and ends is known to a sample.
+        return dip.start_s <= RAMP_S + usual and dip.start_s + dip.seconds <= settled_s + 1.5 * usual
+
+    return len(attempt.events) > len(slow_starts) or not all(is_start(dip) for dip in dips)
 
 
 def traffic_seconds(attempt: Attempt) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from pytest_pinet.judge.decision import MOST_DISTURBED, Decision, Outcome, explained
 from pytest_pinet.judge.likelihood import needed, required
@@ -17,7 +18,7 @@ from pytest_pinet.judge.spread import FEW, Spread, spread_of
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate
 
-__all__ = ["ERROR_RATE", "Decision", "Outcome", "Try", "decide", "decide_tries"]
+__all__ = ["ERROR_RATE", "Decision", "Outcome", "decide"]
 
 ERROR_RATE = 0.01
 # Figures beyond this factor of the limit, either way, are all the same; the logarithm of nothing is no number.
@@ -27,23 +28,25 @@ MOST_BELOW = 2 / 3
 
 
 @dataclass(frozen=True)
-class Try:
+class _Seen:
     """An attempt as the rule sees it: its reading (None: no figure), the seconds it took, and what it began with."""
 
     reading: Reading | None
     seconds: float
     fresh: Fresh
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...]
 
-    @classmethod
-    def of(cls, attempt: Attempt) -> Try:
-        reading = read(attempt)
-        if reading is None:
-            remarks: tuple[str, ...] = (unusable(attempt),)
-        else:
-            # An event tells of the same moment, and better.
-            remarks = tuple(event.text for event in attempt.events) or tuple(str(dip) for dip in reading.dips)
-        return cls(reading, traffic_seconds(attempt), attempt.fresh, remarks)
+
+# As `read`: the gate decides anew after each attempt, and asks of every number of them.
+@lru_cache(maxsize=128)
+def _seen(attempt: Attempt) -> _Seen:
+    reading = read(attempt)
+    if reading is None:
+        remarks: tuple[str, ...] = (unusable(attempt),)
+    else:
+        # An event tells of the same moment, and better.
+        remarks = tuple(event.text for event in attempt.events) or tuple(str(dip) for dip in reading.dips)
+    return _Seen(reading, traffic_seconds(attempt), attempt.fresh, remarks)
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,21 @@ class _Standing:
     def mostly_below(self) -> bool:
         return self.below >= MOST_BELOW * self.n
 
+    def _least(self, asked: int, profile: Profile) -> int:
+        """The fewest connections for a verdict, as far as the budget has them."""
+        return max(asked, min(self.level.least, int(profile.budget_s / profile.connection_s)))
+
     def passes(self, enough: float, profile: Profile) -> bool:
         certain = self.level.certainty > enough and self.undisturbed > 0
-        return self.n >= profile.passes_after and certain and self.disturbed <= MOST_DISTURBED * self.n
+        return (
+            self.n >= self._least(profile.passes_after, profile)
+            and certain
+            and self.disturbed <= MOST_DISTURBED * self.n
+        )
 
     def fails(self, enough: float, profile: Profile) -> bool:
         certain = min(self.level.certainty, self.mean.certainty) < -enough
-        return self.n >= profile.fails_after and certain and self.mostly_below and self.outlasted
+        return self.n >= self._least(profile.fails_after, profile) and certain and self.mostly_below and self.outlasted
 
     def is_hopeless(self, more: int, error_rate: float, noise: Noise, profile: Profile) -> bool:
         """Whether even the rest of the budget could not make the figures certain; only said when the noise is known."""
@@ -97,41 +108,27 @@ def decide(
 ) -> Decision:
     """Judge all attempts of one direction against its limit; the order of attempts does not matter.
 
-    See `decide_tries` for the rule. ``fresh_link``: the caller can take the link down and up, so that a regression is
-    only called one when it outlasts that. Raises ValueError for a limit that is not more than 0 and finite, and for an
-    error rate outside 0 to 0.5.
-    """
-    return decide_tries([Try.of(attempt) for attempt in attempts], limit, noise, profile, error_rate, fresh_link)
-
-
-def decide_tries(
-    tries: Sequence[Try],
-    limit: Bitrate,
-    noise: Noise,
-    profile: Profile,
-    error_rate: float = ERROR_RATE,
-    fresh_link: bool = False,
-) -> Decision:
-    """The rule: a sequential likelihood ratio test on the logarithms of figure over limit (see `likelihood`).
-
-    It passes when the levels are certainly above the limit, the means of undisturbed connections are above it too, and
-    at most one connection in three was disturbed. It fails when levels or means are certainly below, two thirds of the
-    connections lie below, and, with ``fresh_link``, one of those began with a fresh link-up. It ends as inconclusive
-    when the budget is spent, or when what is left of it could not make the figures certain.
+    A sequential likelihood ratio test on the logarithms of figure over limit (see `likelihood`). It passes when the
+    levels are certainly above the limit, the means of undisturbed connections are above it too, and at most one
+    connection in three was disturbed. It fails when levels or means are certainly below, two thirds of the connections
+    lie below, and, with ``fresh_link`` (the caller can take the link down and up), one of those began with a fresh
+    link-up. It ends as inconclusive when the budget is spent, or when what is left of it could not make the figures
+    certain. Raises ValueError for a limit that is not more than 0 and finite, and for an error rate outside 0 to 0.5.
     """
     if not (math.isfinite(limit.bps) and limit.bps > 0):
         raise ValueError(f"a limit of {limit.bps} bit/s cannot be judged; expected a finite rate above 0")
     if not 0 < error_rate < 0.5:
         raise ValueError(f"an error rate of {error_rate} cannot be kept; expected more than 0 and less than 0.5")
-    usable = [t for t in tries if t.reading is not None]
-    spent = math.fsum(t.seconds for t in tries)
+    seen = [_seen(attempt) for attempt in attempts]
+    usable = [one for one in seen if one.reading is not None]
+    spent = math.fsum(one.seconds for one in seen)
     more = int((profile.budget_s - spent + 1e-6) / profile.connection_s)
     # What fails at once costs no traffic; it must end, too.
-    over = more < 1 or len(tries) - len(usable) >= 2 * profile.fails_after
-    flagged = tuple(sorted(remark for t in tries for remark in t.remarks))
+    over = more < 1 or len(seen) - len(usable) >= 2 * profile.fails_after
+    flagged = tuple(sorted(remark for one in seen for remark in one.remarks))
     if not usable:
         outcome = Outcome.INCONCLUSIVE if over else Outcome.GO_ON
-        why = f"none of {len(tries)} attempts gave a figure" if tries else "nothing was measured yet"
+        why = f"none of {len(seen)} attempts gave a figure" if seen else "nothing was measured yet"
         return Decision(outcome, why, seconds=spent, flagged=flagged)
 
     standing = _stand(usable, limit, noise, fresh_link)
@@ -161,16 +158,16 @@ def decide_tries(
     if over or standing.is_hopeless(more, error_rate, noise, profile):
         return explained(replace(known, outcome=Outcome.INCONCLUSIVE))
     suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
-    had_link = any(t.fresh is not Fresh.CONNECTION for t in usable)
+    had_link = any(one.fresh is not Fresh.CONNECTION for one in usable)
     return explained(replace(known, next_fresh=Fresh.LINK if suspect and not had_link else Fresh.CONNECTION))
 
 
-def _stand(usable: Sequence[Try], limit: Bitrate, noise: Noise, fresh_link: bool) -> _Standing:
-    readings = [t.reading for t in usable if t.reading is not None]
-    shared = noise.level_variance([t.fresh for t in usable])
+def _stand(usable: Sequence[_Seen], limit: Bitrate, noise: Noise, fresh_link: bool) -> _Standing:
+    readings = [one.reading for one in usable if one.reading is not None]
+    shared = noise.level_variance([one.fresh for one in usable])
     level = spread_of([_log(r.level, limit) for r in readings], [r.own for r in readings], noise, shared)
     means = [_log(r.mean, limit) for r in readings]
-    again = [mean for mean, t in zip(means, usable, strict=True) if t.fresh is not Fresh.CONNECTION]
+    again = [mean for mean, one in zip(means, usable, strict=True) if one.fresh is not Fresh.CONNECTION]
     return _Standing(
         level=level,
         # What a few bad moments do to the means says nothing about other days.

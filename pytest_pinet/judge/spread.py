@@ -18,6 +18,11 @@ FEW = 5
 # from day to day. Chosen on the tuning half of benchmarks/verdicts (models s1 to s3).
 ROUGH_WITHIN = 4.0
 ROUGH_BETWEEN = 1.5
+# It may also have more than one level, of which a few connections show one alone: each of the rates that iperf3 finds
+# without a shaper holds for connections in a row. So it takes more connections the rougher they are: this many where
+# the standard deviation of one's mean is that large, fewer by its square.
+ROUGH = 0.0055
+ROUGH_CONNECTIONS = 10
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,8 @@ class Spread:
     """``mean`` of n logarithms of figure over limit; its variance is ``between / n + level``.
 
     ``between`` falls with every connection, ``level`` (what they have in common: this session, this boot) does not.
-    ``freedom`` and ``level_freedom``: how well these are known, in degrees of freedom (None: alike).
+    ``freedom`` and ``level_freedom``: how well these are known, in degrees of freedom (None: alike). ``least``: how
+    many connections it takes before anything is certain.
     """
 
     mean: float
@@ -34,6 +40,7 @@ class Spread:
     n: int
     freedom: float
     level_freedom: float | None = None
+    least: int = 1
 
     @property
     def variance(self) -> float:
@@ -73,7 +80,9 @@ def spread_of(logs: Sequence[float], own: Sequence[float], noise: Noise, level: 
             level + (ROUGH_WITHIN * within if n < FEW else 0.0), ROUGH_BETWEEN * _apart_from_one(logs, seen) - within
         )
     between = max(between, within, FLOOR**2)
-    return Spread(math.fsum(logs) / n, between, level, n, noise.freedom + n - 1, noise.session_freedom)
+    rough = min(within / ROUGH**2, 1.0) if noise.assumed else 0.0
+    least = int(1 + (ROUGH_CONNECTIONS - 1) * rough)
+    return Spread(math.fsum(logs) / n, between, level, n, noise.freedom + n - 1, noise.session_freedom, least)
 
 
 def _apart_from_one(logs: Sequence[float], seen: float) -> float:

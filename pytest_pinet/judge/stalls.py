@@ -1,4 +1,8 @@
-"""Where traffic fell far below its own level, and which faults are too rare to be seen."""
+"""Where traffic fell far below its own level, and which faults are too rare to be seen.
+
+`find_dips` tells whether a figure was disturbed: against the better part of the samples, and what a rough link does
+anyhow; `events.find_events` names moments for a reader, against the median. The thresholds are those of both.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,9 @@ if TYPE_CHECKING:
 
 # TCP starts within this time on any link here; what is low later is no start.
 RAMP_S = 0.3
-# A dip is this long at least, and this far below the level: half a second at half the rate, or a second at 75 %.
+# A dip is this long at least, and leaves less than this of the level.
 WINDOW_S = 0.5
-DEPTH = 0.75
+DEPTH = 0.7
 # On a link that is rough all the time only what stands out of its own noise is a dip.
 DEVIATIONS = 5.0
 # A sample with less than this part of what the better ones have belongs to a stall.

@@ -24,24 +24,33 @@ def can_bounce(link: Link) -> bool:
     return not facts[key]
 
 
+def await_links(link: Link) -> None:
+    """Wait until every end has its link again, as it was when it was opened.
+
+    Raises LinkError for one that does not come back or came back otherwise, InvalidMeasurement for a wrong speed.
+    """
+    deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
+    for end, state in zip(link.ends, link.states, strict=True):
+        switch = link.switches[end.endpoint.interface.port.switch]
+        now = link_checks.await_carrier(end, read_interface(end.shell, end.device), switch, deadline)
+        link_checks.check_negotiation(end, now)
+        if (now.speed_mbps, now.mtu) != (state.speed_mbps, state.mtu):
+            raise LinkError(
+                f"{end} was {state} and came back as {now} after its link was down",
+                f"look at the kernel log of {end.shell.name}",
+            )
+
+
 def bounce(link: Link) -> None:
     """Take the link of the device under test down and up. Raises LinkError when it does not come back as it was.
 
     One remote command, so that a runner that is killed meanwhile leaves the link up. The IPv4 address stays (the kernel
     keeps it on a device that is down), and with it its route.
     """
-    end, state = link.dut, link.states[0]
+    end = link.dut
     device = end.device
     change(end.shell, f"ip link set {device} down; ip link set {device} up")
-    deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
-    switch = link.switches[end.endpoint.interface.port.switch]
-    now = link_checks.await_carrier(end, read_interface(end.shell, device), switch, deadline)
-    link_checks.check_negotiation(end, now)
-    if (now.speed_mbps, now.mtu) != (state.speed_mbps, state.mtu):
-        raise LinkError(
-            f"{end} was {state} and came back as {now} after its link was taken down and up",
-            f"look at the kernel log of {end.shell.name}",
-        )
+    await_links(link)
     ping = f"ping -n -q -c 1 -W 1 -I {device} {link.peer.ip} >/dev/null"
     if not Deadline(ANSWER_TIMEOUT_S).wait_until(lambda: end.shell.run(ping).returncode == 0):
         raise LinkError(

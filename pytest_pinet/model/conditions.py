@@ -7,10 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PcieLink:
-    """A PCIe link: transfers per second of a lane (GT/s) and lanes."""
+    """A PCIe link: transfers per second of a lane (GT/s), lanes, and the largest payload of its packets (MPS, bytes).
+
+    ``payload`` is None where nobody tells it. Raises ValueError for what no link has.
+    """
 
     gtps: float
     lanes: int
+    payload: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.gtps > 0 or self.lanes < 1 or (self.payload is not None and self.payload < 1):
+            of = f"{self.gtps:g} GT/s, {self.lanes} lanes and a payload of {self.payload}"
+            raise ValueError(f"a PCIe link has speed, lanes and a payload above 0, not {of}")
 
     @property
     def capacity(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pytest_pinet.model.events import Event
+from pytest_pinet.model.events import Event, EventKind
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.sockets import Sockets
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -53,8 +53,16 @@ class Flow:
 
     @property
     def counted(self) -> tuple[Sample, ...]:
-        """The samples after the warm-up."""
-        return tuple(s for s in self.samples if not s.warmup)
+        """The samples after the warm-up, without those of stalls: these are told by themselves, never averaged."""
+        stalls = [(e.start_s, e.start_s + e.seconds) for e in self.events if e.kind is EventKind.STALL]
+
+        def stalled(sample: Sample) -> bool:
+            middle_s = sample.start_s + sample.seconds / 2
+            return any(begin <= middle_s < end for begin, end in stalls)
+
+        flowing = tuple(s for s in self.samples if not s.warmup and not stalled(s))
+        # Where nothing ever flowed that is the figure.
+        return flowing or tuple(s for s in self.samples if not s.warmup)
 
     @property
     def seconds(self) -> float:

@@ -11,6 +11,8 @@ from typing import TypedDict
 class ConnectionRecord(TypedDict):
     """One connection: its state, when it began (seconds since the comparison did), and its figures by direction.
 
+    ``seconds`` is what it took with its set-up, ``counted_s`` the part of its traffic that counts.
+
     ``excluded`` says why it stands in no pair (empty: it does).
     """
 
@@ -18,6 +20,7 @@ class ConnectionRecord(TypedDict):
     started_s: float
     seconds: float
     goodput_bps: dict[str, float]
+    counted_s: float
     excluded: str
     events: list[str]
 
@@ -37,7 +40,10 @@ class SideRecord(TypedDict):
 
 
 class ComparisonRecord(TypedDict):
-    """A whole comparison; ``result`` is that of its worst direction. ``runs`` are all connections, in their order."""
+    """A whole comparison; ``result`` is that of its worst direction. ``runs`` are all connections, in their order.
+
+    ``builds`` is what the device under test ran in each state (``A``, ``B``).
+    """
 
     id: str
     a: str
@@ -50,4 +56,5 @@ class ComparisonRecord(TypedDict):
     runs: list[ConnectionRecord]
     started: str
     seconds: float
+    builds: dict[str, dict[str, str | None]]
     traffic_seconds: float

@@ -95,7 +95,7 @@ def _attempts(direction: DirectionRecord) -> list[str]:
     lines = _row("attempts", ", ".join(each))
     if direction["interval_bps"] is not None:
         low, high = direction["interval_bps"]
-        lines += _row("interval", f"{_between(low, high)} at 1 % error")
+        lines += _row("interval", f"{_between(low, high)} at {direction['error_rate'] * 100:g} % error")
     return [*lines, *(_row("stopped", direction["stopped"]) if direction["stopped"] else [])]
 
 

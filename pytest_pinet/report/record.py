@@ -97,6 +97,7 @@ class DirectionRecord(TypedDict):
 
     goodput_bps: float
     interval_bps: list[float] | None
+    error_rate: float
     limit_bps: float | None
     rule: str | None
     oracle_bps: float
@@ -195,12 +196,13 @@ class ResultRecord(RareRecord):
     measured it. Where no figure came about (verdict ``error`` or ``invalid``, no ``directions``), ``id`` is that of the
     combination alone (``pi4b:onboard/pair``) and ``combination.traffic`` is empty.
 
-    ``build`` holds ``uname``, ``driver`` and ``firmware`` of the DUT. ``link`` says what was found on the wire
-    (``1000 Mbit/s full, MTU 1500``). ``versions`` (of iperf3) and ``cpu_percent`` (what it used of one core) are by
-    end, ``dut`` and ``peer``. ``notes`` are sentences that a reader of the figures must know. ``rerun`` is the command
-    that repeats it. ``files`` are paths of raw output, relative to the run folder. ``console_excerpt`` is there when a
-    console ended the test: the lines around the one that ``message`` names, each after its time. ``comparison`` is
-    there when two states were measured in turn: the figures are then those of state B, and the limits come from A.
+    ``profile`` is what traffic was allowed to cost. ``build`` holds ``uname``, ``driver`` and ``firmware`` of the DUT.
+    ``link`` says what was found on the wire (``1000 Mbit/s full, MTU 1500``). ``versions`` (of iperf3) and
+    ``cpu_percent`` (what it used of one core) are by end, ``dut`` and ``peer``. ``notes`` are sentences that a reader
+    of the figures must know. ``rerun`` is the command that repeats it. ``files`` are paths of raw output, relative to
+    the run folder. ``console_excerpt`` is there when a console ended the test: the lines around the one that
+    ``message`` names, each after its time. ``comparison`` is there when two states were measured in turn: the figures
+    are then those of state B, and the limits come from A.
 
     Where several flows ran at once, ``directions`` are the sums of what the devices under test sent and received,
     ``flows`` each flow, and ``evenness`` how they shared; with one flow, ``flows`` is empty and ``evenness`` None.
@@ -212,6 +214,7 @@ class ResultRecord(RareRecord):
     message: str
     combination: CombinationRecord
     build: dict[str, str | None]
+    profile: str
     link: str | None
     versions: dict[str, str]
     cpu_percent: dict[str, float]
@@ -279,6 +282,7 @@ def direction_record(flow: Flow, ruling: Ruling, oracle: Oracle, attempts: Seque
     return {
         "goodput_bps": flow.goodput.bps,
         "interval_bps": None if ruling.low is None or ruling.high is None else [ruling.low, ruling.high],
+        "error_rate": ruling.error_rate,
         "limit_bps": None if judgement.limit is None else judgement.limit.bps,
         "rule": judgement.rule,
         "oracle_bps": oracle.goodput.bps,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from pytest_pinet import measuring
-from pytest_pinet.errors import InvalidMeasurement, LinkError
+from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.figures import Plan as GatePlan
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.known import Known
@@ -19,6 +19,7 @@ from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.runs import Runs
 from pytest_pinet.selftest.counts import Mark, Outcome, mark
 from pytest_pinet.selftest.plan import BASELINE_CONNECTIONS, Case, Plan
 from pytest_pinet.standard_traffic import attempt_at, standard_traffic
@@ -91,15 +92,16 @@ class Selftest:
     def _baseline(self, way: Direction) -> Bitrate:
         """The median of several connections."""
         traffic = standard_traffic(way, self._profile.connection_s)
-        found = []
-        for number in range(1, BASELINE_CONNECTIONS + 1):
-            with self._visit.measuring(self._link.combination):
-                one = measuring.run_once(self._link, traffic, self._visit.tool, number=number, watch=self._visit.watch)
-            attempt = attempt_at(one, way)
-            if attempt.excluded:
-                raise LinkError(f"{attempt.excluded}, while the baseline was measured", "run it again")
-            found.append(attempt.goodput.bps)
-        return Bitrate(median(found))
+        lasts_s = BASELINE_CONNECTIONS * (self._profile.connection_s + 1.0)
+        with (
+            self._visit.measuring(self._link.combination),
+            Runs(self._link, self._visit.tool, lasts_s, watch=self._visit.watch) as runs,
+        ):
+            while sum(not one.excluded for one in runs.tries) < BASELINE_CONNECTIONS:
+                runs.again(traffic)
+            runs.finish(traffic)
+        found = [attempt_at(one, way) for one in runs.tries]
+        return Bitrate(median(attempt.goodput.bps for attempt in found if not attempt.excluded))
 
     def _gate(self, case: Case, baselines: Mapping[Direction, Bitrate], tolerance: float) -> Outcome:
         link, baseline = self._link, baselines[case.way]
@@ -115,7 +117,7 @@ class Selftest:
         plan = GatePlan(limits=[limit], profile=self._profile, known=self._known)
         traffic = standard_traffic(case.way, self._profile.connection_s)
         with self._visit.measuring(here), self._shaper(case.reduction, baselines):
-            record, _ = measuring.measure(link, traffic, plan, self._visit.tool, None, watch=self._visit.watch)
+            record = measuring.measure(link, traffic, plan, self._visit.tool, None, watch=self._visit.watch)
         direction = record["directions"][str(case.way)]
         return Outcome(
             case,

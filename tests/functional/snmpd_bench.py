@@ -23,7 +23,10 @@ from pytest_pinet.lab.managed_switch import ManagedSwitch
 from pytest_pinet.model.lab import Switch
 
 SNMPD = shutil.which("snmpd", path=f"{os.environ['PATH']}:/usr/sbin") or ""
-BRIDGE_MIB = shutil.which("snmp-bridge-mib") or ""
+_BRIDGE_MIB = shutil.which("snmp-bridge-mib") or ""
+# It comes with Debian's snmpd, but what it needs (libsnmp-perl) is only recommended.
+_PERL_AGENT = _BRIDGE_MIB and subprocess.run(["perl", "-MNetSNMP::OID", "-e", "1"], capture_output=True, check=False)
+BRIDGE_MIB = _BRIDGE_MIB if _PERL_AGENT and _PERL_AGENT.returncode == 0 else ""
 PORT = 1161
 _CLONE_NEWNET = 0x40000000
 _CONF = """\

@@ -21,7 +21,10 @@ from pytest_pinet.model.measurement import Flow, Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.iperf3 import Iperf3
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+]
 
 RATES = re.compile(r"(received|sent) \(Mbit/s\) from 0\.0 s on, every 0\.1 s: ([\d. ]+)")
 

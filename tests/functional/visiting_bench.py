@@ -11,9 +11,9 @@ from pytest_pinet.choosing import chosen
 from pytest_pinet.config.labfile import load
 from pytest_pinet.lab.link import Link
 from pytest_pinet.lab.reduction import Rates, rate_for
-from pytest_pinet.measuring import run_once
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.runs import run_once
 from pytest_pinet.standard_traffic import attempt_at
 from pytest_pinet.visiting import Visit, visit
 

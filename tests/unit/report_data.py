@@ -35,6 +35,7 @@ def direction(
     record: DirectionRecord = {
         "goodput_bps": goodput,
         "interval_bps": None,
+        "error_rate": 0.01,
         "limit_bps": limit,
         "rule": limit_text,
         "oracle_bps": oracle,
@@ -102,6 +103,7 @@ def result(
         "evenness": None,
         "cables": [],
         "build": {"uname": "6.12.25-v8+ aarch64", "driver": "bcmgenet", "firmware": None},
+        "profile": "standard" if directions else "",
         "link": link,
         "versions": {"dut": "3.18", "peer": "3.12"} if directions else {},
         "cpu_percent": {"dut": 61.234, "peer": 12.0} if directions else {},

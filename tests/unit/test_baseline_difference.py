@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+from statistics import fmean
 
 import pytest
 
-from pytest_pinet.judge.baseline import Baseline, Change, compare, figure_of
+from pytest_pinet.judge.baseline import Baseline, Change, compare
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.tolerance import Tolerance
 
@@ -19,7 +20,7 @@ def runs(*mbps: float) -> tuple[Bitrate, ...]:
 
 
 def baseline(*mbps: float) -> Baseline:
-    return Baseline(figure_of(runs(*mbps)), runs(*mbps), ("6.12.1",), "2026-11-21", "first")
+    return Baseline(Bitrate.mbps(fmean(mbps)), runs(*mbps), ("6.12.1",), "2026-11-21", "first")
 
 
 STEADY = baseline(940, 941, 940, 939, 940)

@@ -119,6 +119,16 @@ def test_the_table_has_every_level_in_80_columns() -> None:
     assert lines[6].split()[3:6] == ["-", "-", "3.0"]
 
 
+def test_the_table_says_what_was_left_out() -> None:
+    levels = Levels(5, 3, 0)
+    made = attempts(levels, 0.001)
+    stalled = tuple(replace(s, bytes=0) if 10 <= n < 20 else s for n, s in enumerate(made[1].samples))
+    one = outcome(FIGURE, [made[0], replace(made[1], samples=stalled), *made[2:]], STANDARD, date(2026, 11, 21), BUILD)
+    assert table([one])[-1] == "  left out: 1 of 20 connections, which stalled or were disturbed"
+    assert one.components.connections.sd < 0.002
+    assert one.goodput.bps == pytest.approx(940e6, rel=0.005)
+
+
 def test_a_file_that_cannot_be_written_is_found_out_before_anything_is_measured(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be written"):

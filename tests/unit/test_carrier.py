@@ -79,6 +79,46 @@ def test_counters_that_begin_anew_are_a_restart() -> None:
     assert event.text == "the counters of sw1/p5 began anew at 14:03:00: the driver was restarted"
 
 
+NARROW = 1 << 32
+
+
+def test_a_counter_of_32_bits_that_starts_over_is_no_restart() -> None:
+    # 12.5 MB in a tenth of a second at 1 Gbit/s, twice as much when the driver refreshes late.
+    assert events(line(5, rx=NARROW - 10_000_000), line(6, rx=2_500_000), line(7, rx=15_000_000)) == ()
+    assert events(line(5, rx=NARROW - 10_000_000), line(6, rx=15_000_000)) == ()
+    assert events(line(5, rx=NARROW - 1, speed="-"), line(6, rx=0, speed="-")) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "speed"),
+    [
+        # Far from its end; further than the link carries; more than 32 bits hold.
+        (NARROW // 2, 10, "1000"),
+        (NARROW - 10_000_000, 40_000_000, "100"),
+        (NARROW + 5, 10, "1000"),
+    ],
+)
+def test_a_counter_that_falls_otherwise_began_anew(before: int, after: int, speed: str) -> None:
+    (event,) = events(line(5, rx=before, speed=speed), line(6, rx=after, speed=speed))
+    assert event.kind is EventKind.RESTART
+
+
+def test_fewer_carrier_changes_than_before_are_those_of_another_device() -> None:
+    (event, *_) = events(line(5, rx=NARROW - 5, changes=7), line(6, rx=100, changes=1))
+    assert event.kind is EventKind.RESTART
+
+
+def test_bytes_between_two_readings_go_over_the_end_of_32_bits() -> None:
+    first, last = (parse_reading(line(tenth, rx=rx)) for tenth, rx in ((0, NARROW - 1_000_000), (5, 4_000_000)))
+    assert first is not None
+    assert last is not None
+    assert last.received_since(first) == 5_000_000
+    assert first.received_since(first) == 0
+    restarted = parse_reading(line(5, rx=4_000_000_000))
+    assert restarted is not None
+    assert last.received_since(restarted) is None
+
+
 def test_two_drops_are_two_events_in_their_order() -> None:
     lines = [line(0), line(1, "0", 2), line(2, "1", 3), line(3, "1", 3), line(4, "0", 4), line(6, "1", 5)]
     found = events(*lines)

@@ -23,8 +23,11 @@ def calibration(pair: str, noise: float, tolerance: float = 0.03) -> Calibration
     )
 
 
-def found(folder: Path, *calibrations: Calibration, limits: str = "") -> list[Finding]:
+def found(folder: Path, *calibrations: Calibration, limits: str = "", baselines: str = "") -> list[Finding]:
     file = folder / "lab.yaml"
+    if baselines:
+        (folder / "baselines").mkdir()
+        (folder / "baselines" / "all.yaml").write_text(baselines)
     file.write_text(doctor_lab.LAB_FILE + limits)
     lab = load(file)
     if calibrations:
@@ -65,3 +68,31 @@ def test_a_tolerance_of_the_calibration_that_somebody_lowered_is_wrong_too(tmp_p
     (finding,) = found(tmp_path, low, *(calibration(pair, 0.001) for pair in PAIRS[1:]))
     assert finding.status is Status.WRONG
     assert "lab.calibration.yaml:" in finding.message
+
+
+BOTH_PARTS = "  limits:\n    - {board: cm4, nic: aqc107, tolerance: 1% and 40 Mbit/s}\n"
+
+
+def accepted(mbps: int) -> str:
+    return (
+        "baselines:\n"
+        f"  - {{id: cm4:aqc107/pair/tcp-P1-tx, goodput: {mbps} Mbit/s, runs: [{mbps} Mbit/s], build: {{kernel: x}}, "
+        "date: 2026-11-21, reason: first}\n"
+    )
+
+
+def test_bits_per_second_are_held_against_the_noise_of_the_accepted_figure(tmp_path: Path) -> None:
+    # 40 Mbit/s are 42.6 % of 94 Mbit/s, and 1.7 % of 2353.
+    noisy = [calibration(pair, 0.04) if "aqc107" in pair else calibration(pair, 0.001) for pair in PAIRS]
+    slow, fast = tmp_path / "slow", tmp_path / "fast"
+    for folder in (slow, fast):
+        folder.mkdir()
+    (well,) = found(slow, *noisy, limits=BOTH_PARTS, baselines=accepted(94))
+    assert well.status is Status.OK
+    (finding,) = found(fast, *noisy, limits=BOTH_PARTS, baselines=accepted(2353))
+    assert finding.message.startswith("cm4:aqc107/pair/tcp-P1-tx tolerates 1.7 % (")
+
+
+def test_bits_per_second_of_nothing_accepted_are_not_judged(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, *(calibration(pair, 0.04, tolerance=0.5) for pair in PAIRS), limits=BOTH_PARTS)
+    assert finding.status is Status.OK

@@ -33,6 +33,22 @@ def test_a_peer_that_can_do_better_is_noexcuse() -> None:
     assert excuse(slow(), [], [(PEER, Bitrate(9e9))]).verdict is Verdict.FAIL
 
 
+def test_what_nothing_excuses_stays_failed() -> None:
+    both = {"tx": direction(700e6, 900e6, "fail"), "rx": direction(600e6, 650e6, "fail")}
+    found = excuse(Figured(Verdict.FAIL, "tx: slow", both, (), None, None), [], [(PEER, Bitrate(720e6))])
+    assert (both["tx"]["verdict"], both["rx"]["verdict"]) == ("invalid", "fail")
+    assert found.verdict is Verdict.FAIL
+    assert found.reason.startswith("rx: ")
+
+
+def test_the_limit_of_a_sum_is_shared_by_its_peers() -> None:
+    flows: Any = ({**direction(2e9, None), "name": "a>b", "sender": "a", "receiver": "b"},)
+    summed = Figured(Verdict.FAIL, "", {"rx": direction(4e9, 4.5e9, "fail")}, flows, None, None)
+    peers = [(PEER, Bitrate(4e9)), (PEER, Bitrate(4e9))]
+    assert excuse(summed, [], peers).verdict is Verdict.FAIL
+    assert excuse(summed, [], peers[:1]).verdict is Verdict.INVALID
+
+
 def test_other_work_on_an_end_is_anexcuse() -> None:
     found = excuse(slow(), [BUSY], [])
     assert found.verdict is Verdict.INVALID

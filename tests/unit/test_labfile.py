@@ -11,8 +11,9 @@ from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.labfile import load
 from pytest_pinet.config.template import Template, substitute
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.judge.limits import most_specific, resolve
+from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.oracle import highest_limit
+from pytest_pinet.judge.rules_goodput import goodput_rule
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab, PortRef
 from pytest_pinet.model.limits import Metric
@@ -77,7 +78,9 @@ def test_every_interface_of_the_virtual_lab_has_a_limit_for_each_direction(virtu
         for direction in (Direction.TX, Direction.RX):
             limit = most_specific(virtual.limits, board, interface.label, "pair", direction)
             assert limit is not None
-            assert Bitrate(0) < resolve(limit.minimum, bound) < bound
+            rule = goodput_rule(limit, bound)
+            assert rule is not None
+            assert 0 < rule.threshold < bound.bps
 
 
 # Healthy figures (published, at most what TCP timestamps leave) and how far below them the limit stands.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.judge.limits import goodput_limit, most_specific, resolve
+from pytest_pinet.judge.limits import goodput_limit, most_specific
 from pytest_pinet.model.limit_values import parse_bound
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate, Share
@@ -81,11 +81,6 @@ def test_of_equals_the_last_written_wins() -> None:
 @pytest.mark.parametrize("board", ["pi4b", "pi4*", "pi?b", "pi[34]b"])
 def test_selectors_are_globs(board: str) -> None:
     assert winner(limit("glob", board=board)) == "glob"
-
-
-def test_a_share_is_one_of_the_physical_limit() -> None:
-    assert resolve(Share(0.94), Bitrate(1e9)).bps == pytest.approx(0.94e9)
-    assert resolve(Bitrate(5e8), Bitrate(1e9)) == Bitrate(5e8)
 
 
 def test_a_call_beats_whatever_the_files_say_and_yields_to_the_command_line() -> None:

@@ -7,7 +7,7 @@ import random
 from statistics import fmean
 
 import pytest
-from judge_data import attempt_of, steady
+from judge_data import attempt_of, steady, with_dips
 
 from pytest_pinet.judge.components import components
 from pytest_pinet.judge.margin import smallest_margin
@@ -104,6 +104,20 @@ def test_a_level_that_nobody_drew_anew_counts_as_assumed() -> None:
 def test_attempts_without_a_figure_are_left_out() -> None:
     made = history(1, 3, 3, (0.004, 0.01, 0.0), random.Random(3))
     assert components([*made, attempt_of([940], excluded="killed"), steady(0)]) == components(made)
+
+
+def test_one_stall_is_no_noise_and_is_counted() -> None:
+    made = [steady(940 + index) for index in range(5)]
+    quiet = components(made).connections.sd
+    spoiled = components([*made[:4], with_dips(944, [(1.0, 1.0, 0.0)])])
+    assert spoiled.connections.sd == pytest.approx(quiet, rel=0.3)
+    assert (spoiled.figures, spoiled.disturbed) == (4, 1)
+
+
+def test_what_stalls_all_the_time_is_not_calibrated_and_the_sentence_says_why() -> None:
+    stalled = with_dips(944, [(1.0, 1.0, 0.0)])
+    with pytest.raises(ValueError, match=r"4 of 5 were disturbed, such as 0 % of the rate for 1\.0 s, 1\.0 s after"):
+        components([steady(940), *[stalled] * 4])
 
 
 def test_without_two_connections_of_one_link_up_nothing_is_claimed() -> None:

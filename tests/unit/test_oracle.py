@@ -4,9 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_pinet.judge.oracle import highest_limit, physical_limit, tcp_goodput, udp_goodput, window_bound
-from pytest_pinet.judge.pcie import PcieLink
+from pytest_pinet.judge import pcie
+from pytest_pinet.judge.oracle import (
+    highest_limit,
+    pcie_context,
+    physical_limit,
+    tcp_goodput,
+    udp_goodput,
+    window_bound,
+)
+from pytest_pinet.model.conditions import PcieLink
 from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 
 
@@ -116,7 +125,7 @@ def test_an_mss_is_one_of_its_ip_version() -> None:
 def test_a_window_bounds_what_one_round_trip_carries(window: int, rtt_s: float, shown: str) -> None:
     bound = window_bound(window, rtt_s)
     assert bound.goodput.bps == pytest.approx(941.4e6, rel=1e-3)
-    assert bound.because == f"a window of {shown} in each round trip of {rtt_s * 1000:.3g} ms"
+    assert bound.because == f"window {shown} over {rtt_s * 1000:.3g} ms allows {bound.goodput}"
 
 
 # facts/measuring.md 2.7, PCIe 2.0 x1; the table calls MTU and largest payload of a packet.
@@ -132,25 +141,49 @@ def test_a_window_bounds_what_one_round_trip_carries(window: int, rtt_s: float, 
     ],
 )
 def test_pcie_leaves_what_the_table_says(mtu: int, payload: int, least: float, most: float) -> None:
-    found = PcieLink(2, 1, payload).goodput(mtu, mtu - 52)
+    found = pcie.goodput(PcieLink(5.0, 1, payload), mtu, mtu - 52)
+    assert found is not None
     assert [round(rate.bps / 1e9, 2) for rate in found] == [least, most]
 
 
-def test_pcie_is_told_beside_the_limit_and_changes_no_figure() -> None:
-    card = PcieLink(2, 1, 128)
-    oracle = physical_limit(10000, 1500, True, Bus.PCIE2X1, pcie=card)
-    assert oracle.goodput.bps == 4e9
-    assert oracle.because == (
-        "pcie2x1 bus, 4.00 Gbit/s at most; PCIe 2.0 x1 with payloads of 128 bytes leaves 2.99 Gbit/s to 3.14 Gbit/s"
+def test_a_payload_that_nobody_tells_makes_the_range_wider() -> None:
+    found = pcie.goodput(PcieLink(5.0, 1), 1500, 1448)
+    assert found is not None
+    assert [round(rate.bps / 1e9, 2) for rate in found] == [2.99, 3.56]
+
+
+def test_pcie_is_told_beside_the_limit() -> None:
+    limit = physical_limit(10000, 1500, True, Bus.PCIE2X1).goodput
+    assert limit.bps == 4e9
+    assert pcie_context(limit, PcieLink(5.0, 1, 128), 1500, True) == (
+        "PCIe 5 GT/s x1 with payloads of 128 bytes leaves 2.99 Gbit/s to 3.14 Gbit/s"
     )
-    assert "PCIe" not in physical_limit(2500, 1500, True, Bus.PCIE2X1, pcie=card).because
-    assert PcieLink(3, 2, 256).raw.bps == pytest.approx(2 * 8e9 * 128 / 130)
+    assert pcie_context(limit, PcieLink(5.0, 1), 1500, True) == "PCIe 5 GT/s x1 leaves 2.99 Gbit/s to 3.56 Gbit/s"
+    # A link of 2.5 Gbit/s gets through whole, and of what no model is known nothing is said.
+    assert pcie_context(Bitrate(2.35e9), PcieLink(5.0, 1, 128), 1500, True) is None
+    assert pcie_context(limit, PcieLink(64.0, 1), 1500, True) is None
 
 
-@pytest.mark.parametrize(("generation", "lanes", "payload"), [(0, 1, 128), (5, 1, 128), (2, 0, 128), (2, 1, 0)])
-def test_a_pcie_link_that_cannot_be_is_refused(generation: int, lanes: int, payload: int) -> None:
+def test_small_packets_leave_less_of_the_bus() -> None:
+    # 512 bytes of UDP: 540 of packet and 554 of frame, 5 packets of 128 on the bus: 714 bytes.
+    context = pcie_context(Bitrate(4e9), PcieLink(5.0, 1, 128), 1500, True, udp=True, segment=512)
+    assert context is not None
+    assert context.endswith(f"leaves {Bitrate(4e9 * 512 / 714 * 0.95)} to {Bitrate(4e9 * 512 / 714)}")
+
+
+@pytest.mark.parametrize(("gtps", "bps"), [(2.5, 2e9), (5.0, 4e9), (8.0, 8e9 * 128 / 130), (16.0, 16e9 * 128 / 130)])
+def test_lanes_carry_what_their_line_code_leaves(gtps: float, bps: float) -> None:
+    carried = pcie.raw(PcieLink(gtps, 2))
+    assert carried is not None
+    assert carried.bps == pytest.approx(2 * bps)
+
+
+@pytest.mark.parametrize(
+    ("gtps", "lanes", "payload"), [(0.0, 1, 128), (float("nan"), 1, 128), (5.0, 0, 128), (5.0, 1, 0)]
+)
+def test_a_pcie_link_that_cannot_be_is_refused(gtps: float, lanes: int, payload: int) -> None:
     with pytest.raises(ValueError, match="PCIe"):
-        PcieLink(generation, lanes, payload)
+        PcieLink(gtps, lanes, payload)
 
 
 def test_what_is_asked_of_both_directions_is_held_against_their_acknowledgements() -> None:

@@ -171,10 +171,24 @@ def test_a_stall_of_all_that_counts_leaves_the_level_that_was_there_before() -> 
     assert decide([died] * 3, LIMIT, UNKNOWN, STANDARD).outcome is Outcome.FAIL
 
 
-def test_a_slow_second_in_the_warm_up_is_seen_too() -> None:
-    decision = decide([attempt_of([930 / 2] * 10 + [930] * 20, warmup=10)], LIMIT, QUIET, STANDARD)
-    assert decision.outcome is Outcome.GO_ON
-    assert decision.flagged
+@pytest.mark.parametrize(
+    ("low", "events"),
+    [(9, ()), (12, (Event(EventKind.SLOW_START, 0.0, 1.2, "slow start"),))],
+    ids=["within the cap", "beyond it"],
+)
+def test_a_slow_start_is_told_and_spoils_no_figure(low: int, events: tuple[Event, ...]) -> None:
+    slow = attempt_of([930 / 2] * low + [930] * (30 - low), warmup=min(low, 10), events=events)
+    limit = Bitrate.mbps(850)
+    decision = decide([slow] * 3, limit, QUIET, STANDARD)
+    assert (decision.outcome, decision.disturbed, len(decision.flagged)) == (Outcome.PASS, 0, 3)
+    assert decide([slow], limit, QUIET, STANDARD).outcome is Outcome.PASS
+
+
+def test_a_dip_after_a_slow_start_disturbs() -> None:
+    rates = [930 / 2] * 12 + [930] * 8 + [0] * 7 + [930] * 3
+    event = Event(EventKind.SLOW_START, 0.0, 1.2, "slow start")
+    found = decide([attempt_of(rates, warmup=10, events=(event,))], LIMIT, QUIET, STANDARD)
+    assert (found.outcome, found.disturbed) == (Outcome.GO_ON, 1)
 
 
 def test_a_link_that_stalls_in_every_connection_fails() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
 
-from benchmarks.verdicts.faults import shown
+from benchmarks.verdicts.faults import FAULTS, shown
 from benchmarks.verdicts.links import LINKS, Session, Stalling
 from benchmarks.verdicts.recorded import recordings
 from benchmarks.verdicts.rivals import RIVALS, Ending
@@ -26,15 +27,22 @@ def test_quiet_and_busy_links_are_judged_right_in_3_and_9_seconds(link: str, rul
     assert cells["5"].median_s == pytest.approx(9)
 
 
+@pytest.mark.parametrize("rule", ["pinet", "pinet calibrated"])
 @pytest.mark.parametrize("link", ["s2", "s3", "unshaped"])
-def test_strong_noise_gives_no_wrong_verdict_once_it_is_known(link: str) -> None:
-    wrong = [trial(link, case, "pinet calibrated", 60, per_history=6).wrong for case in ("0", "1", "5")]
-    assert fmean(wrong) <= 1.2
+def test_strong_noise_gives_no_wrong_verdict_whether_it_is_known_or_not(link: str, rule: str) -> None:
+    wrong = {case: trial(link, case, rule, 60, per_history=6).wrong for case in ("1", "5")}
+    # One gate of the sixty, in the worst cell.
+    assert max(wrong.values()) <= 100 / 60 + 1e-9, wrong
 
 
-def test_a_noisy_link_of_which_nothing_is_known_is_not_judged_wrong() -> None:
-    wrong = [trial("s2", case, "pinet", 80).wrong for case in ("1", "5")]
-    assert fmean(wrong) <= 1.0
+def test_what_differs_from_session_to_session_is_only_seen_by_calibration() -> None:
+    # The first sentence of docs/verdicts.md: without history, ten per cent and more are wrong here.
+    wrong = {
+        rule: max(trial("drift", case, rule, 60, per_history=6).wrong for case in ("1", "5"))
+        for rule in ("pinet", "pinet calibrated")
+    }
+    assert wrong["pinet"] > 5
+    assert wrong["pinet calibrated"] <= 100 / 60 + 1e-9
 
 
 def test_soak_flags_a_link_that_stalls_within_22_seconds_and_not_a_steady_one() -> None:
@@ -67,13 +75,17 @@ def test_states_in_turn_are_told_apart_in_a_lab_that_drifts() -> None:
 
 
 def test_faults_are_named_not_called_slow() -> None:
-    ours = {fault.fault: fault.verdict for fault in shown() if fault.rule == "pinet"}
-    assert ours == {
-        "link down for 2 s, seen by the observer": "marginal: link dropped for 2.0 s, 1.0 s after the start",
-        "link down for 2 s, seen in samples only": "marginal: 0 % of the rate for 2.0 s, 1.0 s after the start",
-        "traffic tool killed after 1 s": "marginal: iperf3 on dut was killed: no figure",
-        "endpoint frozen after 1 s": "marginal: peer stopped answering: no figure",
-    }
+    ours = {fault.fault: fault for fault in shown() if fault.rule == "pinet"}
+    told = ours["link down for 2 s, seen by the observer"].verdict
+    assert told.startswith("marginal: ")
+    assert "link dropped for 2.0 s, 1.0 s after the start" in told
+    told = ours["link down for 2 s, seen in samples only"].verdict
+    assert told.startswith("marginal: ")
+    assert "below it in 1 of 3 connections, which repeats cleared" in told
+    # Not simulated: tests of the shipped gate show it.
+    proven = [fault for fault in FAULTS if fault.proven]
+    assert [ours[fault.name].seconds for fault in proven] == [None, None]
+    assert all((Path(__file__).parents[2] / fault.proven).is_file() for fault in proven)
     rivals = [fault.verdict for fault in shown() if fault.rule == "fixed 10 s"]
     assert rivals == [Ending.FAIL] * 4
 

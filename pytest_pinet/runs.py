@@ -1,0 +1,206 @@
+"""Runs of traffic over a link, one after the other: what must hold is looked at before, between and after them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from types import TracebackType
+
+from pytest_pinet.cables import Cables
+from pytest_pinet.errors import LinkError
+from pytest_pinet.evidence.observer import Observer
+from pytest_pinet.judge.reading import BROKEN
+from pytest_pinet.judge.settle import cap_for
+from pytest_pinet.lab.bounce import await_links, bounce
+from pytest_pinet.lab.link import Link
+from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.measurement import Measurement
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.preconditions import Preconditions
+from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.together import Job, measure_together
+from pytest_pinet.tries import MeasuredFlow, Try
+
+# The number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s).
+ProgressOfWays = Callable[[int, float, Mapping[str, float | None]], None]
+# How long after the end of its traffic a run may still be watched.
+GRACE_S = 15.0
+# So many tries in which the link went down are no accident.
+DROPS_MAX = 2
+
+
+class Runs:
+    """A context in which traffic runs; entering it raises InvalidMeasurement for a bus or supply that is not right.
+
+    ``raw`` gets what every process printed, by file name, however the context is left. ``lasts_s`` is about how long
+    all of it may take. ``watch`` is called all the time and ends the traffic by raising.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        tool: Iperf3,
+        lasts_s: float,
+        raw: MutableMapping[str, str] | None = None,
+        on_progress: ProgressOfWays | None = None,
+        watch: Callable[[], None] | None = None,
+    ) -> None:
+        self._link = link
+        self._tool = tool
+        self._lasts_s = lasts_s
+        self._raw = raw if raw is not None else {}
+        self._on_progress = on_progress
+        self._watch = watch
+        self._stack = ExitStack()
+        self._observers: Mapping[int, Observer] = {}
+        self._counted_from = 0
+        self.tries: list[Try] = []
+
+    def __enter__(self) -> Runs:
+        self.conditions = Preconditions(self._link)
+        self.cables = Cables(self._link)
+        self._observers = self._stack.enter_context(observed(self._link, self._lasts_s))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        self._raw.update(_printed(self.tries))
+        self._raw.update({f"{index}-observer.txt": one.text for index, one in self._observers.items()})
+
+    def again(self, traffic: Traffic, fresh: Fresh = Fresh.CONNECTION) -> Try:
+        """Run the traffic once more, after the link of the device under test was taken down and up for Fresh.LINK.
+
+        A try in which a link dropped is kept, and counts for nothing. Raises LabError (LinkError where links drop again
+        and again, or do not come back as they were), UnsupportedError.
+        """
+        if fresh is Fresh.LINK:
+            bounce(self._link)
+            self.cables.accept_carriers()
+        number = len(self.tries) + 1
+        one = run_once(self._link, traffic, self._tool, fresh, number, self._on_progress, self._watch, self._observers)
+        self.tries.append(one)
+        if one.excluded:
+            self._after_a_drop()
+        return one
+
+    def _after_a_drop(self) -> None:
+        dropped = [one.excluded for one in self.tries if one.excluded]
+        if len(dropped) >= DROPS_MAX:
+            raise LinkError(
+                f"{dropped[-1]}; so it went in {len(dropped)} of {len(self.tries)} connections",
+                "check cable, connector and power supply; if other kernels hold this link, its driver lost it",
+            )
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Links or counters changed and shall count from here: somebody changed the nodes, or a link dropped.
+
+        Raises LinkError or InvalidMeasurement for links that are not what they were when they were opened.
+        """
+        await_links(self._link)
+        self.cables.rebase()
+        self._counted_from = len(self.tries)
+
+    def finish(self, traffic: Traffic) -> None:
+        """Look at everything again. Raises InvalidMeasurement or TrafficError when the figures mean something else."""
+        self.conditions.check_after(self.tries, traffic)
+        flows = [flow for one in self.tries[self._counted_from :] for flow in one.flows]
+        self.cables.check(flows, traffic)
+
+
+def _jobs(link: Link, traffic: Traffic) -> list[Job]:
+    jobs = []
+    for run in link.combination.topology.runs(traffic.direction):
+        a, b = link.ends[run.a], link.ends[run.b]
+        cap_s = cap_for(link.path_between(run.a, run.b).speed_mbps)
+        jobs.append(Job(a.shell, b.shell, a.ip, b.ip, traffic.towards(run.direction), warmup_cap_s=cap_s))
+    return jobs
+
+
+def _progress(
+    link: Link, traffic: Traffic, number: int, observers: Mapping[int, Observer], on_progress: ProgressOfWays | None
+) -> Callable[[float], None] | None:
+    """Asks the observers of the receivers of what stands for the device under test."""
+    if on_progress is None:
+        return None
+    receivers: dict[str, set[int]] = {}
+    for run in link.combination.topology.runs(traffic.direction):
+        for way in run.direction.parts if run.counted else ():
+            receivers.setdefault(str(way), set()).add(run.b if way is Direction.TX else run.a)
+
+    def report(elapsed_s: float) -> None:
+        rates: dict[str, float | None] = {}
+        for way, indices in receivers.items():
+            known = [rate for index in indices if (rate := observers[index].rate()) is not None]
+            rates[way] = sum(known) if known else None
+        on_progress(number, elapsed_s, rates)
+
+    return report
+
+
+def _flows(link: Link, traffic: Traffic, measurements: Sequence[Measurement]) -> tuple[MeasuredFlow, ...]:
+    runs = link.combination.topology.runs(traffic.direction)
+    return tuple(
+        MeasuredFlow(*((run.a, run.b) if way is Direction.TX else (run.b, run.a)), run, way, flow)
+        for run, measurement in zip(runs, measurements, strict=True)
+        for way, flow in measurement.flows.items()
+    )
+
+
+@contextmanager
+def observed(link: Link, seconds: float) -> Iterator[Mapping[int, Observer]]:
+    """Observers of all ends, by their numbers, for so many seconds at most."""
+    with ExitStack() as stack:
+        yield {
+            index: stack.enter_context(Observer(end.shell, end.device, str(end.endpoint.interface.port), seconds))
+            for index, end in enumerate(link.ends)
+        }
+
+
+def run_once(
+    link: Link,
+    traffic: Traffic,
+    tool: Iperf3,
+    fresh: Fresh = Fresh.CONNECTION,
+    number: int = 1,
+    on_progress: ProgressOfWays | None = None,
+    watch: Callable[[], None] | None = None,
+    observers: Mapping[int, Observer] | None = None,
+) -> Try:
+    """One run of the traffic on connections of its own, not judged. Raises LabError or UnsupportedError.
+
+    ``observers`` of the ends, by their numbers, may serve several runs; left out, this one has its own.
+    """
+    if observers is None:
+        with observed(link, traffic.seconds) as own:
+            return run_once(link, traffic, tool, fresh, number, on_progress, watch, own)
+    started = datetime.now(UTC)
+    clock = time.monotonic()
+    for observer in observers.values():
+        observer.ensure(traffic.seconds + GRACE_S)
+    progress = _progress(link, traffic, number, observers, on_progress)
+    measurements = measure_together(tool, _jobs(link, traffic), on_progress=progress, watch=watch)
+    events = [event for observer in observers.values() for event in observer.events(clock)]
+    seconds = time.monotonic() - clock
+    events += [event for measurement in measurements for event in measurement.events]
+    broken = next((event.text for event in events if event.kind in BROKEN), "")
+    flows = _flows(link, traffic, measurements)
+    return Try(fresh, started, seconds, flows, tuple(measurements), tuple(events), excluded=broken)
+
+
+def _printed(tries: Sequence[Try]) -> dict[str, str]:
+    """What every process printed; the files of a repeat begin with its number."""
+    found = {}
+    for number, one in enumerate(tries, 1):
+        prefix = "" if number == 1 else f"{number}-"
+        if len(one.measurements) == 1:
+            found.update({f"{prefix}{name}": text for name, text in one.measurements[0].raw.items()})
+            continue
+        runs = dict.fromkeys(flow.run for flow in one.flows)
+        for run, measurement in zip(runs, one.measurements, strict=True):
+            found.update({f"{prefix}{run.a}-{run.b}-{name}": text for name, text in measurement.raw.items()})
+    return found
