@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.verdicts.faults import Shown
 from benchmarks.verdicts.links import LINKS
+from benchmarks.verdicts.live import live
 from benchmarks.verdicts.rivals import RIVALS
 from benchmarks.verdicts.trials import OURS, RULES, STALL, Cell, Turns, cases
 from pytest_pinet.judge.interleaved import Result
@@ -82,6 +83,8 @@ def page(
     total = sum(cell.gates for cell in cells)
     parts = [HEAD.format(remains=_remains(cells), seed=seed, gates=gates, fewer=fewer, total=total)]
     parts += ["## In short", "", _short(cells), ""]
+    if measured := live():
+        parts += ["## On a real link", "", measured, ""]
     parts += ["## Stalls", "", _stalls(flagged), ""]
     parts += ["## Every link, every change", "", _all(cells), ""]
     parts += ["## Two states in turn", "", _turns(turned), ""]
