@@ -134,7 +134,7 @@ def compare(
             now = side(sum(not run.excluded for run in runs))
             if turns.take(now):
                 # A change of state may take links down and begin counters anew.
-                traffic_runs.begin_anew()
+                traffic_runs.begin_anew(same=False)
             if now not in builds:
                 builds[now] = read_build(link.dut.shell, link.dut.device)
             begun = time.monotonic() - clock

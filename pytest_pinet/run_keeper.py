@@ -197,7 +197,7 @@ class RunKeeper:
                 self._results, list(self._skipped.values()), color=color, run_folder=folder, json_path=json_path
             )
             for name in sorted({result["profile"] for result in self._results} & set(PROFILES)):
-                lines += wrap(blind_spots(PROFILES[name]), hanging="  ")
+                lines += wrap(f"profile {blind_spots(PROFILES[name])}", hanging="  ")
             if self._results and self._lab is not None and self._lab.figures == "emulated":
                 lines.append(f"figures are emulated: lab {self._lab.name} sets the rates of its links itself")
         else:

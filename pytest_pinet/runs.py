@@ -96,12 +96,12 @@ class Runs:
             )
         self.begin_anew()
 
-    def begin_anew(self) -> None:
-        """Links or counters changed and shall count from here: somebody changed the nodes, or a link dropped.
+    def begin_anew(self, same: bool = True) -> None:
+        """Count from here: a link dropped, or somebody changed the nodes, who may have changed links (not ``same``).
 
-        Raises LinkError or InvalidMeasurement for links that are not what they were when they were opened.
+        Raises LinkError or InvalidMeasurement for links that do not come back as they must.
         """
-        await_links(self._link)
+        await_links(self._link, same)
         self.cables.rebase()
         self._counted_from = len(self.tries)
 

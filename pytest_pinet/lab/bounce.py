@@ -24,8 +24,8 @@ def can_bounce(link: Link) -> bool:
     return not facts[key]
 
 
-def await_links(link: Link) -> None:
-    """Wait until every end has its link again, as it was when it was opened.
+def await_links(link: Link, same: bool = True) -> None:
+    """Wait until every end has its link again; with ``same`` it must be as it was when it was opened.
 
     Raises LinkError for one that does not come back or came back otherwise, InvalidMeasurement for a wrong speed.
     """
@@ -34,7 +34,7 @@ def await_links(link: Link) -> None:
         switch = link.switches[end.endpoint.interface.port.switch]
         now = link_checks.await_carrier(end, read_interface(end.shell, end.device), switch, deadline)
         link_checks.check_negotiation(end, now)
-        if (now.speed_mbps, now.mtu) != (state.speed_mbps, state.mtu):
+        if same and (now.speed_mbps, now.mtu) != (state.speed_mbps, state.mtu):
             raise LinkError(
                 f"{end} was {state} and came back as {now} after its link was down",
                 f"look at the kernel log of {end.shell.name}",
