@@ -13,7 +13,8 @@ gate: .venv/user
 	$(BIN)/pytest tests/gate --pinet-lab=$(LAB) $(ARGS)
 
 test: .venv/developer
-	$(BIN)/pytest -m "not slow" $(ARGS)
+	$(BIN)/pytest tests/unit -n auto $(ARGS)
+	$(BIN)/pytest tests/functional -m "not slow" $(ARGS)
 
 slow: .venv/developer
 	$(BIN)/pytest -m slow $(ARGS)
