@@ -121,8 +121,12 @@ def test_two_workers_write_one_complete_file(parallel: tuple[Project, pytest.Run
     assert project.results["exitstatus"] == 1
     assert len(list((project.path / ".pinet" / "runs").iterdir())) == 1
     latest = project.path / ".pinet" / "latest"
-    files = [file for result in project.results["results"] for file in result["files"]]
-    assert len(set(files)) == len(files) == 4 * 6
+    results = project.results["results"]
+    files = [file for result in results for file in result["files"]]
+    # Of each connection the command, output and errors of both its ends; of both ends what the observers saw.
+    connections = [len(figures["attempts"]) for result in results for figures in result["directions"].values()]
+    assert len(connections) == 4
+    assert len(set(files)) == len(files) == 6 * sum(connections) + 4 * 2
     assert all((latest / file).exists() for file in files)
 
 
