@@ -17,6 +17,13 @@ from visiting_bench import GOODPUT, PAIR, PEER, shapers, visited
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(scope="module", autouse=True)
+def off_afterwards(gate_lab: GateLab) -> Iterator[None]:
+    """A command that was killed leaves its nodes on, which other tests must not find."""
+    yield
+    gate_lab.switch_power(False, PAIR.partition(":")[0] + "-1", PEER)
+
+
 def test_ten_percent_are_found_in_both_directions_and_an_unchanged_link_passes(gate_lab: GateLab) -> None:
     on = gate_lab.nodes_on()
     words = ("--reductions", "10%", "--repeats", "2", "--seed", "5", "--json")
