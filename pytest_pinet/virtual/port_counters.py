@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pytest_pinet.virtual.link_models import ETHERNET_HEADER, TCP_IP_HEADERS, TIMESTAMPS
 from pytest_pinet.virtual.netlink import LinkInfo, QueueInfo
@@ -12,6 +12,9 @@ from pytest_pinet.virtual.netlink import LinkInfo, QueueInfo
 _FCS = 4
 # veth passes TCP packets of many segments; each segment but the first has its own headers on a wire.
 _HEADERS = ETHERNET_HEADER + TCP_IP_HEADERS + TIMESTAMPS
+# Packets that may pass between the kernel's answers on devices and on queues.
+_IN_BETWEEN = 1000
+_NO_QUEUE = QueueInfo(0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,44 @@ class Counted:
     in_errors: int = 0
 
 
+@dataclass(frozen=True)
+class _Raw:
+    """What the kernel counts of a port; each of these starts over when its device or its queue is a new one."""
+
+    rx_octets: int = 0
+    rx_packets: int = 0
+    rx_segments: int = 0
+    tx_octets: int = 0
+    sent_octets: int = 0
+    sent_segments: int = 0
+    drops: int = 0
+    damaged: int = 0
+
+    def and_(self, grown: _Raw) -> _Raw:
+        return _Raw(**{field: value + more for field, value, more in _both(self, grown)})
+
+    def since(self, last: _Raw) -> _Raw:
+        grown = {f: value - before if value >= before else value for f, value, before in _both(self, last)}
+        if 0 < grown["rx_segments"] < grown["rx_packets"] - _IN_BETWEEN:
+            # Packets that no queue saw are those of a device that came back into the port.
+            grown |= {"rx_octets": 0, "rx_packets": 0}
+        return _Raw(**grown)
+
+    @property
+    def counted(self) -> Counted:
+        in_octets, out_octets = self.rx_octets, self.tx_octets
+        if self.rx_segments:
+            more = max(0, self.rx_segments - self.rx_packets)
+            in_octets += more * _HEADERS + self.rx_segments * _FCS
+        if self.sent_segments:
+            out_octets = self.sent_octets + self.sent_segments * _FCS
+        return Counted(in_octets, out_octets, self.drops, self.damaged)
+
+
+def _both(new: _Raw, old: _Raw) -> list[tuple[str, int, int]]:
+    return [(field, value, getattr(old, field)) for field, value in vars(new).items()]
+
+
 class PortCounters:
     """Never counts backwards, although pulling a cable exchanges the device; may be made stale.
 
@@ -33,8 +74,8 @@ class PortCounters:
     def __init__(self, clock: Callable[[], float], damaged: Callable[[], Mapping[str, int]]) -> None:
         self._clock = clock
         self._damaged = damaged
-        self._last: dict[str, Counted] = {}
-        self._base: dict[str, Counted] = {}
+        self._last: dict[str, _Raw] = {}
+        self._total: dict[str, _Raw] = {}
         self._shown: dict[str, Counted] = {}
         self._shown_at = float("-inf")
         self.stale_s = 0.0
@@ -49,27 +90,22 @@ class PortCounters:
             return {name: self._shown.get(name, Counted()) for name in links}
         damaged = self._damaged()
         for name, link in links.items():
-            fresh = _of(link, queues[0].get(link.index), queues[1].get(link.index), damaged.get(name, 0))
-            last = self._last.get(name, Counted())
-            base = self._base.get(name, Counted())
-            for field in vars(fresh):
-                if getattr(fresh, field) < getattr(last, field):
-                    base = replace(base, **{field: getattr(base, field) + getattr(last, field)})
-            self._last[name], self._base[name] = fresh, base
-        self._shown = {
-            name: Counted(**{f: v + getattr(self._base[name], f) for f, v in vars(self._last[name]).items()})
-            for name in links
-        }
+            raw = _raw(link, queues[0].get(link.index), queues[1].get(link.index), damaged.get(name, 0))
+            total = self._total.get(name, _Raw()).and_(raw.since(self._last.get(name, _Raw())))
+            self._last[name], self._total[name], self._shown[name] = raw, total, total.counted
         self._shown_at = now
-        return self._shown
+        return {name: self._shown[name] for name in links}
 
 
-def _of(link: LinkInfo, sent: QueueInfo | None, received: QueueInfo | None, in_errors: int) -> Counted:
-    in_octets, out_octets, discards = link.rx_bytes, link.tx_bytes, 0
-    if received is not None and received.packets:
-        segments = received.packets
-        in_octets = link.rx_bytes + max(0, segments - link.rx_packets) * _HEADERS + segments * _FCS
-    if sent is not None:
-        out_octets = sent.octets + sent.packets * _FCS
-        discards = sent.drops
-    return Counted(in_octets, out_octets, discards, in_errors)
+def _raw(link: LinkInfo, sent: QueueInfo | None, received: QueueInfo | None, damaged: int) -> _Raw:
+    sent, received = sent or _NO_QUEUE, received or _NO_QUEUE
+    return _Raw(
+        link.rx_bytes,
+        link.rx_packets,
+        received.packets,
+        link.tx_bytes,
+        sent.octets,
+        sent.packets,
+        sent.drops,
+        damaged,
+    )

@@ -153,14 +153,17 @@ def test_exactly_what_runs_over_a_degraded_nic_fails(
     failed = {_what(result) for result in results["results"] if result["verdict"] == "fail"}
     # The peer's way of seeing a direction is the other one.
     other = {"tx": "rx", "rx": "tx"}[direction]
-    over = {
-        _what(result)
+    ends = {("dut", direction), ("peer", other)}
+    over = [
+        result
         for result in results["results"]
-        if (result["combination"]["dut"], list(result["directions"])) == (target, [direction])
-        or (result["combination"]["peer"], list(result["directions"])) == (target, [other])
-    }
-    assert (id_, direction) in over
-    assert failed == over
+        if any((result["combination"][end], [way]) == (target, list(result["directions"])) for end, way in ends)
+    ]
+    # What is slower than the degraded NIC anyway (the AX88179 sends 730 Mbit/s) does not notice.
+    known = shaped(gate_lab, target, direction)
+    noticed = {_what(result) for result in over if next(iter(result["directions"].values()))["limit_bps"] > 0.9 * known}
+    assert (id_, direction) in noticed
+    assert failed == noticed
 
 
 def _what(result: dict[str, Any]) -> tuple[str, str]:

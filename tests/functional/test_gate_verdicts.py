@@ -71,8 +71,8 @@ def test_an_unchanged_link_passes_after_one_connection_of_3_s(project: Project) 
     assert figures["verdict"] == "pass"
     assert len(figures["attempts"]) == 1
     assert sum(sample["seconds"] for sample in figures["samples"]) == pytest.approx(3, abs=0.3)
-    # The warm-up was found, and is kept.
-    assert 0 < figures["attempts"][0]["warmup_s"] <= 1
+    # The warm-up was looked for, and is kept; a link that is steady from its first tenth of a second on has none.
+    assert 0 <= figures["attempts"][0]["warmup_s"] <= 1
 
 
 def test_a_link_5_percent_slower_fails_after_three_connections_one_of_them_a_fresh_link_up(

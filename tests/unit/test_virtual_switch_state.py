@@ -109,6 +109,24 @@ def test_counters_never_go_back() -> None:
         assert counters.read(link(rx_bytes=rx_bytes), ({}, {}))["p1"].in_octets == shown
 
 
+def test_segments_count_also_when_the_queue_is_a_new_one() -> None:
+    """As after a cable was swapped or plugged in again: the device has counted for hours, its queue begins at 0."""
+    counters = PortCounters(lambda: 0.0, lambda: NOTHING)
+    packet = 66 + 10 * 1448
+    counters.read(link(5000, 5000 * packet), ({}, {7: QueueInfo(0, 50_000, 0)}))
+    before = counters.read(link(5000, 5000 * packet), ({}, {7: QueueInfo(0, 0, 0)}))["p1"].in_octets
+    after = counters.read(link(5002, 5002 * packet), ({}, {7: QueueInfo(0, 20, 0)}))["p1"].in_octets
+    assert after - before == 20 * 1518
+
+
+def test_a_device_that_comes_back_into_its_port_does_not_count_twice() -> None:
+    counters = PortCounters(lambda: 0.0, lambda: NOTHING)
+    before = counters.read(link(5000, 5_000_000), ({}, {7: QueueInfo(0, 5000, 0)}))["p1"].in_octets
+    counters.read(link(0, 0), ({}, {7: QueueInfo(0, 0, 0)}))
+    after = counters.read(link(5001, 5_001_000), ({}, {7: QueueInfo(0, 1, 0)}))["p1"].in_octets
+    assert after - before <= 1500
+
+
 def test_stale_counters_are_shown_until_their_time_is_over() -> None:
     now = [0.0]
     counters = PortCounters(lambda: now[0], lambda: NOTHING)
