@@ -12,7 +12,7 @@ from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.sockets import Sockets
-from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.tries import MeasuredFlow
 
 # Linux doubles the buffers that a window asks for, to have room for headers too: never is more payload on its way.
@@ -23,7 +23,7 @@ class Bounds:
     """Of the flows of one link and traffic, by their index.
 
     ``alone`` is the physical limit of each, ``fair`` its max-min fair rate among all, ``offered`` what each was told to
-    send at most (None: as much as it can).
+    send at most (None: as much as it can), by direction.
 
     ``conditions`` of the ends, by their numbers, are only told: what the packets of a PCIe link leave is a model.
     ``repeats`` are the same flows in other tries. Where a window was asked for, none of them has more than its buffers
@@ -43,7 +43,11 @@ class Bounds:
         self._flows = flows
         self._conditions = conditions
         self._tries = [flows, *repeats]
-        self.offered = None if traffic.bitrate is None else Bitrate(traffic.streams * traffic.bitrate.bps)
+        self.offered = {
+            way: None if rate is None else Bitrate(traffic.streams * rate.bps)
+            for way in Direction
+            for rate in [traffic.bitrate_of(way)]
+        }
         self.alone = [self._alone(index) for index in range(len(flows))]
         self.fair = self._fair(range(len(flows)))
 
@@ -139,5 +143,9 @@ class Bounds:
             if window is not None:
                 capacities["window", index] = window.goodput.bps
                 names.append(("window", index))
+            offered = self.offered[flow.way]
+            if offered is not None:
+                capacities["offered", index] = offered.bps
+                names.append(("offered", index))
             crossed.append(names)
-        return fair_rates(capacities, crossed, self.offered)
+        return fair_rates(capacities, crossed, None)

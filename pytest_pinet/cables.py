@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -20,8 +21,9 @@ from pytest_pinet.tries import MeasuredFlow
 
 # Some drivers refresh their counters once a second.
 COUNTER_TIMEOUT_S = 3.0
-# What a TCP flow may have on the wire and in queues when its receiver stops.
+# What a TCP flow may have on the wire and in queues when its receiver stops: of so many connections.
 IN_FLIGHT_BYTES = 1_000_000
+IN_FLIGHT_STREAMS = 10
 
 
 class Cables:
@@ -60,13 +62,13 @@ class Cables:
 
     def check(self, flows: Sequence[MeasuredFlow], traffic: Traffic) -> None:
         """Raises TrafficError when a link went down, InvalidMeasurement when counters and payload disagree."""
-        moved, sent = self._moved(flows, sent=False), self._moved(flows, sent=True)
+        moved, sent = self._moved(flows), self._moved(flows, max(1, math.ceil(traffic.streams / IN_FLIGHT_STREAMS)))
         self._crossing.check(moved, Deadline(COUNTER_TIMEOUT_S).wait_until)
         if not self._counted:
             return
         path = self._link.path
         headers = IPV4_UDP_HEADERS if traffic.udp else IPV4_TCP_HEADERS + TIMESTAMP_OPTION * path.timestamps
-        segment = (traffic.length if traffic.udp else traffic.mss) or path.mtu
+        segment = traffic.packet_bytes or path.mtu
         cables = [
             Cable(str(end.endpoint), f"port {end.endpoint.interface.port}", moved[i], sent[i])
             for i, end in ((i, self._link.ends[i]) for i in self._counted)
@@ -80,16 +82,19 @@ class Cables:
             _wait,
         )
 
-    def _moved(self, flows: Sequence[MeasuredFlow], sent: bool) -> list[Moved]:
-        """Payload through each end: what was received, or with ``sent`` what the senders sent, where it is known."""
+    def _moved(self, flows: Sequence[MeasuredFlow], sent: int = 0) -> list[Moved]:
+        """Payload through each end: what was received, or with ``sent`` what the senders sent, where it is known.
+
+        What was on its way in the end is at most ``sent`` times IN_FLIGHT_BYTES of each TCP flow.
+        """
         totals = [Moved(0, 0) for _ in self._link.ends]
         for measured in flows:
-            received = sum(sample.bytes for sample in measured.flow.samples)
+            received = sum(sample.bytes for sample in measured.flow.samples) + measured.flow.head_bytes
             payload = received
             if sent and measured.flow.sent_bytes is not None:
                 on_its_way = max(0, measured.flow.sent_bytes - received)
                 # What UDP sent it sent; what TCP was given may never have left the socket.
-                payload += on_its_way if measured.flow.packets is not None else min(on_its_way, IN_FLIGHT_BYTES)
+                payload += on_its_way if measured.flow.packets is not None else min(on_its_way, sent * IN_FLIGHT_BYTES)
             crossed = self._link.crossed(measured.sender, measured.receiver)
             for position, end in enumerate(crossed):
                 old = totals[end]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pytest_pinet.errors import InvalidMeasurement, LabError, UnsupportedError, first_line
 from pytest_pinet.lab.end import End
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.model.traffic import Direction, HttpTraffic, Traffic
+from pytest_pinet.traffic.tool import TrafficTool
 from pytest_pinet.tries import MeasuredFlow
 
 LOOPBACK = "127.0.0.1"
@@ -18,7 +19,7 @@ SECONDS = 1.0
 
 
 def ceilings(
-    link: Link, traffic: Traffic, flows: Sequence[MeasuredFlow], tool: Iperf3
+    link: Link, traffic: Traffic, flows: Sequence[MeasuredFlow], tool: TrafficTool
 ) -> tuple[list[tuple[End, Bitrate]], list[str]]:
     """What each end but the device under test moves between two of its own processes, both of them on its processor.
 
@@ -40,7 +41,7 @@ def ceilings(
     return found, doubts
 
 
-def _ceiling(end: End, traffic: Traffic, tool: Iperf3) -> Bitrate:
+def _ceiling(end: End, traffic: Traffic, tool: TrafficTool) -> Bitrate:
     own = Traffic(
         Direction.TX,
         udp=traffic.udp,
@@ -51,6 +52,8 @@ def _ceiling(end: End, traffic: Traffic, tool: Iperf3) -> Bitrate:
         bitrate=traffic.bitrate if traffic.udp else None,
         length=traffic.length,
     )
+    if isinstance(traffic, HttpTraffic):
+        own = replace(traffic, direction=Direction.TX, duration_s=SECONDS)
     facts = end.session.facts
     # Of all that makes a difference: the sums of other streams, rates or packets are others.
     key = f"loopback {own.key}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from pytest_pinet import inventory
@@ -31,6 +32,7 @@ def chosen(lab: Lab, names: Sequence[str]) -> list[Combination]:
 
 def _matching(lab: Lab, glob: str) -> list[Combination]:
     """A glob stands for what the lab can do; of what it cannot do nothing is asked."""
+    glob, tuning = inventory.split_tuning(glob)
     if "/" not in glob:
         raise ConfigError(f"{glob!r} names no topology; expected {FORM}")
     topologies = [_PAIR, *inventory.largest(lab)]
@@ -44,4 +46,4 @@ def _matching(lab: Lab, glob: str) -> list[Combination]:
         near = nearest(glob, able)
         hint = f"did you mean '{near}'?" if near else f"it has {', '.join(able[:3])} ..."
         raise ConfigError(f"no combination of lab {lab.name} matches {glob!r}; {hint} ('pinet matrix' lists them)")
-    return found
+    return [replace(one, tuning=tuning) for one in found]

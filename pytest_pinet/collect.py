@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from pytest_pinet.config.names import nearest
 from pytest_pinet.ends import Ends, NotEnough
@@ -13,6 +14,8 @@ from pytest_pinet.markers import Request
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, names_of
 from pytest_pinet.model.topology import Topology
+from pytest_pinet.model.tuning import UNTUNED, Tuning
+from pytest_pinet.tuning.registry import boot_part
 
 # What survives in test ids, -k expressions and shells without quoting.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+:/@-]")
@@ -39,7 +42,7 @@ def _matches(name: str, globs: Iterable[str]) -> bool:
 
 
 def combinations(lab: Lab, request: Request, ends: Ends | None = None) -> list[Combination | Missing]:
-    """One combination for each board model, NIC and topology that matches, in the order of the lab file.
+    """One combination for each board model, NIC, topology and tuning that matches, in the order of the lab file.
 
     Where several nodes have the same board and NIC the first one that can stands for all. Every board and NIC that is
     named without a wildcard and is not there becomes a Missing. ``ends`` chooses in this lab,
@@ -50,7 +53,7 @@ def combinations(lab: Lab, request: Request, ends: Ends | None = None) -> list[C
     for topology in request.topologies:
         for interface in lab.interfaces():
             node = lab.nodes[interface.node]
-            if not _matches(node.board.name, request.boards):
+            if node.runner or not _matches(node.board.name, request.boards):
                 continue
             if not any(_matches(name, request.nics) for name in names_of(interface)):
                 continue
@@ -63,14 +66,20 @@ def combinations(lab: Lab, request: Request, ends: Ends | None = None) -> list[C
                 found.setdefault(id_, Missing(id_, str(reason)))
         for missing in _missing(lab, request, topology):
             found.setdefault(missing.id, missing)
-    return list(found.values())
+    return [one for cell in found.values() for one in _tuned(cell, request.tunings)]
+
+
+def _tuned(cell: Combination | Missing, tunings: Sequence[Tuning]) -> list[Combination | Missing]:
+    """One for each tuning; what is missing is missing however it would be tuned, and is told once."""
+    return [cell] if isinstance(cell, Missing) else [replace(cell, tuning=tuning) for tuning in tunings]
 
 
 def _missing(lab: Lab, request: Request, topology: Topology) -> list[Missing]:
-    boards = sorted({node.board.name for node in lab.nodes.values()})
+    boards = sorted({node.board.name for node in lab.nodes.values() if not node.runner})
     result = []
     for board in request.boards:
         there = [i for i in lab.interfaces() if fnmatchcase(lab.nodes[i.node].board.name, board)]
+        there = [i for i in there if not lab.nodes[i.node].runner]
         for nic in request.nics:
             if any(fnmatchcase(name, nic) for i in there for name in names_of(i)):
                 continue
@@ -89,15 +98,49 @@ def _missing(lab: Lab, request: Request, topology: Topology) -> list[Missing]:
 
 
 def marker_name(axis: str, value: str) -> str:
-    """The automatic marker of a combination's board, NIC or topology: ``board_pi4b``, ``nic_rtl8153``."""
+    """The automatic marker of a combination's board, NIC, topology or tuning: ``board_pi4b``, ``tuning_mtu_9000``."""
     return f"{axis}_{re.sub(r'[^A-Za-z0-9]', '_', value.replace('+', 'plus'))}"
 
 
+def marker_names(combination: Combination, request: Request) -> dict[str, str]:
+    """The automatic markers of a combination, each with what it stands for: one for each setting of its tuning."""
+    axes = [("board", combination.board), ("nic", combination.nic), ("topology", combination.topology.name)]
+    axes += [("tuning", f"{name}={value}") for name, value in combination.tuning.settings]
+    if not combination.tuning and any(request.tunings):
+        axes.append(("tuning", UNTUNED))
+    return {marker_name(axis, value): f"{axis} {value}" for axis, value in axes}
+
+
+T = TypeVar("T")
+
+
+def fewest_boots(items: Sequence[T], case_of: Callable[[T], Case | None]) -> list[T]:
+    """The same tests, those whose tuning takes a boot behind all others, and what boots alike in a row.
+
+    All others keep their order.
+    """
+    groups: dict[tuple[tuple[str, ...], str], int] = {}
+
+    def rank(item: T) -> int:
+        case = case_of(item)
+        boot = boot_part(case.combination.tuning) if case is not None else None
+        if case is None or not boot:
+            return 0
+        return groups.setdefault((case.combination.places, boot.key), len(groups) + 1)
+
+    return sorted(items, key=rank)
+
+
 def selected(combination: Combination, axes: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a combination is among those that the globs for board, nic and topology (empty: all) choose."""
+    """Whether a combination is among those that the globs for board, nic, topology, tuning (empty: all) choose.
+
+    A tuning is known by its key, by each of its settings (``mtu=9000``) and by their names; ``none`` is without any.
+    """
+    settings = combination.tuning.settings
     names = {
         "board": {combination.board},
         "nic": names_of(combination.dut.interface),
         "topology": {combination.topology.name, combination.topology.kind},
+        "tuning": {str(combination.tuning), *(f"{name}={value}" for name, value in settings), *dict(settings)},
     }
     return all(not globs or any(_matches(name, globs) for name in names[axis]) for axis, globs in axes.items())

@@ -14,6 +14,7 @@ from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import SEVERITY, Verdict, worst
 from pytest_pinet.report.comparison import ComparisonRecord
 from pytest_pinet.report.record import DirectionRecord, ResultRecord, combination_record, direction_record
+from pytest_pinet.report.tunings import tuning_notes, tuning_records
 from pytest_pinet.tries import MeasuredFlow
 
 _VERDICTS = {
@@ -44,7 +45,7 @@ def compared_record(link: Link, traffic: Traffic, found: ComparisonRecord) -> Re
         "link": f"{link.path.speed_mbps} Mbit/s {link.path.duplex or 'unknown'} duplex, MTU {link.path.mtu}",
         "versions": {},
         "cpu_percent": {},
-        "notes": [event for run in found["runs"] for event in run["events"]],
+        "notes": [*(event for run in found["runs"] for event in run["events"]), *tuning_notes(link.tried)],
         "started": found["started"],
         "seconds": found["seconds"],
         "traffic_seconds": found["traffic_seconds"],
@@ -55,6 +56,7 @@ def compared_record(link: Link, traffic: Traffic, found: ComparisonRecord) -> Re
         "files": [],
         "rerun": "",
         "comparison": found,
+        "tunings": tuning_records(link.tried),
     }
 
 

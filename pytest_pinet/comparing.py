@@ -109,13 +109,14 @@ def compare(
     on_progress: ProgressOfWays | None = None,
     watch: Callable[[], None] | None = None,
     raw: dict[str, str] | None = None,
+    on_state: Callable[[Side], None] = lambda _: None,
 ) -> ComparisonRecord:
     """Measure both states in turn, each time on a fresh connection, until the difference is certain or hopeless.
 
     A connection in which the link dropped is kept as evidence and made again. What every process printed is put into
-    ``raw`` by file name. The caller has the nodes, and the contention domains, to itself. Raises LabError,
-    UnsupportedError, and whatever entering or leaving a state raises; it is left in any case. ValueError for a
-    tolerance outside 0 to 1.
+    ``raw`` by file name. ``on_state`` is told whenever a state has been entered. The caller has the nodes, and the
+    contention domains, to itself. Raises LabError, UnsupportedError, and whatever entering or leaving a state raises;
+    it is left in any case. ValueError for a tolerance outside 0 to 1.
     """
     plan = plan or Plan()
     if not 0 < plan.tolerance < 1:
@@ -135,6 +136,7 @@ def compare(
             if turns.take(now):
                 # A change of state may take links down and begin counters anew.
                 traffic_runs.begin_anew(same=False)
+                on_state(now)
             if now not in builds:
                 builds[now] = read_build(link.dut.shell, link.dut.device)
             begun = time.monotonic() - clock

@@ -36,7 +36,7 @@ def judged_extras(
     both_ways = traffic.direction is Direction.BIDIR
     each = [
         judge_extras(
-            _extras(link, traffic, one, chosen), limits, here.board, here.nic, here.topology.name, way, both_ways
+            extras_of(link, traffic, one, chosen), limits, here.board, here.nic, here.topology.name, way, both_ways
         )
         for one in tries
         if not one.excluded
@@ -64,7 +64,7 @@ def _verdict(judgements: Sequence[Judgement], profile: Profile) -> Verdict | Non
     return Verdict.MARGINAL if verdict is Verdict.PASS and Verdict.MARGINAL in known else verdict
 
 
-def _extras(link: Link, traffic: Traffic, one: Try, chosen: Sequence[int]) -> Extras:
+def extras_of(link: Link, traffic: Traffic, one: Try, chosen: Sequence[int]) -> Extras:
     """Of one try; what one of several flows does not know nobody knows."""
     flows = [one.flows[index].flow for index in chosen]
     path = link.path_between(one.flows[chosen[0]].sender, one.flows[chosen[0]].receiver)

@@ -9,7 +9,9 @@ from typing import NoReturn
 import pytest
 
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.model.ping import Ping
+from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
+from pytest_pinet.tuning.registry import who_gets
 
 # What boards and tools cost beside traffic; a first use of a node adds its boot.
 FIXED_S = 1.0
@@ -28,6 +30,28 @@ class PlannedLink:
         return self.combination.id
 
 
+def _commands(traffic: Traffic, own: str, other: str) -> list[tuple[str, list[str]]]:
+    """The command lines of one run by the end (``dut``, ``peer``) that they run on. Raises ConfigError."""
+    if isinstance(traffic, HttpTraffic):
+        from pytest_pinet.traffic import wrk
+        from pytest_pinet.traffic.http import validate as validate_http
+
+        serving, asking, address = ("dut", "peer", own) if traffic.direction is Direction.TX else ("peer", "dut", other)
+        url = f"http://{address}:{EXAMPLE_PORT}/data"
+        return [(serving, ["nginx", "-c", "nginx.conf"]), (asking, wrk.argv(validate_http(traffic), url, cores=1))]
+    from pytest_pinet.traffic.iperf3_command import Run, Side, client_argv, client_is_dut, server_argv
+    from pytest_pinet.traffic.iperf3_values import validate
+
+    validate(traffic)
+    if traffic.apart:
+        return [one for way in traffic.direction.parts for one in _commands(traffic.one_way(way), own, other)]
+    is_dut = client_is_dut(traffic.direction)
+    client, server = (own, other) if is_dut else (other, own)
+    run = Run(traffic, EXAMPLE_PORT, Side(client), Side(server), traffic.congestion)
+    near, far = ("dut", "peer") if is_dut else ("peer", "dut")
+    return [(far, server_argv(run)), (near, client_argv(run))]
+
+
 class DryRun:
     """Collects what tests ask for. A test ends at what it would do with a figure, and counts as skipped."""
 
@@ -43,31 +67,43 @@ class DryRun:
     def measure(self, item: pytest.Item, link: PlannedLink, traffic: Traffic) -> NoReturn:
         """Plan one measurement and skip the rest of the test. Raises UnsupportedError for senseless traffic."""
         from pytest_pinet.lab.addressing import addresses
-        from pytest_pinet.traffic.iperf3_command import Run, Side, client_argv, client_is_dut, server_argv
-        from pytest_pinet.traffic.iperf3_values import validate
 
-        validate(traffic)
         combination = link.combination
-        if item.nodeid not in self._planned:
-            self._planned.add(item.nodeid)
-            self._lines.append(f"{item.nodeid}")
         at = [(end, str(address.ip)) for end, address in zip(combination.ends, addresses(combination), strict=True)]
+        lines = []
+        steps = [traffic.step(rate) for rate in traffic.rates] if isinstance(traffic, LadderTraffic) else [traffic]
         for planned in combination.topology.runs(traffic.direction):
             (a, own), (b, other) = at[planned.a], at[planned.b]
-            self._lines.append(
+            lines.append(
                 f"  {planned.direction}: {a} ({a.interface.port}) with {b} ({b.interface.port}), "
                 f"{traffic.seconds} s for each connection"
             )
-            near, far = (a, own), (b, other)
-            client, server = (near, far) if client_is_dut(planned.direction) else (far, near)
-            run = Run(
-                traffic.towards(planned.direction), EXAMPLE_PORT, Side(client[1]), Side(server[1]), traffic.congestion
-            )
-            for end, argv in ((server[0], server_argv(run)), (client[0], client_argv(run))):
-                self._lines.append(f"    {end.node.name}$ {shlex.join(argv)}")
+            for step in steps:
+                for end, argv in _commands(step.towards(planned.direction), own, other):
+                    node = (a if end == "dut" else b).node.name
+                    lines.append(f"    {node}$ {shlex.join(argv)}")
+        self._plan(item, combination, lines, traffic.seconds * len(steps))
+
+    def ping(self, item: pytest.Item, link: PlannedLink, ping: Ping) -> NoReturn:
+        """Plan one series of pings and skip the rest of the test."""
+        from pytest_pinet.lab.addressing import addresses
+        from pytest_pinet.traffic.ping import command, validate
+
+        validate(ping)
+        own, other = (str(address.ip) for address in addresses(link.combination)[:2])
+        node = link.combination.dut.node.name
+        self._plan(item, link.combination, [f"    {node}$ {command(ping, own, other)}"], ping.seconds)
+
+    def _plan(self, item: pytest.Item, combination: Combination, lines: list[str], seconds: float) -> NoReturn:
+        if item.nodeid not in self._planned:
+            self._planned.add(item.nodeid)
+            self._lines.append(f"{item.nodeid}")
+            for name, value in combination.tuning.settings:
+                self._lines.append(f"  tune {name}={value} {who_gets(name)}, taken back afterwards")
+        self._lines += lines
         for node in combination.nodes:
             self._nodes[node.name] = node.boot_timeout_s
-        self._seconds += traffic.seconds + FIXED_S
+        self._seconds += seconds + FIXED_S
         pytest.skip("dry run")
 
     def lines(self) -> list[str]:

@@ -206,7 +206,7 @@ class _Judging:
             limit,
             self._plan.known.noise(self._id(way)),
             self._plan.profile,
-            self._bounds.offered if len(chosen) == 1 else None,
+            self._bounds.offered[way] if len(chosen) == 1 else None,
             self._plan.link_ups,
             baseline,
             self._plan.error_rate,
@@ -262,7 +262,7 @@ class _Judging:
         if len(chosen) == 1:
             (only,) = chosen
             oracle = self._bounds.alone[only]
-            limit = self._limit(way, oracle, (Metric.GOODPUT, Metric.SUM), baseline, offered=self._bounds.offered)
+            limit = self._limit(way, oracle, (Metric.GOODPUT, Metric.SUM), baseline, offered=self._bounds.offered[way])
             ruling = self._rule(chosen, way, oracle, limit, baseline)
             record = direction_record(self._pooled(only), ruling, oracle, attempts_of(self._tries, chosen))
             return self._finish(record, chosen, way, accepted)
@@ -282,7 +282,8 @@ class _Judging:
         fair = self._bounds.fair[index]
         limit = None
         if not self._topology.shared:
-            limit = self._limit(measured.way, oracle, (Metric.GOODPUT,), None, measured.run.a, self._bounds.offered)
+            offered = self._bounds.offered[measured.way]
+            limit = self._limit(measured.way, oracle, (Metric.GOODPUT,), None, measured.run.a, offered)
         ruling = self._rule([index], measured.way, oracle, limit)
         flow = self._pooled(index)
         if self._topology.shared and ruling.judgement.verdict is Verdict.PASS:

@@ -1,15 +1,23 @@
-"""What a test author asks for: ``link`` and ``gate``."""
+"""What a test author asks for: ``link``, ``gate`` and ``tune``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 if TYPE_CHECKING:
     from pytest_pinet.gate import Gate
     from pytest_pinet.lab.link import Link
+    from pytest_pinet.model.tuning import Tuned
+
+    class Tune(Protocol):
+        """``with tune(link, rps="all") as outcomes:``; also a state of ``gate.compare``."""
+
+        def __call__(self, link: Link, **settings: object) -> AbstractContextManager[Sequence[Tuned]]: ...
+
 
 
 @pytest.fixture
@@ -32,3 +40,19 @@ def gate(request: pytest.FixtureRequest) -> Gate:
     from pytest_pinet.plugin import pinet_session
 
     return Gate(pinet_session(request.config), request.node)
+
+
+@pytest.fixture
+def tune(request: pytest.FixtureRequest) -> Tune:
+    """Tunes a link for a part of a test: ``with tune(link, rps="all", mtu=9000) as outcomes:``.
+
+    Gives what came of each setting; leaving it takes all of them back. Settings that take a boot belong in the marker.
+    """
+    from pytest_pinet.plugin import pinet_session
+
+    session = pinet_session(request.config)
+
+    def tuned(link: Link, **settings: object) -> AbstractContextManager[Sequence[Tuned]]:
+        return session.tuned(request.node, link, settings)
+
+    return tuned

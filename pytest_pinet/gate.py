@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_pinet import asked
+from pytest_pinet.asked import Duration, HttpFigures, LadderFigures, PingFigures, Rate, Size
 from pytest_pinet.config.names import unknown
 from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement
 from pytest_pinet.judge.settle import cap_for
 from pytest_pinet.markers import LIMITS, read_limits
-from pytest_pinet.model.limits import Limit, Origin
-from pytest_pinet.model.quantities import Bitrate, parse_duration, parse_size
+from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.ping import Ping
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.tolerance import Tolerance
-from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
+from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.traffic import http, iperf3_values
+from pytest_pinet.traffic import ping as ping_tool
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.link import Link
@@ -25,10 +30,17 @@ if TYPE_CHECKING:
     from pytest_pinet.report.record import ResultRecord
     from pytest_pinet.session import PinetSession
 
-# A rate or size is text with a unit; a duration may also be a number of seconds.
-Rate = str
-Size = str | int
-Duration = str | int | float
+# How the fields of a traffic are read that are not taken as they are.
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "window": asked.octets,
+    "mss": asked.octets,
+    "length": asked.octets,
+    "size": asked.octets,
+    "bitrate": lambda _, value: asked.rate(value),
+    "peer_bitrate": lambda _, value: asked.rate(value),
+    "rates": lambda _, value: asked.rising(value),
+    "loss": asked.part,
+}
 # Brings the nodes into a state; what it returns is left before another state is entered.
 Enter = Callable[[], AbstractContextManager[object] | None]
 
@@ -50,18 +62,9 @@ class Figures:
         return self.goodput[Direction(direction)]
 
 
-def _seconds(name: str, value: Duration) -> float:
-    if isinstance(value, bool) or (isinstance(value, int | float) and not 0 <= value < float("inf")):
-        raise ConfigError(f"{name}={value!r}: expected a number of seconds or text such as '10 s'")
-    return parse_duration(value) if isinstance(value, str) else float(value)
-
-
-def _bytes(name: str, value: Size | None) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, int) and value <= 0):
-        raise ConfigError(f"{name}={value!r}: expected a number of bytes or text such as '64K'")
-    return parse_size(value) if isinstance(value, str) else value
+def _check(traffic: Traffic) -> None:
+    """Refuse what no tool can send, before a node is asked for it. Raises ConfigError."""
+    (http.validate if isinstance(traffic, HttpTraffic) else iperf3_values.validate)(traffic)
 
 
 def _warmup_cap_s(link: Link) -> float:
@@ -90,6 +93,8 @@ class Gate:
         bitrate: Rate | None = None,
         length: Size | None = None,
         congestion: str | None = None,
+        peer_bitrate: Rate | None = None,
+        opposed: bool = False,
         profile: str | None = None,
         **limits: object,
     ) -> Figures:
@@ -97,13 +102,25 @@ class Gate:
 
         ``direction`` is seen from the device under test: tx, rx or bidir; left out it is the usual one of the topology
         (rx for incast, bidir for mesh, else tx). ``duration`` (s) is counted of each connection, after ``warmup`` (s);
-        left out the profile says how long, and the warm-up is found. ``bitrate`` is per stream and direction.
-        ``profile`` (fast, standard, soak) and ``limits`` override the marker's, by the same words: ``min``, ``sum``,
-        ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``, ``latency``, ``cpu``. Fails the
-        test beyond a limit; raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive or ConfigError.
+        left out the profile says how long, and the warm-up is found. ``bitrate`` is per stream and direction;
+        ``peer_bitrate`` is what each of the peer's streams sends at most in bidir. ``opposed`` sends each direction of
+        bidir by an iperf3 of its own, as ``peer_bitrate`` does; only the time that both run counts.
+        ``profile`` (fast, standard, soak, full) and ``limits`` override the marker's, by the same words: ``min``,
+        ``sum``, ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``, ``latency``, ``cpu``.
+        Fails the test beyond a limit; raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive or
+        ConfigError.
         """
-        return self._measure(link, False, direction, streams, duration, warmup, window, mss, bitrate, length,
-                             congestion, profile, limits)  # fmt: skip
+        values = {
+            "streams": streams,
+            "window": window,
+            "mss": mss,
+            "bitrate": bitrate,
+            "peer_bitrate": peer_bitrate,
+            "opposed": opposed,
+            "length": length,
+            "congestion": congestion,
+        }
+        return self._measure(link, "tcp", Traffic, direction, duration, warmup, profile, limits, values)
 
     def udp(
         self,
@@ -125,8 +142,90 @@ class Gate:
         """
         if bitrate is None:
             raise ConfigError(f"{self._item.nodeid}: udp: needs bitrate=, such as bitrate='400M' (per stream)")
-        return self._measure(link, True, direction, streams, duration, warmup, window, None, bitrate, length, None,
-                             profile, limits)  # fmt: skip
+        values = {"udp": True, "streams": streams, "window": window, "bitrate": bitrate, "length": length}
+        return self._measure(link, "udp", Traffic, direction, duration, warmup, profile, limits, values)
+
+    def udp_ladder(
+        self,
+        link: Link,
+        direction: str | None = None,
+        *,
+        rates: Sequence[Rate],
+        loss: str = "0.1%",
+        streams: int = 1,
+        duration: Duration | None = None,
+        length: Size | None = None,
+        profile: str | None = None,
+        **limits: object,
+    ) -> LadderFigures:
+        """Find the highest of ``rates`` (per stream) of which no more than ``loss`` is lost, from the lowest on.
+
+        A rate that is not held is tried again before that is believed, and ends the climb; so does one which the sender
+        does not reach. ``min`` and other limits judge the goodput at the highest rate that is held. Fails the test
+        where none is; other arguments as for ``udp``.
+        """
+        values = {"udp": True, "streams": streams, "length": length, "rates": rates, "loss": loss}
+        found = self._run(link, "udp_ladder", LadderTraffic, direction, duration, None, profile, limits, values)
+        verdict = self._end(found)
+        (figure,) = found["directions"].values()
+        return LadderFigures(verdict, Bitrate(found["ladder"]["knee_bps"] or 0.0), Bitrate(figure["goodput_bps"]))
+
+    def http(
+        self,
+        link: Link,
+        direction: str | None = None,
+        *,
+        size: Size = 100_000,
+        connections: int = 10,
+        duration: Duration | None = None,
+        requests: str | None = None,
+        profile: str | None = None,
+        **limits: object,
+    ) -> HttpFigures:
+        """Have a cached file of ``size`` served (nginx) and asked for again and again (wrk), until that is judged.
+
+        ``direction`` tx: the device under test serves; rx: its peer does. ``min`` limits the payload of good responses
+        as a rate, ``requests`` (``'1200/s'``) their number; limits of the lab file speak of TCP and UDP, and are not
+        asked. A request that fails, or is answered with another status than 2xx, fails the test.
+        """
+        runs = link.combination.topology.name
+        if runs not in ("pair", "chain"):
+            raise ConfigError(f"{self._item.nodeid}: http: topology {runs!r}: expected 'pair' or 'chain'")
+        values = {"streams": connections, "size": size}
+        found = self._run(link, "http", HttpTraffic, direction, duration, 0, profile, limits, values, requests)
+        verdict = self._end(found)
+        (figure,) = found["directions"].values()
+        return HttpFigures(verdict, Bitrate(figure["goodput_bps"]), found["http"]["requests_per_s"])
+
+    def ping(
+        self,
+        link: Link,
+        *,
+        count: int = 10,
+        interval: Duration = 0.2,
+        size: int = 56,
+        profile: str | None = None,
+        **limits: object,
+    ) -> PingFigures:
+        """Measure round trips of single packets from the device under test to its peer, over the idle link.
+
+        ``loss`` and ``latency`` (the mean round trip) limit them, in the call or the marker; a miss is repeated before
+        it fails the test. ``size`` is the payload in bytes. Raises TrafficError where nothing comes back.
+        """
+        try:
+            ping = Ping(asked.count("count", count), asked.seconds("interval", interval), size)
+            ping_tool.validate(ping)
+            own = self._limits(link, limits)
+            for limit in own:
+                if limit.metric not in (Metric.LOSS, Metric.LATENCY):
+                    raise ConfigError(f"{limit.metric}= limits no ping; expected loss= or latency=")
+            spending = self._session.profile(self._item, profile)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: ping: {error}") from None
+        found = self._session.ping(self._item, link, ping, own, spending)
+        verdict, seen = self._end(found), found["ping"]
+        low, mean, high = seen["rtt_min_s"] or 0.0, seen["rtt_mean_s"] or 0.0, seen["rtt_max_s"] or 0.0
+        return PingFigures(verdict, seen["loss"], low, mean, high, seen["rtt_mdev_s"])
 
     def compare(
         self,
@@ -165,46 +264,60 @@ class Gate:
         self._end(result)
         return result["comparison"]
 
-    def _measure(
+    def _run(
         self,
         link: Link,
-        udp: bool,
+        what: str,
+        kind: type[Traffic],
         direction: str | None,
-        streams: int,
         duration: Duration | None,
         warmup: Duration | None,
-        window: Size | None,
-        mss: int | None,
-        bitrate: Rate | None,
-        length: Size | None,
-        congestion: str | None,
         profile: str | None,
         given: Mapping[str, object],
-    ) -> Figures:
+        values: Mapping[str, Any],
+        requests: str | None = None,
+    ) -> ResultRecord:
+        """Measure and record; ``values`` are the fields of the traffic as they were written."""
         try:
             spending = self._session.profile(self._item, profile)
-            traffic = Traffic(
-                direction=self._direction(link, direction),
-                udp=udp,
-                streams=streams,
-                duration_s=spending.connection_s - _warmup_cap_s(link)
-                if duration is None
-                else _seconds("duration", duration),
-                warmup_s=None if warmup is None else _seconds("warmup", warmup),
-                window=_bytes("window", window),
-                mss=_bytes("mss", mss),
-                bitrate=None if bitrate is None else Bitrate.parse(bitrate),
-                length=_bytes("length", length),
-                congestion=congestion,
+            usual_s = spending.connection_s - _warmup_cap_s(link)
+            read = {name: _READERS[name](name, value) if name in _READERS else value for name, value in values.items()}
+            if "rates" in read:
+                read["bitrate"] = read["rates"][-1]
+            traffic = kind(
+                self._direction(link, direction),
+                duration_s=usual_s if duration is None else asked.seconds("duration", duration),
+                warmup_s=None if warmup is None else asked.seconds("warmup", warmup),
+                **read,
             )
+            _check(traffic)
             limits = self._limits(link, given)
+            if requests is not None and isinstance(traffic, HttpTraffic):
+                limits = self._harder(link, limits, asked.requests_limit(requests, traffic.size))
         except (ConfigError, ValueError) as error:
-            raise ConfigError(f"{self._item.nodeid}: {'udp' if udp else 'tcp'}: {error}") from None
-        result = self._session.measure(self._item, link, traffic, limits, spending)
+            raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
+        return self._session.measure(self._item, link, traffic, limits, spending)
+
+    def _measure(self, link: Link, *arguments: Any) -> Figures:
+        result = self._run(link, *arguments)
         verdict = self._end(result)
         figures = {Direction(name): Bitrate(d["goodput_bps"]) for name, d in result["directions"].items()}
         flows = {f["name"]: Bitrate(f["goodput_bps"]) for f in result["flows"]}
         return Figures(verdict, figures, flows, result["evenness"]["jain"] if result["evenness"] else None)
+
+    @staticmethod
+    def _harder(link: Link, limits: tuple[Limit, ...], requests: Limit) -> tuple[Limit, ...]:
+        """Both minima must be met: the one that is harder to meet judges."""
+        here = link.combination
+        requests = replace(requests, board=here.board, nic=here.nic, topology=here.topology.name)
+        minima = [limit for limit in limits if limit.metric is Metric.GOODPUT]
+        shares = [limit for limit in minima if not isinstance(limit.bound, Bitrate)]
+        if shares:
+            raise ConfigError("requests= and a share as min= cannot both be asked for; expected min= as a rate")
+        rates = [limit.bound.bps for limit in minima if isinstance(limit.bound, Bitrate)]
+        if isinstance(requests.bound, Bitrate) and rates and max(rates) >= requests.bound.bps:
+            return limits
+        return (*(limit for limit in limits if limit.metric is not Metric.GOODPUT), requests)
 
     @staticmethod
     def _end(result: ResultRecord) -> Verdict:
@@ -218,15 +331,15 @@ class Gate:
             raise Inconclusive(result["message"])
         return verdict
 
-    def _direction(self, link: Link, asked: str | None) -> Direction:
+    def _direction(self, link: Link, wanted: str | None) -> Direction:
         """The direction asked for, or the usual one of the topology."""
         topology = link.combination.topology
-        if asked is None:
+        if wanted is None:
             return topology.directions[0]
-        if asked not in list(Direction):
-            raise ConfigError(unknown("direction", str(asked), [str(d) for d in Direction]))
-        topology.runs(Direction(asked))
-        return Direction(asked)
+        if wanted not in list(Direction):
+            raise ConfigError(unknown("direction", str(wanted), [str(d) for d in Direction]))
+        topology.runs(Direction(wanted))
+        return Direction(wanted)
 
     def _limits(self, link: Link, given: Mapping[str, object]) -> tuple[Limit, ...]:
         for word in given:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pytest_pinet.collect import combinations
 from pytest_pinet.config.names import nearest
@@ -12,9 +13,12 @@ from pytest_pinet.markers import Request
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.topology import KINDS, LARGEST, Topology, parse_topology
+from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.pictures.matrix import Entry
+from pytest_pinet.tuning.registry import parse_key
 
 ALL = ("*",)
+AS_IT_IS = (Tuning(),)
 
 
 def entries(
@@ -23,17 +27,21 @@ def entries(
     boards: Sequence[str] = ALL,
     nics: Sequence[str] = ALL,
     ends: Ends | None = None,
+    tunings: Sequence[Tuning] = AS_IT_IS,
 ) -> list[Entry]:
-    """Board x NIC x topology, in the order of the lab file, by the same choice as tests get; globs must match."""
-    request = Request(tuple(boards), tuple(nics), tuple(topologies), ())
+    """Board x NIC x topology x tuning, in the order of the lab file, by the same choice as tests get; globs must match.
+
+    Whether a node can be tuned so is seen only when it is.
+    """
+    request = Request(tuple(boards), tuple(nics), tuple(topologies), (), tunings=tuple(tunings))
     found = []
     for cell in combinations(lab, request, ends):
-        # Names hold neither colons nor slashes.
-        board, _, rest = cell.id.partition(":")
-        nic, _, topology = rest.partition("/")
         if isinstance(cell, Combination):
-            found.append(Entry(board, nic, topology, cell))
+            found.append(Entry(cell.board, cell.nic, cell.topology.name, cell, tuning=cell.tuning.key))
         else:
+            # Names hold neither colons nor slashes.
+            board, _, rest = cell.id.partition(":")
+            nic, _, topology = rest.partition("/")
             found.append(Entry(board, nic, topology, None, cell.reason))
     return found
 
@@ -53,8 +61,20 @@ def largest(lab: Lab, boards: Sequence[str] = ALL, nics: Sequence[str] = ALL) ->
     return found
 
 
+def split_tuning(id_: str) -> tuple[str, Tuning]:
+    """``pi4b:onboard/pair/mtu=9000`` as the id of the same without a tuning, and the tuning. Raises ConfigError."""
+    plain, _, key = id_.rpartition("/")
+    if "/" not in plain or "=" not in key:
+        return id_, Tuning()
+    try:
+        return plain, parse_key(key)
+    except ValueError as error:
+        raise ConfigError(f"{id_!r}: {error}") from None
+
+
 def combination(lab: Lab, id_: str) -> Combination:
     """The combination of this id. Raises ConfigError with the nearest one, or why this lab cannot do it."""
+    id_, tuning = split_tuning(id_)
     name = id_.rpartition("/")[2]
     try:
         topologies = [parse_topology(name)]
@@ -64,7 +84,7 @@ def combination(lab: Lab, id_: str) -> Combination:
         if entry.id == id_ and entry.combination is None:
             raise ConfigError(f"lab {lab.name} cannot do {id_}: {entry.reason}")
         if entry.id == id_ and entry.combination is not None:
-            return entry.combination
+            return replace(entry.combination, tuning=tuning)
     known = [entry.id for entry in entries(lab, [*topologies, *largest(lab)])]
     near = nearest(id_, known)
     hint = f"did you mean '{near}'?" if near else f"ids look like '{known[0]}'"

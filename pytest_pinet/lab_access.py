@@ -17,6 +17,7 @@ from pytest_pinet.model.lab import Lab, Node
 if TYPE_CHECKING:
     from pytest_pinet.lab.link import Link
     from pytest_pinet.lab.session import LabSession
+    from pytest_pinet.traffic.http import Http
     from pytest_pinet.traffic.iperf3 import Iperf3
 
 RUN_VARIABLE = "PINET_RUN"
@@ -38,6 +39,7 @@ class LabAccess:
         self._session: LabSession | None = None
         self._error: PinetError | None = None
         self._tool: Iperf3 | None = None
+        self._http: Http | None = None
         self._use: LabUse | None = None
         self._environment: dict[str, str | None] = {}
         # Tells where the run keeps the records of the consoles; asked for when the lab is connected to.
@@ -51,6 +53,15 @@ class LabAccess:
 
             self._tool = Iperf3()
         return self._tool
+
+    @property
+    def http(self) -> Http:
+        """The tool for HTTP; it remembers what it found on each end."""
+        if self._http is None:
+            from pytest_pinet.traffic.http import Http
+
+            self._http = Http()
+        return self._http
 
     def start(self) -> None:
         """Make sure that the lab is up and stays so while this process uses it. Raises PinetError."""

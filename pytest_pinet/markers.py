@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from pytest_pinet.config.names import unknown
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limit_values import parse_bound, parse_marginal
@@ -16,21 +16,24 @@ from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin
 from pytest_pinet.model.quantities import Share
 from pytest_pinet.model.tolerance import PARTS
 from pytest_pinet.model.topology import Topology, parse_topology
+from pytest_pinet.model.tuning import Tuning
+from pytest_pinet.tuning.registry import read_tunings
 
 MARGINAL = "marginal"
 LIMITS = (*(metric.value for metric in Metric), MARGINAL)
 SIGNATURE = (
-    "pinet(board='*', nic='*', topology='pair', min=None, sum, share, fairness, tolerance, marginal, retransmits, "
-    "loss, latency, cpu=None, profile=None, reset=False)"
+    "pinet(board='*', nic='*', topology='pair', tuning={}, min=None, sum, share, fairness, tolerance, marginal, "
+    "retransmits, loss, latency, cpu=None, profile=None, reset=False, tuning_required=False)"
 )
-ARGUMENTS = ("board", "nic", "topology", *LIMITS, "profile", "reset")
+ARGUMENTS = ("board", "nic", "topology", "tuning", *LIMITS, "profile", "reset", "tuning_required")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What one test asks for: globs for boards and NICs, topologies, and the limits that its marker sets.
+    """What one test asks for: globs for boards and NICs, topologies, tunings, and the limits that its marker sets.
 
     ``reset``: the nodes are power-cycled before the test. ``profile`` is a name of PROFILES (None: none is asked for).
+    ``tuning_required``: a tuning that does not hold ends the test.
     """
 
     boards: tuple[str, ...]
@@ -39,6 +42,8 @@ class Request:
     limits: tuple[Limit, ...]
     reset: bool = False
     profile: str | None = None
+    tunings: tuple[Tuning, ...] = (Tuning(),)
+    tuning_required: bool = False
 
     def limits_for(self, combination: Combination) -> tuple[Limit, ...]:
         """The marker's limits for one combination: an axis that it names without a wildcard counts as named."""
@@ -134,8 +139,11 @@ def read_profile(where: str, value: object) -> str | None:
     return value
 
 
-def read_marker(test: str, markers: Sequence[pytest.Mark]) -> Request:
-    """The request of a test; the marker nearest to the function wins, argument by argument. Raises ConfigError."""
+def read_marker(test: str, markers: Sequence[pytest.Mark], where: Where | None = None) -> Request:
+    """The request of a test; the marker nearest to the function wins, argument by argument. Raises ConfigError.
+
+    ``where`` is the test's place in its file.
+    """
     arguments: dict[str, object] = {}
     for marker in reversed(markers):
         if marker.args:
@@ -150,9 +158,17 @@ def read_marker(test: str, markers: Sequence[pytest.Mark]) -> Request:
         raise ConfigError(f"{test}: topology: {error}") from None
     boards = _globs(test, "board", arguments.get("board", "*"))
     nics = _globs(test, "nic", arguments.get("nic", "*"))
-    reset = arguments.get("reset", False)
-    if not isinstance(reset, bool):
-        raise ConfigError(f"{test}: reset={reset!r} in the pinet marker: expected True or False")
+    reset, required = (_switch(test, name, arguments.get(name, False)) for name in ("reset", "tuning_required"))
     limits = read_limits(test, arguments, Origin.MARKER, "the marker")
     profile = read_profile(test, arguments.get("profile"))
-    return Request(boards, nics, topologies, tuple(limits), reset, profile)
+    try:
+        tunings = read_tunings(arguments.get("tuning", {}))
+    except ValueError as error:
+        raise ConfigError(f"{test}: tuning: {error}", where) from None
+    return Request(boards, nics, topologies, tuple(limits), reset, profile, tunings, required)
+
+
+def _switch(test: str, name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{test}: {name}={value!r} in the pinet marker: expected True or False")
+    return value

@@ -9,18 +9,25 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from pytest_pinet.ceiling import ceilings
+from pytest_pinet.diagnosing import kernel_notes, limited_by
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.figures import Figured, Plan, figure_id, figures, worst_of
 from pytest_pinet.lab.bounce import can_bounce
 from pytest_pinet.lab.end import End
 from pytest_pinet.lab.link import Link
+from pytest_pinet.laddering import Ladder, climbed
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.model.traffic import HttpTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.evidence import evidence_record, limited_by_record
 from pytest_pinet.report.record import DirectionRecord, ResultRecord, combination_record
-from pytest_pinet.runs import ProgressOfWays, Runs
-from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.report.traffic import http_record, http_text, ladder_text, window_record
+from pytest_pinet.report.tunings import tuning_notes, tuning_records
+from pytest_pinet.runs import SKEW_MAX_S, ProgressOfWays, Runs
+from pytest_pinet.traffic.tool import TrafficTool
+from pytest_pinet.tries import Try
+from pytest_pinet.unmet import invalidated, unmet, unserved
 
 T = TypeVar("T")
 # What set-up, link-ups and waiting for quiet ends may take beside the traffic of one measurement.
@@ -41,7 +48,7 @@ def measure(
     link: Link,
     traffic: Traffic,
     plan: Plan,
-    tool: Iperf3,
+    tool: TrafficTool,
     on_progress: ProgressOfWays | None,
     watch: Callable[[], None] | None = None,
     raw: MutableMapping[str, str] | None = None,
@@ -56,22 +63,64 @@ def measure(
     clock = time.monotonic()
     build = _build_of(link.dut)
     plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
-    wanted: Fresh | None = Fresh.CONNECTION
     with Runs(link, tool, plan.profile.budget_s + BESIDE_TRAFFIC_S, raw, on_progress, watch) as runs:
-        while wanted is not None:
-            if runs.tries:
-                runs.conditions.look_for_others()
-            runs.again(traffic, wanted if plan.link_ups else Fresh.CONNECTION)
-            found = figures(link, traffic, runs.tries, plan, runs.conditions.before)
-            wanted = found.wanted
+        ladder = climbed(runs, traffic, plan.profile)
+        if ladder is None:
+            runs.again(traffic)
+        # Of a ladder only one step is judged; all of it is evidence.
+        tries, sent = (runs.tries, traffic) if ladder is None else ladder.judged
+        found = _judged(link, traffic, tries, plan, runs, ladder)
+        while found.wanted is not None:
+            runs.conditions.look_for_others()
+            one = runs.again(sent, found.wanted if plan.link_ups else Fresh.CONNECTION)
+            if ladder is not None:
+                tries.append(one)
+            found = _judged(link, traffic, tries, plan, runs, ladder)
         doubts: list[str] = []
+        most: Sequence[tuple[End, Bitrate]] = ()
         if found.verdict is Verdict.FAIL:
             most, doubts = ceilings(link, traffic, runs.tries[0].flows, tool)
             found = excuse(found, runs.conditions.excuses(runs.tries), most)
         runs.finish(traffic)
     record = _record(link, traffic, runs, plan.profile.name, found, build, started, time.monotonic() - clock)
-    record["notes"] += [*runs.conditions.notes, *doubts]
+    record["notes"] += [*runs.conditions.notes, *doubts, *kernel_notes(runs.tries)]
+    record["evidence"] = [evidence_record(n, end) for n, one in enumerate(runs.tries, 1) for end in one.evidence]
+    cause = limited_by(link, sent, tries, found.directions, runs.conditions.before, dict(_named(most)))
+    record["limited_by"] = limited_by_record(cause)
+    record["tunings"] = tuning_records(link.tunings)
+    record["notes"] += tuning_notes(link.tunings)
+    record["notes"] += _traffic_of(record, tries, traffic, ladder)
     return record
+
+
+def _judged(
+    link: Link, traffic: Traffic, tries: Sequence[Try], plan: Plan, runs: Runs, ladder: Ladder | None
+) -> Figured:
+    """The figures as they stand; those of something else than was asked for, or of failed requests, are none."""
+    found = figures(link, traffic, tries, plan, runs.conditions.before)
+    found = unserved(invalidated(found, unmet(link, traffic, tries)), tries)
+    return found if ladder is None else ladder.unheld(found)
+
+
+def _traffic_of(record: ResultRecord, tries: Sequence[Try], traffic: Traffic, ladder: Ladder | None) -> list[str]:
+    """Put what only some traffic has into the record; returns a sentence of it."""
+    windows = [(n, one.measurements[0].window) for n, one in enumerate(tries, 1) if one.measurements]
+    shared = [window_record(number, window) for number, window in windows if window is not None]
+    if shared:
+        record["windows"] = shared
+        skews = [one["start_skew_s"] for one in shared if one["start_skew_s"] is not None]
+        record["start_skew_s"] = max(skews, default=None)
+        if skews and max(skews) > SKEW_MAX_S:
+            apart = f"the flows began {max(skews) * 1000:.0f} ms apart, though they were sent twice"
+            record["notes"].append(f"{apart}: only the time that they shared counts")
+    if ladder is not None:
+        record["ladder"] = ladder.record()
+        return [ladder_text(record["ladder"])]
+    reports = [m.http for one in tries if not one.excluded for m in one.measurements if m.http is not None]
+    if reports and isinstance(traffic, HttpTraffic):
+        record["http"] = http_record(traffic.size, traffic.streams, reports)
+        return [http_text(record["http"])]
+    return []
 
 
 def excuse(found: Figured, excuses: Sequence[str], ceilings: Sequence[tuple[End, Bitrate]]) -> Figured:

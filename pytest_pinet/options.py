@@ -12,6 +12,8 @@ from pytest_pinet.model.lab import Lab, names_of
 from pytest_pinet.model.limit_values import parse_bound
 from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin
 from pytest_pinet.model.topology import KINDS, all_names
+from pytest_pinet.model.tuning import UNTUNED
+from pytest_pinet.tuning.registry import NAMES
 
 FORM = "'90%', '2.3 Gbit/s' or 'pi4b:*/pair=tx=700 Mbit/s'"
 # What stands behind the options of the other metrics.
@@ -104,8 +106,20 @@ def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab, prefix: str = "--pin
         "topology": {*KINDS, *all_names()},
     }
     for axis, globs in axes.items():
-        for glob in globs:
+        for glob in globs if axis in there else ():
             if axis == "topology" and not any(fnmatchcase(name, glob) for name in there[axis]):
                 raise ConfigError(f"{prefix}{axis}: {unknown(axis, glob, KINDS)}")
             if not any(fnmatchcase(name, glob) for name in there[axis]):
                 raise ConfigError(f"{prefix}{axis}: {unknown(f'{axis} of lab {lab.name}', glob, there[axis])}")
+
+
+def check_tunings(globs: Sequence[str]) -> None:
+    """Refuse a ``--pinet-tuning`` that names no setting: tests ask for tunings, so only names can be wrong.
+
+    Raises ConfigError.
+    """
+    for glob in globs:
+        for part in glob.split("+"):
+            name = part.partition("=")[0]
+            if name != UNTUNED and not any(fnmatchcase(known, name) for known in NAMES):
+                raise ConfigError(f"--pinet-tuning: {unknown('tuning', name, (*NAMES, UNTUNED))}")

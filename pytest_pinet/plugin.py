@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_pinet.fixtures import gate, link
+from pytest_pinet.fixtures import gate, link, tune
 
 if TYPE_CHECKING:
     from pytest_pinet.session import PinetSession
 
-__all__ = ["gate", "link"]
+__all__ = ["gate", "link", "tune"]
 
 SESSION_KEY: pytest.StashKey[PinetSession] = pytest.StashKey()
 
 MARKER = (
-    "pinet(board='*', nic='*', topology='pair', min, sum, share, fairness, tolerance, marginal, retransmits, loss, "
-    "latency, cpu=None, profile=None, reset=False): measure on every combination of the lab that matches; min (goodput "
-    "of the NIC) and sum (of all flows) are a bit rate or a share of the physical limit, tolerance is how far below "
-    "its accepted baseline a figure may lie; any limit may be a mapping from direction (tx, rx, bidir) to one; profile "
-    "is fast, standard or soak; reset power-cycles the nodes first."
+    "pinet(board='*', nic='*', topology='pair', tuning={}, min, sum, share, fairness, tolerance, marginal, "
+    "retransmits, loss, latency, cpu=None, profile=None, reset=False, tuning_required=False): measure on every "
+    "combination of the lab that matches; min (goodput of the NIC) and sum (of all flows) are a bit rate or a share "
+    "of the physical limit, tolerance is how far below its accepted baseline a figure may lie; any limit may be a "
+    "mapping from direction (tx, rx, bidir) to one; profile is fast, standard, soak or full; reset power-cycles the "
+    "nodes first; tuning is a mapping such as {'rps': 'all'}, or a list of them, each a combination of its own; "
+    "tuning_required ends a test whose tuning does not hold."
 )
 
 
@@ -55,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("pinet", "network throughput of boards in a labgrid lab (pytest-pinet)")
     add = group.addoption
     add("--pinet-lab", metavar="FILE", help="lab file to measure in (default: $PINET_LAB, then ini key pinet_lab)")
-    for axis in ("board", "nic", "topology"):
+    for axis in ("board", "nic", "topology", "tuning"):
         add(
             f"--pinet-{axis}",
             action="append",
@@ -78,7 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="[BOARD:NIC/TOPOLOGY[=DIRECTION]=]TOLERANCE",
         help="how far below its accepted baseline a figure may lie, such as '3%%' (repeatable)",
     )
-    add("--pinet-profile", metavar="NAME", help="what traffic may be spent on a verdict: fast, standard or soak")
+    add("--pinet-profile", metavar="NAME", help="what traffic may be spent on a verdict: fast, standard, soak or full")
     add(
         "--pinet-error-rate",
         type=_error_rate,
@@ -132,7 +134,7 @@ def pytest_configure(config: pytest.Config) -> None:
     xdist's controller collects nothing, and yet it is the one that keeps what the workers find.
     """
     config.addinivalue_line("markers", MARKER)
-    options = ("lab", "min", "tolerance", "profile", "require", "json", "dry-run", "board", "nic", "topology")
+    options = ("lab", "min", "tolerance", "profile", "require", "json", "dry-run", "board", "nic", "topology", "tuning")
     asked = any(config.getoption(f"--pinet-{option}") for option in options)
     if asked or os.environ.get("PINET_LAB") or config.getini("pinet_lab"):
         from pytest_pinet.errors import ConfigError
@@ -162,6 +164,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from pytest_pinet.errors import ConfigError
 
     try:
-        pinet_session(metafunc.config).parametrize(metafunc, markers)
+        pinet_session(metafunc.config).parametrizing.parametrize(metafunc, markers)
     except ConfigError as error:
         raise pytest.Collector.CollectError(str(error)) from None

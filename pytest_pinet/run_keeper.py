@@ -194,7 +194,12 @@ class RunKeeper:
             folder = self.shown_folder if self._folder is not None else None
             json_path = self._config.getoption("--pinet-json") if self._folder is not None else None
             lines = summary_table(
-                self._results, list(self._skipped.values()), color=color, run_folder=folder, json_path=json_path
+                self._results,
+                list(self._skipped.values()),
+                color=color,
+                run_folder=folder,
+                json_path=json_path,
+                verbose=self._config.get_verbosity() > 0,
             )
             for name in sorted({result["profile"] for result in self._results} & set(PROFILES)):
                 lines += wrap(f"profile {blind_spots(PROFILES[name])}", hanging="  ")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
 
 from pytest_pinet.cables import Cables
 from pytest_pinet.errors import LinkError
+from pytest_pinet.evidence.collecting import Collector, EndReader
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.judge.reading import BROKEN
 from pytest_pinet.judge.settle import cap_for
@@ -19,14 +21,17 @@ from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.preconditions import Preconditions
-from pytest_pinet.traffic.iperf3 import Iperf3
-from pytest_pinet.traffic.together import Job, measure_together
+from pytest_pinet.traffic.together import LEAD_S, Job, measure_together
+from pytest_pinet.traffic.tool import TrafficTool
 from pytest_pinet.tries import MeasuredFlow, Try
 
 # The number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s).
 ProgressOfWays = Callable[[int, float, Mapping[str, float | None]], None]
 # How long after the end of its traffic a run may still be watched.
 GRACE_S = 15.0
+# Flows that begin further apart than this did not begin together: they are sent once more, and get more time to start.
+SKEW_MAX_S = 0.05
+LONG_LEAD_S = 1.5
 # So many tries in which the link went down are no accident.
 DROPS_MAX = 2
 
@@ -41,7 +46,7 @@ class Runs:
     def __init__(
         self,
         link: Link,
-        tool: Iperf3,
+        tool: TrafficTool,
         lasts_s: float,
         raw: MutableMapping[str, str] | None = None,
         on_progress: ProgressOfWays | None = None,
@@ -55,7 +60,9 @@ class Runs:
         self._watch = watch
         self._stack = ExitStack()
         self._observers: Mapping[int, Observer] = {}
+        self._collector = Collector([EndReader(end.shell, end.device, str(end.endpoint)) for end in link.ends])
         self._counted_from = 0
+        self._links: list[Link] = []
         self.tries: list[Try] = []
 
     def __enter__(self) -> Runs:
@@ -70,6 +77,7 @@ class Runs:
         self._stack.close()
         self._raw.update(_printed(self.tries))
         self._raw.update({f"{index}-observer.txt": one.text for index, one in self._observers.items()})
+        self._raw.update(self._collector.raw())
 
     def again(self, traffic: Traffic, fresh: Fresh = Fresh.CONNECTION) -> Try:
         """Run the traffic once more, after the link of the device under test was taken down and up for Fresh.LINK.
@@ -81,11 +89,30 @@ class Runs:
             bounce(self._link)
             self.cables.accept_carriers()
         number = len(self.tries) + 1
-        one = run_once(self._link, traffic, self._tool, fresh, number, self._on_progress, self._watch, self._observers)
+        one = self._once(traffic, fresh, number, LEAD_S)
+        if one.skew_s is not None and one.skew_s > SKEW_MAX_S and not one.excluded:
+            late = one.flows
+            one = replace(self._once(traffic, Fresh.CONNECTION, number, LONG_LEAD_S), fresh=fresh, discarded=late)
         self.tries.append(one)
+        # As it was then: a tuning inside of a test changes it.
+        self._links.append(replace(self._link))
         if one.excluded:
             self._after_a_drop()
         return one
+
+    def _once(self, traffic: Traffic, fresh: Fresh, number: int, lead_s: float) -> Try:
+        return run_once(
+            self._link,
+            traffic,
+            self._tool,
+            fresh,
+            number,
+            self._on_progress,
+            self._watch,
+            self._observers,
+            self._collector,
+            lead_s,
+        )
 
     def _after_a_drop(self) -> None:
         dropped = [one.excluded for one in self.tries if one.excluded]
@@ -107,8 +134,8 @@ class Runs:
 
     def finish(self, traffic: Traffic) -> None:
         """Look at everything again. Raises InvalidMeasurement or TrafficError when the figures mean something else."""
-        self.conditions.check_after(self.tries, traffic)
-        flows = [flow for one in self.tries[self._counted_from :] for flow in one.flows]
+        self.conditions.check_after(self.tries, traffic, self._links)
+        flows = [flow for one in self.tries[self._counted_from :] for flow in (*one.flows, *one.discarded)]
         self.cables.check(flows, traffic)
 
 
@@ -164,32 +191,46 @@ def observed(link: Link, seconds: float) -> Iterator[Mapping[int, Observer]]:
 def run_once(
     link: Link,
     traffic: Traffic,
-    tool: Iperf3,
+    tool: TrafficTool,
     fresh: Fresh = Fresh.CONNECTION,
     number: int = 1,
     on_progress: ProgressOfWays | None = None,
     watch: Callable[[], None] | None = None,
     observers: Mapping[int, Observer] | None = None,
+    collector: Collector | None = None,
+    lead_s: float = LEAD_S,
 ) -> Try:
     """One run of the traffic on connections of its own, not judged. Raises LabError or UnsupportedError.
 
-    ``observers`` of the ends, by their numbers, may serve several runs; left out, this one has its own.
+    ``observers`` of the ends, by their numbers, may serve several runs; left out, this one has its own. ``collector``
+    reads what the ends count, right before and right after the traffic. Clients are started ``lead_s`` before flows
+    begin, where there are several.
     """
     if observers is None:
         with observed(link, traffic.seconds) as own:
-            return run_once(link, traffic, tool, fresh, number, on_progress, watch, own)
+            return run_once(link, traffic, tool, fresh, number, on_progress, watch, own, collector, lead_s)
+    if collector is not None:
+        watch = collector.watching(watch, traffic.seconds)
+        collector.before(number)
     started = datetime.now(UTC)
     clock = time.monotonic()
     for observer in observers.values():
         observer.ensure(traffic.seconds + GRACE_S)
     progress = _progress(link, traffic, number, observers, on_progress)
-    measurements = measure_together(tool, _jobs(link, traffic), on_progress=progress, watch=watch)
+    measurements = measure_together(tool, _jobs(link, traffic), progress, watch, lead_s)
     events = [event for observer in observers.values() for event in observer.events(clock)]
     seconds = time.monotonic() - clock
+    evidence = () if collector is None else collector.after(_lasted_s(measurements))
     events += [event for measurement in measurements for event in measurement.events]
     broken = next((event.text for event in events if event.kind in BROKEN), "")
     flows = _flows(link, traffic, measurements)
-    return Try(fresh, started, seconds, flows, tuple(measurements), tuple(events), excluded=broken)
+    return Try(fresh, started, seconds, flows, tuple(measurements), tuple(events), broken, evidence)
+
+
+def _lasted_s(measurements: Sequence[Measurement]) -> float:
+    """How long traffic flowed, the warm-up included."""
+    flows = [flow for measurement in measurements for flow in measurement.flows.values()]
+    return max((sum(sample.seconds for sample in flow.samples) for flow in flows), default=0.0)
 
 
 def _printed(tries: Sequence[Try]) -> dict[str, str]:

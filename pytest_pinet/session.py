@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_pinet import collect
 from pytest_pinet.collect import Case
 from pytest_pinet.config import labfile
 from pytest_pinet.dry_run import DryRun
@@ -30,18 +30,22 @@ from pytest_pinet.judge.settle import cap_for
 from pytest_pinet.known import Known
 from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab_access import LabAccess
-from pytest_pinet.markers import Request, read_marker, read_profile
+from pytest_pinet.markers import read_profile
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit, Metric
-from pytest_pinet.model.traffic import Traffic
-from pytest_pinet.options import check_axes, command_line_limits
+from pytest_pinet.model.ping import Ping
+from pytest_pinet.model.traffic import HttpTraffic, Traffic
+from pytest_pinet.model.tuning import Tuned
+from pytest_pinet.options import check_axes, check_tunings, command_line_limits
+from pytest_pinet.parametrizing import Parametrizing, case_of
 from pytest_pinet.report.failure import error_text, failure_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.progress import Progress
 from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.run_keeper import RunKeeper
 from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
-from pytest_pinet.trouble import as_report, error_record
+from pytest_pinet.trouble import as_report, error_record, require_tunings
+from pytest_pinet.tuning.registry import boot_part, read_tuning
 
 if TYPE_CHECKING:
     from pytest_pinet.comparing import State
@@ -53,15 +57,8 @@ RAW_KEY: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 RESULTS_KEY: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 
 
-def case_of(item: pytest.Item | None) -> Case | None:
-    """What a test was parametrised with, if it was and the lab has it."""
-    callspec = getattr(item, "callspec", None)
-    value = callspec.params.get("link") if callspec is not None else None
-    return value if isinstance(value, Case) else None
-
-
 class PinetSession:
-    """Parametrises tests, opens links for them, measures, and turns trouble into the right kind of report.
+    """Opens links for tests, measures, and turns trouble into the right kind of report.
 
     Construction reads the lab file and the limits of the command line. Raises ConfigError.
     """
@@ -80,7 +77,8 @@ class PinetSession:
             *command_line_limits(config.getoption("--pinet-tolerance"), self.lab, Metric.TOLERANCE),
         )
         read_profile("--pinet-profile", config.getoption("--pinet-profile"))
-        self.axes = {axis: config.getoption(f"--pinet-{axis}") for axis in ("board", "nic", "topology")}
+        self.axes = {axis: config.getoption(f"--pinet-{axis}") for axis in ("board", "nic", "topology", "tuning")}
+        check_tunings(self.axes["tuning"])
         if self.lab is not None:
             check_axes(self.axes, self.lab)
         self._worker = getattr(config, "workerinput", {}).get("workerid", "main")
@@ -99,50 +97,8 @@ class PinetSession:
             config.pluginmanager.register(WorkerHooks(config, self.lab, case_of), "pinet-xdist-worker")
         elif self.lab is not None and getattr(config.option, "numprocesses", None):
             config.pluginmanager.register(ControllerHooks(config, self.lab, self.keeper), "pinet-xdist-controller")
-        self._marked: set[str] = set()
-
-    # -- collecting -----------------------------------------------------------------------------------------------
-
-    def parametrize(self, metafunc: pytest.Metafunc, markers: Sequence[pytest.Mark]) -> None:
-        """One parameter for each combination; what is missing becomes a skipped test that says so."""
-        path = metafunc.definition.path
-        name = f"{path.name}::{metafunc.definition.name}"
-        request = read_marker(name, markers)
-        if self.lab is None:
-            reason = "no lab: pass --pinet-lab FILE, set PINET_LAB or the ini key pinet_lab"
-            parameters = [pytest.param(None, id="no-lab", marks=pytest.mark.skip(reason=reason))]
-        else:
-            parameters = [self._parameter(found, request) for found in collect.combinations(self.lab, request)]
-        metafunc.parametrize("link", parameters, indirect=True)
-
-    def _parameter(self, found: Combination | collect.Missing, request: Request) -> Any:
-        if isinstance(found, collect.Missing):
-            return pytest.param(None, id=found.id, marks=pytest.mark.skip(reason=found.reason))
-        axes = {"board": found.board, "nic": found.nic, "topology": found.topology.name}
-        marks = []
-        for axis, value in axes.items():
-            name = collect.marker_name(axis, value)
-            if name not in self._marked:
-                self._marked.add(name)
-                self.config.addinivalue_line("markers", f"{name}: combinations with {axis} {value} (automatic)")
-            marks.append(getattr(pytest.mark, name))
-        return pytest.param(Case(found, request), id=found.id, marks=marks)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect what --pinet-board, --pinet-nic and --pinet-topology leave out."""
-        if not any(self.axes.values()):
-            return
-        kept: list[pytest.Item] = []
-        dropped: list[pytest.Item] = []
-        for item in items:
-            is_ours = item.get_closest_marker("pinet") is not None and "link" in getattr(item, "fixturenames", ())
-            case = case_of(item)
-            wanted = not is_ours or (case is not None and collect.selected(case.combination, self.axes))
-            (kept if wanted else dropped).append(item)
-        if dropped:
-            config.hook.pytest_deselected(items=dropped)
-            items[:] = kept
+        self.parametrizing = Parametrizing(config, self.lab, self.axes)
+        config.pluginmanager.register(self.parametrizing, "pinet-parametrizing")
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -157,6 +113,8 @@ class PinetSession:
         try:
             with self.progress, self.access.open(combination, case.request.reset) as link:
                 self.progress.close()
+                if case.request.tuning_required:
+                    require_tunings(link.tunings)
                 yield link
             if item.stash.get(TROUBLE_KEY, False):
                 # Only now, since the changes on the nodes had to be undone first.
@@ -180,6 +138,22 @@ class PinetSession:
         lab = self.lab.profile if self.lab is not None else None
         option = read_profile("--pinet-profile", self.config.getoption("--pinet-profile"))
         return PROFILES[read_profile("", called) or option or marked or lab or DEFAULT_PROFILE]
+
+    def tuned(
+        self, item: pytest.Item, link: Any, settings: Mapping[str, object]
+    ) -> AbstractContextManager[Sequence[Tuned]]:
+        """Be tuned for a while; what cannot be taken back is told at the end. Raises ConfigError, LabError."""
+        try:
+            tuning = read_tuning(settings)
+            if boot := boot_part(tuning):
+                raise ValueError(f"{boot.key} takes a boot: write it into the marker, as tuning={dict(boot.settings)}")
+        except ValueError as error:
+            raise ConfigError(f"{item.nodeid}: tune: {error}") from None
+        if self.dry_run is not None:
+            return nullcontext(())
+        from pytest_pinet.lab import tuned
+
+        return tuned.tuned(link, tuning, self.keeper.warn)
 
     def measure(
         self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...], profile: Profile
@@ -207,7 +181,9 @@ class PinetSession:
         case = case_of(item)
         assert self.lab is not None
         assert case is not None
-        all_limits = (*self.lab.limits, *case.request.limits_for(link.combination), *limits, *self.limits)
+        # Those of the lab file speak of TCP and UDP.
+        filed = () if isinstance(traffic, HttpTraffic) else self.lab.limits
+        all_limits = (*filed, *case.request.limits_for(link.combination), *limits, *self.limits)
         total_s = traffic.seconds_with(cap_for(link.path.speed_mbps))
         plan = Plan(
             all_limits,
@@ -222,13 +198,37 @@ class PinetSession:
                 link,
                 traffic,
                 plan,
-                self.access.tool,
+                self.access.http if isinstance(traffic, HttpTraffic) else self.access.tool,
                 self._show_progress(link.id, total_s) if self.progress.shown else None,
                 self.access.watch,
                 raw,
             )
         record = self._finished(item, record, raw)
         self.access.check(link.combination)
+        return record
+
+    def ping(
+        self, item: pytest.Item, link: Any, ping: Ping, limits: tuple[Limit, ...], profile: Profile
+    ) -> ResultRecord:
+        """Ping until it is judged, and record. Raises LabError."""
+        if self.dry_run is not None:
+            return self.dry_run.ping(item, link, ping)
+        from pytest_pinet import pinging
+
+        case = case_of(item)
+        assert case is not None
+        raw = item.stash[RAW_KEY] = {}
+        try:
+            with self.access.exclusive(link.combination), self.progress:
+                own = (*case.request.limits_for(link.combination), *limits)
+                record = self._finished(item, pinging.measure(link, ping, own, profile, raw), raw)
+            self.access.check(link.combination)
+            self.access.watch()
+        except LabError:
+            item.stash[TROUBLE_KEY] = True
+            self._check_lease(link.combination)
+            raise
+        item.stash[RESULTS_KEY].append(record)
         return record
 
     def compare(
@@ -239,9 +239,12 @@ class PinetSession:
             return self.dry_run.measure(item, link, traffic)
         from pytest_pinet.compared import compared_record
         from pytest_pinet.comparing import Plan, compare
+        from pytest_pinet.judge.interleaved import Side
 
         raw = item.stash[RAW_KEY] = {}
         total_s = traffic.seconds_with(cap_for(link.path.speed_mbps))
+        # State B may have another MTU, which its physical limit depends on.
+        as_it_was, combination = {Side.B: link}, link.combination
         try:
             with self.access.exclusive(link.combination), self.progress:
                 found = compare(
@@ -253,8 +256,9 @@ class PinetSession:
                     self._show_progress(link.id, total_s) if self.progress.shown else None,
                     self.access.watch,
                     raw,
+                    lambda side: as_it_was.update({side: replace(link, combination=combination)}),
                 )
-            record = self._finished(item, compared_record(link, traffic, found), raw)
+            record = self._finished(item, compared_record(as_it_was[Side.B], traffic, found), raw)
             self.access.check(link.combination)
             self.access.watch()
         except LabError:
@@ -361,7 +365,9 @@ class PinetSession:
                     report.pinet_results = [record]  # type: ignore[attr-defined]
             else:
                 text = str(error)
-            as_report(item, report, error, text)
+            # Where the test expects this very error, pytest has said so already.
+            if not hasattr(report, "wasxfail"):
+                as_report(item, report, error, text)
         if call.when == "call" or (call.when == "setup" and report.failed):
             properties = junit_properties(results)
             report.user_properties += properties

@@ -10,6 +10,7 @@ from itertools import accumulate
 
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.events import Event
+from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.topology import Run
@@ -35,6 +36,8 @@ class Try:
     """One run of the traffic, all flows of it on fresh connections.
 
     ``seconds`` is what it took, set-up included. ``excluded`` says why it stands in no figure (empty: it does).
+    ``discarded`` are flows that ran before, of which nothing is kept but that they crossed the link.
+    ``evidence`` has what each end counted meanwhile, by its number; empty where nobody looked.
     """
 
     fresh: Fresh
@@ -44,6 +47,14 @@ class Try:
     measurements: tuple[Measurement, ...]
     events: tuple[Event, ...] = ()
     excluded: str = ""
+    evidence: tuple[EndEvidence, ...] = ()
+    discarded: tuple[MeasuredFlow, ...] = ()
+
+    @property
+    def skew_s(self) -> float | None:
+        """How far apart the flows of it began; None where one flow ran, or nobody tells."""
+        windows = [one.window for one in self.measurements if one.window is not None]
+        return windows[0].skew_s if windows else None
 
 
 def attempts_of(tries: Sequence[Try], flows: Sequence[int]) -> list[Attempt]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
 
 from pytest_pinet.errors import InvalidMeasurement, KernelError, PinetError
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.tuning import Outcome, Tuned
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.record import ResultRecord
 
@@ -27,6 +29,7 @@ def error_record(test: str, combination: Combination, error: PinetError, rerun: 
             "board": combination.board,
             "nic": combination.nic,
             "topology": combination.topology.name,
+            "tuning": combination.tuning.key,
             "traffic": "",
             "dut": str(combination.dut),
             "dut_port": str(combination.dut.interface.port),
@@ -69,3 +72,15 @@ def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, t
         report.when = "call" if report.when == "setup" else report.when
     elif report.when == "call":
         report.when = "setup"
+
+
+def require_tunings(tunings: Sequence[Tuned]) -> None:
+    """End a test that cannot do without its tuning: it is skipped where there is no such knob.
+
+    Raises InvalidMeasurement for one that was refused, or came out otherwise than asked for.
+    """
+    lost = [one for one in tunings if not one.outcome.holds]
+    if lost and all(one.outcome is Outcome.UNSUPPORTED for one in lost):
+        pytest.skip("; ".join(map(str, lost)))
+    if lost:
+        raise InvalidMeasurement("\n".join(f"{one}, and tuning_required is set: not measured" for one in lost))

@@ -23,6 +23,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "pytest_pinet.cli.selftest:selftest",
         "Slow a link by known amounts; count how often the gate is right.",
     ),
+    "published": (
+        "pytest_pinet.cli.published:published",
+        "Show published figures beside those of a run, and how far apart they are.",
+    ),
     "schema": ("pytest_pinet.cli.schema:schema", "Print the JSON Schema of lab files or of results."),
 }
 

@@ -20,16 +20,26 @@ EVERYTHING = "all"
 )  # fmt: skip
 @click.option("--board", "boards", multiple=True, metavar="GLOB", help="Only these boards.")
 @click.option("--nic", "nics", multiple=True, metavar="GLOB", help="Only these NICs.")
+@click.option(
+    "--tuning", "tunings", multiple=True, metavar="SETTINGS",
+    help="Tuned so, such as rps=all+mtu=9000 (repeatable; 'none': as it is).",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print a list for the matrix of a CI system.")
 def matrix(
-    lab_file: str, topologies: tuple[str, ...], boards: tuple[str, ...], nics: tuple[str, ...], as_json: bool
+    lab_file: str,
+    topologies: tuple[str, ...],
+    boards: tuple[str, ...],
+    nics: tuple[str, ...],
+    tunings: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Show every board x NIC x topology of a lab: which nodes it would use, its limit, or why it is not possible."""
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.inventory import ALL, entries, largest
+    from pytest_pinet.inventory import ALL, AS_IT_IS, entries, largest
     from pytest_pinet.model.topology import parse_topology
     from pytest_pinet.options import check_axes
     from pytest_pinet.pictures.matrix import matrix_records, matrix_text
+    from pytest_pinet.tuning.registry import parse_key
 
     lab = load(lab_file)
     check_axes({"board": boards, "nic": nics}, lab, "--")
@@ -40,7 +50,11 @@ def matrix(
             chosen += largest(lab, *wanted) if name == EVERYTHING else [parse_topology(name)]
         except ValueError as error:
             raise ConfigError(f"--topology: {error}, or {EVERYTHING!r}") from None
-    found = entries(lab, list(dict.fromkeys(chosen)), *wanted)
+    try:
+        tuned = tuple(dict.fromkeys(map(parse_key, tunings))) or AS_IT_IS
+    except ValueError as error:
+        raise ConfigError(f"--tuning: {error}") from None
+    found = entries(lab, list(dict.fromkeys(chosen)), *wanted, tunings=tuned)
     if as_json:
         click.echo(json.dumps(matrix_records(lab, found), indent=1))
         return

@@ -31,6 +31,7 @@ def build(section: PinetSection, targets: Mapping[str, object] | None, document:
     _check_ports([i for node in nodes.values() for i in node.interfaces], uplinks.values())
     _check_places(nodes, uplinks.values(), document)
     _check_outlets(section, document)
+    _check_runner(section, document)
     folder = FilePath(document.file).parent
     return LabOfFile(
         name=section.name or FilePath(document.file).stem,
@@ -58,7 +59,7 @@ def _check_targets(nodes: Iterable[Node], targets: Mapping[str, object] | None, 
     roles: dict[str, Node] = {}
     for node in nodes:
         path = ("pinet", "nodes", node.name)
-        if targets is not None and node.target not in targets:
+        if targets is not None and node.target not in targets and not node.runner:
             message = f"node '{node.name}' has no target in labgrid's half of the file: "
             raise ConfigError(message + unknown("target", node.target, targets), document.value((*path, "target")))
         for kind, name, taken in (("place", node.place, places), ("target", node.target, roles)):
@@ -66,6 +67,16 @@ def _check_targets(nodes: Iterable[Node], targets: Mapping[str, object] | None, 
             if other is not node:
                 both = f"nodes '{other.name}' (line {other.where.line}) and '{node.name}'"
                 raise ConfigError(f"{both} share the {kind} '{name}'", document.value((*path, kind)))
+
+
+def _check_runner(section: PinetSection, document: Document) -> None:
+    runners = [name for name, node in section.nodes.items() if node.runner]
+    if len(runners) > 1:
+        message = f"nodes '{runners[0]}' and '{runners[1]}' both claim to be the machine that pytest runs on"
+        raise ConfigError(message, document.value(("pinet", "nodes", runners[1], "runner")))
+    if runners and section.launcher is not None:
+        message = f"node '{runners[0]}' is the machine that pytest runs on: launcher '{section.launcher}' cables none"
+        raise ConfigError(message, document.value(("pinet", "nodes", runners[0], "runner")))
 
 
 def _check_ports(interfaces: Iterable[Interface], uplinks: Iterable[Uplink]) -> None:

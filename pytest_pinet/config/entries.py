@@ -22,7 +22,7 @@ from pytest_pinet.model.quantities import Bitrate, Share
 
 FileT = TypeVar("FileT", bound=BaseModel)
 # What measuring calls a figure: pi4b:onboard/pair/tcp-P1-tx.
-_ID = re.compile(r"[^\s:/]+:[^\s:/]+/[^\s/]+/[^\s/]+")
+_ID = re.compile(r"[^\s:/]+:[^\s:/]+(/[^\s/]+){2,3}")
 ID_FORM = "the id of a figure such as 'pi4b:onboard/pair/tcp-P1-tx'"
 DATE_FORM = "a date such as '2026-11-21'"
 BUILD_FORM = "a mapping from words to texts"

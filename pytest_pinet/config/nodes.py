@@ -44,6 +44,7 @@ def resolve_node(
         interfaces,
         document.key(path),
         outlet=section.outlet,
+        runner=section.runner,
     )
     return node if section.boot_timeout is None else replace(node, boot_timeout_s=section.boot_timeout)
 

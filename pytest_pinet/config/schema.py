@@ -108,6 +108,7 @@ class NodeSection(Section):
     outlet: Annotated[str, *one_of("kind of outlet", OUTLETS)] | None = Field(
         None, description="what the lab's launcher gives it as power switch; only in a lab with a launcher"
     )
+    runner: bool = Field(False, description="the machine that pytest runs on: a peer only, without a target")
     interfaces: Annotated[dict[Name, InterfaceSection], Field(json_schema_extra={"minProperties": 1})]
 
 

@@ -14,6 +14,7 @@ from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.managed_switch import ManagedSwitch
 from pytest_pinet.lab.node_session import NodeSession
+from pytest_pinet.lab.runner import session_of
 from pytest_pinet.lab.switches import open_switch
 from pytest_pinet.lab.targets import Targets
 from pytest_pinet.lab.undo import UndoStack
@@ -88,7 +89,7 @@ class Bench:
         """A leased node. Raises ConfigError or CoordinatorError when labgrid cannot make a target of it."""
         assert self._targets is not None, "connect comes first"
         if node.name not in self._sessions:
-            self._sessions[node.name] = NodeSession(node, self._targets.make(node))
+            self._sessions[node.name] = session_of(node, self._targets.make)
         return self._sessions[node.name]
 
     def shell(self, node: str) -> Shell:

@@ -14,6 +14,8 @@ ANSWER_S = 1.0
 # A tool's control connection has sent some hundred bytes by then.
 LEAST_SENT = 10_000
 _WORD = re.compile(r"(?<!\S)([a-z_]+):(\S+)")
+# ``skmem:(r0,rb131072,t0,tb87040,...)``: rb and tb are what SO_RCVBUF and SO_SNDBUF ended as.
+_BUFFER = {"sndbuf": re.compile(r"\btb(\d+)"), "rcvbuf": re.compile(r"\brb(\d+)")}
 
 
 @dataclass(frozen=True)
@@ -30,27 +32,47 @@ class _Connection:
         # Kernels before 4.19 do not tell bytes_sent.
         return self.number("bytes_sent") or self.number("bytes_acked") or 0.0
 
+    @property
+    def received(self) -> float:
+        return self.number("bytes_received") or 0.0
+
+    def buffer(self, name: str) -> int | None:
+        found = _BUFFER[name].search(self.words.get("skmem", ""))
+        return None if found is None else int(found[1])
+
 
 def read_sockets(shell: Shell, port: int, streams: int) -> Sockets | None:
     """Ask the sending end for the ``streams`` connections of this port (its own, or the far end's) that sent the most.
 
     None when there is no ``ss`` of iproute2, no such connection, or no answer within ANSWER_S: it is evidence only.
     """
-    ask = f"PATH=$PATH:/usr/sbin:/sbin ss -tin '( sport = :{port} or dport = :{port} )' 2>/dev/null"
+    return parse_sockets(ask_sockets(shell, port), streams)
+
+
+def ask_sockets(shell: Shell, port: int) -> str:
+    """What ``ss`` prints of all connections of this port; nothing where it does not answer."""
+    ask = f"PATH=$PATH:/usr/sbin:/sbin ss -tinm '( sport = :{port} or dport = :{port} )' 2>/dev/null"
     try:
-        return parse_sockets(shell.run(ask, timeout_s=ANSWER_S).stdout, streams)
+        return shell.run(ask, timeout_s=ANSWER_S).stdout
     except LabError:
-        return None
+        return ""
 
 
-def parse_sockets(text: str, streams: int) -> Sockets | None:
-    """Read what ``ss -tin`` prints: a line of addresses for each connection, and behind it a line of details."""
+def parse_sockets(text: str, streams: int, receiving: bool = False) -> Sockets | None:
+    """Read what ``ss -tinm`` prints: a line of addresses for each connection, and behind it a line of details.
+
+    Of the ``streams`` connections that sent the most, or with ``receiving`` of those that received the most.
+    """
+
+    def moved(one: _Connection) -> float:
+        return one.received if receiving else one.sent
+
     details = [line for line in text.splitlines() if line[:1].isspace()]
     # Where the details follow the addresses in one line (``ss -O``), too.
     details += [line for line in text.splitlines() if line[:1].strip() and " mss:" in line]
     found = [_Connection(dict(_WORD.findall(line))) for line in details]
-    found = [one for one in found if one.number("mss") and one.sent >= LEAST_SENT]
-    data = sorted(found, key=lambda one: one.sent, reverse=True)[:streams]
+    found = [one for one in found if one.number("mss") and moved(one) >= LEAST_SENT]
+    data = sorted(found, key=moved, reverse=True)[:streams]
     if not data:
         return None
     return Sockets(
@@ -62,7 +84,18 @@ def parse_sockets(text: str, streams: int) -> Sockets | None:
         window_scales=_scales(data[0].words.get("wscale", "")),
         # ``retrans:0/12`` is now and in all; it stands there only when there were any.
         retransmits=sum(int(one.words["retrans"].partition("/")[2] or 0) for one in data if "retrans" in one.words),
+        receiver_limited=_limited("rwnd_limited", data),
+        sender_limited=_limited("sndbuf_limited", data),
+        sndbuf_bytes=min((size for one in data if (size := one.buffer("sndbuf")) is not None), default=None),
+        rcvbuf_bytes=min((size for one in data if (size := one.buffer("rcvbuf")) is not None), default=None),
     )
+
+
+def _limited(key: str, data: list[_Connection]) -> float | None:
+    """Of the time with data to send (``busy``, since kernel 4.9), which is left out together with what is 0."""
+    busy = sum(one.number("busy") or 0.0 for one in data)
+    # "rwnd_limited:384ms(38.7%)"
+    return sum(one.number(key) or 0.0 for one in data) / busy if busy > 0 else None
 
 
 def _ms(value: float) -> float:

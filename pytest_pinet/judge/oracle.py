@@ -77,12 +77,19 @@ def pcie_context(
 
     Told beside a limit and never one itself, since it is a model. ``segment`` as in ``physical_limit``; IPv4.
     """
-    mtu = _cut(mtu, segment, udp, ipv6=False)
-    found = pcie.goodput(link, mtu, _user_bytes(mtu, timestamps, udp))
+    found = pcie_leaves(link, mtu, timestamps, udp, segment)
     if found is None or found[0] >= limit:
         return None
     payload = "" if link.payload is None else f" with payloads of {link.payload} bytes"
     return f"PCIe {link}{payload} leaves {found[0]} to {found[1]}"
+
+
+def pcie_leaves(
+    link: PcieLink, mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None
+) -> tuple[Bitrate, Bitrate] | None:
+    """Least and most goodput that the packets of a PCIe link leave; None where its line code is not known."""
+    mtu = _cut(mtu, segment, udp, ipv6=False)
+    return pcie.goodput(link, mtu, _user_bytes(mtu, timestamps, udp))
 
 
 def physical_limit(

@@ -80,18 +80,40 @@ def _busy(one: Conditions) -> list[str]:
 
 
 def socket_trouble(sockets: Sockets, mtu: int, timestamps: bool, mss: int | None = None, end: str = "") -> list[str]:
-    """A sentence for segments smaller than ``mss`` (bytes, None: not asked for) and the MTU make them.
+    """A sentence for segments smaller than ``mss`` (bytes), or where that is None than the MTU makes them.
 
     The kernel's MSS is that of RFC 9293 without the options of RFC 7323: MTU - 40, less 12 with timestamps (IPv4).
     """
     options = TIMESTAMP_OPTION if timestamps else 0
     largest = mtu - IPV4_TCP_HEADERS
-    wanted = min(largest, mss) if mss is not None else largest
+    wanted = largest if mss is None else mss
     if sockets.mss >= wanted - options:
         return []
-    why = f"mss={mss} bytes was asked for" if mss is not None and mss <= largest else f"MTU {mtu} allows"
     where = f" of {end}" if end else ""
+    carried = f"segments{where} carried {sockets.mss} bytes"
+    if mss is not None and mss > largest and sockets.mss >= largest - options:
+        return [f"mss={mss} bytes was asked for, but {carried}: MTU {mtu} allows no more than mss={largest}"]
+    why = f"MTU {mtu} allows {wanted - options}" if mss is None else f"mss={mss} bytes was asked for"
     return [
-        f"segments{where} carried {sockets.mss} bytes, though {why}{'' if 'asked' in why else f' {wanted - options}'}"
+        f"{carried}, though {why}"
         "\n  -> look for a smaller MTU on the path, or one that path MTU discovery remembers (ip route show cache)"
     ]
+
+
+def buffer_trouble(sockets: Sockets | None, far: Sockets | None, window: int, ends: tuple[str, str]) -> list[str]:
+    """A sentence for each end whose kernel gave less than the window asked for (bytes): sender's, receiver's.
+
+    Linux doubles what is asked for, and cuts it to its limit first, without an error.
+    """
+    given = (
+        (ends[0], "wmem_max", None if sockets is None else sockets.sndbuf_bytes),
+        (ends[1], "rmem_max", None if far is None else far.rcvbuf_bytes),
+    )
+    return [
+        window_text(window, size, end, sysctl) for end, sysctl, size in given if size is not None and size < 2 * window
+    ]
+
+
+def window_text(asked: int, buffer: int, end: str, sysctl: str) -> str:
+    """What to say of a buffer (bytes) that is less than the two windows which Linux makes of one."""
+    return f"window={asked} bytes was not effective on {end}: the kernel gave {buffer // 2} (raise net.core.{sysctl})"

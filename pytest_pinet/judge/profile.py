@@ -27,6 +27,8 @@ PROFILES: dict[str, Profile] = {
         Profile("fast", connection_s=3, passes_after=1, fails_after=2, budget_s=24.0),
         Profile("standard", connection_s=3, passes_after=1, fails_after=3, budget_s=60.0),
         Profile("soak", connection_s=11, passes_after=2, fails_after=3, budget_s=132.0),
+        # Connections as long as those behind published figures (tests/gate/).
+        Profile("full", connection_s=65, passes_after=1, fails_after=3, budget_s=780.0),
     )
 }
 DEFAULT_PROFILE = "standard"

@@ -10,6 +10,9 @@ from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
 
+# Senders that pace themselves stay this near to what they were told (facts: 400.6 of 400 Mbit/s).
+CAP_TOLERANCE = 0.05
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -35,8 +38,9 @@ def judge(
 ) -> Judgement:
     """Judge a receiver's goodput; ``offered`` is what the senders were told to send at most, if they were.
 
-    Above the physical limit by more than TOLERANCE is a measurement error, whatever the limit says; where the rate
-    ``since_start`` of the traffic is known, it must be above as well. A limit that
+    Above the physical limit by more than TOLERANCE, or above what was sent by more than CAP_TOLERANCE, is a measurement
+    error, whatever the limit says; where the rate ``since_start`` of the traffic is known, it must be above as well. A
+    limit that
     nothing could meet blames nobody: it is invalid too. Without a limit any figure passes, and says so. ``baseline`` is
     the accepted one, which a limit of TOLERANCE needs: without it, it is as if there were none.
     """
@@ -47,6 +51,9 @@ def judge(
     metric = Metric.GOODPUT if rule is None or limit is None else limit.metric
     if min(goodput, since_start or goodput).bps > oracle.goodput.bps * (1 + TOLERANCE):
         reason = f"{goodput} is above the physical limit {oracle.goodput} ({oracle.because}): a measurement error"
+        return Judgement(Verdict.INVALID, threshold, words, reason, metric)
+    if offered is not None and min(goodput, since_start or goodput).bps > offered.bps * (1 + CAP_TOLERANCE):
+        reason = f"{goodput} is above the {offered} that the sender was told to send at most: a measurement error"
         return Judgement(Verdict.INVALID, threshold, words, reason, metric)
     if rule is None or threshold is None:
         return Judgement(Verdict.PASS, None, None, "no limit was set for this combination")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_pinet.evidence.interface import InterfaceState
 from pytest_pinet.lab import cabling, forwarding, link_checks
@@ -16,19 +16,23 @@ from pytest_pinet.lab.undo import UndoStack
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import PortRef, Uplink
 from pytest_pinet.model.measurement import Path
+from pytest_pinet.model.tuning import Tuned
 
 
-@dataclass(frozen=True)
+@dataclass
 class Link:
     """One combination, cabled and checked; what the ``link`` fixture gives to a test.
 
     ``ends`` are numbered as in the topology, 0 is the device under test; ``states`` is how each was found.
+    ``tunings`` is what came of each setting that is in force, ``tried`` of each that was since the link was opened.
     """
 
     combination: Combination
     ends: tuple[End, ...]
     states: tuple[InterfaceState, ...]
     switches: Mapping[str, ManagedSwitch]
+    tunings: tuple[Tuned, ...] = ()
+    tried: list[Tuned] = field(default_factory=list)
 
     @property
     def id(self) -> str:

@@ -12,6 +12,7 @@ from pytest_pinet.lab.coordinator import Coordinator
 from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.node_session import NodeSession
 from pytest_pinet.lab.quarantine import Quarantine
+from pytest_pinet.lab.runner import session_of
 from pytest_pinet.model.lab import Node
 
 
@@ -84,7 +85,7 @@ class NodePool:
 
     def _session(self, node: Node) -> NodeSession:
         if node.place not in self._sessions:
-            session = self._sessions[node.place] = NodeSession(node, self._make_target(node))
+            session = self._sessions[node.place] = session_of(node, self._make_target)
             if session.record is not None:
                 session.record.node = node.name
                 session.record.keep_in(self._consoles / f"{node.name}.log" if self._consoles is not None else None)

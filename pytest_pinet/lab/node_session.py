@@ -11,6 +11,10 @@ from pytest_pinet.lab.deadline import Deadline
 from pytest_pinet.lab.kernel_log import Kind
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
+from pytest_pinet.model.tuning import Tuning
+from pytest_pinet.tuning import boot_files, booting
+from pytest_pinet.tuning.journal import replay
+from pytest_pinet.tuning.setting import NoKnob, Reading
 
 # A booted node answers on its console in well under a second; a hung one never does.
 ANSWER_TIMEOUT_S = 5
@@ -44,6 +48,9 @@ class NodeSession:
         self.facts: dict[str, Any] = {}
         # Whoever brings it up next must boot it, although it has power.
         self.reset_due = False
+        # What its boot files ask for beyond their originals, and what was found of it before.
+        self.boot_tuning = Tuning()
+        self.boot_before: dict[str, Reading] = {}
         self.warnings: list[str] = []
 
     @property
@@ -115,6 +122,7 @@ class NodeSession:
         boot, self._boot = self._boot, None
         try:
             self._adopt(ANSWER_TIMEOUT_S if boot is None else max(ANSWER_TIMEOUT_S, boot.remaining_s))
+            self._put_back_leftovers()
             return
         except _Silence as silence:
             first = silence.error
@@ -128,8 +136,60 @@ class NodeSession:
             error = type(again)(message, again.act)
             error.excerpt = again.excerpt
             raise error from silence
+        self._put_back_leftovers()
         if boot is not None:
             self.warnings.append(f"{self.node.name} came up after a second power cycle only: {first.message}")
+
+    def _put_back_leftovers(self) -> None:
+        """Take back what a process changed that was cut short; the node is booted where only that helps.
+
+        Raises LabError.
+        """
+        name = self.node.name
+        left = replay(self.shell)
+        self.warnings += [f"put back {what}, which had been left on {name}" for what in left.done]
+        self.warnings += [f"could not put back {what} on {name}: booted it anew" for what in left.failed]
+        # Ours are there on purpose.
+        stale = not self.boot_tuning and boot_files.put_back(self.shell)
+        if stale:
+            self.warnings.append(f"put back the boot files of {name}, which had been left changed: booted it anew")
+        if stale or left.failed:
+            self.reset()
+            self._start()
+            try:
+                self._adopt(self.node.boot_timeout_s)
+            except _Silence as silence:
+                raise silence.error from silence
+
+    def boot_with(self, tuning: Tuning) -> None:
+        """Have these settings, and none else, in its boot files; when they were not, its next use boots it.
+
+        Raises NoKnob where it has no boot files, LabError.
+        """
+        if self.boot_tuning == tuning:
+            return
+        before, self.boot_tuning = self.boot_tuning, tuning or self.boot_tuning
+        try:
+            booting.prepare(self.shell, tuning)
+        except NoKnob:
+            self.boot_tuning = before
+            raise
+        self.boot_tuning = tuning
+        self.reset_due = True
+
+    def _put_back_boot_files(self) -> bool:
+        """Before it is left; whether it runs with settings that are no longer in its boot files."""
+        if not self.boot_tuning:
+            return False
+        if self._shell is None:
+            self.warnings.append(
+                f"left {self.boot_tuning.key} in the boot files of {self.node.name}, which does not answer: "
+                "whoever logs in next puts them back"
+            )
+            return False
+        boot_files.put_back(self._shell)
+        self.boot_tuning = Tuning()
+        return True
 
     def _adopt(self, timeout_s: float) -> None:
         from pexpect import TIMEOUT
@@ -203,12 +263,18 @@ class NodeSession:
 
     def leave(self) -> None:
         """Log out, and switch off what was found off."""
-        found_off = self._forget()
+        stale = False
         try:
-            if found_off:
-                self.strategy.transition("off")
+            stale = self._put_back_boot_files()
         finally:
-            self.strategy.invalidate()
+            found_off = self._forget()
+            try:
+                if found_off:
+                    self.strategy.transition("off")
+                else:
+                    self.reset_due |= stale
+            finally:
+                self.strategy.invalidate()
 
     def mend(self) -> None:
         """Boot a node that is given back with a broken kernel, without waiting: its next user wants a sound one."""
@@ -229,5 +295,6 @@ class NodeSession:
         """Start afresh with the next lease; whether the node was found off."""
         found_off = self._met and self._found_on is False
         self._met, self._found_on, self._shell, self._boot = False, None, None, None
+        self.boot_tuning, self.boot_before = Tuning(), {}
         self.facts.clear()
         return found_off

@@ -7,7 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pytest_pinet.errors import CoordinatorError, PinetError
-from pytest_pinet.lab import contention, link
+from pytest_pinet.lab import contention, link, tuned
+from pytest_pinet.lab.boot_tuned import boot_tuned
 from pytest_pinet.lab.coordinator import Coordinator
 from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab.kernel_watch import KernelWatch
@@ -19,6 +20,7 @@ from pytest_pinet.lab.targets import Targets
 from pytest_pinet.lab.undo import UndoStack
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
+from pytest_pinet.tuning.registry import running_part
 
 
 class LabSession:
@@ -56,18 +58,23 @@ class LabSession:
 
     @contextmanager
     def open(self, combination: Combination, reset: bool = False) -> Iterator[link.Link]:
-        """A link for this combination: nodes leased, booted, logged into, cabled and checked; all cabling is undone.
+        """A link for this combination: nodes leased, booted, logged into, cabled, checked and tuned; all of it is undone.
 
         The nodes stay booted and leased until ``keep_only`` or ``close``; with ``reset`` they are booted anew first.
         What a console tells of a broken kernel ends it: KernelError, LabError or InvalidMeasurement.
         """
         nodes = combination.nodes
         sessions = {session.node.name: session for session in self._get(combination, reset)}
+        booted = boot_tuned(combination, sessions, lambda: self._get(combination, False))
         switches = {name: self._switch(name) for name in link.switches_of(combination)}
         undo = UndoStack()
         with self._watched(combination, sessions) as watch:
             try:
-                yield link.connect(combination, sessions, switches, undo)
+                opened = link.connect(combination, sessions, switches, undo)
+                opened.tunings = booted
+                opened.tried += booted
+                tuned.apply(opened, running_part(combination.tuning), undo)
+                yield opened
             finally:
                 watch.disarm()
                 for session in sessions.values():

@@ -1,11 +1,12 @@
-"""Board x NIC x topology: what one parametrised test measures."""
+"""Board x NIC x topology x tuning: what one parametrised test measures."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_pinet.model.lab import Interface, Node, Uplink
 from pytest_pinet.model.topology import Topology, parse_topology
+from pytest_pinet.model.tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,16 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Combination:
-    """One board x NIC x topology; ``ends`` are the interfaces of this lab that will stand for it, 0 the one under test.
+    """One board x NIC x topology x tuning; ``ends`` are the interfaces of this lab that will stand for it.
 
-    ``uplinks`` has, for each segment of the topology, the cables between switches that it needs. The id is made of
-    stable things only, never of node names, readings or values.
+    0 is the one under test. ``uplinks`` has, for each segment of the topology, the cables between switches that it
+    needs. The id is made of stable things only, never of node names or readings.
     """
 
     topology: Topology
     ends: tuple[Endpoint, ...]
     uplinks: tuple[tuple[Uplink, ...], ...]
+    tuning: Tuning = field(default_factory=Tuning)
 
     @classmethod
     def pair(cls, dut: Endpoint, peer: Endpoint) -> Combination:
@@ -54,7 +56,8 @@ class Combination:
 
     @property
     def id(self) -> str:
-        return f"{self.board}:{self.nic}/{self.topology}"
+        tuned = f"/{self.tuning.key}" if self.tuning else ""
+        return f"{self.board}:{self.nic}/{self.topology}{tuned}"
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -52,7 +52,8 @@ def names_of(interface: Interface) -> set[str]:
 class Node:
     """One board in the lab; ``place`` is its labgrid place, ``target`` the role in the environment file.
 
-    ``outlet`` is the kind of power outlet that the lab's launcher gives it (None: the launcher's choice).
+    ``outlet`` is the kind of power outlet that the lab's launcher gives it (None: the launcher's choice). ``runner``:
+    it is the machine that pytest runs on, which is a peer only and needs no target.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Node:
     where: Where
     boot_timeout_s: float = 60.0
     outlet: str | None = None
+    runner: bool = False
 
     def interface(self, name: str) -> Interface:
         """The interface of this name. Raises KeyError."""

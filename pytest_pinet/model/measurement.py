@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_pinet.model.events import Event, EventKind
+from pytest_pinet.model.http import HttpReport
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.sockets import Sockets
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -35,7 +36,8 @@ class Flow:
 
     ``sender_samples`` are the sender's own intervals: evidence only, since they count what is still in its buffers.
     ``rtt_s`` is the mean round trip as the sender's kernel saw it under this load, ``sockets`` what that kernel said of
-    the connections in mid-traffic. ``events`` are what happened to the traffic, its warm-up included.
+    the connections in mid-traffic, ``far_sockets`` what that of the receiver did. ``events`` are what happened to the
+    traffic, its warm-up included. ``head_bytes`` arrived beside the samples: what a protocol puts before its payload.
     """
 
     direction: Direction
@@ -49,6 +51,8 @@ class Flow:
     sender_samples: tuple[Sample, ...] = ()
     rtt_s: float | None = None
     sockets: Sockets | None = None
+    far_sockets: Sockets | None = None
+    head_bytes: int = 0
     events: tuple[Event, ...] = ()
 
     @property
@@ -101,12 +105,34 @@ class Path:
 
 
 @dataclass(frozen=True)
+class Window:
+    """The time that counts of flows which ran at once: after the last warm-up, until the first of them ended.
+
+    ``start_s`` counts from the start of the first flow. ``skew_s`` is how long after it the last one began, as the
+    receiving ends saw it, to some 20 ms; None where an end cannot tell.
+    """
+
+    start_s: float
+    seconds: float
+    skew_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Began:
+    """When traffic began, as the clock of an end (``dut`` or ``peer``) said it: seconds of its uptime."""
+
+    end: str
+    uptime_s: float
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One traffic run: a flow for each one-way direction, and the raw output of every process by file name.
 
     ``versions`` (of the tool) and ``cpu_percent`` (of one core, used by the tool) by end, ``dut`` and ``peer``;
     ``notes`` are sentences that a reader of the figure must know; ``events`` are those of the run as a whole (a link
-    that dropped), beside those of each flow.
+    that dropped), beside those of each flow. ``window`` is the shared time of runs at once; ``began`` and ``unmet``
+    (settings that a kernel did not take, a sentence each) are what the tool says, ``http`` what a load generator did.
     """
 
     traffic: Traffic
@@ -115,4 +141,8 @@ class Measurement:
     versions: Mapping[str, str] = field(default_factory=dict)
     cpu_percent: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    window: Window | None = None
+    began: Began | None = None
+    http: HttpReport | None = None
+    unmet: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()

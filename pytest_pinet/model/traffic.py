@@ -36,6 +36,9 @@ class Traffic:
     found, and ends after WARMUP_CAP_S at the latest. ``window`` and ``mss`` (bytes),
     ``bitrate`` (per stream and direction), ``length`` (bytes per write or datagram) and ``congestion`` are None where
     the tool's or kernel's default holds.
+
+    With both directions at once, ``opposed`` sends each by a process of its own instead of one that does both, and
+    ``peer_bitrate`` (per stream) is what the peer sends at most, which takes two processes, too.
     """
 
     direction: Direction
@@ -48,6 +51,26 @@ class Traffic:
     bitrate: Bitrate | None = None
     length: int | None = None
     congestion: str | None = None
+    peer_bitrate: Bitrate | None = None
+    opposed: bool = False
+
+    @property
+    def apart(self) -> bool:
+        """Whether each direction has a process of its own."""
+        return self.opposed or self.peer_bitrate is not None
+
+    def bitrate_of(self, way: Direction) -> Bitrate | None:
+        """What each stream of this one-way direction is told to send at most."""
+        return self.bitrate if way is Direction.TX or self.peer_bitrate is None else self.peer_bitrate
+
+    def one_way(self, way: Direction) -> Traffic:
+        """What the process of one direction sends where each has its own."""
+        return replace(self, direction=way, bitrate=self.bitrate_of(way), peer_bitrate=None, opposed=False)
+
+    @property
+    def packet_bytes(self) -> int | None:
+        """What a packet carries at most where that is less than the MTU allows (TCP's MSS, a datagram's payload)."""
+        return self.length if self.udp else self.mss
 
     @property
     def seconds(self) -> int:
@@ -73,6 +96,10 @@ class Traffic:
             parts.append(f"M{self.mss}")
         if self.bitrate is not None:
             parts.append(f"b{self.bitrate.bps / 1e6:g}M")
+        if self.peer_bitrate is not None:
+            parts.append(f"pb{self.peer_bitrate.bps / 1e6:g}M")
+        elif self.opposed:
+            parts.append("opposed")
         if self.length is not None:
             parts.append(f"l{self.length}")
         if self.congestion is not None:
@@ -80,3 +107,57 @@ class Traffic:
         if self.direction is Direction.BIDIR:
             parts.append("bidir")
         return "-".join(parts)
+
+
+# What a web server writes before a small file: status line and some six header fields.
+RESPONSE_HEAD = 250
+FULL_SEGMENT = 1448
+
+
+@dataclass(frozen=True)
+class HttpTraffic(Traffic):
+    """A cached file of ``size`` bytes, asked for again and again on ``streams`` connections; its sender is the server.
+
+    There is no warm-up to drop: the load generator's own seconds are what counts.
+    """
+
+    warmup_s: float | None = 0.0
+    size: int = 100_000
+
+    @property
+    def packet_bytes(self) -> int | None:
+        """On average: the last packet of a response carries what is left."""
+        response = self.size + RESPONSE_HEAD
+        return response // math.ceil(response / FULL_SEGMENT)
+
+    @property
+    def key(self) -> str:
+        return f"http-c{self.streams}-s{self.size}"
+
+
+@dataclass(frozen=True)
+class LadderTraffic(Traffic):
+    """UDP at one rate (of each stream) after the other, the lowest first; ``bitrate`` is the highest of them.
+
+    ``loss`` is the part (0 to 1) of the datagrams that may be lost of a rate that is held.
+    """
+
+    rates: tuple[Bitrate, ...] = ()
+    loss: float = 0.001
+
+    def step(self, rate: Bitrate) -> Traffic:
+        """The traffic of one rate."""
+        return Traffic(
+            self.direction,
+            True,
+            self.streams,
+            self.duration_s,
+            self.warmup_s,
+            window=self.window,
+            bitrate=rate,
+            length=self.length,
+        )
+
+    @property
+    def key(self) -> str:
+        return f"{super().key}-ladder"

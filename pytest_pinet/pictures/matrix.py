@@ -27,10 +27,16 @@ class Entry:
     topology: str
     combination: Combination | None
     reason: str | None = None
+    tuning: str = ""
+
+    @property
+    def untuned(self) -> str:
+        """The id without what is too long for a table."""
+        return f"{self.board}:{self.nic}/{self.topology}"
 
     @property
     def id(self) -> str:
-        return f"{self.board}:{self.nic}/{self.topology}"
+        return self.untuned + (f"/{self.tuning}" if self.tuning else "")
 
 
 class LimitRecord(TypedDict):
@@ -47,6 +53,7 @@ class EntryRecord(TypedDict):
     board: str
     nic: str
     topology: str
+    tuning: str
     nodes: list[str]
     interfaces: list[str]
     uplinks: list[str]
@@ -58,7 +65,7 @@ class EntryRecord(TypedDict):
 
 def matrix_text(lab: Lab, entries: Sequence[Entry]) -> list[str]:
     """A grid where there are several topologies, then a line or more for each entry; at most 80 columns."""
-    rows = [(POSSIBLE[entry.combination is not None], entry.id, _what(entry, lab.limits)) for entry in entries]
+    rows = [(POSSIBLE[entry.combination is not None], entry.untuned, _what(entry, lab.limits)) for entry in entries]
     lines = columns([("", "combination", "interfaces, the one under test first"), *rows], (2, _ID_MOST))
     possible = sum(entry.combination is not None for entry in entries)
     total = f"lab {lab.name}: {possible} of {count(len(entries), 'combination')} possible"
@@ -91,7 +98,8 @@ def _what(entry: Entry, limits: Sequence[Limit]) -> str:
         return entry.reason or "not possible"
     over = [uplink.name for segment in combination.uplinks for uplink in segment]
     ends = ", ".join(map(str, combination.ends)) + (f", over uplink {', '.join(over)}" if over else "")
-    return "\n".join([ends, *(f"limit {line}" for line in held_lines(held(combination, limits)))])
+    tuned = [f"tuned {entry.tuning}"] if entry.tuning else []
+    return "\n".join([ends, *tuned, *(f"limit {line}" for line in held_lines(held(combination, limits)))])
 
 
 def matrix_records(lab: Lab, entries: Sequence[Entry]) -> list[EntryRecord]:
@@ -107,6 +115,7 @@ def _record(entry: Entry, limits: Sequence[Limit]) -> EntryRecord:
         "board": entry.board,
         "nic": entry.nic,
         "topology": entry.topology,
+        "tuning": entry.tuning,
         "nodes": list(dict.fromkeys(end.node.name for end in combination.ends)) if combination else [],
         "interfaces": [str(end) for end in combination.ends] if combination else [],
         "uplinks": [cable.name for segment in combination.uplinks for cable in segment] if combination else [],

@@ -9,7 +9,7 @@ from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.fit import WIDTH, copyable, plain, rate, wrap, wrap_command
 from pytest_pinet.report.record import AttemptRecord, DirectionRecord, ResultRecord
-from pytest_pinet.report.rows import evenness_note
+from pytest_pinet.report.rows import evenness_note, limited_by_text
 
 _NAME_WIDTH = 11
 # Sets what continues a line apart from a line of its own.
@@ -140,6 +140,7 @@ def _surroundings(result: ResultRecord, run_folder: str | None) -> list[str]:
     lines: list[str] = []
     for note in result["notes"]:
         lines += _row("" if lines else "notes", note, hanging=_HANGING)
+    lines += _row("limited by", limited) if (limited := limited_by_text(result)) else []
     lines += _row("link", result["link"]) if result["link"] else []
     lines += _row("ends", f"{dut} (DUT), {peer} (peer)")
     if result["files"]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_pinet.model.tuning import Outcome
 from pytest_pinet.model.verdict import Verdict, worst
 from pytest_pinet.report.record import DirectionRecord, ResultRecord
 
@@ -19,7 +20,8 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     ``pinet.verdict`` is the worst of all. A direction is ``pinet.tx.goodput_bps`` and so on, or
     ``pinet.tcp-P10.tx.goodput_bps`` where the test measured several traffics; when one is measured again, the later
     figures get ``pinet.tx#2``. Several flows at once have ``pinet.flow.NAME.goodput_bps``, ``pinet.least_share`` and
-    ``pinet.fairness`` (Jain's index). Rates are whole bit/s; ``cpu_percent_dut`` and ``cpu_percent_peer`` are of one
+    ``pinet.fairness`` (Jain's index). ``pinet.tuning`` is what was asked for; a setting that does not hold has its
+    outcome, as in ``pinet.tuning.xps``. Rates are whole bit/s; ``cpu_percent_dut`` and ``cpu_percent_peer`` are of one
     core.
     """
     if not results:
@@ -32,6 +34,10 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
         ("pinet.dut", first["combination"]["dut"]),
         ("pinet.peer", first["combination"]["peer"]),
     ]
+    if first["combination"]["tuning"]:
+        properties.append(("pinet.tuning", first["combination"]["tuning"]))
+    outcomes = {one["name"]: one["outcome"] for result in results for one in result.get("tunings", ())}
+    properties += [(f"pinet.tuning.{name}", o) for name, o in outcomes.items() if not Outcome(o).holds]
     properties += [(f"pinet.build.{key}", value) for key, value in first["build"].items() if value is not None]
     if first["link"] is not None:
         properties.append(("pinet.link", first["link"]))
@@ -44,8 +50,18 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
             figures = [*_figures(direction), *cpu]
             numbered = prefix if seen[prefix] == 1 else f"{prefix}#{seen[prefix]}"
             properties += [(f"{numbered}.{key}", value) for key, value in figures if value is not None]
+        prefix = f"pinet.{result['combination']['traffic']}" if several else "pinet"
+        if "http" in result:
+            properties.append((f"{prefix}.requests_per_s", round(result["http"]["requests_per_s"], 1)))
+        if "ladder" in result and result["ladder"]["knee_bps"] is not None:
+            properties.append((f"{prefix}.knee_bps", round(result["ladder"]["knee_bps"])))
+        if "ping" in result:
+            properties += [
+                (f"{prefix}.ping.{key}", value)
+                for key in ("loss", "rtt_min_s", "rtt_mean_s", "rtt_max_s", "rtt_mdev_s")
+                if (value := result["ping"].get(key)) is not None
+            ]
         if result["evenness"] is not None:
-            prefix = f"pinet.{result['combination']['traffic']}" if several else "pinet"
             properties += [(f"{prefix}.flow.{f['name']}.goodput_bps", round(f["goodput_bps"])) for f in result["flows"]]
             properties.append((f"{prefix}.least_share", round(result["evenness"]["least_share"], 4)))
             properties.append((f"{prefix}.fairness", round(result["evenness"]["jain"], 4)))

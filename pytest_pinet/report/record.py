@@ -16,6 +16,16 @@ from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.report.comparison import ComparisonRecord
+from pytest_pinet.report.evidence import EvidenceRecord, LimitedByRecord
+from pytest_pinet.report.traffic import (
+    HttpRecord,
+    LadderRecord,
+    PingRecord,
+    SocketsRecord,
+    WindowRecord,
+    sockets_record,
+)
+from pytest_pinet.report.tunings import TuningRecord
 
 SCHEMA_VERSION = 1
 
@@ -84,7 +94,13 @@ class BaselineRecord(TypedDict):
     text: str
 
 
-class DirectionRecord(TypedDict):
+class ConnectionsRecord(TypedDict, total=False):
+    """What the kernels said of the connections of one TCP flow, where they were asked."""
+
+    sockets: SocketsRecord
+
+
+class DirectionRecord(ConnectionsRecord):
     """One direction of one measurement and its verdict.
 
     ``goodput_bps`` is that of all attempts which count; ``interval_bps`` where it lies at the set error rate, with the
@@ -165,14 +181,16 @@ class EndRecord(TypedDict):
 class CombinationRecord(TypedDict):
     """What was measured; ``id`` is stable across runs.
 
-    ``dut`` and ``peer`` are the ``node:interface`` that stood for it in this run, ``dut_port`` and ``peer_port`` the
-    switch ports that they are cabled to. ``ends`` are all of them, numbered as in the topology.
+    ``tuning`` is what was asked for (``rps=all+mtu=9000``), empty where nothing was. ``dut`` and ``peer`` are the
+    ``node:interface`` that stood for it in this run, ``dut_port`` and ``peer_port`` the switch ports that they are
+    cabled to. ``ends`` are all of them, numbered as in the topology.
     """
 
     id: str
     board: str
     nic: str
     topology: str
+    tuning: str
     traffic: str
     dut: str
     dut_port: str
@@ -182,10 +200,26 @@ class CombinationRecord(TypedDict):
 
 
 class RareRecord(TypedDict, total=False):
-    """What few results have: the console around the line that ended a test; the comparison of two states."""
+    """What not every result has.
+
+    The console around the line that ended a test; the comparison of two states; where figures were measured, what
+    limited them, what each end counted in each attempt, and what came of each setting of their tuning.
+
+    Where several flows ran at once, ``windows`` is the time that they shared in each attempt, and ``start_skew_s`` the
+    most by which they began apart. ``http``, ``ping`` and ``ladder`` are there for such traffic; pings have no
+    ``directions``, since they have no goodput.
+    """
 
     console_excerpt: str
     comparison: ComparisonRecord
+    windows: list[WindowRecord]
+    start_skew_s: float | None
+    http: HttpRecord
+    ping: PingRecord
+    ladder: LadderRecord
+    limited_by: LimitedByRecord
+    evidence: list[EvidenceRecord]
+    tunings: list[TuningRecord]
 
 
 class ResultRecord(RareRecord):
@@ -279,7 +313,7 @@ def _total(values: Iterable[int | None]) -> int | None:
 def direction_record(flow: Flow, ruling: Ruling, oracle: Oracle, attempts: Sequence[Attempt]) -> DirectionRecord:
     """One measured and judged direction as plain data; ``flow`` is that of all attempts together."""
     judgement = ruling.judgement
-    return {
+    record: DirectionRecord = {
         "goodput_bps": flow.goodput.bps,
         "interval_bps": None if ruling.low is None or ruling.high is None else [ruling.low, ruling.high],
         "error_rate": ruling.error_rate,
@@ -305,6 +339,10 @@ def direction_record(flow: Flow, ruling: Ruling, oracle: Oracle, attempts: Seque
             for s in attempt.samples
         ],
     }
+    sockets = sockets_record(flow)
+    if sockets is not None:
+        record["sockets"] = sockets
+    return record
 
 
 def _attempt(attempt: Attempt) -> AttemptRecord:
@@ -327,6 +365,7 @@ def combination_record(combination: Combination, traffic: Traffic) -> Combinatio
         "board": combination.board,
         "nic": combination.nic,
         "topology": combination.topology.name,
+        "tuning": combination.tuning.key,
         "traffic": traffic.key,
         "dut": str(combination.dut),
         "dut_port": str(combination.dut.interface.port),

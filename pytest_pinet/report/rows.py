@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.fit import rate
 from pytest_pinet.report.record import DirectionRecord, ResultRecord
+from pytest_pinet.report.traffic import http_text, ladder_text, ping_text
 
 # What nearly everybody measures; to name it in each row would only push the rest out of sight.
 USUAL_TRAFFIC = "tcp-P1"
@@ -21,7 +22,7 @@ class Row:
     """One line of the table; None where nothing was measured or no limit was set.
 
     ``per_flow``: not the sum is limited but each of its flows. ``notes`` say why there is no judgement, and what else a
-    reader of figures that are not good must know.
+    reader of figures that are not good must know. ``limited_by`` stands in the first row of a result.
     """
 
     label: str
@@ -33,6 +34,7 @@ class Row:
     oracle_bps: float | None = None
     notes: tuple[str, ...] = ()
     per_flow: bool = False
+    limited_by: str = ""
 
     @property
     def share(self) -> float | None:
@@ -65,13 +67,27 @@ def _rows_of(result: ResultRecord) -> list[Row]:
     ]
     if any(flow["limit_bps"] is not None for flow in result["flows"]):
         rows = [replace(row, per_flow=row.limit_bps is None) for row in rows]
+    if rows:
+        rows[0] = replace(rows[0], limited_by=limited_by_text(result))
     if result["evenness"] is not None and rows:
         rows[0] = replace(rows[0], notes=(*rows[0].notes, evenness_note(result)))
+    told = [ladder_text(result["ladder"])] if "ladder" in result else []
+    told += [http_text(result["http"])] if "http" in result else []
+    if rows:
+        rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *told))))
     verdict = Verdict(result["verdict"])
-    if all(row.verdict is not verdict for row in rows):
+    if "ping" in result:
+        rows.append(Row(label, test, "", verdict, notes=(ping_text(result["ping"]),)))
+    elif all(row.verdict is not verdict for row in rows):
         # What ended the measurement belongs to none of its directions.
         rows.append(Row(label, test, "", verdict, notes=(result["message"], *notes)))
     return rows
+
+
+def limited_by_text(result: ResultRecord) -> str:
+    """What limited the figures, with the numbers that say so; empty where nobody looked."""
+    limited = result.get("limited_by")
+    return f"{limited['cause']}: {limited['text']}" if limited is not None else ""
 
 
 def evenness_note(result: ResultRecord) -> str:

@@ -9,6 +9,7 @@ from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.fit import WIDTH, copyable, first_sentence, plain, rate, shorten, wrap
 from pytest_pinet.report.record import ResultRecord, SkippedRecord
 from pytest_pinet.report.rows import Row, rows_of
+from pytest_pinet.report.tunings import ineffective
 
 # Words that nobody overlooks without colours, too: what is not good is in capitals.
 WORDS = {
@@ -44,17 +45,19 @@ def summary_table(
     color: bool = False,
     run_folder: str | None = None,
     json_path: str | None = None,
+    verbose: bool = False,
 ) -> list[str]:
     """The lines of the summary; none is wider than ``width`` (at least 72), but for a path, which must be copied whole.
 
-    ``of max`` is the share of the physical limit. Paths aside, only printable ASCII is used.
+    ``of max`` is the share of the physical limit, and ``verbose`` adds what limited each result. Paths aside, only
+    printable ASCII is used.
     """
     rows = rows_of(results)
-    lines = _table(rows, width, color) if rows else []
+    lines = _table(rows, width, color, verbose) if rows else []
     if skipped:
         lines += ["", "not measured:", *_skipped(skipped, width)]
     lines += ["", *wrap(count_line(results, skipped), hanging="  ", width=width)]
-    for sentence in _ungated(results):
+    for sentence in (*_ungated(results), *ineffective(results)):
         lines += wrap(sentence, hanging="  ", width=width)
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
     return lines if rows else lines[1:]
@@ -72,8 +75,10 @@ def _ungated(results: Sequence[ResultRecord]) -> list[str]:
 
 def count_line(results: Sequence[ResultRecord], skipped: Sequence[SkippedRecord]) -> str:
     """The run in one line: ``12 measured: 10 pass, 2 fail; 1 not measured: 1 skipped``."""
-    measured = Counter(Verdict(result["verdict"]) for result in results if result["directions"])
-    missed = Counter(Verdict(result["verdict"]) for result in results if not result["directions"])
+    measured = Counter(Verdict(result["verdict"]) for result in results if result["directions"] or "ping" in result)
+    missed = Counter(
+        Verdict(result["verdict"]) for result in results if not result["directions"] and "ping" not in result
+    )
     missed[Verdict.SKIPPED] += len(skipped)
     parts = [f"{measured.total()} measured" + _counts(measured)]
     if missed.total():
@@ -86,7 +91,7 @@ def _counts(verdicts: Counter[Verdict]) -> str:
     return f": {words}" if words else ""
 
 
-def _table(rows: list[Row], width: int, color: bool) -> list[str]:
+def _table(rows: list[Row], width: int, color: bool, verbose: bool) -> list[str]:
     cells = [_cells(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(_HEADER[1:], *cells, strict=True)]
     room = max(width - sum(widths) - len(_GAP) * len(widths) + 1, _LABEL_MIN)
@@ -97,6 +102,8 @@ def _table(rows: list[Row], width: int, color: bool) -> list[str]:
         lines.append(_line(widest, widths, labels[plain(row.label)], line, row.verdict if color else None))
         for note in filter(None, map(first_sentence, row.notes)):
             lines += wrap(note, indent="    ", width=width, lines=_NOTE_LINES)
+        if verbose and row.limited_by:
+            lines += wrap(f"limited by {row.limited_by}", indent="    ", width=width)
     return lines
 
 

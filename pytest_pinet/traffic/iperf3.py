@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import TrafficError
-from pytest_pinet.model.measurement import Measurement
-from pytest_pinet.model.sockets import Sockets
+from pytest_pinet.model.measurement import Began, Measurement
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.shell import Shell
 from pytest_pinet.traffic.iperf3_command import Run, Side, client_command, client_is_dut, server_command
@@ -20,7 +19,7 @@ from pytest_pinet.traffic.iperf3_tool import Tool, Tools
 from pytest_pinet.traffic.iperf3_trouble import Output
 from pytest_pinet.traffic.iperf3_values import validate
 from pytest_pinet.traffic.iperf3_version import BIND_DEV, check
-from pytest_pinet.traffic.iperf3_watch import Progress, Watch
+from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
 
 # Below the ports that kernels hand out by themselves (from 32768).
 PORTS = range(20_000, 32_000)
@@ -46,6 +45,12 @@ class Iperf3:
         # Not the shared generator: a test that seeds it would give all workers the same ports.
         self._random = random.SystemRandom()
 
+    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
+        """Ask both ends for their iperf3. Raises TrafficError."""
+        validate(traffic)
+        for shell in (dut, peer):
+            self.tools.of(shell)
+
     def measure(
         self,
         dut: Shell,
@@ -58,19 +63,21 @@ class Iperf3:
         dut_device: str | None = None,
         peer_device: str | None = None,
         watch: Watch | None = None,
-        before_client: Callable[[], None] | None = None,
+        before_client: BeforeClient | None = None,
         warmup_cap_s: float = WARMUP_CAP_S,
     ) -> Measurement:
         """Send ``traffic`` between the two addresses and return what the receivers got.
 
         Devices (``eth1``) are given where several interfaces of an end are in one subnet. ``on_progress`` is called
         about twice a second with the seconds of traffic so far, ``watch`` all the time: it ends the run by raising.
-        ``before_client`` is called when everything stands but traffic, and may wait for others. ``grace_s`` is how much
+        ``before_client`` is called when everything stands but traffic, may wait for others, and says when the client
+        begins; it is then measured when the streams stood. ``grace_s`` is how much
         longer than the traffic iperf3 may run. A warm-up that is found ends after ``warmup_cap_s``. No iperf3 is left
         behind on either end, whatever happens.
 
         Raises ConfigError (the traffic makes no sense), UnsupportedError (an iperf3 cannot do it), LabError (its
-        message names the end), InvalidMeasurement (a setting was clamped by a kernel).
+        message names the end), InvalidMeasurement (another congestion control was used). A window that a kernel
+        clamped stands in ``unmet``.
         """
         validate(traffic)
         ends = {
@@ -92,13 +99,14 @@ class Iperf3:
         server_side = replace(server.side, timeout=tools[far].timeout)
         attempts = self._random.sample(self._ports, min(PORT_ATTEMPTS, len(self._ports)))
         for port in attempts:
-            run = Run(traffic, port, client_side, server_side, congestion, warmup_cap_s)
-            midway = Midway(_senders(traffic, client.shell, server.shell), port, traffic.streams, run.seconds, watch)
+            told = before_client is not None
+            run = Run(traffic, port, client_side, server_side, congestion, warmup_cap_s, told=told)
+            midway = Midway(_ends(traffic, client.shell, server.shell), port, traffic.streams, run.seconds, watch)
             try:
                 outputs = run_both(run, client.shell, server.shell, grace_s, on_progress, midway.look, before_client)
             except PortTaken:
                 continue
-            return _measurement(run, *outputs, tools, midway.found)
+            return _measurement(run, *outputs, tools, midway)
         raise TrafficError(
             f"the ports {attempts} are all taken on {server.shell.name}",
             f"look what listens on {server.shell.name}",
@@ -112,23 +120,18 @@ def _congestion(traffic: Traffic, tools: Mapping[str, Tool]) -> str | None:
     return DEFAULT_CONGESTION if all(DEFAULT_CONGESTION in t.congestion for t in tools.values()) else None
 
 
-def _senders(traffic: Traffic, client: Shell, server: Shell) -> dict[Direction, Shell]:
-    """Who sends in each direction; nobody whose TCP could be asked for UDP."""
+def _ends(traffic: Traffic, client: Shell, server: Shell) -> dict[Direction, tuple[Shell, Shell]]:
+    """Who sends in each direction, and who receives; nobody whose TCP could be asked for UDP."""
     if traffic.udp:
         return {}
     if traffic.direction is Direction.BIDIR:
-        return {Direction.TX: client, Direction.RX: server}
-    return {traffic.direction: server}
+        return {Direction.TX: (client, server), Direction.RX: (server, client)}
+    return {traffic.direction: (server, client)}
 
 
-def _measurement(
-    run: Run, client: Output, server: Output, tools: Mapping[str, Tool], sockets: Mapping[Direction, Sockets]
-) -> Measurement:
-    found = {
-        way: replace(flow, sockets=sockets.get(way))
-        for way, flow in flows(run.traffic, client, server, run.warmup_cap_s).items()
-    }
-    verify(run, client, server)
+def _measurement(run: Run, client: Output, server: Output, tools: Mapping[str, Tool], midway: Midway) -> Measurement:
+    found = midway.add(flows(run.traffic, client, server, run.warmup_cap_s))
+    unmet = verify(run, client, server)
     raw = {
         "client.cmd": client_command(run) + "\n",
         "client.json": client.stdout,
@@ -136,8 +139,10 @@ def _measurement(
         "server.cmd": server_command(run) + "\n",
         "server.json": server.stdout,
         "server.err": server.stderr,
+        **midway.raw,
     }
     near, far = tools
+    began = None if server.began_s is None else Began(far, server.began_s)
     cpu = dict(zip((near, far), cpu_percent(client), strict=True))
     return Measurement(
         run.traffic,
@@ -146,4 +151,6 @@ def _measurement(
         versions={end: str(tool.version) for end, tool in tools.items()},
         cpu_percent=cpu,
         notes=notes(run, tools, cpu),
+        began=began,
+        unmet=unmet,
     )

@@ -29,6 +29,8 @@ CONNECT_TIMEOUT_S = 5.0
 # A command outlives its run by this much at most, should the runner be killed and nobody stop it.
 LIFETIME_S = 20.0
 LISTENING = "pinet: listening"
+# What a server prints when the first byte of traffic can come, and the uptime of its end.
+FLOWING = "pinet: flowing"
 # Forms of ``timeout``, the best first: busybox's knows no --foreground, and -k only since 1.34.
 TIMEOUTS = ("timeout --foreground -k 1", "timeout -k 1", "timeout")
 
@@ -49,7 +51,8 @@ class Side:
 class Run:
     """One iperf3 run; ``congestion`` None leaves the kernels' default.
 
-    ``warmup_cap_s`` is how long a warm-up that is found may take.
+    ``warmup_cap_s`` is how long a warm-up that is found may take. Where several runs begin at once, ``begin_s`` is the
+    uptime of the client's end at which it begins, and ``told`` makes the server say when its streams stood.
     """
 
     traffic: Traffic
@@ -58,6 +61,8 @@ class Run:
     server: Side
     congestion: str | None = None
     warmup_cap_s: float = WARMUP_CAP_S
+    begin_s: float | None = None
+    told: bool = False
 
     @property
     def seconds(self) -> int:
@@ -108,7 +113,18 @@ def client_argv(run: Run) -> list[str]:
 
 def client_command(run: Run) -> str:
     """The client's shell command line."""
-    return _guarded(client_argv(run), run.client.timeout, run.seconds + LIFETIME_S)
+    return begin_at(run.begin_s) + guarded(client_argv(run), run.client.timeout, run.seconds + LIFETIME_S)
+
+
+def begin_at(uptime_s: float | None) -> str:
+    """Shell words that wait until the end has been up for so long; none where nothing is to be waited for."""
+    if uptime_s is None:
+        return ""
+    # /proc/uptime has two decimals always; shells know whole numbers only.
+    return (
+        f'while read -r up x </proc/uptime && [ "${{up%.*}}${{up#*.}}" -lt {round(uptime_s * 100)} ]; '
+        "do sleep 0.01 2>/dev/null || :; done; "
+    )
 
 
 def server_command(run: Run) -> str:
@@ -120,14 +136,20 @@ def server_command(run: Run) -> str:
     listens = f"grep -q ':{run.port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
     lives = "kill -0 $p 2>/dev/null"
     wait = f"while {lives} && ! {listens}; do sleep 0.02; done; {lives} && echo '{LISTENING}'; "
-    return _guarded(server_argv(run), run.server.timeout, run.seconds + LIFETIME_S + CONNECT_TIMEOUT_S, wait)
+    if run.told:
+        # 01 = ESTABLISHED, as a datagram socket is that has a peer; of TCP the first one is the control connection.
+        table, least = ("udp", 1) if run.traffic.udp else ("tcp", 2)
+        streams = f"grep -c ':{run.port:04X} [0-9A-F]*:[0-9A-F]* 01' /proc/net/{table}"
+        wait += f'while {lives} && [ "$({streams})" -lt {least} ]; do sleep 0.01 2>/dev/null || :; done; '
+        wait += f"{lives} && read -r up x </proc/uptime && echo '{FLOWING}' $up; "
+    return guarded(server_argv(run), run.server.timeout, run.seconds + LIFETIME_S + CONNECT_TIMEOUT_S, wait)
 
 
 def _bind(side: Side) -> list[str]:
     return ["-B", side.address] + (["--bind-dev", side.device] if side.device is not None else [])
 
 
-def _guarded(argv: list[str], timeout: str, lifetime_s: float, meanwhile: str = "") -> str:
+def guarded(argv: list[str], timeout: str, lifetime_s: float, meanwhile: str = "") -> str:
     """A command that dies with its shell and, when that is lost, of old age; its exit status is the shell's.
 
     Where there is no ``timeout``, nothing but the end of the run stops a command that lost its shell.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pytest_pinet.errors import InvalidMeasurement, TrafficError
+from pytest_pinet.judge.preconditions import window_text
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic import iperf3_json
 from pytest_pinet.traffic.iperf3_command import Run
@@ -17,17 +18,18 @@ from pytest_pinet.traffic.iperf3_trouble import Output
 CPU_LIMIT_PERCENT = 95.0
 
 
-def verify(run: Run, client: Output, server: Output) -> None:
-    """Check that the two talked to each other, as long as asked, with the window and congestion control asked for.
+def verify(run: Run, client: Output, server: Output) -> tuple[str, ...]:
+    """Check that the two talked to each other, as long as asked, with the congestion control asked for.
 
-    The MSS is not checked: with ``-M`` iperf3 reports the requested one, whatever the kernel made of it. Raises
-    TrafficError, or InvalidMeasurement for a setting that the kernel clamped.
+    Returns a sentence for each end whose kernel clamped the window. The MSS is not checked: with ``-M`` iperf3 reports
+    the requested one, whatever the kernel made of it. Raises TrafficError or InvalidMeasurement.
     """
+    unmet: list[str] = []
     for output in (client, server):
         report = read(output)
         try:
             _ran_as_asked(run, report)
-            _window(run, report, output)
+            unmet += _window(run, report, output)
         except BadJson as error:
             raise unreadable(output, error) from None
     near, far = read(client), read(server)
@@ -48,6 +50,7 @@ def verify(run: Run, client: Output, server: Output) -> None:
                 f"congestion control {run.congestion} was asked for, but {used} was used between {client.end} and "
                 f"{server.end}"
             )
+    return tuple(unmet)
 
 
 def _ran_as_asked(run: Run, report: Report) -> None:
@@ -56,17 +59,15 @@ def _ran_as_asked(run: Run, report: Report) -> None:
             raise BadJson(f"it ran with {key} {found:g}, not {expected}")
 
 
-def _window(run: Run, report: Report, output: Output) -> None:
+def _window(run: Run, report: Report, output: Output) -> list[str]:
     asked = run.traffic.window
     if asked is None:
-        return
+        return []
     for key, sysctl in (("sndbuf_actual", "wmem_max"), ("rcvbuf_actual", "rmem_max")):
         # Linux doubles what is asked for, and cuts it to its limit first, without an error.
         if (actual := iperf3_json.count(report.start, key)) < 2 * asked:
-            raise InvalidMeasurement(
-                f"window={asked} bytes was not effective on {output.end}: the kernel gave {actual // 2} "
-                f"(raise net.core.{sysctl})"
-            )
+            return [window_text(asked, actual, output.end, sysctl)]
+    return []
 
 
 def cpu_percent(client: Output) -> tuple[float, float]:

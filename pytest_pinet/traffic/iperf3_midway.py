@@ -1,33 +1,32 @@
-"""One question to the sending ends in the middle of the traffic."""
+"""One question to both ends in the middle of the traffic."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from pytest_pinet.evidence.sockets import read_sockets
-from pytest_pinet.model.sockets import Sockets
+from pytest_pinet.evidence.sockets import ask_sockets, parse_sockets
+from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.shell import Shell
-from pytest_pinet.traffic.iperf3_watch import Watch
+from pytest_pinet.traffic.tool import Watch
 
 
 @dataclass
 class Midway:
-    """Reads the sockets of each flow's sender once, when half of the traffic is over; ``look`` is called all the time.
+    """Reads the sockets at both ends of each flow once, when half of the traffic is over; ``look`` is called always.
 
-    ``senders`` by the direction of their flow. A run that ends earlier leaves ``found`` empty.
+    ``ends`` are the sender and the receiver of each direction. A run that ends earlier leaves nothing to ``add``.
     """
 
-    senders: Mapping[Direction, Shell]
+    ends: Mapping[Direction, tuple[Shell, Shell]]
     port: int
     streams: int
     seconds: float
     watch: Watch | None = None
-    found: dict[Direction, Sockets] = field(default_factory=dict)
+    _said: dict[int, str] = field(default_factory=dict)
     _begun: float | None = None
-    _done: bool = False
 
     def look(self) -> None:
         """Pass the caller's watch on, and ask when it is time."""
@@ -36,10 +35,26 @@ class Midway:
         now = time.monotonic()
         if self._begun is None:
             self._begun = now
-        if self._done or now < self._begun + self.seconds / 2:
+        if self._said or not self.ends or now < self._begun + self.seconds / 2:
             return
-        self._done = True
-        for way, shell in self.senders.items():
-            sockets = read_sockets(shell, self.port, self.streams)
-            if sockets is not None:
-                self.found[way] = sockets
+        shells = {id(shell): shell for pair in self.ends.values() for shell in pair}
+        self._said = {key: ask_sockets(shell, self.port) for key, shell in shells.items()}
+
+    @property
+    def raw(self) -> dict[str, str]:
+        """What ``ss`` printed, by file name: of the sender and the receiver of the first direction."""
+        shells = next(iter(self.ends.values()), ())
+        said = zip(("sender", "receiver"), (self._said.get(id(shell), "") for shell in shells), strict=False)
+        return {f"{role}-sockets.txt": text for role, text in said if text}
+
+    def add(self, flows: Mapping[Direction, Flow]) -> dict[Direction, Flow]:
+        """The flows with what the kernels of their ends said."""
+        found = dict(flows)
+        for way, (sender, receiver) in self.ends.items():
+            if way in found and self._said:
+                found[way] = replace(
+                    found[way],
+                    sockets=parse_sockets(self._said[id(sender)], self.streams),
+                    far_sockets=parse_sockets(self._said[id(receiver)], self.streams, receiving=True),
+                )
+        return found

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from dataclasses import replace
 
 from pytest_pinet.errors import LabError, PinetError, TrafficError
 from pytest_pinet.shell import Completed, Shell
-from pytest_pinet.traffic.iperf3_command import LISTENING, Run, client_command, server_command
+from pytest_pinet.traffic.iperf3_command import FLOWING, LISTENING, Run, client_command, server_command
 from pytest_pinet.traffic.iperf3_trouble import Output, Role, explain
 from pytest_pinet.traffic.iperf3_watch import (
-    Progress,
     Running,
-    Watch,
     await_client,
     await_end,
     await_listening,
     sign_of_life,
 )
+from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
 
 # A one-off server ends with its client; it gets this long to say so, and less when only its last words are wanted.
 SERVER_END_S = 3.0
 KILLED_END_S = 0.5
 _KILLED = (127, 137, 143)
+
+_TOLD = re.compile(rf"^(?:{LISTENING}|{FLOWING}( \d+\.\d+)?)\n", re.MULTILINE)
 
 
 class PortTaken(Exception):
@@ -35,7 +37,7 @@ def run_both(
     grace_s: float,
     on_progress: Progress | None,
     watch: Watch | None = None,
-    before_client: Callable[[], None] | None = None,
+    before_client: BeforeClient | None = None,
 ) -> tuple[Output, Output]:
     """Run both processes to their ends and return their outputs, the client's first.
 
@@ -50,7 +52,7 @@ def run_both(
         if not await_listening(far, run.port):
             raise _server_trouble(_output(Role.SERVER, server, client, far.process.wait(1.0)))
         if before_client is not None:
-            before_client()
+            run = replace(run, begin_s=before_client(client))
         with _Stopping(Running(client.spawn(client_command(run)), client), Role.CLIENT, server, kept) as near:
             await_client(near, far, run.port, run.seconds, grace_s, on_progress, watch)
             client_ended = near.process.poll() is not None
@@ -138,6 +140,5 @@ def _server_trouble(server: Output) -> PinetError | PortTaken:
 
 
 def _output(role: Role, here: Shell, there: Shell, done: Completed) -> Output:
-    return Output(
-        role, here.name, there.name, done.returncode, done.stdout.replace(LISTENING + "\n", "", 1), done.stderr
-    )
+    began = next((float(found[1]) for found in _TOLD.finditer(done.stdout) if found[1]), None)
+    return Output(role, here.name, there.name, done.returncode, _TOLD.sub("", done.stdout), done.stderr, began)

@@ -27,7 +27,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Output:
-    """What one iperf3 left behind on ``end``; ``other`` is the end that it talked to."""
+    """What one iperf3 left behind on ``end``; ``other`` is the end that it talked to.
+
+    ``began_s`` is the uptime of ``end`` at which its streams stood, where it was asked to tell.
+    """
 
     role: Role
     end: str
@@ -35,6 +38,7 @@ class Output:
     returncode: int
     stdout: str
     stderr: str = ""
+    began_s: float | None = None
 
     @property
     def error(self) -> str:

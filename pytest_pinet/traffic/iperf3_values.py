@@ -6,7 +6,7 @@ import math
 import re
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.model.traffic import WARMUP_CAP_S, Traffic
+from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 
 # Limits of iperf3 (iperf.h) as 3.12 names them; the least MSS is the kernel's (TCP_MIN_MSS).
 STREAMS_MAX = 128
@@ -34,6 +34,16 @@ def validate(traffic: Traffic) -> None:
         raise ConfigError(
             f"bitrate={traffic.bitrate.bps:g} bit/s: expected at least 1 bit/s; leave it out for no limit"
         )
+    if traffic.apart and traffic.direction is not Direction.BIDIR:
+        word = "peer_bitrate" if traffic.peer_bitrate is not None else "opposed"
+        raise ConfigError(
+            f"{word} is for both directions at once, direction='bidir'; "
+            f"of {str(traffic.direction)!r} alone, bitrate= is the sender's"
+        )
+    if traffic.peer_bitrate is not None and not (
+        math.isfinite(traffic.peer_bitrate.bps) and traffic.peer_bitrate.bps >= 1
+    ):
+        raise ConfigError(f"peer_bitrate={traffic.peer_bitrate.bps:g} bit/s: expected at least 1 bit/s")
     if traffic.window is not None:
         _range("window", traffic.window, WINDOW_RANGE, " bytes")
     if traffic.length is not None:

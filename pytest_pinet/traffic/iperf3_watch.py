@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pytest_pinet.errors import LabError, SshError, TrafficError
 from pytest_pinet.shell import Process, Shell
 from pytest_pinet.traffic.iperf3_command import CONNECT_TIMEOUT_S, LISTENING
+from pytest_pinet.traffic.tool import Progress, Watch
 
 POLL_S = 0.02
 PROGRESS_S = 0.5
@@ -18,9 +18,6 @@ ORPHAN_S = 1.5
 SIGN_OF_LIFE_S = 5.0
 OVERTIME_S = 2.0
 ANSWER_S = 3.0
-
-Progress = Callable[[float], None]
-Watch = Callable[[], None]
 
 
 @dataclass(frozen=True)

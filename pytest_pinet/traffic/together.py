@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import TrafficError
-from pytest_pinet.model.measurement import Flow, Measurement, Sample
+from pytest_pinet.model.measurement import Flow, Measurement, Sample, Window
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.shell import Shell
-from pytest_pinet.traffic.iperf3 import Iperf3
-from pytest_pinet.traffic.iperf3_watch import POLL_S, PROGRESS_S, Progress, Watch
+from pytest_pinet.traffic.clock import Clock, read_clock
+from pytest_pinet.traffic.iperf3_watch import POLL_S, PROGRESS_S
+from pytest_pinet.traffic.tool import Progress, TrafficTool, Watch
 
 # From the first server that listens to the last one.
 START_TIMEOUT_S = 30.0
+# Clients are started this long before all begin at one moment: a busy machine takes its time for each of them.
+LEAD_S = 0.5
 # A sample that is outside of the shared time by less than a timer's jitter is inside.
 JITTER_S = 0.05
 
@@ -41,14 +44,21 @@ class _Cancelled(Exception):
 
 
 def measure_together(
-    tool: Iperf3, jobs: Sequence[Job], on_progress: Progress | None = None, watch: Watch | None = None
+    tool: TrafficTool,
+    jobs: Sequence[Job],
+    on_progress: Progress | None = None,
+    watch: Watch | None = None,
+    lead_s: float = LEAD_S,
 ) -> list[Measurement]:
     """Measure all jobs at once; every flow counts only the time in which all of them ran, after their warm-up.
 
-    The first error ends all of them and is raised. ``on_progress`` and ``watch`` are called in the caller's thread.
+    A job whose directions are sent apart is two flows that begin together like any others. The first error ends all of
+    them and is raised. ``on_progress`` and ``watch`` are called in the caller's thread.
     """
-    if len(jobs) == 1:
-        (job,) = jobs
+    parts = [_parts(job) for job in jobs]
+    flat = [part for own in parts for part in own]
+    if len(flat) == 1:
+        (job,) = flat
         return [
             tool.measure(
                 job.a,
@@ -61,11 +71,54 @@ def measure_together(
                 warmup_cap_s=job.warmup_cap_s,
             )
         ]
-    for job in jobs:
+    for job in flat:
         # Asked before, since the threads would all ask the same ends.
-        for shell in (job.a, job.b):
-            tool.tools.of(shell)
-    start = _Start(len(jobs))
+        tool.prepare(job.a, job.b, job.traffic)
+    own = iter(_at_once(tool, flat, _clocks(flat), lead_s, on_progress, watch))
+    return [_joined([next(own) for _ in mine], job.traffic) for mine, job in zip(parts, jobs, strict=True)]
+
+
+def _parts(job: Job) -> list[Job]:
+    """A job for each process that sends."""
+    if not job.traffic.apart:
+        return [job]
+    return [replace(job, traffic=job.traffic.one_way(way)) for way in job.traffic.direction.parts]
+
+
+def _joined(found: Sequence[Measurement], traffic: Traffic) -> Measurement:
+    """The measurements of both directions as one."""
+    if len(found) == 1:
+        return found[0]
+    ends = dict.fromkeys(end for one in found for end in one.cpu_percent)
+    return replace(
+        found[0],
+        traffic=traffic,
+        flows={way: flow for one in found for way, flow in one.flows.items()},
+        raw={f"{one.traffic.direction}-{name}": text for one in found for name, text in one.raw.items()},
+        cpu_percent={end: sum(one.cpu_percent.get(end, 0.0) for one in found) for end in ends},
+        notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
+        events=tuple(event for one in found for event in one.events),
+        unmet=tuple(dict.fromkeys(sentence for one in found for sentence in one.unmet)),
+        began=None,
+    )
+
+
+def _clocks(jobs: Sequence[Job]) -> Mapping[int, Clock | None]:
+    """Of each end, by the identity of its shell."""
+    shells = {id(shell): shell for job in jobs for shell in (job.a, job.b)}
+    with ThreadPoolExecutor(len(shells), thread_name_prefix="pinet-clock") as pool:
+        return dict(zip(shells, pool.map(read_clock, shells.values()), strict=True))
+
+
+def _at_once(
+    tool: TrafficTool,
+    jobs: Sequence[Job],
+    clocks: Mapping[int, Clock | None],
+    lead_s: float,
+    on_progress: Progress | None,
+    watch: Watch | None,
+) -> list[Measurement]:
+    start = _Start(len(jobs), clocks, lead_s)
     with ThreadPoolExecutor(len(jobs), thread_name_prefix="pinet-flow") as pool:
         futures = [pool.submit(_run, tool, job, index, start) for index, job in enumerate(jobs)]
         try:
@@ -74,24 +127,45 @@ def measure_together(
             start.cancel()
             raise
     measurements = [future.result() for future in futures]
-    return _shared_time(measurements, start.times(), jobs)
+    told = [_began(m, job, clocks) for m, job in zip(measurements, jobs, strict=True)]
+    known = [moment for moment in told if moment is not None]
+    if len(known) < len(told):
+        return _shared_time(measurements, start.times(), jobs, None)
+    return _shared_time(measurements, known, jobs, max(known) - min(known))
+
+
+def _began(measurement: Measurement, job: Job, clocks: Mapping[int, Clock | None]) -> float | None:
+    """When its traffic began, by the runner's clock; None where nobody told."""
+    if measurement.began is None:
+        return None
+    clock = clocks[id(job.a if measurement.began.end == "dut" else job.b)]
+    return None if clock is None else clock.here(measurement.began.uptime_s)
 
 
 class _Start:
-    """Lets all clients begin at once, remembers when each one did, and ends all when one fails."""
+    """Lets all clients begin at one moment, remembers when each one did, and ends all when one fails."""
 
-    def __init__(self, count: int) -> None:
-        self._barrier = threading.Barrier(count)
+    def __init__(self, count: int, clocks: Mapping[int, Clock | None], lead_s: float) -> None:
+        self._barrier = threading.Barrier(count, action=self._set)
         self._cancelled = threading.Event()
+        self._clocks = clocks
+        self._lead_s = lead_s
+        self._at = 0.0
         self._times: dict[int, float] = {}
 
-    def wait(self, index: int) -> None:
+    def _set(self) -> None:
+        self._at = time.monotonic() + self._lead_s
+
+    def wait(self, index: int, client: Shell) -> float | None:
+        """Wait for the others; returns the uptime of the client's end at which all begin (None: at once)."""
         if index not in self._times:
             try:
                 self._barrier.wait(START_TIMEOUT_S)
             except threading.BrokenBarrierError:
                 raise _Cancelled from None
-        self._times[index] = time.monotonic()
+        clock = self._clocks.get(id(client))
+        self._times[index] = max(self._at, time.monotonic()) if clock is not None else time.monotonic()
+        return None if clock is None else clock.there(self._at)
 
     def check(self) -> None:
         if self._cancelled.is_set():
@@ -110,7 +184,7 @@ class _Start:
         return max(self._times.values()) if len(self._times) == self._barrier.parties else None
 
 
-def _run(tool: Iperf3, job: Job, index: int, start: _Start) -> Measurement:
+def _run(tool: TrafficTool, job: Job, index: int, start: _Start) -> Measurement:
     return tool.measure(
         job.a,
         job.b,
@@ -118,7 +192,7 @@ def _run(tool: Iperf3, job: Job, index: int, start: _Start) -> Measurement:
         job.b_address,
         job.traffic,
         watch=start.check,
-        before_client=lambda: start.wait(index),
+        before_client=lambda client: start.wait(index, client),
         warmup_cap_s=job.warmup_cap_s,
     )
 
@@ -136,7 +210,7 @@ def _wait(
         if watch is not None:
             watch()
         now = time.monotonic()
-        if on_progress is not None and start.begun is not None and now >= next_progress:
+        if on_progress is not None and start.begun is not None and now >= max(next_progress, start.begun):
             on_progress(now - start.begun)
             next_progress = now + PROGRESS_S
         time.sleep(POLL_S)
@@ -151,19 +225,23 @@ def _wait(
 
 
 def _shared_time(
-    measurements: Sequence[Measurement], starts: Sequence[float], jobs: Sequence[Job]
+    measurements: Sequence[Measurement], starts: Sequence[float], jobs: Sequence[Job], skew_s: float | None
 ) -> list[Measurement]:
     """Count only what lies in the time that all flows share. Raises TrafficError when that is too short."""
     traffic = jobs[0].traffic
     begin = max(
         start + _warmup_end(flow) for m, start in zip(measurements, starts, strict=True) for flow in m.flows.values()
     )
-    ends = [
+    end = min(
         start + max(s.start_s + s.seconds for s in flow.samples)
         for m, start in zip(measurements, starts, strict=True)
         for flow in m.flows.values()
+    )
+    window = Window(begin - min(starts), max(0.0, end - begin), skew_s)
+    trimmed = [
+        replace(_trim(m, begin - start, end - start), window=window)
+        for m, start in zip(measurements, starts, strict=True)
     ]
-    trimmed = [_trim(m, begin - start, min(ends) - start) for m, start in zip(measurements, starts, strict=True)]
     shortest = min(flow.seconds for m in trimmed for flow in m.flows.values())
     if shortest < traffic.duration_s / 2:
         raise TrafficError(

@@ -8,10 +8,12 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.snmp_access import POE_COMMUNITY, POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.spec import NodeSpec, SwitchSpec
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# First what the stand-in firmware offers.
+_PATH = "/run/pinet/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _PASSWD = """\
 root:x:0:0:root:/root:/bin/bash
@@ -63,6 +65,14 @@ _BASHRC = "PS1='\\u@\\h:\\w# '\nunset PROMPT_COMMAND HISTFILE\n"
 _PROFILE = f"PATH={_PATH}\nexport PATH\nmesg n 2>/dev/null\n. /root/.bashrc\n"
 
 
+# What config.txt set at power-on; there is no firmware here that could tell of clocks, voltages or temperatures.
+_VCGENCMD = """\
+#!/bin/sh
+case "$1" in
+get_config) grep "^$2=" /run/pinet/firmware || echo "$2 is unknown" ;;
+*) echo "the firmware of a virtual board does not know the command $1" >&2; exit 1 ;;
+esac
+"""
 # Every second, or who asks for a neighbour after a boot would wait for half a minute.
 _LLDPD = """\
 configure lldp tx-interval 1
@@ -87,11 +97,14 @@ rwuser {access.user} priv
 AGENTX_PORT = 705
 
 
-def write_node(directory: Path, node: NodeSpec, keys: Path) -> None:
-    """Fill ``directory`` (made anew) with what ``node-init.sh`` expects of a board."""
+def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings) -> None:
+    """Fill ``directory`` (made anew) with what ``node-init.sh`` expects of a board that boots so."""
     _write_common(directory, node.name, keys)
-    _write(directory / "bootlog-early", boot_log_early(node))
+    _write(directory / "bootlog-early", boot_log_early(node, boot))
     _write(directory / "bootlog-late", _boot_log_late(node))
+    _write(directory / "cmdline", f"{boot.cmdline}\n")
+    _write(directory / "firmware", "".join(f"{name}={value}\n" for name, value in boot.answers().items()))
+    _write(directory / "bin" / "vcgencmd", _VCGENCMD, 0o755)
     for interface in node.interfaces:
         write_phy(directory, interface.device, interface.speed_mbps)
 
@@ -158,7 +171,7 @@ def _write(path: Path, text: str, mode: int = 0o644) -> None:
     path.chmod(mode)
 
 
-def boot_log_early(node: NodeSpec) -> str:
+def boot_log_early(node: NodeSpec, boot: BootSettings) -> str:
     """What its kernel prints before it looks for its root file system."""
     release = os.uname().release
     return "".join(
@@ -167,7 +180,7 @@ def boot_log_early(node: NodeSpec) -> str:
             (0.0, "Booting Linux on physical CPU 0x0000000000"),
             (0.0, f"Linux version {release}"),
             (0.0, f"Machine model: {node.title}"),
-            (0.0, "Kernel command line: console=ttyAMA0,115200 root=/dev/mmcblk0p2 rootwait"),
+            (0.0, f"Kernel command line: {boot.cmdline}"),
             (0.001183, "Console: colour dummy device 80x25"),
             (0.042911, "smp: Bringing up secondary CPUs ..."),
             (0.198120, "NET: Registered PF_NETLINK/PF_ROUTE protocol family"),

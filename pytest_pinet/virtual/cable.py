@@ -8,8 +8,10 @@ import time
 from collections.abc import Sequence
 
 from pytest_pinet.errors import LabError
+from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.commands import ip, nft, tc
 from pytest_pinet.virtual.faults import Faults
+from pytest_pinet.virtual.link_models import PLAIN_MTU, Shape
 from pytest_pinet.virtual.namespaces import NetNamespace
 from pytest_pinet.virtual.shaping import (
     arbiter,
@@ -36,6 +38,9 @@ class Cable:
         self.spec = spec
         self.switch = switch
         self.faults = Faults()
+        # How the node booted, and the MTU of its device now: they choose among the shapes of the link model.
+        self.boot = BootSettings(0)
+        self.mtu = PLAIN_MTU
         self.silent = False
         # The addresses of all other NICs of the lab.
         self.stations: Sequence[str] = ()
@@ -57,16 +62,28 @@ class Cable:
         device = self.spec.device
         await ip(self._node_side, [f"link set dev {device} down", f"link set dev {device} netns {namespace.path}"])
         self._node_side = namespace
-        lines = [f"link set dev {device} mtu 1500 gso_max_segs 65535"]
-        if self.spec.shape.bus is not None:
+        self.mtu = PLAIN_MTU
+        lines = [f"link set dev {device} mtu {self.mtu} gso_max_segs 65535"]
+        for bus_device in self._bus_devices if self.shape.bus is not None else ():
             lines += [
-                f"link add name {self._bus_device} type ifb",
-                f"link set dev {self._bus_device} addrgenmode none",
+                f"link add name {bus_device} type ifb",
+                f"link set dev {bus_device} addrgenmode none",
+                f"link set dev {bus_device} up",
             ]
-            lines.append(f"link set dev {self._bus_device} up")
         await ip(namespace, lines)
 
-    async def shape(self) -> None:
+    @property
+    def shape(self) -> Shape:
+        """What the link model says for the node as it booted, and the MTU."""
+        return self.spec.model.shape(self.boot, self.mtu)
+
+    async def set_mtu(self, mtu: int) -> None:
+        """Follow the MTU that somebody gave the device: frames of another size fill the wire otherwise."""
+        before, self.mtu = self.shape, mtu
+        if self.shape != before:
+            await self.set_rates()
+
+    async def set_rates(self) -> None:
         """Set the rates of both ends as the link model and the faults say."""
         await tc(self._node_side, [self._node_bucket()])
         if not self._pulled:
@@ -78,31 +95,31 @@ class Cable:
             self._node_side,
             [
                 self._node_bucket(),
-                *arbiter(self.spec.device, self.spec.shape.wire_bps, [to_address(mac) for mac in self.stations]),
+                *arbiter(self.spec.device, self.shape.wire_bps, [to_address(mac) for mac in self.stations]),
             ],
         )
 
     def switch_queues(self) -> list[str]:
         """``tc`` lines for the switch's end when it is new."""
-        port, rate = self.port, self.spec.shape.wire_bps
+        port, rate = self.port, self.shape.wire_bps
         inputs = [from_port(other) for other in self.switch.inputs if other != port]
         return [self._switch_bucket(), *arbiter(port, rate, inputs), *count_arrivals(port)]
 
     def _node_bucket(self) -> str:
-        shape, factor = self.spec.shape, self.faults.tx_rate
+        shape, factor = self.shape, self.faults.tx_rate
         rate = shape.wire_bps if factor == 1.0 else factor * shape.tx_bps
         return token_bucket(self.spec.device, rate, node_queue(rate))
 
     def _switch_bucket(self) -> str:
-        shape, factor = self.spec.shape, self.faults.rx_rate
+        shape, factor = self.shape, self.faults.rx_rate
         rate = shape.wire_bps if factor == 1.0 else factor * shape.rx_bps
         return token_bucket(self.port, rate, port_queue(rate))
 
     async def attach_bus(self) -> None:
         """Lead the traffic of a freshly moved end through its bus, if it has one."""
-        bus = self.spec.shape.bus
+        bus = self.shape.bus
         if bus is not None:
-            await tc(self._node_side, bus_lines(self.spec.device, self._bus_device, bus, self.spec.mac))
+            await tc(self._node_side, bus_lines(self.spec.device, self._bus_devices, bus, self.spec.mac))
 
     async def set_faults(self, faults: Faults) -> None:
         """Make the cable as good or bad as ``faults`` says."""
@@ -112,7 +129,7 @@ class Cable:
         elif self._pulled and not faults.down:
             await self._plug()
         elif (before.tx_rate, before.rx_rate) != (faults.tx_rate, faults.rx_rate):
-            await self.shape()
+            await self.set_rates()
         await self.filter()
 
     async def filter(self) -> None:
@@ -169,7 +186,7 @@ class Cable:
             cable = switch.cables[port]
             await ip(switch.namespace, [f"link set dev {port} address {state.mac}"])
             await tc(switch.namespace, cable.switch_queues())
-            await cable.shape()
+            await cable.set_rates()
             await ip(switch.namespace, switch.settings_lines(port, state))
             await switch.negotiated(port, cable.spec.speed_mbps)
             await cable.filter()
@@ -210,7 +227,7 @@ class Cable:
         self._pulled = False
         # Moving a device between namespaces loses its queues.
         await tc(switch.namespace, self.switch_queues())
-        await self.shape()
+        await self.set_rates()
         await ip(switch.namespace, switch.settings_lines(port, state))
         await switch.show_phy(port)
         await switch.announce()
@@ -228,8 +245,9 @@ class Cable:
         return f"stub{self._index}"
 
     @property
-    def _bus_device(self) -> str:
-        return f"bus{self._index}"
+    def _bus_devices(self) -> tuple[str, str]:
+        """What the node sends passes the first one, and the other way the second one, where each has its own."""
+        return f"bus{self._index}", f"back{self._index}"
 
 
 def _drop(loss: float) -> str:

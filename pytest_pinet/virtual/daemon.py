@@ -74,6 +74,7 @@ class Daemon:
             n.name: VirtualNode(
                 n,
                 runtime.path / "boot" / n.name,
+                runtime.path / "cards" / n.name,
                 runtime.keys,
                 Console(_loopback(), runtime.path / f"console-{n.name}.log", owner),
                 Relay(_loopback()),

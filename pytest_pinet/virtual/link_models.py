@@ -7,43 +7,48 @@ count: TCP hands them packets of many segments, and they add the header of each 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from pytest_pinet.virtual.boot_settings import BootSettings
+
 ETHERNET_HEADER = 14
 ON_THE_WIRE = 38  # header 14, FCS 4, preamble 8, gap 12
 TCP_IP_HEADERS = 40
 TIMESTAMPS = 12
+PLAIN_MTU = 1500
 
 
-def wire_rate(speed_mbps: float, mtu: int = 1500) -> float:
+def wire_rate(speed_mbps: float, mtu: int = PLAIN_MTU) -> float:
     """Layer 2 rate in bit/s of full frames on a wire of this speed (facts/switches-and-links.md 5.1)."""
     return speed_mbps * 1e6 * (mtu + ETHERNET_HEADER) / (mtu + ON_THE_WIRE)
 
 
-def goodput(rate_bps: float, mtu: int = 1500, timestamps: bool = True) -> float:
+def goodput(rate_bps: float, mtu: int = PLAIN_MTU, timestamps: bool = True) -> float:
     """TCP goodput in bit/s of full segments at a layer 2 rate."""
     return rate_bps * (mtu - TCP_IP_HEADERS - TIMESTAMPS * timestamps) / (mtu + ETHERNET_HEADER)
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One direction on a shared bus: guaranteed and highest rate (bit/s), priority (0 first), queue (bytes)."""
+    """One direction through a processor that serves both: ``rate_bps`` while the other is idle.
+
+    ``charge`` is the share of what the other one moves that is lost here; ``limit`` the queue in bytes.
+    """
 
     rate_bps: float
-    ceil_bps: float
-    prio: int
+    charge: float
     limit: int
 
 
 @dataclass(frozen=True)
 class Bus:
-    """A bus that both directions share at ``rate_bps``; without lanes it is one half-duplex queue."""
+    """What both directions share: one half-duplex queue of ``rate_bps``, or a lane for each where that is None."""
 
-    rate_bps: float
+    rate_bps: float | None
     tx: Lane | None = None
     rx: Lane | None = None
 
@@ -70,10 +75,10 @@ class Shape:
 
     def _alone(self, lane: Lane | None) -> float:
         bounds = [self.wire_bps]
-        if self.bus is not None:
+        if self.bus is not None and self.bus.rate_bps is not None:
             bounds.append(self.bus.rate_bps)
         if lane is not None:
-            bounds.append(lane.ceil_bps)
+            bounds.append(lane.rate_bps)
         return min(bounds)
 
     @classmethod
@@ -89,23 +94,91 @@ class Shape:
         return asdict(self)
 
 
-def shape_of(board: str, nic: str, speed_mbps: int) -> Shape:
-    """The shape of a NIC in a board that negotiated ``speed_mbps``; the link's own speed caps every model."""
-    wire = wire_rate(speed_mbps)
-    for entry in _models():
-        if not (_matches(board, entry["boards"]) and _matches(nic, entry["nics"])):
-            continue
-        rate = entry["rate"] * 1e6
-        match entry["kind"]:
-            case "wire":
-                return Shape(entry["name"], min(wire, rate))
-            case "fifo_bus":
-                return Shape(entry["name"], wire, Bus(rate))
-            case "tree_bus":
-                return Shape(entry["name"], wire, Bus(rate, _lane(entry["tx"]), _lane(entry["rx"])))
-            case kind:
-                raise ValueError(f"link model {entry['name']}: unknown kind {kind!r}")
-    return Shape(f"wire-{speed_mbps}", wire)
+@dataclass(frozen=True)
+class When:
+    """From which processor clock, PCIe payload (bytes) and MTU on a shape holds; 0 holds always."""
+
+    clock_mhz: int = 0
+    payload: int = 0
+    mtu: int = 0
+
+    def holds(self, boot: BootSettings, mtu: int) -> bool:
+        return boot.clock_mhz >= self.clock_mhz and boot.payload >= self.payload and mtu >= self.mtu
+
+    def __str__(self) -> str:
+        words = [f"{self.clock_mhz} MHz"] if self.clock_mhz else []
+        words += [f"MPS {self.payload}"] if self.payload else []
+        words += [f"MTU {self.mtu}"] if self.mtu else []
+        return ", ".join(words)
+
+
+@dataclass(frozen=True)
+class LinkModel:
+    """All shapes of a NIC in a board that negotiated ``speed_mbps``: the usual one, and those that hold in some cases.
+
+    The last that holds wins. Those of one boot differ in ``wire_bps`` alone, since a bus is made at power-on.
+    """
+
+    speed_mbps: int
+    usual: Shape
+    variants: tuple[tuple[When, Shape], ...] = ()
+
+    def shape(self, boot: BootSettings, mtu: int = PLAIN_MTU) -> Shape:
+        """The shape of a board that booted so, at this MTU of the device."""
+        held = [self.usual, *(shape for when, shape in self.variants if when.holds(boot, mtu))]
+        return replace(held[-1], wire_bps=min(held[-1].wire_bps, wire_rate(self.speed_mbps, mtu)))
+
+    def capped(self, rate_bps: float, name: str) -> LinkModel:
+        """The same behind something that carries no more than ``rate_bps``."""
+
+        def cap(shape: Shape) -> Shape:
+            return replace(shape, model=f"{shape.model} at {name}", wire_bps=min(shape.wire_bps, rate_bps))
+
+        return replace(self, usual=cap(self.usual), variants=tuple((when, cap(shape)) for when, shape in self.variants))
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> LinkModel:
+        """The reverse of ``dataclasses.asdict``."""
+        variants = tuple((When(**when), Shape.from_json(shape)) for when, shape in data["variants"])
+        return cls(data["speed_mbps"], Shape.from_json(data["usual"]), variants)
+
+
+def model_of(board: str, nic: str, speed_mbps: int, switch: str = "") -> LinkModel:
+    """The model of a NIC in a board that negotiated ``speed_mbps``; the link's own speed caps every shape.
+
+    So does what the ports of the switch carry that it is cabled to.
+    """
+    model = _model_of_nic(board, nic, speed_mbps)
+    for entry in _data()["switches"]:
+        if _matches(switch, entry["switches"]):
+            return model.capped(entry["rate"] * 1e6, entry["name"])
+    return model
+
+
+def _model_of_nic(board: str, nic: str, speed_mbps: int) -> LinkModel:
+    for entry in _data()["models"]:
+        if _matches(board, entry["boards"]) and _matches(nic, entry["nics"]):
+            usual = _shape(entry["name"], entry)
+            variants = []
+            for own in entry.get("variants", ()):
+                when = When(**own["when"])
+                if when.mtu and entry["kind"] != "wire":
+                    raise ValueError(f"link model {entry['name']}: a variant by MTU needs kind wire")
+                variants.append((when, _shape(f"{entry['name']} ({when})", {**entry, **own})))
+            return LinkModel(speed_mbps, usual, tuple(variants))
+    return LinkModel(speed_mbps, Shape(f"wire-{speed_mbps}", float("inf")))
+
+
+def _shape(name: str, entry: Mapping[str, Any]) -> Shape:
+    """Its wire is unlimited where the model does not limit it."""
+    match entry["kind"]:
+        case "wire":
+            return Shape(name, entry["rate"] * 1e6)
+        case "fifo_bus":
+            return Shape(name, float("inf"), Bus(entry["rate"] * 1e6))
+        case "two_way":
+            return Shape(name, float("inf"), Bus(None, _lane(entry["tx"]), _lane(entry["rx"])))
+    raise ValueError(f"link model {name}: unknown kind {entry['kind']!r}")
 
 
 def _matches(name: str, globs: list[str]) -> bool:
@@ -113,13 +186,14 @@ def _matches(name: str, globs: list[str]) -> bool:
 
 
 def _lane(entry: Mapping[str, Any]) -> Lane:
-    return Lane(entry["rate"] * 1e6, entry["ceil"] * 1e6, entry["prio"], entry["limit"])
+    return Lane(entry["rate"] * 1e6, entry["charge"], entry["limit"])
 
 
 @cache
-def _models() -> tuple[dict[str, Any], ...]:
+def _data() -> dict[str, list[dict[str, Any]]]:
     # Only who starts a lab reads the models; the daemon gets finished shapes and does not import yaml.
     import yaml
 
     text = resources.files("pytest_pinet.catalogue").joinpath("link_models.yaml").read_text(encoding="utf-8")
-    return tuple(yaml.safe_load(text)["models"])
+    found: dict[str, list[dict[str, Any]]] = yaml.safe_load(text)
+    return found

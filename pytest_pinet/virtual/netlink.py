@@ -14,7 +14,7 @@ from pytest_pinet.virtual.namespaces import NetNamespace
 _GET_LINK, _GET_NEIGHBOUR, _GET_QDISC = 18, 30, 38
 _NEW_LINK = 16
 _REQUEST_DUMP, _REQUEST_ACK = 0x301, 0x5
-_IFNAME, _NET_NS_FD, _NEW_INDEX = 3, 28, 49
+_IFNAME, _MTU, _NET_NS_FD, _NEW_INDEX = 3, 4, 28, 49
 _DONE, _ERROR = 3, 2
 _MESSAGE = struct.Struct("=IHHII")
 _ATTRIBUTE = struct.Struct("=HH")
@@ -151,6 +151,20 @@ class Netlink:
                 if found in (_DONE, _ERROR):
                     return
                 yield payload
+
+
+def mtus_in(data: bytes) -> dict[str, int]:
+    """The MTU of each device that messages of the kernel speak of, by name."""
+    found = {}
+    at = 0
+    while at + _MESSAGE.size <= len(data):
+        length, kind, *_ = _MESSAGE.unpack_from(data, at)
+        if kind == _NEW_LINK:
+            own = dict(_attributes(data[at + _MESSAGE.size + _LINK.size : at + length]))
+            if _IFNAME in own and _MTU in own:
+                found[own[_IFNAME].rstrip(b"\0").decode()] = struct.unpack("=I", own[_MTU])[0]
+        at += max(length, _MESSAGE.size) + -length % 4
+    return found
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

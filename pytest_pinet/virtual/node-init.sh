@@ -1,13 +1,19 @@
 #!/bin/sh
 # PID 1 of a virtual board or switch, first half: makes its view of the machine, then gives up what only that needed.
 # Runs inside fresh mount, UTS, IPC and PID namespaces. Environment: ROLE (node or switch), NAME, CONSOLE (a pty of
-# the node), DEVICES (network devices to bring up). The working directory holds the files of boot_files.py.
+# the node), DEVICES (network devices to bring up), CARD (the folder of its boot partition). The working directory
+# holds the files of boot_files.py.
 set -u
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 unset OLDPWD
 trap '' INT QUIT TSTP HUP
 
 [ "$ROLE" = switch ] || cat bootlog-early
+
+# The boot partition, which alone of all files survives. Now, since the card may vanish under /run or /tmp.
+if [ "$ROLE" = node ]; then
+    mount -t tmpfs -o mode=755,size=1m tmpfs /boot && mkdir /boot/firmware && mount --bind "$CARD" /boot/firmware
+fi
 
 # Own view of the machine. /run comes first and takes the files along: the working directory may vanish under /tmp.
 mount -t tmpfs -o mode=755,size=16m tmpfs /run
@@ -40,6 +46,7 @@ for dir in /tmp /var/tmp /root /var/log; do
     mount -t tmpfs -o mode=1777,size=256m tmpfs "$dir"
 done
 chmod 700 /root
+if [ "$ROLE" = node ]; then mount --bind cmdline /proc/cmdline && mount -o remount,bind,ro /proc/cmdline; fi
 chmod 755 /var/log
 for file in hostname hosts passwd group shadow issue motd login.defs pam.d/login default/locale environment; do
     if [ -e "etc/$file" ] && [ -e "/etc/$file" ]; then mount --bind "etc/$file" "/etc/$file"; fi

@@ -8,20 +8,25 @@ from pathlib import Path
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual import boot_files, kernel_lines
+from pytest_pinet.virtual.boot_settings import BootSettings, read_card, write_card
 from pytest_pinet.virtual.cable import Cable
 from pytest_pinet.virtual.commands import ip
 from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.container import Container
 from pytest_pinet.virtual.faults import Faults
+from pytest_pinet.virtual.mtu_watch import MtuWatch
 from pytest_pinet.virtual.namespaces import NetNamespace
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.spec import NodeSpec
 
 
 class VirtualNode:
-    """Each power-on is a fresh network namespace, so that settings do not survive it, as they do not on a board."""
+    """Each power-on is a fresh network namespace, so that settings do not survive it, as they do not on a board.
 
-    def __init__(self, spec: NodeSpec, directory: Path, keys: Path, console: Console, relay: Relay) -> None:
+    ``card`` is its boot partition, which does.
+    """
+
+    def __init__(self, spec: NodeSpec, directory: Path, card: Path, keys: Path, console: Console, relay: Relay) -> None:
         self.changed: Callable[[], None] = lambda: None  # called when other processes run than before
         self.spec = spec
         self.console = console
@@ -29,7 +34,11 @@ class VirtualNode:
         self.cables: Sequence[Cable] = ()
         self.namespace = NetNamespace()
         self._directory = directory
+        write_card(card)
+        self._card = card
         self._keys = keys
+        self._boot_settings = BootSettings(spec.clock_mhz)
+        self._mtus: MtuWatch | None = None
         self._container: Container | None = None
         self._on = False
         self._on_since = 0.0
@@ -61,11 +70,17 @@ class VirtualNode:
             if self._on:
                 return
             last, fresh = self.namespace, NetNamespace()
-            for cable in self.cables:
+            self._boot_settings = read_card(self._card, self.spec.board, self.spec.clock_mhz)
+            before = [cable.shape for cable in self.cables]
+            for cable, shape in zip(self.cables, before, strict=True):
+                cable.boot = self._boot_settings
                 await cable.move_to(fresh)
                 await cable.queue_node_side()
                 await cable.attach_bus()
+                if cable.shape != shape:
+                    await cable.set_rates()
             self.namespace = fresh
+            self._watch_mtus()
             last.close()
             # Raspberry Pi OS has cubic; a kernel that allows it only in the first namespace says no.
             fresh.set_sysctl("net.ipv4.tcp_congestion_control", "cubic")
@@ -75,7 +90,7 @@ class VirtualNode:
                 await ip(fresh, [f"link set dev {cable.spec.device} up" for cable in self.cables])
                 if self.panics_at_boot:
                     self._panicked = True
-                    self.console.say(boot_files.boot_log_early(self.spec))
+                    self.console.say(boot_files.boot_log_early(self.spec, self._boot_settings))
                     self._say(kernel_lines.panic_at_boot(self.spec.title))
             else:
                 await self._boot()
@@ -157,12 +172,23 @@ class VirtualNode:
             else:
                 self._container.thaw()
 
+    def _watch_mtus(self) -> None:
+        if self._mtus is not None:
+            self._mtus.close()
+        cables = {cable.spec.device: cable for cable in self.cables}
+
+        async def follow(device: str, mtu: int) -> None:
+            if device in cables:
+                async with self._lock:
+                    await cables[device].set_mtu(mtu)
+
+        self._mtus = MtuWatch(self.namespace, follow)
+
     async def _boot(self) -> None:
-        await asyncio.to_thread(boot_files.write_node, self._directory, self.spec, self._keys)
+        await asyncio.to_thread(boot_files.write_node, self._directory, self.spec, self._keys, self._boot_settings)
         devices = " ".join(cable.spec.device for cable in self.cables)
         terminal = self.console.attach()
-        self._container = await Container.start(
-            self.spec.name, self.namespace, self._directory, {"ROLE": "node", "DEVICES": devices}, terminal
-        )
+        environment = {"ROLE": "node", "DEVICES": devices, "CARD": str(self._card)}
+        self._container = await Container.start(self.spec.name, self.namespace, self._directory, environment, terminal)
         self.relay.connect_to(self.namespace)
         self.changed()

@@ -98,7 +98,7 @@ def _node_faults(node: VirtualNode) -> list[str]:
 
 
 def _interface_status(cable: Cable) -> dict[str, Any]:
-    spec = cable.spec
+    spec, shape = cable.spec, cable.shape
     plugged = [f"plugged into {cable.switch.spec.name}/{cable.port}"] if cable.displaced else []
     return {
         "name": spec.name,
@@ -106,9 +106,10 @@ def _interface_status(cable: Cable) -> dict[str, Any]:
         "switch": spec.switch,
         "port": spec.port,
         "speed_mbps": spec.speed_mbps,
-        "model": spec.shape.model,
+        "model": shape.model,
+        "mtu": cable.mtu,
         # What a single TCP flow with timestamps gets, faults counted.
-        "tx_goodput_bps": goodput(spec.shape.tx_bps) * cable.faults.tx_rate,
-        "rx_goodput_bps": goodput(spec.shape.rx_bps) * cable.faults.rx_rate,
+        "tx_goodput_bps": goodput(shape.tx_bps, cable.mtu) * cable.faults.tx_rate,
+        "rx_goodput_bps": goodput(shape.rx_bps, cable.mtu) * cable.faults.rx_rate,
         "faults": [*cable.faults.words(), *plugged],
     }

@@ -16,6 +16,11 @@ BURST_S = 0.004
 # A NIC's own queue: TCP's small queues keep it short, so it only has to take what they allow.
 SMALLEST_NODE_QUEUE = 200_000
 BUS_QUEUE = 512_000
+COPIES_QUEUE = 1_000_000
+# Of classic BPF: SKF_AD_OFF + SKF_AD_RANDOM, a word that is a random number.
+_RANDOM = 2**32 - 0x1000 + 56
+# What a lane keeps whatever the other direction does.
+_LEAST_BPS = 8_000_000
 PACKET_BY_PACKET_BPS = 200e6
 LARGEST_PACKET = 2000
 # What one contender may send before the next. Not less than a packet, GSO or not, or HTB counts packets, not bytes.
@@ -90,32 +95,63 @@ def count_arrivals(device: str) -> list[str]:
     ]
 
 
-def bus_lines(device: str, bus_device: str, bus: Bus, mac: str) -> list[str]:
-    """Lead both directions of ``device`` through ``bus_device``; ``mac`` is the node's and tells rx from tx."""
+def bus_lines(device: str, bus_devices: tuple[str, str], bus: Bus, mac: str) -> list[str]:
+    """Lead both directions of ``device`` through the first bus device, or through one each where each has a lane.
+
+    ``mac`` is the node's.
+    """
     lines = [f"qdisc replace dev {device} clsact"]
-    for hook in ("ingress", "egress"):
-        lines.append(
-            f"filter add dev {device} {hook} protocol all prio 1 u32 match u32 0 0"
-            f" action mirred egress redirect dev {bus_device}"
-        )
     if bus.tx is None or bus.rx is None:
-        return [*lines, token_bucket(bus_device, bus.rate_bps, BUS_QUEUE)]
-    rate = round(bus.rate_bps)
+        assert bus.rate_bps is not None
+        return [
+            *lines,
+            *(_redirect(device, hook, bus_devices[0]) for hook in ("egress", "ingress")),
+            token_bucket(bus_devices[0], bus.rate_bps, BUS_QUEUE),
+        ]
+    out, back = bus_devices
     return [
         *lines,
-        f"qdisc replace dev {bus_device} root handle 1: htb default 20 r2q 1000",
-        f"class add dev {bus_device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit"
-        f" burst {burst(rate)} cburst {burst(rate)}",
-        *_lane_lines(bus_device, 10, bus.rx),
-        *_lane_lines(bus_device, 20, bus.tx),
-        f"filter add dev {bus_device} parent 1: protocol all prio 1 u32 match ether dst {mac} flowid 1:10",
+        *_charge(device, "ingress", out, bus.tx.charge),
+        *_charge(device, "egress", back, bus.rx.charge),
+        _redirect(device, "egress", out),
+        _redirect(device, "ingress", back),
+        *_lane_lines(out, bus.tx, f"dst {mac}"),
+        *_lane_lines(back, bus.rx, f"src {mac}"),
     ]
 
 
-def _lane_lines(bus_device: str, minor: int, lane: Lane) -> list[str]:
-    rate, ceil = round(lane.rate_bps), round(lane.ceil_bps)
+def _redirect(device: str, hook: str, bus_device: str) -> str:
+    return (
+        f"filter add dev {device} {hook} protocol all prio 2 u32 match u32 0 0"
+        f" action mirred egress redirect dev {bus_device}"
+    )
+
+
+def _charge(device: str, hook: str, bus_device: str, share: float) -> list[str]:
+    """Let copies of a share of one direction, chosen by chance, take their time in the lane of the other.
+
+    A copy ends there: ``ifb`` sends on only what was redirected to it. The filter's program is: load a random number;
+    if it is not below the share go on with the next filter, else copy.
+    """
+    if not share:
+        return []
+    program = f"4,32 0 0 {_RANDOM},53 1 0 {round(share * 2**32)},6 0 0 {2**32 - 1},6 0 0 0"
     return [
-        f"class add dev {bus_device} parent 1:1 classid 1:{minor} htb rate {rate}bit ceil {ceil}bit prio {lane.prio}"
-        f" burst {burst(rate)} cburst {burst(ceil)} quantum 60000",
-        f"qdisc add dev {bus_device} parent 1:{minor} handle {minor}: bfifo limit {lane.limit}",
+        f"filter add dev {device} {hook} protocol all prio 1 bpf bytecode '{program}'"
+        f" action mirred egress mirror dev {bus_device} continue"
+    ]
+
+
+def _lane_lines(bus_device: str, lane: Lane, copies: str) -> list[str]:
+    """Copies of the other direction go first; what they leave of the rate is the lane's own."""
+    rate = round(lane.rate_bps)
+    words = f"ceil {rate}bit burst {burst(rate)} cburst {burst(rate)} quantum 60000"
+    return [
+        f"qdisc replace dev {bus_device} root handle 1: htb default 20 r2q 1000",
+        f"class add dev {bus_device} parent 1: classid 1:1 htb rate {rate}bit {words}",
+        f"class add dev {bus_device} parent 1:1 classid 1:10 htb rate {rate}bit {words} prio 0",
+        f"class add dev {bus_device} parent 1:1 classid 1:20 htb rate {_LEAST_BPS}bit {words} prio 1",
+        f"qdisc add dev {bus_device} parent 1:10 handle 10: bfifo limit {COPIES_QUEUE}",
+        f"qdisc add dev {bus_device} parent 1:20 handle 20: bfifo limit {lane.limit}",
+        f"filter add dev {bus_device} parent 1: protocol all prio 1 u32 match ether {copies} flowid 1:10",
     ]

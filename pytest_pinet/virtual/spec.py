@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.lab import Interface, Lab, Node
-from pytest_pinet.virtual.link_models import Shape, shape_of
+from pytest_pinet.virtual.link_models import LinkModel, model_of
 
 # The dialects of power outlets, by labgrid's names; the first is the default.
 OUTLETS = ("rest", "shelly_gen2", "poe_mib")
@@ -22,7 +22,7 @@ OUTLETS = ("rest", "shelly_gen2", "poe_mib")
 
 @dataclass(frozen=True)
 class InterfaceSpec:
-    """A NIC: its name in the lab file, its device, address, cable and shape."""
+    """A NIC: its name in the lab file, its device, address, cable and link model."""
 
     name: str
     device: str
@@ -30,12 +30,15 @@ class InterfaceSpec:
     switch: str
     port: str
     speed_mbps: int
-    shape: Shape
+    model: LinkModel
 
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A board; ``title`` is what its boot log calls it, ``outlet`` the dialect in which its power is switched."""
+    """A board; ``title`` is what its boot log calls it, ``outlet`` the dialect in which its power is switched.
+
+    ``clock_mhz`` is the clock of its processor where nobody sets another.
+    """
 
     name: str
     place: str
@@ -43,6 +46,7 @@ class NodeSpec:
     title: str
     interfaces: tuple[InterfaceSpec, ...]
     outlet: str
+    clock_mhz: int
 
     @property
     def feed(self) -> InterfaceSpec:
@@ -87,8 +91,9 @@ class LabSpec:
                 node["place"],
                 node["board"],
                 node["title"],
-                tuple(InterfaceSpec(**{**i, "shape": Shape.from_json(i["shape"])}) for i in node["interfaces"]),
+                tuple(InterfaceSpec(**{**i, "model": LinkModel.from_json(i["model"])}) for i in node["interfaces"]),
                 node["outlet"],
+                node["clock_mhz"],
             )
             for node in data["nodes"]
         )
@@ -120,6 +125,7 @@ def spec_of(lab: Lab) -> LabSpec:
             node.board.title,
             tuple(_interface(node.board.name, interface) for interface in node.interfaces),
             _outlet(node, lab),
+            node.board.clock_mhz,
         )
         for node in lab.nodes.values()
     )
@@ -178,7 +184,7 @@ def _interface(board: str, interface: Interface) -> InterfaceSpec:
         switch=interface.port.switch,
         port=interface.port.port,
         speed_mbps=interface.speed_mbps,
-        shape=shape_of(board, interface.nic.name, interface.speed_mbps),
+        model=model_of(board, interface.nic.name, interface.speed_mbps, interface.port.switch),
     )
 
 

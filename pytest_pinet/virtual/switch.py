@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pytest_pinet.virtual.cable import Cable
 
 READY_TIMEOUT_S = 10.0
+# Frames that its ports take, as most gigabit switches do; what the ends send is theirs to decide.
+LARGEST_MTU = 9216
 _POLL_S = 0.005
 
 
@@ -86,7 +88,7 @@ class VirtualSwitch:
                 continue
             # The far end of a free port lies in the drawer, down for ever. The kernel names it.
             far_end = cabled.get(port, f"netns {self.drawer.path}")
-            lines.append(f"link add name {port} index {self.index(port)} type veth peer {far_end}")
+            lines.append(f"link add name {port} index {self.index(port)} mtu {LARGEST_MTU} type veth peer {far_end}")
             lines.append(f"link set dev {port} master {BRIDGE} up")
         await ip(self.namespace, lines)
 

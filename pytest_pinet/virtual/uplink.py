@@ -7,7 +7,7 @@ from pytest_pinet.virtual.firmware import BRIDGE
 from pytest_pinet.virtual.link_models import wire_rate
 from pytest_pinet.virtual.shaping import arbiter, count_arrivals, from_port, port_queue, token_bucket
 from pytest_pinet.virtual.spec import UplinkSpec
-from pytest_pinet.virtual.switch import VirtualSwitch
+from pytest_pinet.virtual.switch import LARGEST_MTU, VirtualSwitch
 
 
 class VirtualUplink:
@@ -23,7 +23,8 @@ class VirtualUplink:
         """Plug it in; both switches are built."""
         (near, port), (far, far_port) = self._ends
         far_end = f"name {far_port} index {far.index(far_port)} netns {far.namespace.path}"
-        await ip(near.namespace, [f"link add name {port} index {near.index(port)} type veth peer {far_end}"])
+        near_end = f"name {port} index {near.index(port)} mtu {LARGEST_MTU}"
+        await ip(near.namespace, [f"link add {near_end} type veth peer mtu {LARGEST_MTU} {far_end}"])
         for switch, own in self._ends:
             await ip(switch.namespace, [f"link set dev {own} master {BRIDGE} up"])
 

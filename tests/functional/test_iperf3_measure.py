@@ -76,7 +76,9 @@ def test_udp(ends: Ends, direction: Direction) -> None:
 
 def test_the_raw_outputs_and_commands_of_both_ends_are_kept(ends: Ends) -> None:
     raw = ends.measure(TCP).raw
-    assert set(raw) == {"client.cmd", "client.json", "client.err", "server.cmd", "server.json", "server.err"}
+    processes = {f"{end}.{kind}" for end in ("client", "server") for kind in ("cmd", "json", "err")}
+    # What ``ss`` said in mid-traffic comes with them.
+    assert set(raw) == processes | {"sender-sockets.txt", "receiver-sockets.txt"}
     client, server = json.loads(raw["client.json"]), json.loads(raw["server.json"])
     assert client["start"]["cookie"] == server["start"]["cookie"]
     assert client["end"]["sender_tcp_congestion"] == "cubic"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -37,6 +38,41 @@ def test_a_warmup_that_is_found_is_that_of_the_slowest() -> None:
         assert 1.8 <= flow.seconds <= 3.1
         assert flow.goodput.bps == pytest.approx(50e6, rel=0.05)
         assert flow.events == ()
+
+
+def test_flows_begin_at_one_moment_and_the_time_they_share_is_told() -> None:
+    found = measure_together(Iperf3(), [job(1), job(2, Direction.RX), job(3)])
+    windows = {measurement.window for measurement in found}
+    (window,) = windows
+    assert window is not None
+    assert window.skew_s is not None
+    # 50 ms on a machine with nothing else to do.
+    assert window.skew_s < 0.2
+    assert window.start_s == pytest.approx(0.5, abs=0.3)
+    for measurement in found:
+        (flow,) = measurement.flows.values()
+        assert window.seconds == pytest.approx(flow.seconds, abs=0.2)
+
+
+def test_two_opposed_processes_count_only_the_time_in_which_both_run() -> None:
+    both = replace(job(1, Direction.BIDIR).traffic, peer_bitrate=Bitrate.mbps(20))
+    (found,) = measure_together(Iperf3(), [replace(job(1), traffic=both)])
+    assert found.traffic == both
+    assert found.window is not None
+    sent, received = found.flows[Direction.TX], found.flows[Direction.RX]
+    assert sent.goodput.bps == pytest.approx(50e6, rel=0.05)
+    assert received.goodput.bps == pytest.approx(20e6, rel=0.05)
+    assert {"tx-client.json", "tx-server.json", "rx-client.json", "rx-server.json"} <= set(found.raw)
+    assert "-b 20000000" in found.raw["rx-client.cmd"]
+    assert "--bidir" not in found.raw["rx-client.cmd"]
+    assert set(found.cpu_percent) == {"dut", "peer"}
+
+
+def test_udp_tells_when_it_began_too() -> None:
+    jobs = [replace(job(n), traffic=replace(job(n).traffic, udp=True)) for n in (1, 2)]
+    found = measure_together(Iperf3(), jobs)
+    assert found[0].window is not None
+    assert found[0].window.skew_s is not None
 
 
 def test_the_first_error_ends_all_of_them() -> None:

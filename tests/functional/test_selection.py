@@ -169,7 +169,10 @@ def test_lab_from_environment_and_ini(pytester: pytest.Pytester, monkeypatch: py
     ("arguments", "sentence"),
     [
         ("bord='pi4b'", "unknown argument of the pinet marker 'bord', did you mean 'board'?*: pinet(board='[*]'*"),
-        ("'pi4b'", "the pinet marker takes keywords only: pinet(board='[*]', nic='[*]', topology='pair', min=None, *)"),
+        (
+            "'pi4b'",
+            "the pinet marker takes keywords only: pinet(board='[*]', nic='[*]', topology='pair', tuning={}, *)",
+        ),
         ("board=4", "board=4 in the pinet marker: expected a name or glob, or a list of them"),
         ("topology='pare'", "topology: 'pare' is not a topology; expected pair, pairs:N, *"),
         ("min=0.94", "min: expected a limit with a unit, such as '94%' or '2.3 Gbit/s', got 0.94"),
@@ -185,6 +188,73 @@ def test_a_mistake_in_the_marker_is_one_sentence(pytester: pytest.Pytester, argu
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"test_it.py::test_it: {sentence}"])
     assert "Traceback" not in result.stdout.str()
+
+
+def test_a_mistake_in_a_tuning_names_file_and_line(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="import pytest\n\n@pytest.mark.pinet(tuning={'rsp': 'all'})\ndef test_it(link):\n    pass\n"
+    )
+    result = run(pytester, f"--pinet-lab={LAB}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["test_it.py:3: test_it.py::test_it: tuning: unknown tuning 'rsp', did you mean 'rps'[?]"]
+    )
+
+
+TUNED = """
+import pytest
+
+@pytest.mark.pinet(board="pi4b", nic="onboard", tuning=[{}, {"rps": "all", "mtu": 9000}, {"arm_freq": 2000}])
+def test_one(link):
+    pass
+
+@pytest.mark.pinet(board="pi4b", nic="onboard", tuning=[{"arm_freq": 2000}, {"mtu": 9000}])
+def test_two(link):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        # Tests that boot alike come last, in a row.
+        ((), ["one", "one/rps=all+mtu=9000", "two/mtu=9000", "one/arm_freq=2000", "two/arm_freq=2000"]),
+        (("--pinet-tuning", "none"), ["one"]),
+        (("--pinet-tuning", "mtu=9000"), ["one/rps=all+mtu=9000", "two/mtu=9000"]),
+        (("-m", "tuning_rps_all"), ["one/rps=all+mtu=9000"]),
+        (("-m", "tuning_none"), ["one"]),
+    ],
+)
+def test_a_tuning_is_chosen_by_option_and_marker(
+    pytester: pytest.Pytester, options: tuple[str, ...], chosen: list[str]
+) -> None:
+    pytester.makepyfile(test_probe=TUNED)
+    result = run(pytester, f"--pinet-lab={LAB}", "--strict-markers", "--collect-only", "-q", *options)
+    assert [i.replace("test_", "").replace("[pi4b:onboard/pair", "").rstrip("]") for i in ids(result)] == chosen
+
+
+def test_a_tuning_that_no_test_can_have_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_probe=TUNED)
+    result = run(pytester, f"--pinet-lab={LAB}", "--pinet-tuning=rsp=all")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--pinet-tuning: unknown tuning 'rsp', did you mean 'rps'[?]"])
+
+
+def test_a_dry_run_says_what_would_be_tuned(pytester: pytest.Pytester) -> None:
+    test = TUNED.replace(
+        "(link):\n    pass", "(link, gate, tune):\n    with tune(link, tso=False):\n        gate.tcp(link)"
+    )
+    pytester.makepyfile(test_probe=test)
+    result = run(pytester, f"--pinet-lab={LAB}", "--pinet-dry-run")
+    result.stdout.fnmatch_lines(
+        [
+            "*test_one?pi4b:onboard/pair/rps=all+mtu=9000?",
+            "  tune rps=all on the NICs of the device under test, taken back afterwards",
+            "  tune mtu=9000 on the NICs of all ends, taken back afterwards",
+            "*test_one?pi4b:onboard/pair/arm_freq=2000?",
+            "  tune arm_freq=2000 at a boot of the device under test, taken back afterwards",
+        ]
+    )
 
 
 def test_a_mistake_in_the_lab_file_is_a_usage_error(pytester: pytest.Pytester) -> None:

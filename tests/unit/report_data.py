@@ -78,7 +78,8 @@ def result(
     notes: tuple[str, ...] = (),
 ) -> ResultRecord:
     board, _, rest = combination.partition(":")
-    nic, _, topology = rest.partition("/")
+    nic, _, rest = rest.partition("/")
+    topology, _, tuning = rest.partition("/")
     node = f"tests/gate/test_tcp.py::{test}[{combination}]"
     return {
         "id": "/".join([combination, f"{traffic}-{next(iter(directions))}" if len(directions) == 1 else traffic])
@@ -92,6 +93,7 @@ def result(
             "board": board,
             "nic": nic,
             "topology": topology,
+            "tuning": tuning,
             "traffic": traffic if directions else "",
             "dut": f"{board}-1:{nic}",
             "dut_port": "sw1/3",

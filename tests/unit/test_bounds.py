@@ -30,7 +30,7 @@ def test_a_flow_gets_what_the_wire_carries(tmp_path: Path) -> None:
     assert bounds.alone[0].goodput.bps == pytest.approx(941.48e6, rel=1e-5)
     assert bounds.alone[0].because == WIRE
     assert bounds.fair[0].bps == pytest.approx(bounds.alone[0].goodput.bps)
-    assert bounds.offered is None
+    assert bounds.offered[Direction.TX] is None
 
 
 def test_pcie_is_told_with_its_end_and_changes_no_limit(tmp_path: Path) -> None:

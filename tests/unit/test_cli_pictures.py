@@ -71,6 +71,7 @@ def test_json_is_a_list_for_a_ci_matrix() -> None:
         "board": "pi4b",
         "nic": "onboard",
         "topology": "pair",
+        "tuning": "",
         "nodes": ["pi4b-1", "pi4b-2"],
         "interfaces": ["pi4b-1:onboard", "pi4b-2:onboard"],
         "uplinks": [],
@@ -83,6 +84,25 @@ def test_json_is_a_list_for_a_ci_matrix() -> None:
     assert impossible["possible"] is False
     assert impossible["nodes"] == impossible["places"] == []
     assert impossible["reason"].startswith("mesh:7 needs 7 nodes that reach each other over switch sw1")
+
+
+def test_tunings_stand_in_the_matrix_and_name_combinations() -> None:
+    asked = ("--lab", LAB, "--nic", "onboard", "--board", "pi4b", "--tuning", "none", "--tuning", "mtu=9000+rps=all")
+    assert [one["id"] for one in json.loads(run("matrix", *asked, "--json").output)] == [
+        "pi4b:onboard/pair",
+        "pi4b:onboard/pair/rps=all+mtu=9000",
+    ]
+    assert "tuned rps=all+mtu=9000" in run("matrix", *asked).output
+    assert run("graph", "pi4b:onboard/pair/mtu=9000", "--lab", LAB).output.startswith("pi4b:onboard/pair/mtu=9000 in")
+
+
+def test_a_tuning_that_nobody_knows_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = mistake(capsys, monkeypatch, "matrix", "--lab", LAB, "--tuning", "rsp=all")
+    assert "--tuning: unknown tuning 'rsp', did you mean 'rps'?" in told
+    told = mistake(capsys, monkeypatch, "graph", "pi4b:onboard/pair/mtu=x", "--lab", LAB)
+    assert "'pi4b:onboard/pair/mtu=x': mtu: 'x' is not a number of bytes such as 1500 or 9000" in told
 
 
 def test_uplinks_stand_in_the_matrix(tmp_path: Path) -> None:

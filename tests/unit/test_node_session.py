@@ -16,8 +16,23 @@ from pytest_pinet.lab.console_record import ConsoleRecord
 from pytest_pinet.lab.node_session import SSH_TIMEOUT_S, NodeSession
 from pytest_pinet.lab.power import Power
 from pytest_pinet.model.lab import Node
+from pytest_pinet.model.tuning import Tuning
+from pytest_pinet.traffic.local import LocalShell
+from pytest_pinet.tuning.journal import Replayed
 
 BOOT_S = 60.0
+
+
+class Answering(LocalShell):
+    """Stands for the node over ssh: a shell on which nobody left anything."""
+
+    def __init__(self, name: str, _prefix: object) -> None:
+        super().__init__(name)
+
+
+@pytest.fixture(autouse=True)
+def _answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_pinet.lab.node_session.SshShell", Answering)
 
 
 class Outlet:
@@ -281,3 +296,53 @@ def test_a_lost_node_is_let_go_of_with_its_power_as_it_is(found: bool | None, st
     assert not lost.ready
     assert "off" not in board.log
     assert board.log[-1] == "abandon"
+
+
+def test_what_a_dead_run_left_is_put_back_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_pinet.lab.node_session.replay", lambda _: Replayed(done=("mtu=9000 of pi1:usb",)))
+    board = Board(True)
+    found = bring_up(board)
+    assert board.log == []
+    assert found.take_warnings() == ["put back mtu=9000 of pi1:usb, which had been left on pi1"]
+
+
+def test_a_node_whose_settings_cannot_be_put_back_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = Replayed(failed=("mtu=9000 of pi1:usb (Device or resource busy)",))
+    monkeypatch.setattr("pytest_pinet.lab.node_session.replay", lambda _: failed)
+    board = Board(True)
+    found = bring_up(board)
+    assert board.log == ["off", "console", "on"]
+    assert found.take_warnings() == [
+        "could not put back mtu=9000 of pi1:usb (Device or resource busy) on pi1: booted it anew"
+    ]
+
+
+def test_boot_files_that_a_dead_run_left_take_a_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [True, False]
+    monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", lambda _: left.pop(0))
+    board = Board(False)
+    found = bring_up(board)
+    assert board.log == ["console", "on", "off", "console", "on"]
+    assert found.take_warnings() == ["put back the boot files of pi1, which had been left changed: booted it anew"]
+
+
+def test_a_node_with_boot_settings_of_a_test_gets_its_files_back_and_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[Tuning] = []
+    monkeypatch.setattr("pytest_pinet.tuning.booting.prepare", lambda _, tuning: prepared.append(tuning))
+    monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", lambda _: False)
+    board = Board(True)
+    found = bring_up(board)
+    fast = Tuning((("arm_freq", "2000"),))
+    found.boot_with(fast)
+    found.boot_with(fast)
+    assert prepared == [fast]
+    assert found.reset_due
+    found.reset_if_due()
+    found.switch_on()
+    found.log_in()
+    board.log.clear()
+    found.leave()
+    # It goes on with a clock that nobody asked for any more, so its next boot comes now.
+    assert found.reset_due
+    found.mend()
+    assert board.log == ["invalidate", "off", "console", "on", "invalidate"]

@@ -1,6 +1,8 @@
 from report_data import direction, result
 
+from pytest_pinet.model.tuning import Outcome, Tuned
 from pytest_pinet.report.junit import junit_properties
+from pytest_pinet.report.tunings import tuning_records
 
 
 def test_one_measurement_is_flat() -> None:
@@ -58,3 +60,13 @@ def test_several_traffics_and_repetitions_have_keys_of_their_own() -> None:
 
 def test_nothing_measured_nothing_written() -> None:
     assert junit_properties([]) == []
+
+
+def test_a_tuning_and_what_did_not_come_of_it() -> None:
+    tuned = result("pi4b:usb/pair/xps=all+mtu=9000", {"tx": direction(9e8)})
+    gone = Tuned("pi4b-1:usb", "xps", "all", "", "", Outcome.UNSUPPORTED, "one queue")
+    tuned["tunings"] = tuning_records([gone, Tuned("pi4b-1:usb", "mtu", "9000", "1500", "9000", Outcome.APPLIED)])
+    properties = dict(junit_properties([tuned]))
+    assert properties["pinet.tuning"] == "xps=all+mtu=9000"
+    assert properties["pinet.tuning.xps"] == "unsupported"
+    assert "pinet.tuning.mtu" not in properties

@@ -68,6 +68,7 @@ def test_a_combination_names_the_nodes_and_ports_that_stood_for_it() -> None:
         "board": "pi4b",
         "nic": "onboard",
         "topology": "pair",
+        "tuning": "",
         "traffic": "tcp-P10",
         "dut": "pi4b-1:onboard",
         "dut_port": "sw1/3",

@@ -5,9 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_data import NIGHT, NIGHT_SKIPPED, direction, result
 
+from pytest_pinet.model.tuning import Outcome, Tuned
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.terminal import WORDS, count_line, summary_table
+from pytest_pinet.report.tunings import tuning_records
 
 NIGHT_TABLE = """\
 combination                 dir      goodput         limit  of max  verdict
@@ -199,3 +201,12 @@ class TestCountLine:
 
     def test_nothing_at_all(self) -> None:
         assert count_line([], []) == "0 measured"
+
+
+def test_a_setting_that_does_not_hold_is_told_once_however_good_its_figures_are() -> None:
+    gone = Tuned("pi4b-1:usb", "xps", "all", "", "", Outcome.UNSUPPORTED, "eth1 has one transmit queue")
+    tuned = [result("pi4b:ax88179/pair/xps=all", {way: direction(9e8)}) for way in ("tx", "rx")]
+    for one in tuned:
+        one["tunings"] = tuning_records([gone])
+    text = " ".join(" ".join(summary_table(tuned, [])).split())
+    assert text.count("tuning xps=all of pi4b-1:usb: unsupported: eth1 has one transmit queue") == 1

@@ -24,7 +24,13 @@ def recorded(name: str, streams: int = 1) -> Sockets:
 def test_the_data_connection_is_told_from_the_control_connection() -> None:
     found = recorded("tcp.server")
     assert replace(found, rtt_s=None, rtt_min_s=None) == Sockets(
-        connections=1, mss=1448, cwnd_bytes=226 * 1448, window_scales=(10, 10), retransmits=0
+        connections=1,
+        mss=1448,
+        cwnd_bytes=226 * 1448,
+        window_scales=(10, 10),
+        retransmits=0,
+        receiver_limited=0.0,
+        sender_limited=0.0,
     )
     assert found.rtt_s == pytest.approx(0.002036)
     assert found.rtt_min_s == pytest.approx(14e-6)
@@ -48,6 +54,12 @@ def test_a_fixed_window_has_a_smaller_scale() -> None:
     assert recorded("window64k.server").window_scales == (1, 1)
 
 
+def test_how_long_a_small_window_was_waited_for_is_read() -> None:
+    found = recorded("window64k.server")
+    assert found.receiver_limited == pytest.approx(0.387, abs=0.001)
+    assert found.sender_limited == pytest.approx(0.484, abs=0.001)
+
+
 def test_all_streams_are_counted() -> None:
     found = recorded("streams4.server", 4)
     assert found.connections == 4
@@ -58,6 +70,14 @@ def test_all_streams_are_counted() -> None:
 @pytest.mark.parametrize("name", ["tcp.client", "streams4.client", "mss1000.client"])
 def test_a_receiver_has_none(name: str) -> None:
     assert parse_sockets((DATA / f"{name}.txt").read_text(), 1) is None
+
+
+def test_buffers_are_told_at_both_ends() -> None:
+    sent, received = recorded("window64k-buffers"), parse_sockets((DATA / "window64k-buffers.txt").read_text(), 1, True)
+    assert (sent.sndbuf_bytes, sent.mss) == (131072, 61685)
+    assert received is not None
+    assert (received.rcvbuf_bytes, received.mss) == (131072, 32748)
+    assert recorded("tcp.server").sndbuf_bytes is None
 
 
 def test_retransmits_are_those_in_all() -> None:
@@ -88,7 +108,6 @@ def test_an_end_without_ss_is_none() -> None:
         (1448, 1500, True, None, None),
         (1460, 1500, False, None, None),
         (988, 1500, True, 1000, None),
-        (1448, 1500, True, 8000, None),  # more than the MTU allows: what the MTU allows
         (1388, 1500, True, None, "MTU 1500 allows 1448"),
         (1448, 9000, True, None, "MTU 9000 allows 8948"),
         (536, 1500, True, 1000, "mss=1000 bytes was asked for"),
@@ -100,3 +119,10 @@ def test_a_smaller_mss_than_expected_is_named(
     found = socket_trouble(Sockets(1, mss), mtu, timestamps, asked, "pi4b-1")
     expected = [] if trouble is None else [f"segments of pi4b-1 carried {mss} bytes, though {trouble}"]
     assert [sentence.partition("\n")[0] for sentence in found] == expected
+
+
+def test_an_mss_above_the_mtu_is_named_with_what_the_mtu_allows() -> None:
+    (sentence,) = socket_trouble(Sockets(1, 1448), 1500, True, 8000, "pi4b-1")
+    assert sentence == (
+        "mss=8000 bytes was asked for, but segments of pi4b-1 carried 1448 bytes: MTU 1500 allows no more than mss=1460"
+    )

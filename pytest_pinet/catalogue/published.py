@@ -1,0 +1,110 @@
+"""Reads ``published.yaml``: the figures that the suites in ``tests/gate/`` try again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+
+from pytest_pinet.model.quantities import Bitrate
+
+ONE_WAY, BOTH_WAYS, CAPPED = "one-way", "bidirectional", "bidirectional, peer capped"
+PAIRS, INCAST, HTTP = "pairs", "incast", "http"
+# How far a figure may lie below what was published and still be the same: each way of both at once moves more, and of
+# HTTP nobody says whether heads of responses count.
+_MARGIN, _WIDE_MARGIN = 0.05, 0.15
+# What nginx sends before a file, in bytes, give or take ten.
+HTTP_HEAD = 245
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """One published figure and its conditions; None is what its source does not say.
+
+    ``mbps`` are several numbers where it is one for each of several flows at once (``mode`` pairs), or a range;
+    ``at_least`` where the source says no more. ``direction`` is seen from the device under test. ``streams`` and
+    ``timestamps`` are the source's; ``suspect`` says why not to take it at its word, ``not_emulated`` why a virtual lab
+    has no such figure.
+    """
+
+    id: str
+    source: str
+    mode: str
+    mbps: tuple[float, ...]
+    board: str | None = None
+    nic: str | None = None
+    direction: str | None = None
+    at_least: bool = False
+    clock_mhz: int | None = None
+    mtu: int | None = None
+    payload: int | None = None
+    window_kib: int | None = None
+    mss: int | None = None
+    streams: int | None = None
+    timestamps: bool | None = None
+    peer_cap_mbps: float | None = None
+    pairs: int | None = None
+    senders: int | None = None
+    requests_per_s: float | None = None
+    tuning: str | None = None
+    suspect: str = ""
+    note: str = ""
+    not_emulated: str = ""
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the file that was served, so that rate and requests agree; ValueError for what is not HTTP."""
+        if not self.requests_per_s:
+            raise ValueError(f"{self.id} is no figure of HTTP")
+        return round(self.mbps[0] * 1e6 / 8 / self.requests_per_s) - HTTP_HEAD
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether both directions run at once."""
+        return self.mode in (BOTH_WAYS, CAPPED)
+
+
+@cache
+def published() -> Mapping[str, PublishedFigure]:
+    """All published figures by id, read once, in the order of their sources."""
+    text = resources.files(__package__).joinpath("published.yaml").read_text(encoding="utf-8")
+    data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    figures = (_figure(entry, data["sources"][entry["source"]]) for entry in data["figures"])
+    return MappingProxyType({figure.id: figure for figure in figures})
+
+
+def least(*ids: str) -> str:
+    """The limit for a test that tries published figures again: the smallest number minus a margin, as text.
+
+    What a capped peer sends is at most its cap, whatever the source says. Raises KeyError for an id that is none.
+    """
+    limits = []
+    for figure in (published()[id_] for id_ in ids):
+        mbps = min(figure.mbps)
+        if figure.peer_cap_mbps is not None and figure.direction == "rx":
+            mbps = min(mbps, figure.peer_cap_mbps)
+        limits.append(mbps * (1 - (_WIDE_MARGIN if figure.both_ways or figure.mode == HTTP else _MARGIN)))
+    return f"{Bitrate.mbps(min(limits)).bps / 1e6:.1f} Mbit/s"
+
+
+def _figure(entry: Mapping[str, Any], source: Mapping[str, Any]) -> PublishedFigure:
+    given = next(
+        (entry[k] for k in ("goodput_mbps", "goodput_mbps_at_least", "goodput_mbps_each") if k in entry),
+        [entry.get("tx_mbps"), entry.get("rx_mbps")],
+    )
+    mbps = tuple(float(one) for one in (given if isinstance(given, list) else [given]))
+    same = ("id", "source", "mode", "board", "nic", "direction", "clock_mhz", "mtu", "window_kib", "mss")
+    more = ("peer_cap_mbps", "pairs", "senders", "requests_per_s", "tuning", "suspect", "note", "not_emulated")
+    return PublishedFigure(
+        mbps=mbps,
+        at_least="goodput_mbps_at_least" in entry,
+        payload=entry.get("pcie_payload_bytes"),
+        streams=entry.get("streams", source.get("streams")),
+        timestamps=source.get("timestamps"),
+        **{name: entry[name] for name in (*same, *more) if name in entry},
+    )

@@ -1,0 +1,59 @@
+"""``pinet published``: every published figure beside what a run found of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pytest_pinet.errors import ConfigError
+
+LATEST = ".pinet/latest"
+_RESULTS = "results.json"
+
+
+@click.command()
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.option("-o", "--output", metavar="FILE", help="Write the table as a page of Markdown too.")
+def published(runs: tuple[str, ...], output: str | None) -> None:
+    """Compare the figures of a run with those that were published, whatever was measured when.
+
+    RUN is a run folder or its results.json, by default .pinet/latest; of several runs of one lab the later one counts.
+    Exit status 1 where a figure is off that its own source does not doubt.
+    """
+    from pytest_pinet.catalogue.published import published as figures
+    from pytest_pinet.published.table import EMULATED, page, rows, summary, table
+
+    read = [_read(Path(run)) for run in runs or (LATEST,)]
+    kinds = {run["figures"] for run in read}
+    if len(kinds) > 1:
+        raise ConfigError("one of these runs is emulated and another one measured; expected runs of one lab")
+    emulated = kinds == {EMULATED}
+    found = rows(figures().values(), [result for run in read for result in run["results"]], emulated)
+    for line in [*table(found, emulated), "", summary(found)]:
+        click.echo(line)
+    if output is not None:
+        _write(Path(output), page(found, read[-1]))
+    if any(row.surprising for row in found):
+        sys.exit(1)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    file = path / _RESULTS if path.is_dir() else path
+    try:
+        run = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file} cannot be read as the results of a run: {error}; expected a run folder") from None
+    if not isinstance(run, dict) or not {"results", "figures", "started", "lab"} <= run.keys():
+        raise ConfigError(f"{file} is not the results.json of a run; expected a run folder such as {LATEST}")
+    return run
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--output {path}: {error.strerror}") from None

@@ -1,0 +1,218 @@
+"""Gathers the numbers that may say what limited a result, for ``judge.diagnosis`` to find the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, pstdev
+
+from pytest_pinet.costs import extras_of
+from pytest_pinet.judge.diagnosis import diagnose
+from pytest_pinet.judge.oracle import Oracle, pcie_leaves, physical_limit
+from pytest_pinet.lab.link import Link
+from pytest_pinet.model.conditions import Conditions, PcieLink
+from pytest_pinet.model.diagnosis import Diagnosis, EndFacts, Facts
+from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
+from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.measurement import Path, Sample
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.sockets import Sockets
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.record import DirectionRecord
+from pytest_pinet.tries import MeasuredFlow, Try
+
+# The spread of a rate is that over pieces of so many seconds: shorter ones vary by what a receiver counts at once.
+SPREAD_S = 0.5
+SPREAD_LEAST = 4
+# What a slot is where its link tells nothing: one lane of its generation.
+_SLOTS = {Bus.PCIE2X1: PcieLink(5.0, 1), Bus.PCIE3X1: PcieLink(8.0, 1)}
+
+
+def limited_by(
+    link: Link,
+    traffic: Traffic,
+    tries: Sequence[Try],
+    directions: Mapping[str, DirectionRecord],
+    conditions: Sequence[Conditions] = (),
+    ceilings: Mapping[str, Bitrate] | None = None,
+) -> Diagnosis:
+    """What limited a result: of its directions the one with the worse verdict, then the one further below the wire.
+
+    ``conditions`` of the ends, by their numbers; ``ceilings`` by the names of the ends, as far as anybody asked.
+    """
+    gathering = _Gathering(link, traffic, tries, conditions, ceilings or {})
+    found = [gathering.facts(Direction(way), record, directions) for way, record in directions.items()]
+    severity = [SEVERITY.index(Verdict(record["verdict"])) for record in directions.values()]
+    facts, _ = min(zip(found, severity, strict=True), key=lambda pair: (pair[1], pair[0].share))
+    return diagnose(facts)
+
+
+def kernel_notes(tries: Sequence[Try]) -> list[str]:
+    """What the kernels of the ends logged of trouble while traffic ran."""
+    ends = [end for one in tries for end in one.evidence]
+    return list(dict.fromkeys(f"the kernel of {end.end} logged: {line}" for end in ends for line in end.kernel or ()))
+
+
+class _Gathering:
+    def __init__(
+        self,
+        link: Link,
+        traffic: Traffic,
+        tries: Sequence[Try],
+        conditions: Sequence[Conditions],
+        ceilings: Mapping[str, Bitrate],
+    ) -> None:
+        self._link = link
+        self._traffic = traffic
+        self._tries = [one for one in tries if not one.excluded] or list(tries)
+        self._conditions = conditions
+        self._ceilings = ceilings
+
+    def facts(self, way: Direction, record: DirectionRecord, all_ways: Mapping[str, DirectionRecord]) -> Facts:
+        flows = self._tries[0].flows
+        chosen = [i for i, flow in enumerate(flows) if flow.run.counted and flow.way is way]
+        first = flows[chosen[0]]
+        path = self._link.path_between(first.sender, first.receiver)
+        # Of several flows the limit is that of their sum.
+        wire = self._wire(path) if len(flows) == len(all_ways) else _judged_by(record)
+        bitrate = self._traffic.bitrate_of(way)
+        extras = [extras_of(self._link, self._traffic, one, chosen) for one in self._tries]
+        sockets = [one.flows[i].flow.sockets for one in self._tries for i in chosen]
+        known = [one for one in sockets if one is not None]
+        senders = {flows[i].sender for i in chosen}
+        window = self._traffic.window
+        return Facts(
+            direction=str(way),
+            goodput=Bitrate(record["goodput_bps"]),
+            wire=wire.goodput,
+            because=wire.because,
+            both=Bitrate(sum(r["goodput_bps"] for r in all_ways.values())) if len(all_ways) > 1 else None,
+            offered=None if bitrate is None else Bitrate(bitrate.bps * self._traffic.streams * len(chosen)),
+            sender=" and ".join(str(self._link.ends[i].endpoint) for i in sorted(senders)),
+            ends=tuple(self._end(i, path) for i in self._involved(flows, chosen)),
+            streams=self._traffic.streams * len(chosen),
+            mss=min((one.mss for one in known), default=None),
+            rtt_s=_mean([one.rtt_s for one in extras]) or _mean([one.rtt_s for one in known]),
+            rtt_min_s=min((one.rtt_min_s for one in known if one.rtt_min_s is not None), default=None),
+            window=None if window is None or self._traffic.udp else window * self._traffic.streams * len(chosen),
+            receiver_limited=_limited([_receiver(one) for one in sockets]),
+            sender_limited=_limited([_sender(one) for one in sockets]),
+            retransmit_rate=_mean([one.retransmit_rate for one in extras]),
+            loss_rate=_mean([one.loss_rate for one in extras]),
+            spread=_spread([[one.flows[i].flow.counted for i in chosen] for one in self._tries]),
+        )
+
+    def _wire(self, path: Path) -> Oracle:
+        """What the wire alone would carry: buses and windows are causes of their own."""
+        traffic = self._traffic
+        segment = traffic.length if traffic.udp else traffic.mss
+        return physical_limit(
+            path.speed_mbps, path.mtu, path.timestamps, Bus.SOC, traffic.direction, traffic.udp, segment
+        )
+
+    def _involved(self, flows: Sequence[MeasuredFlow], chosen: Sequence[int]) -> list[int]:
+        crossed = [self._link.crossed(flows[i].sender, flows[i].receiver) for i in chosen]
+        return sorted({end for ends in crossed for end in ends})
+
+    def _end(self, index: int, path: Path) -> EndFacts:
+        end = self._link.ends[index]
+        interface = end.endpoint.interface
+        state = self._link.states[index]
+        conditions = self._conditions[index] if index < len(self._conditions) else None
+        seen = [one.evidence[index] for one in self._tries if index < len(one.evidence)]
+        pcie = (conditions.pcie if conditions is not None else None) or _SLOTS.get(interface.bus)
+        traffic = self._traffic
+        segment = traffic.length if traffic.udp else traffic.mss
+        leaves = None if pcie is None else pcie_leaves(pcie, path.mtu, path.timestamps, traffic.udp, segment)
+        return EndFacts(
+            name=str(end.endpoint),
+            under_test=end.endpoint.node is self._link.dut.endpoint.node,
+            machine=next((one.machine for one in seen if one.machine is not None), None),
+            negotiated_mbps=state.speed_mbps,
+            rated_mbps=interface.nic.speed_mbps,
+            duplex=state.duplex,
+            bus=interface.bus,
+            usb_mbps=None if conditions is None else conditions.usb_mbps,
+            pcie=pcie,
+            pcie_leaves=leaves,
+            load=_typical([one.busiest for one in seen]),
+            tool_percent=self._tool_percent(index),
+            throttled=tuple(dict.fromkeys(name for one in seen for name in _throttled(one))),
+            heat=next((one.under_load for one in reversed(seen) if one.under_load is not None), None),
+            ceiling=self._ceilings.get(str(end.endpoint)),
+        )
+
+    def _tool_percent(self, index: int) -> float | None:
+        """What the traffic tool used of one core there, in all its processes."""
+        found = []
+        for one in self._tries:
+            runs = dict.fromkeys(flow.run for flow in one.flows)
+            used = [
+                measurement.cpu_percent.get(role)
+                for run, measurement in zip(runs, one.measurements, strict=True)
+                for role, end in (("dut", run.a), ("peer", run.b))
+                if end == index
+            ]
+            known = [percent for percent in used if percent is not None]
+            found.append(sum(known) if known and len(known) == len(used) else None)
+        return _mean(found)
+
+
+def _judged_by(record: DirectionRecord) -> Oracle:
+    return Oracle(Bitrate(record["oracle_bps"]), record["oracle"])
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """None where one of them is not known: a part is not the whole."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None
+
+
+def _receiver(sockets: Sockets | None) -> float | None:
+    return None if sockets is None else sockets.receiver_limited
+
+
+def _sender(sockets: Sockets | None) -> float | None:
+    return None if sockets is None else sockets.sender_limited
+
+
+def _limited(values: Sequence[float | None]) -> float | None:
+    """Of those connections that were seen at all: a look in mid-traffic may come too late."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _typical(loads: Sequence[ProcessorLoad | None]) -> ProcessorLoad | None:
+    """The busiest CPU of the try in the middle: which CPU that is may change from try to try."""
+    known = sorted((load for load in loads if load is not None), key=lambda load: load.busy)
+    return known[(len(known) - 1) // 2] if known else None
+
+
+def _throttled(found: EndEvidence) -> tuple[str, ...]:
+    """What the firmware did while traffic ran; what was so before is told elsewhere."""
+    names: list[str] = []
+    for heat in (found.under_load, found.after):
+        if heat is not None and heat.throttling is not None:
+            names += heat.throttling.now
+    before = found.before.throttling if found.before is not None else None
+    after = found.after.throttling if found.after is not None else None
+    if before is not None and after is not None:
+        names += [name for name in after.since_boot if name not in before.since_boot]
+    return tuple(dict.fromkeys(names))
+
+
+def _spread(tries: Sequence[Sequence[Sequence[Sample]]]) -> float | None:
+    """Relative standard deviation of the rate over pieces of SPREAD_S; None with too few of them, or several flows."""
+    rates: list[float] = []
+    for flows in tries:
+        if len(flows) != 1:
+            return None
+        seconds, received = 0.0, 0
+        for sample in flows[0]:
+            seconds += sample.seconds
+            received += sample.bytes
+            if seconds >= SPREAD_S - 0.02:
+                rates.append(received * 8 / seconds)
+                seconds, received = 0.0, 0
+    mean = fmean(rates) if rates else 0.0
+    return pstdev(rates) / mean if len(rates) >= SPREAD_LEAST and mean > 0 else None

@@ -1,0 +1,64 @@
+"""Which interrupts came on which CPU: ``/proc/interrupts``, by the name of the action, since numbers change."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+from pytest_pinet.evidence.counting import rises_by_cpu
+from pytest_pinet.evidence.sources import Texts, added
+from pytest_pinet.model.evidence import EndEvidence
+
+# "GICv2 189 Level eth0", "PCI-MSI 524288-edge eth0-rx-0", "BRCM STB PCIe MSI 524288 Edge xhci_hcd".
+_TRIGGER = re.compile(r"(?:^|[\s-])(?:edge|level|fasteoi|none)\b(?:\s+|$)", re.IGNORECASE)
+
+
+class Interrupts:
+    """By action, as they stand there (``eth0``, ``eth0, eth0``); several lines of one name are one."""
+
+    name = "interrupts"
+
+    def files(self, device: str) -> Sequence[str]:
+        return ("/proc/interrupts",)
+
+    def command(self, device: str) -> str:
+        return ""
+
+    def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
+        before, after = parse_interrupts(texts.before), parse_interrupts(texts.after)
+        if not before or not after:
+            return evidence
+        found = rises_by_cpu(before, after)
+        if found is not None:
+            found = {name: counts for name, counts in found.items() if any(counts)}
+        return added(evidence, self.name, interrupts=found)
+
+
+def parse_interrupts(text: str) -> dict[str, dict[int, int]]:
+    """Counts by action and CPU; empty for a text that is none."""
+    header, *lines = text.splitlines() or [""]
+    cpus = [int(word[3:]) for word in header.split() if word.startswith("CPU") and word[3:].isdigit()]
+    found: dict[str, dict[int, int]] = defaultdict(dict)
+    for line in lines:
+        number, colon, rest = line.partition(":")
+        words = rest.split()
+        counts = words[: len(cpus)]
+        # ERR and MIS have one count for all.
+        if not colon or len(counts) < len(cpus) or not all(map(str.isdigit, counts)):
+            continue
+        name = _action(number.strip(), " ".join(words[len(cpus) :]))
+        own = found[name]
+        for cpu, count in zip(cpus, counts, strict=True):
+            own[cpu] = own.get(cpu, 0) + int(count)
+    return dict(found)
+
+
+def _action(number: str, described: str) -> str:
+    if not number.isdigit():
+        # LOC, IPI0: the architecture's own, with a sentence.
+        return described or number
+    trigger = list(_TRIGGER.finditer(described))
+    name = described[trigger[0].end() :].strip() if trigger else described.rpartition(" ")[2]
+    # An interrupt that nobody handles has none.
+    return name or f"irq {number}"

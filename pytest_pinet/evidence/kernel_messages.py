@@ -1,0 +1,43 @@
+"""Lines of the kernel's log that came while traffic ran and tell of trouble with the network, power or memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pytest_pinet.evidence.sources import Texts
+from pytest_pinet.model.evidence import EndEvidence
+
+# net/sched/sch_generic.c, net/core/dev.c, drivers/hwmon/raspberrypi-hwmon.c, phylib, mm/page_alloc.c,
+# drivers/net/usb/usbnet.c, drivers/net/ethernet/*; each of them stood beside a regression of a Pi.
+TROUBLE = re.compile(
+    r"NETDEV WATCHDOG|transmit queue .*timed out|hw csum failure|[Uu]nder-?voltage detected|Link is Down|\bBUG\b|Oops"
+    r"|page allocation failure|kevent .* dropped|rx ring overrun|\bAER:|cut here"
+)
+MOST = 20
+# What came in the last seconds before the first reading is not of this traffic.
+_STAMP = re.compile(r"\[ *(\d+\.\d+)\]")
+
+
+class KernelMessages:
+    """The log since the first reading, by its own time stamps, which no change of the wall clock moves."""
+
+    name = "kernel"
+
+    def files(self, device: str) -> Sequence[str]:
+        return ()
+
+    def command(self, device: str) -> str:
+        # Debian lets root alone read it, whose the root folder is. Only afterwards: the log may be long.
+        log = "log=$(dmesg || { ! [ -O / ] && sudo -n dmesg; })"
+        # Its last word, since a log that may not be read looks like one without trouble.
+        since = '{ s = $0; sub(/^[^[]*\\[ */, "", s); if (s + 0 >= t + 0) print } END { print "read" }'
+        return f"""[ -n "$since" ] && {log} && printf '%s\\n' "$log" | awk -v t="$since" '{since}'"""
+
+    def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
+        *lines, last = texts.after.splitlines() or [""]
+        if last != "read":
+            return evidence
+        found = [line.strip() for line in lines if _STAMP.search(line) and TROUBLE.search(line)]
+        return replace(evidence, kernel=tuple(found[:MOST]))

@@ -1,0 +1,98 @@
+"""How busy each CPU was: ``/proc/stat`` (proc(5)), read by ourselves since sysstat is on few nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pytest_pinet.evidence.sources import Texts, added
+from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
+
+# user nice system idle iowait irq softirq steal; what guests used stands in user and nice, too.
+_FIELDS = 8
+_USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(_FIELDS)
+# A longer time around the traffic than this part of it is told as it is.
+AROUND = 0.25
+
+
+class Processors:
+    """Read nearest to the traffic of all; with it the uptime, and which kernel this is."""
+
+    name = "stat"
+
+    def files(self, device: str) -> Sequence[str]:
+        return ("/proc/uptime", "/proc/sys/kernel/random/boot_id", "/proc/stat")
+
+    def command(self, device: str) -> str:
+        return ""
+
+    def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
+        old, new = uptime(texts.before), uptime(texts.after)
+        machines = [_machine(text) for text in (texts.before, texts.after)]
+        if machines[0] != machines[1]:
+            return added(evidence, self.name, processors=None)
+        evidence = replace(
+            evidence, machine=machines[1], window_s=None if old is None or new is None else max(0.0, new - old)
+        )
+        before, after = _times(texts.before), _times(texts.after)
+        common = [cpu for cpu in sorted(after) if cpu in before]
+        if not common:
+            return evidence
+        scale = _scale(evidence)
+        loads = tuple(_load(cpu, before[cpu], after[cpu], scale) for cpu in common)
+        return replace(evidence, processors=tuple(load for load in loads if load is not None) or None)
+
+
+def uptime(text: str) -> float | None:
+    """Seconds since boot at a reading; None where nobody told."""
+    word = text.partition(" ")[0]
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+def _machine(text: str) -> str | None:
+    lines = text.splitlines()
+    return lines[1].strip() if len(lines) > 1 and not lines[1].startswith("cpu") else None
+
+
+def _times(text: str) -> dict[int, list[int]]:
+    """Clock ticks by CPU; the line of their sum is no CPU."""
+    found = {}
+    for line in text.splitlines():
+        name, *words = line.split() or [""]
+        number = name.removeprefix("cpu")
+        if name.startswith("cpu") and number.isdigit() and len(words) > _IOWAIT and all(map(str.isdigit, words)):
+            ticks = [int(word) for word in words[:_FIELDS]]
+            found[int(number)] = ticks + [0] * (_FIELDS - len(ticks))
+    return found
+
+
+def _scale(evidence: EndEvidence) -> float:
+    """From shares of the window to shares of the traffic: what was done in the moments around it counts as in it."""
+    window, traffic = evidence.window_s, evidence.traffic_s
+    if not window or not traffic or window > (1 + AROUND) * traffic:
+        return 1.0
+    return max(1.0, window / traffic)
+
+
+def _load(cpu: int, before: list[int], after: list[int], scale: float) -> ProcessorLoad | None:
+    # Ticks of idle and iowait may fall by a few (proc(5)); that is no restart.
+    spent = [max(0, new - old) for old, new in zip(before, after, strict=True)]
+    total = sum(spent)
+    if total == 0:
+        return None
+    busy = 1 - (spent[_IDLE] + spent[_IOWAIT]) / total
+    # Never more than all of it.
+    scale = min(scale, 1 / busy) if busy > 0 else 1.0
+    part = [scale * one / total for one in spent]
+    return ProcessorLoad(
+        cpu,
+        busy * scale,
+        user=part[_USER] + part[_NICE],
+        system=part[_SYSTEM],
+        irq=part[_IRQ],
+        softirq=part[_SOFTIRQ],
+        steal=part[_STEAL],
+    )

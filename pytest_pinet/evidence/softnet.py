@@ -1,0 +1,47 @@
+"""What the network's softirqs did: ``/proc/net/softnet_stat``, a line of hexadecimal numbers for each CPU.
+
+Its columns grew with the kernels (net/core/net-procfs.c); 2.6.36 has received_rps, 5.10 the number of the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_pinet.evidence.counting import rises_by_cpu
+from pytest_pinet.evidence.sources import Texts, added
+from pytest_pinet.model.evidence import EndEvidence
+
+COLUMNS = {"processed": 0, "dropped": 1, "time_squeeze": 2, "received_rps": 9}
+_CPU = 12
+
+
+class Softnet:
+    """Packets taken, dropped, rounds that ended before their work did, and packets that other CPUs sent (RPS)."""
+
+    name = "softnet"
+
+    def files(self, device: str) -> Sequence[str]:
+        return ("/proc/net/softnet_stat",)
+
+    def command(self, device: str) -> str:
+        return ""
+
+    def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
+        before, after = _parse(texts.before), _parse(texts.after)
+        if not before or not after:
+            return evidence
+        return added(evidence, self.name, softnet=rises_by_cpu(before, after))
+
+
+def _parse(text: str) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for index, line in enumerate(text.splitlines()):
+        try:
+            values = [int(word, 16) for word in line.split()]
+        except ValueError:
+            return {}
+        cpu = values[_CPU] if len(values) > _CPU else index
+        for name, column in COLUMNS.items():
+            if column < len(values):
+                found.setdefault(name, {})[cpu] = values[column]
+    return found

@@ -1,0 +1,125 @@
+"""Whether the link, its buses or what the sender was told set a figure: one rule a function."""
+
+from __future__ import annotations
+
+from pytest_pinet.model.diagnosis import Cause, Diagnosis, EndFacts, Facts
+from pytest_pinet.model.hardware import BUS_CAPACITY, Bus
+
+# Of the physical limit: what is left are the timer and whatever else crosses the link.
+LINE_RATE = 0.99
+# With both directions at once one acknowledgement for every second segment leaves 915 of 938 Mbit/s (facts 0).
+LINE_RATE_BOTH = 0.97
+# A link that is slower than its NICs is named earlier, since nobody expects it.
+SLOW_LINK = 0.95
+# A paced sender is exact within this; S1 read 403 to 408 of 400 Mbit/s.
+TOLD = 0.03
+# USB 2 carries 426 Mbit/s of bulk data at most; NICs on it were measured with 224 (LAN7515) to 321 (AX88179), S0.
+USB2_LEAST = 0.5
+USB2_MBPS = 480
+# An AX88179 on USB 3 moved 1065 Mbit/s both ways together, where one direction alone moved 949 (S1).
+USB_SHARED_LEAST, USB_SHARED_MOST = 0.8, 1.2
+# How far a figure may lie outside of what the model of PCIe's packets says, which is good to 4 % (S3, I340).
+PCIE_MODEL = 0.05
+
+
+def sender_capped(facts: Facts) -> Diagnosis | None:
+    """It sent what it was told, and that is less than the link carries."""
+    offered = facts.offered
+    if offered is None or offered.bps >= LINE_RATE * facts.wire.bps:
+        return None
+    if abs(facts.goodput.bps - offered.bps) > TOLD * offered.bps:
+        return None
+    text = f"the sender {facts.sender} was told to send {offered} at most"
+    return Diagnosis(Cause.SENDER, text, {"offered_bps": offered.bps})
+
+
+def slow_link(facts: Facts) -> Diagnosis | None:
+    """The link is at its end, and slower than what one of its NICs can."""
+    known = [end for end in facts.ends if end.negotiated_mbps is not None and end.rated_mbps is not None]
+    if facts.share < SLOW_LINK or not known:
+        return None
+    slowest = min(known, key=lambda end: (end.negotiated_mbps or 0, end.negotiated_mbps == end.rated_mbps))
+    speed, rated = slowest.negotiated_mbps or 0, slowest.rated_mbps or 0
+    numbers = {"limit_bps": facts.wire.bps, "link_mbps": float(speed)}
+    reached = f"{facts.goodput} of the {facts.wire} that this carries"
+    if speed < rated:
+        text = f"the link of {slowest.name} runs at {speed} Mbit/s, though its NIC can {rated}: {reached}"
+        return Diagnosis(Cause.LINK, text, {**numbers, "rated_mbps": float(rated)})
+    tested = max((end.rated_mbps or 0 for end in known if end.under_test), default=0)
+    if slowest.under_test or speed >= tested:
+        return None
+    text = f"the peer {slowest.name} has a link of {speed} Mbit/s, the NIC under test can {tested}: {reached}"
+    return Diagnosis(Cause.PEER, text, {**numbers, "rated_mbps": float(tested)})
+
+
+def half_duplex(facts: Facts) -> Diagnosis | None:
+    """Both directions share a wire, and collide on it."""
+    half = next((end for end in facts.ends if end.duplex == "half"), None)
+    if half is None or facts.share >= LINE_RATE:
+        return None
+    text = f"the link of {half.name} runs in half duplex at {half.negotiated_mbps or '?'} Mbit/s"
+    return Diagnosis(Cause.LINK, text, {"limit_bps": facts.wire.bps})
+
+
+def line_rate(facts: Facts) -> Diagnosis | None:
+    """The wire was full."""
+    if facts.share < (LINE_RATE if facts.both is None else LINE_RATE_BOTH):
+        return None
+    text = f"the line is full: {facts.goodput} of {facts.wire} ({facts.because})"
+    return Diagnosis(Cause.LINE_RATE, text, {"limit_bps": facts.wire.bps})
+
+
+def usb_bus(facts: Facts) -> Diagnosis | None:
+    """A NIC on USB 2, whose directions share the bus: what they got together is what such a bus was seen to carry."""
+    slow = [end for end in facts.ends if _on_usb2(end)]
+    most = BUS_CAPACITY[Bus.USB2]
+    total = facts.both or facts.goodput
+    if not slow or most is None or facts.wire <= most or not USB2_LEAST <= total.bps / most.bps <= 1:
+        return None
+    end = max(slow, key=lambda one: one.under_test)
+    found = "enumerated at" if end.usb_mbps is not None else "which signals"
+    together = f"both directions together {total}" if facts.both is not None else f"{total}"
+    text = (
+        f"the USB 2 bus of {end.name}, {found} {USB2_MBPS} Mbit/s and shared by both directions: {together} of the "
+        f"{most} that it carries at most"
+    )
+    numbers = {"total_bps": total.bps, "bus_bps": most.bps}
+    return Diagnosis(Cause.USB, text, numbers)
+
+
+def usb_adapter(facts: Facts) -> Diagnosis | None:
+    """Both directions of a USB NIC at once get hardly more together than one alone could."""
+    adapters = [end for end in facts.ends if end.usb_mbps is not None or end.bus in (Bus.USB2, Bus.USB3)]
+    if facts.both is None or not adapters:
+        return None
+    if not USB_SHARED_LEAST <= facts.both.bps / facts.wire.bps <= USB_SHARED_MOST:
+        return None
+    end = max(adapters, key=lambda one: one.under_test)
+    text = (
+        f"the USB NIC {end.name} shares its bus and its driver's work among both directions: together {facts.both}, "
+        f"where one alone has {facts.wire}"
+    )
+    numbers = {"total_bps": facts.both.bps, "limit_bps": facts.wire.bps}
+    return Diagnosis(Cause.USB, text, numbers)
+
+
+def _on_usb2(end: EndFacts) -> bool:
+    # What was found beats what the lab file says.
+    return end.usb_mbps == USB2_MBPS if end.usb_mbps is not None else end.bus is Bus.USB2
+
+
+def pcie_bus(facts: Facts) -> Diagnosis | None:
+    """What the packets of a PCIe link leave is less than the wire, and was reached."""
+    for end in facts.ends:
+        if end.pcie_leaves is None or end.pcie is None:
+            continue
+        least, most = end.pcie_leaves
+        if least >= facts.wire:
+            continue
+        if not (1 - PCIE_MODEL) * least.bps <= facts.goodput.bps <= (1 + PCIE_MODEL) * most.bps:
+            continue
+        payload = "" if end.pcie.payload is None else f" with payloads of {end.pcie.payload} bytes"
+        text = f"the PCIe link of {end.name} ({end.pcie}){payload} leaves {least} to {most}"
+        numbers = {"least_bps": least.bps, "most_bps": most.bps, "gtps": end.pcie.gtps, "lanes": float(end.pcie.lanes)}
+        return Diagnosis(Cause.PCIE, text, numbers)
+    return None

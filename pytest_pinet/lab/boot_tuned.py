@@ -1,0 +1,49 @@
+"""Settings that take a boot of the device under test: it is booted with them, and with none once they are not asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.lab.node_session import NodeSession
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.tuning import Tuned, Tuning
+from pytest_pinet.tuning import booting
+from pytest_pinet.tuning.boot_files import KEPT
+from pytest_pinet.tuning.registry import boot_part
+from pytest_pinet.tuning.setting import NoKnob, Place
+
+
+def boot_tuned(
+    combination: Combination, sessions: Mapping[str, NodeSession], boot: Callable[[], object]
+) -> tuple[Tuned, ...]:
+    """Have every node booted as the combination asks; ``boot`` boots those that are due. Raises LabError.
+
+    A node that is booted so already stays as it is, so that tests in a row share one boot.
+    """
+    wanted = boot_part(combination.tuning)
+    dut = combination.dut
+    session = sessions[dut.node.name]
+    for name, other in sessions.items():
+        if name != dut.node.name:
+            other.boot_with(Tuning())
+
+    def place() -> Place:
+        return Place(session.shell, dut.interface.device, str(dut), dut.node.name)
+
+    if session.boot_tuning != wanted:
+        before = booting.found(place(), wanted)
+        try:
+            session.boot_with(wanted)
+        except NoKnob as why:
+            return tuple(booting.unsupported(dut.node.name, wanted, str(why)))
+        session.boot_before = before
+    if any(one.reset_due for one in sessions.values()):
+        try:
+            boot()
+        except LabError as error:
+            if not wanted:
+                raise
+            act = f"put {dut.node.name}'s card right: config.txt{KEPT} and cmdline.txt{KEPT} beside them are the originals"
+            raise type(error)(f"{error.message} (booted with {wanted.key})", act) from error
+    return tuple(booting.read_back(place(), wanted, session.boot_before)) if wanted else ()

@@ -1,0 +1,159 @@
+"""Which result of a run was measured under the conditions of a published figure, and which numbers of it compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_pinet.catalogue import load
+from pytest_pinet.catalogue.published import (
+    BOTH_WAYS,
+    CAPPED,
+    HTTP,
+    HTTP_HEAD,
+    INCAST,
+    ONE_WAY,
+    PAIRS,
+    PublishedFigure,
+)
+from pytest_pinet.model.tuning import Outcome
+
+# A result as it stands in results.json.
+Result = Mapping[str, Any]
+
+_PLAIN_MTU = 1500
+_PLAIN_PAYLOAD = 128
+_LARGE_PAYLOAD = "pcie_bus_perf"
+_NO_TIMESTAMPS = "no TCP timestamps"
+_ONBOARD = "onboard"
+# The switch under test of S2 is a gigabit switch; the boards are not named.
+_SPEED_OF_PAIRS = "1000 Mbit/s"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What the traffic part of an id says (``tcp-P10-pb40M-bidir``)."""
+
+    kind: str
+    flags: frozenset[str] = frozenset()
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, key: str) -> Sent:
+        """Parts that are none of the numbers below are flags."""
+        kind, *parts = key.split("-")
+        flags, numbers = set(), {}
+        for part in parts:
+            name = next((n for n in ("pb", "P", "w", "M", "b") if part.startswith(n)), "")
+            digits = part.removeprefix(name).removesuffix("M")
+            if name and digits.replace(".", "", 1).isdigit():
+                numbers[name] = float(digits)
+            else:
+                flags.add(part)
+        return cls(kind, frozenset(flags), numbers)
+
+    def is_for(self, figure: PublishedFigure) -> bool:
+        if (self.kind == HTTP) != (figure.mode == HTTP) or self.kind not in ("tcp", HTTP):
+            return False
+        cap = self.numbers.get("pb", 0.0) * self.numbers.get("P", 1.0)
+        wanted = {
+            "P": figure.streams,
+            "w": None if figure.window_kib is None else figure.window_kib * 1024,
+            "M": figure.mss,
+        }
+        return (
+            all(self.numbers.get(name, 1.0) == value for name, value in wanted.items() if value is not None)
+            and ("w" in self.numbers) == (figure.window_kib is not None)
+            and ("M" in self.numbers) == (figure.mss is not None)
+            and ("bidir" in self.flags) == figure.both_ways
+            and cap == (figure.peer_cap_mbps or 0.0)
+            and "b" not in self.numbers
+        )
+
+
+def results_of(figure: PublishedFigure, results: Sequence[Result]) -> list[Result]:
+    """The results that were measured under this figure's conditions, the best one last.
+
+    Those with figures come after those without, and those with fewer tunings after those with more.
+    """
+    found = [result for result in results if _is_of(figure, result)]
+    return sorted(found, key=lambda result: (bool(result["directions"]), -len(_asked(result))))
+
+
+def numbers_of(figure: PublishedFigure, result: Result) -> tuple[float, ...]:
+    """Mbit/s to hold against the figure's, as many as it has; one where the figure is a range or for each of several.
+
+    Of several pairs that one number stands for, the slowest. Of HTTP whole responses, with their heads.
+    """
+    if figure.mode == HTTP:
+        http = result["http"]
+        return (http["requests_per_s"] * (http["size_bytes"] + HTTP_HEAD) * 8 / 1e6,)
+    flows = [flow["goodput_bps"] / 1e6 for flow in result["flows"]]
+    if figure.mode == PAIRS:
+        return tuple(flows) if len(figure.mbps) == len(flows) else (min(flows),)
+    mbps = result["directions"][_way(figure)]["goodput_bps"] / 1e6
+    return (mbps / len(flows),) if figure.mode == INCAST else (mbps,)
+
+
+def _way(figure: PublishedFigure) -> str:
+    return "rx" if figure.mode == INCAST else figure.direction or "tx"
+
+
+def _is_of(figure: PublishedFigure, result: Result) -> bool:
+    combination = result["combination"]
+    if not combination["traffic"] or combination["topology"] != _topology(figure):
+        return False
+    return (
+        Sent.read(combination["traffic"]).is_for(figure)
+        and (not result["directions"] or _way(figure) in result["directions"])
+        and _is_hardware_of(figure, result)
+        and _is_tuned_for(figure, result)
+    )
+
+
+def _topology(figure: PublishedFigure) -> str:
+    match figure.mode:
+        case mode if mode in (ONE_WAY, BOTH_WAYS, CAPPED, HTTP):
+            return "pair"
+        case mode if mode == INCAST:
+            return f"incast:{figure.senders}"
+    return f"pairs:{figure.pairs or len(figure.mbps)}"
+
+
+def _is_hardware_of(figure: PublishedFigure, result: Result) -> bool:
+    combination, link = result["combination"], result["link"]
+    if figure.board is None:
+        return link is None or link.startswith(_SPEED_OF_PAIRS)
+    board = load().boards[figure.board]
+    label = _ONBOARD if figure.nic == board.onboard else figure.nic
+    return bool(combination["board"] == figure.board and combination["nic"] == label)
+
+
+def _is_tuned_for(figure: PublishedFigure, result: Result) -> bool:
+    """Clock, payload and MTU are those of the figure: what was asked for must hold, and the rest must be as usual."""
+    asked, held = _asked(result), _held(result)
+    clock, kernel = held.get("arm_freq"), held.get("kernel", "")
+    if figure.clock_mhz is not None:
+        stock = load().boards[figure.board or ""].clock_mhz
+        if figure.clock_mhz != (stock if "arm_freq" not in asked else clock and int(clock)):
+            return False
+    elif "arm_freq" in asked:
+        return False
+    if figure.payload is not None and (figure.payload > _PLAIN_PAYLOAD) != (_LARGE_PAYLOAD in kernel):
+        return False
+    if figure.timestamps is False:
+        oracles = [direction["oracle"] for direction in result["directions"].values()]
+        if not all(_NO_TIMESTAMPS in oracle for oracle in oracles):
+            return False
+    return result["link"] is None or result["link"].endswith(f"MTU {figure.mtu or _PLAIN_MTU}")
+
+
+def _asked(result: Result) -> set[str]:
+    return {one["name"] for one in result.get("tunings", ())}
+
+
+def _held(result: Result) -> dict[str, str]:
+    """Settings that hold on all ends that have them."""
+    lost = {one["name"] for one in result.get("tunings", ()) if not Outcome(one["outcome"]).holds}
+    return {one["name"]: one["asked"] for one in result.get("tunings", ()) if one["name"] not in lost}

@@ -1,0 +1,165 @@
+"""The table: every published figure, what a run found of it, and how far apart they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+from pytest_pinet.catalogue.published import ONE_WAY, PublishedFigure
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.published.matching import Result, numbers_of, results_of
+
+WIDTH = 80
+# How far a figure may be off: those of both ways at once move by several percent between runs of their own sources.
+TOLERANCE, TOLERANCE_OF_BOTH = 0.03, 0.10
+EMULATED = "emulated"
+OK, OFF, NOT_MEASURED, NOT_EMULATED = "ok", "off", "not measured", "not emulated"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: ``difference`` is relative, the largest of several numbers; None where there is nothing to compare."""
+
+    figure: PublishedFigure
+    found: tuple[float, ...]
+    difference: float | None
+    verdict: str
+    why: str = ""
+
+    @property
+    def surprising(self) -> bool:
+        """Whether a number is off that no source doubts."""
+        return self.verdict == OFF and not self.figure.suspect
+
+
+def rows(figures: Iterable[PublishedFigure], results: Sequence[Result], emulated: bool) -> list[Row]:
+    """A row for each figure. ``emulated``: the results are those of a virtual lab."""
+    return [_row(figure, results, emulated) for figure in figures]
+
+
+def table(found: Sequence[Row], emulated: bool) -> list[str]:
+    """The table in at most WIDTH columns, with what must be said of single rows below it."""
+    notes: dict[str, int] = {}
+    cells = [("figure", "published", EMULATED if emulated else "measured", "difference", "verdict")]
+    for row in found:
+        why = "; ".join(filter(None, (row.why, row.figure.suspect if row.verdict == OFF else "")))
+        mark = f" [{notes.setdefault(why, len(notes) + 1)}]" if why else ""
+        cells.append(
+            (row.figure.id, _published(row.figure), _text(row.found), _percent(row.difference), row.verdict + mark)
+        )
+    widths = [max(len(line[column]) for line in cells) for column in range(4)]
+    lines = [_line(line, widths) for line in cells]
+    lines.insert(1, "-" * max(map(len, lines)))
+    for why, number in notes.items():
+        lines += wrap(f"[{number}] {why}", WIDTH, subsequent_indent="    ")
+    return lines
+
+
+def summary(found: Sequence[Row]) -> str:
+    """How many of each verdict, in one line."""
+    counts: dict[str, int] = {}
+    for row in found:
+        counts[row.verdict] = counts.get(row.verdict, 0) + 1
+    return f"{len(found)} published figures: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+
+
+def page(found: Sequence[Row], run: Mapping[str, Any]) -> str:
+    """``docs/published.md``."""
+    emulated = run["figures"] == EMULATED
+    kind = (
+        """\
+The figures of this run are emulated: the virtual lab shapes its links by `catalogue/link_models.yaml`. They show that
+the suites and the models reproduce what was published, not what a board does."""
+        if emulated
+        else "The figures of this run were measured on hardware."
+    )
+    how = f"""\
+A figure is `ok` within {TOLERANCE:.0%} one-way and {TOLERANCE_OF_BOTH:.0%} where both directions run at once.
+All are Mbit/s of goodput at the receiver; several numbers are those of several pairs at once, or a range."""
+    text = "\n".join(table(found, emulated))
+    return f"""# Published figures, tried again
+
+Made by `pinet published -o docs/published.md` of the run of {run["started"][:16]} UTC on lab {run["lab"]}; not edited.
+
+{kind}
+{how}
+
+```
+{text}
+```
+
+{summary(found)}.
+"""
+
+
+def _row(figure: PublishedFigure, results: Sequence[Result], emulated: bool) -> Row:
+    if emulated and figure.not_emulated:
+        return Row(figure, (), None, NOT_EMULATED, figure.not_emulated)
+    of_figure = results_of(figure, results)
+    if not of_figure:
+        return Row(figure, (), None, NOT_MEASURED)
+    result = of_figure[-1]
+    if not result["directions"]:
+        return Row(figure, (), None, result["verdict"], _first_sentence(result["message"]))
+    found = numbers_of(figure, result)
+    if result["verdict"] == Verdict.INVALID:
+        return Row(figure, found, None, result["verdict"], _reason(result))
+    difference = _difference(figure, found)
+    allowed = TOLERANCE_OF_BOTH if figure.both_ways else TOLERANCE
+    return Row(figure, found, difference, OK if abs(difference) <= allowed else OFF, _requests(figure, result))
+
+
+def _difference(figure: PublishedFigure, found: Sequence[float]) -> float:
+    """The largest relative one of all numbers; none where the found one is in the range, or above the least."""
+    if len(found) == len(figure.mbps) > 1:
+        return max((got / wanted - 1 for got, wanted in zip(found, figure.mbps, strict=True)), key=abs)
+    least, most = min(figure.mbps), max(figure.mbps)
+    (got,) = found
+    if figure.at_least and got >= least:
+        return 0.0
+    return 0.0 if least <= got <= most else min(got / least - 1, got / most - 1, key=abs)
+
+
+def _requests(figure: PublishedFigure, result: Result) -> str:
+    if not figure.requests_per_s:
+        return ""
+    return f"{result['http']['requests_per_s']:.0f} requests/s, published were {figure.requests_per_s:.0f}"
+
+
+def _first_sentence(message: str) -> str:
+    return message.partition("\n")[0].partition("; ")[0]
+
+
+def _reason(result: Result) -> str:
+    """Why its figures say nothing, without the figure."""
+    reasons = [one["reason"] for one in result["directions"].values() if one["verdict"] == Verdict.INVALID]
+    return _first_sentence(next(iter(reasons), result["message"]).rpartition("says nothing: ")[2])
+
+
+def _published(figure: PublishedFigure) -> str:
+    if figure.at_least:
+        return f">= {_number(figure.mbps[0])}"
+    if figure.mode == ONE_WAY and len(figure.mbps) > 1:
+        return "-".join(_number(one) for one in figure.mbps)
+    return _text(figure.mbps)
+
+
+def _text(mbps: Sequence[float]) -> str:
+    return ", ".join(_number(one) for one in mbps) or "-"
+
+
+def _number(mbps: float) -> str:
+    return f"{mbps:.1f}".removesuffix(".0") if mbps < 100 else f"{mbps:.0f}"
+
+
+def _percent(difference: float | None) -> str:
+    # Rounded first, and added to nothing, or there were -0.0.
+    return "-" if difference is None else f"{round(difference * 100, 1) + 0.0:+.1f} %"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    name, *numbers, verdict = cells
+    aligned = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
+    return "  ".join([name.ljust(widths[0]), *aligned, verdict])

@@ -1,0 +1,222 @@
+"""What traffic gives beside goodput, as plain data: shared time, sockets, requests, pings, steps of a ladder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TypedDict
+
+from pytest_pinet.model.http import HttpReport
+from pytest_pinet.model.measurement import Flow, Window
+from pytest_pinet.model.ping import Ping, PingReport
+
+
+class WindowRecord(TypedDict):
+    """The time that counted of flows which ran at once in one attempt (from 1): seconds after the first one began.
+
+    ``start_skew_s``: how long after the first one the last one began, to some 20 ms; None where an end cannot tell.
+    """
+
+    attempt: int
+    start_s: float
+    seconds: float
+    start_skew_s: float | None
+
+
+class SocketsRecord(TypedDict):
+    """What the kernels at both ends of a flow said of its connections in mid-traffic; None is what one does not tell.
+
+    ``mss`` is the smallest in use (bytes, without TCP's options); buffers are the sender's and the receiver's.
+    """
+
+    connections: int
+    mss: int
+    rtt_s: float | None
+    cwnd_bytes: int | None
+    sndbuf_bytes: int | None
+    rcvbuf_bytes: int | None
+
+
+class HttpRoundRecord(TypedDict):
+    """One run of requests."""
+
+    requests: int
+    seconds: float
+    requests_per_s: float
+    latency_mean_s: float | None
+    latency_p99_s: float | None
+    failed: dict[str, int]
+
+
+class HttpRecord(TypedDict):
+    """Requests for a cached file: good ones for each second over all rounds, each of which is one run of wrk.
+
+    ``failed`` counts what went wrong by kind (``not answered with 2xx``, ``timed out``); nothing is no key.
+    """
+
+    size_bytes: int
+    connections: int
+    requests_per_s: float
+    failed: dict[str, int]
+    rounds: list[HttpRoundRecord]
+
+
+class StepRecord(TypedDict):
+    """One rate of a ladder: what was sent at most, what arrived, and whether loss stayed within the bound.
+
+    ``reached`` is False where the sender did not get rid of what it should have sent.
+    """
+
+    rate_bps: float
+    goodput_bps: float
+    loss: float | None
+    attempts: int
+    reached: bool
+    held: bool
+
+
+class LadderRecord(TypedDict):
+    """Rates one after the other: ``knee_bps`` is the highest that held (all streams together), None where none did."""
+
+    loss: float
+    knee_bps: float | None
+    steps: list[StepRecord]
+
+
+class PingRoundRecord(TypedDict):
+    """One series of echo requests; times in seconds, None where nothing came back or the tool does not tell."""
+
+    sent: int
+    received: int
+    rtt_min_s: float | None
+    rtt_mean_s: float | None
+    rtt_max_s: float | None
+    rtt_mdev_s: float | None
+
+
+class PingRecord(PingRoundRecord):
+    """All series together (``rtt_mdev_s``: of the last one) and each of them."""
+
+    size_bytes: int
+    interval_s: float
+    loss: float
+    rounds: list[PingRoundRecord]
+
+
+def window_record(attempt: int, window: Window) -> WindowRecord:
+    """The shared time of one attempt."""
+    return {
+        "attempt": attempt,
+        "start_s": window.start_s,
+        "seconds": window.seconds,
+        "start_skew_s": window.skew_s,
+    }
+
+
+def sockets_record(flow: Flow) -> SocketsRecord | None:
+    """None where nobody asked, or the sender's kernel did not answer."""
+    sockets = flow.sockets
+    if sockets is None:
+        return None
+    return {
+        "connections": sockets.connections,
+        "mss": sockets.mss,
+        "rtt_s": sockets.rtt_s,
+        "cwnd_bytes": sockets.cwnd_bytes,
+        "sndbuf_bytes": sockets.sndbuf_bytes,
+        "rcvbuf_bytes": None if flow.far_sockets is None else flow.far_sockets.rcvbuf_bytes,
+    }
+
+
+def http_record(size: int, connections: int, rounds: Sequence[HttpReport]) -> HttpRecord:
+    """All rounds together, of which there is at least one."""
+    failed: dict[str, int] = {}
+    for one in rounds:
+        for kind, count in one.troubles.items():
+            failed[kind] = failed.get(kind, 0) + count
+    return {
+        "size_bytes": size,
+        "connections": connections,
+        "requests_per_s": sum(one.good for one in rounds) / sum(one.seconds for one in rounds),
+        "failed": failed,
+        "rounds": [
+            {
+                "requests": one.requests,
+                "seconds": one.seconds,
+                "requests_per_s": one.rate,
+                "latency_mean_s": one.latency_mean_s,
+                "latency_p99_s": one.latency_p99_s,
+                "failed": one.troubles,
+            }
+            for one in rounds
+        ],
+    }
+
+
+def ping_record(ping: Ping, rounds: Sequence[PingReport]) -> PingRecord:
+    """All series together, and each."""
+    together = pooled(rounds)
+    return {
+        **_round(together),
+        "size_bytes": ping.size,
+        "interval_s": ping.interval_s,
+        "loss": together.loss,
+        "rounds": [_round(one) for one in rounds],
+    }
+
+
+def _round(one: PingReport) -> PingRoundRecord:
+    return {
+        "sent": one.sent,
+        "received": one.received,
+        "rtt_min_s": one.min_s,
+        "rtt_mean_s": one.mean_s,
+        "rtt_max_s": one.max_s,
+        "rtt_mdev_s": one.mdev_s,
+    }
+
+
+def pooled(rounds: Sequence[PingReport]) -> PingReport:
+    """All series as one; each packet that came back counts alike."""
+    came = [one for one in rounds if one.mean_s is not None]
+    means = [one.mean_s or 0.0 for one in came for _ in range(one.received)]
+    return PingReport(
+        sum(one.sent for one in rounds),
+        sum(one.received for one in rounds),
+        min((one.min_s for one in came if one.min_s is not None), default=None),
+        fmean(means) if means else None,
+        max((one.max_s for one in came if one.max_s is not None), default=None),
+        came[-1].mdev_s if came else None,
+    )
+
+
+def ping_text(record: PingRecord) -> str:
+    """In one sentence: ``20 of 20 pings came back in 0.31 ms (0.20 to 1.02)``."""
+    counts = f"{record['received']} of {record['sent']} pings came back"
+    low, mean, high = record["rtt_min_s"], record["rtt_mean_s"], record["rtt_max_s"]
+    if low is None or mean is None or high is None:
+        return counts
+    return f"{counts} in {mean * 1e3:.3g} ms ({low * 1e3:.3g} to {high * 1e3:.3g})"
+
+
+def http_text(record: HttpRecord) -> str:
+    """In one sentence: ``11420 requests/s of 100000 bytes on 10 connections``."""
+    failed = "".join(f", {count} {kind}" for kind, count in record["failed"].items())
+    rate = f"{record['requests_per_s']:.0f} requests/s of {record['size_bytes']} bytes"
+    return f"{rate} on {record['connections']} connections{failed}"
+
+
+def ladder_text(record: LadderRecord) -> str:
+    """In one sentence what was held, and what was not."""
+    tried = len(record["steps"])
+    bound = f"at most {record['loss'] * 100:g} % lost"
+    if record["knee_bps"] is None:
+        return f"none of {tried} rates was held with {bound}"
+    last = record["steps"][-1]
+    text = f"{record['knee_bps'] / 1e6:g} Mbit/s is the highest of {tried} rates held with {bound}"
+    if last["held"]:
+        return f"{text}, and the highest that was tried"
+    if not last["reached"]:
+        return f"{text}; at {last['rate_bps'] / 1e6:g} Mbit/s the sender did not get rid of all"
+    lost = "" if last["loss"] is None else f" {last['loss'] * 100:.3g} % were lost"
+    return f"{text}; at {last['rate_bps'] / 1e6:g} Mbit/s{lost}"

@@ -1,0 +1,164 @@
+"""One measurement of HTTP: nginx serves a cached file at the sending end, wrk asks for it at the other."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.errors import ConfigError, TrafficError
+from pytest_pinet.model.measurement import Flow, Measurement, Sample
+from pytest_pinet.model.traffic import RESPONSE_HEAD, WARMUP_CAP_S, Direction, HttpTraffic, Traffic
+from pytest_pinet.shell import Completed, Shell
+from pytest_pinet.traffic import wrk
+from pytest_pinet.traffic.http_run import HttpRun, PortTaken, evidence
+from pytest_pinet.traffic.iperf3 import PORT_ATTEMPTS, PORTS
+from pytest_pinet.traffic.iperf3_command import TIMEOUTS
+from pytest_pinet.traffic.iperf3_midway import Midway
+from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
+
+CONNECTIONS_MAX = 10_000
+SIZE_MAX = 64 * 2**20
+SECONDS_MAX = 3600
+_PACKAGES = {"nginx": "nginx-light", "wrk": "wrk"}
+_FORMS = " || ".join(f"{{ {form} 1 true >/dev/null 2>&1 && echo '{form}'; }}" for form in TIMEOUTS)
+# A line each: versions (empty where a tool is missing), cores, the form of timeout.
+_ASK = (
+    'PATH=$PATH:/usr/sbin:/sbin; first() { read -r v; echo "${v#nginx version: }"; }; '
+    "if command -v nginx >/dev/null; then nginx -v 2>&1 | first; else echo; fi; "
+    "if command -v wrk >/dev/null; then wrk -v 2>&1 | first; else echo; fi; "
+    f"nproc 2>/dev/null || echo 1; {_FORMS} || echo"
+)
+
+
+@dataclass(frozen=True)
+class _End:
+    """What an end has: versions in the tools' own words, empty where one is missing."""
+
+    nginx: str
+    wrk: str
+    cores: int
+    timeout: str
+
+
+class Http:
+    """Measures with nginx and wrk; keep one for a session, since it remembers what every end has."""
+
+    def __init__(self, ports: Sequence[int] = PORTS) -> None:
+        self._ports = ports
+        self._random = random.SystemRandom()
+        # By identity, and with the shell held, so that no other shell gets its id.
+        self._known: dict[int, tuple[Shell, _End]] = {}
+
+    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
+        """Ask the server's end for nginx and the other for wrk. Raises TrafficError."""
+        server, client = _roles(dut, peer, validate(traffic))
+        self._need(server, "nginx")
+        self._need(client, "wrk")
+
+    def measure(
+        self,
+        dut: Shell,
+        peer: Shell,
+        dut_address: str,
+        peer_address: str,
+        traffic: Traffic,
+        on_progress: Progress | None = None,
+        *,
+        watch: Watch | None = None,
+        before_client: BeforeClient | None = None,
+        warmup_cap_s: float = WARMUP_CAP_S,
+    ) -> Measurement:
+        """Ask for the file for as long as ``traffic`` says; what counts is the payload of good responses.
+
+        Neither process runs on, nor is a file left, when this is left. Raises ConfigError or LabError.
+        """
+        http = validate(traffic)
+        server, client = _roles(dut, peer, http)
+        address = dut_address if server is dut else peer_address
+        far, near = self._need(server, "nginx"), self._need(client, "wrk")
+        attempts = self._random.sample(self._ports, min(PORT_ATTEMPTS, len(self._ports)))
+        for port in attempts:
+            # Both ends of a flow, as the kernel calls them: the server sends.
+            midway = Midway({http.direction: (server, client)}, port, http.streams, http.seconds, watch)
+            run = HttpRun(http, address, port, server, client, near.cores, near.timeout)
+            try:
+                served, asked = run.both(on_progress, midway, before_client)
+            except PortTaken:
+                continue
+            return _measurement(run, served, asked, midway, (far, near))
+        raise TrafficError(
+            f"the ports {attempts} are all taken on {server.name}", f"look what listens on {server.name}"
+        )
+
+    def _need(self, shell: Shell, tool: str) -> _End:
+        if id(shell) not in self._known:
+            lines = [*shell.run(_ASK).stdout.splitlines(), "", "", "", ""]
+            cores = int(lines[2]) if lines[2].isdigit() else 1
+            self._known[id(shell)] = (shell, _End(lines[0], lines[1], cores, lines[3] if lines[3] in TIMEOUTS else ""))
+        end = self._known[id(shell)][1]
+        if not getattr(end, tool):
+            raise TrafficError(f"{shell.name} has no {tool}", f"on {shell.name}: install the package {_PACKAGES[tool]}")
+        return end
+
+
+def validate(traffic: Traffic) -> HttpTraffic:
+    """Refuse values that make no sense. Raises ConfigError."""
+    if not isinstance(traffic, HttpTraffic) or traffic.direction is Direction.BIDIR:
+        raise ConfigError(
+            f"direction={str(traffic.direction)!r}: HTTP goes one way; expected 'tx' (the device under test serves) "
+            "or 'rx' (its peer does)"
+        )
+    for name, value, most in (("connections", traffic.streams, CONNECTIONS_MAX), ("size", traffic.size, SIZE_MAX)):
+        if not 1 <= value <= most:
+            raise ConfigError(f"{name}={value}: expected 1 to {most}")
+    if not 0 < traffic.duration_s <= SECONDS_MAX:
+        raise ConfigError(f"duration={traffic.duration_s:g} s: expected more than 0 s, and {SECONDS_MAX} s at most")
+    return traffic
+
+
+def _roles(dut: Shell, peer: Shell, traffic: HttpTraffic) -> tuple[Shell, Shell]:
+    """Who serves, and who asks."""
+    return (dut, peer) if traffic.direction is Direction.TX else (peer, dut)
+
+
+def _measurement(
+    run: HttpRun, served: Completed, asked: Completed, midway: Midway, ends: tuple[_End, _End]
+) -> Measurement:
+    """What arrived as one sample: wrk tells nothing of the time in between. Raises TrafficError."""
+    traffic = run.traffic
+    if asked.returncode != 0:
+        said = (asked.stderr.strip() or asked.stdout.strip()).partition("\n")[0]
+        raise TrafficError(
+            f"wrk on {run.client.name} failed: {said or f'exit status {asked.returncode}'}",
+            f"check address, cable, switch port and firewall between {run.client.name} and {run.server.name}",
+            evidence(served, asked),
+        )
+    try:
+        report = wrk.parse(asked.stdout)
+    except ValueError as error:
+        raise TrafficError(
+            f"the output of wrk on {run.client.name} cannot be trusted: {error}",
+            f"repeat; when it stays, look at the wrk of {run.client.name}",
+            evidence(served, asked),
+        ) from None
+    payload = report.good * traffic.size
+    sample = Sample(0.0, report.seconds, payload)
+    # Each connection has a response on its way when wrk ends, which it may have read in part.
+    head = max(0, round(report.read_bytes) - payload)
+    on_its_way = traffic.streams * (traffic.size + RESPONSE_HEAD)
+    flow = Flow(traffic.direction, (sample,), sent_bytes=payload + head + on_its_way, head_bytes=head)
+    serving, asking = ("dut", "peer") if traffic.direction is Direction.TX else ("peer", "dut")
+    return Measurement(
+        traffic,
+        midway.add({traffic.direction: flow}),
+        {
+            "server.cmd": run.server_command + "\n",
+            "server.err": served.stderr,
+            "client.cmd": run.client_command + "\n",
+            "wrk.txt": asked.stdout,
+            "client.err": asked.stderr,
+        },
+        versions={serving: ends[0].nginx, asking: ends[1].wrk},
+        http=report,
+    )

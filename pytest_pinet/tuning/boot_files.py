@@ -1,0 +1,112 @@
+"""The two files that a Raspberry Pi boots by, edited without losing how they were.
+
+The originals are kept beside them, on the boot partition, since nothing else survives the boot that a change takes.
+Whoever logs in and has not put them there finds what a crashed process left.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.shell import Shell, as_root
+from pytest_pinet.tuning.files import reason
+from pytest_pinet.tuning.setting import NoKnob
+
+# Bookworm and later have them in the first folder, and a note of the move in the second.
+FOLDERS = ("/boot/firmware", "/boot")
+CONFIG, CMDLINE = "config.txt", "cmdline.txt"
+# Beside each file: how it was.
+KEPT = ".pytest-pinet"
+_HEADER = "# By pytest-pinet, for a test: how this file was stands beside it"
+_END = "=====8<====="
+# Puts aside how both files are, once; an empty one aside means that there was none.
+_ASIDE = (
+    f"aside() {{ [ -e $1{KEPT} ] || {{ {{ [ ! -e $1 ] || cat $1; }} > $1.new && sync && mv $1.new $1{KEPT}; }}; }}"
+    f" && aside {CMDLINE} && aside {CONFIG}"
+)
+# A card may be slow.
+WRITE_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class BootFiles:
+    """The contents of both files of one folder."""
+
+    folder: str
+    config: str
+    cmdline: str
+
+    def with_config(self, *lines: str) -> BootFiles:
+        """Lines at the end of config.txt, for every board: the last of several counts."""
+        start = self.config if not self.config or self.config.endswith("\n") else f"{self.config}\n"
+        header = "" if _HEADER in start else f"\n{_HEADER}\n[all]\n"
+        return replace(self, config=start + header + "".join(f"{line}\n" for line in lines))
+
+    def with_parameters(self, parameters: Sequence[str]) -> BootFiles:
+        """More words on the one line of cmdline.txt: the firmware reads no second line."""
+        first, _, rest = self.cmdline.partition("\n")
+        words = first.split()
+        line = " ".join([first.rstrip(), *(word for word in parameters if word not in words)]).strip()
+        return replace(self, cmdline=f"{line}\n{rest}")
+
+
+def read_original(shell: Shell, folders: Sequence[str] = FOLDERS) -> BootFiles:
+    """The files as they were before anybody of us changed them. Raises NoKnob where the node has none, SshError."""
+    for folder in folders:
+        done = shell.run(
+            as_root(
+                f"cd {folder} 2>/dev/null && [ -f {CONFIG} ] && for f in {CONFIG} {CMDLINE}; do"
+                f' if [ -f "$f{KEPT}" ]; then cat "$f{KEPT}"; else cat "$f" 2>/dev/null; fi; echo "{_END}"; done'
+            )
+        )
+        parts = done.stdout.split(f"{_END}\n")
+        if done.returncode == 0 and len(parts) > 1:
+            return BootFiles(folder, parts[0], parts[1])
+    raise NoKnob(f"{shell.name} has no {CONFIG} in {' or '.join(folders)}: no firmware of a Raspberry Pi boots it")
+
+
+def write(shell: Shell, files: BootFiles) -> None:
+    """Replace both files, each complete or not at all, after the originals were put aside.
+
+    Raises LabError, SshError.
+    """
+    steps = [f"cd {files.folder}", _ASIDE]
+    for name, content in ((CONFIG, files.config), (CMDLINE, files.cmdline)):
+        if content:
+            steps.append(f"printf %s {shlex.quote(content)} > {name}.new && sync && mv {name}.new {name}")
+    done = shell.run(as_root(" && ".join([*steps, "sync"])), timeout_s=WRITE_TIMEOUT_S)
+    if done.returncode:
+        put_back(shell, (files.folder,))
+        why = reason(done.stderr)
+        raise LabError(
+            f"{shell.name} cannot change {files.folder}/{CONFIG}: {why}", f"look at the card of {shell.name}"
+        )
+
+
+def left_behind(shell: Shell, folders: Sequence[str] = FOLDERS) -> str | None:
+    """The folder whose files were changed and not put back; None where there is none. Raises SshError."""
+    kept = [f"{folder}/{name}{KEPT}" for folder in folders for name in (CONFIG, CMDLINE)]
+    tests = "; ".join(f"[ ! -e {path} ] || dirname {path}" for path in kept)
+    return next(iter(shell.run(tests).stdout.split()), None)
+
+
+def put_back(shell: Shell, folders: Sequence[str] = FOLDERS) -> bool:
+    """Make both files what they were; whether they were changed. Raises LabError, SshError."""
+    folder = left_behind(shell, folders)
+    if folder is None:
+        return False
+    steps = [
+        f"{{ [ ! -e {name}{KEPT} ] || if [ -s {name}{KEPT} ]; then mv {name}{KEPT} {name};"
+        f" else rm -f {name} {name}{KEPT}; fi; }}"
+        for name in (CMDLINE, CONFIG)
+    ]
+    done = shell.run(as_root(" && ".join([f"cd {folder}", "rm -f ./*.new", *steps, "sync"])), timeout_s=WRITE_TIMEOUT_S)
+    if done.returncode:
+        raise LabError(
+            f"{shell.name} cannot put back {folder}/{CONFIG}: {reason(done.stderr)}",
+            f"on {shell.name}: mv {folder}/{CONFIG}{KEPT} {folder}/{CONFIG}, the same for {CMDLINE}, and boot it",
+        )
+    return True

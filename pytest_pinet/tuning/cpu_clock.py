@@ -1,0 +1,60 @@
+"""The clock of the processor while it runs: governor, lowest and highest frequency."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from pytest_pinet.tuning.file_setting import FileSetting
+from pytest_pinet.tuning.setting import Place, Reading, Where
+from pytest_pinet.tuning.values import shown, text
+
+_POLICIES = "/sys/devices/system/cpu/cpufreq/policy*"
+_FREQUENCY = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?)\s*(MHz|GHz|M|G)?", re.IGNORECASE)
+
+
+class Governor(FileSetting):
+    """What chooses the clock: ``performance``, ``ondemand``, ``schedutil`` ..."""
+
+    name = "governor"
+    form = "the name of a governor such as 'performance' or 'ondemand'"
+    where = Where.DUT_NODE
+
+    def parse(self, value: object) -> str:
+        return text(value, self.form)
+
+    def patterns(self, place: Place) -> Sequence[str]:
+        return [f"{place.root}{_POLICIES}/scaling_governor"]
+
+    def wanted(self, asked: str, now: Reading) -> Mapping[str, str]:
+        return dict.fromkeys(now.values, asked)
+
+
+class ScalingFrequency(FileSetting):
+    """A bound of the clock, in MHz; what lies outside of what the chip can do is clamped by the kernel."""
+
+    form = "a frequency such as 1500 or '1.5GHz' (MHz without a unit)"
+    where = Where.DUT_NODE
+
+    def __init__(self, bound: str) -> None:
+        self.name = self._file = f"scaling_{bound}_freq"
+
+    def parse(self, value: object) -> str:
+        match = _FREQUENCY.fullmatch(str(value).strip()) if not isinstance(value, bool) else None
+        if match is None:
+            raise ValueError(f"{shown(value)} is not {self.form}")
+        mhz = float(match[1]) * (1000 if (match[2] or "").lower().startswith("g") else 1)
+        if not 1 <= mhz <= 10_000:
+            raise ValueError(f"{shown(value)} is not {self.form}")
+        return f"{mhz:g}"
+
+    def patterns(self, place: Place) -> Sequence[str]:
+        return [f"{place.root}{_POLICIES}/{self._file}"]
+
+    def read(self, place: Place, asked: str) -> Reading:
+        reading = super().read(place, asked)
+        mhz = [f"{int(khz) / 1000:g}" if khz.isdigit() else khz for khz in dict.fromkeys(reading.values.values())]
+        return Reading(reading.values, ", ".join(mhz) + " MHz")
+
+    def wanted(self, asked: str, now: Reading) -> Mapping[str, str]:
+        return dict.fromkeys(now.values, str(round(float(asked) * 1000)))

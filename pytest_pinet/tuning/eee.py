@@ -1,0 +1,40 @@
+"""Energy-Efficient Ethernet: the link sleeps between packets."""
+
+from __future__ import annotations
+
+from pytest_pinet.tuning.ethtool import ask, fields
+from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Where
+from pytest_pinet.tuning.values import switch
+
+_STATUS = "EEE status"
+
+
+class Eee:
+    """Setting it lets the link negotiate anew."""
+
+    name = "eee"
+    form = "'on' or 'off'"
+    where = Where.DUT_DEVICE
+    disruptive = True
+
+    def parse(self, value: object) -> str:
+        return switch(value)
+
+    def read(self, place: Place, asked: str) -> Reading:
+        status = fields(ask(place, "--show-eee")).get(_STATUS, "")
+        if not status.startswith(("enabled", "disabled")):
+            raise NoKnob(f"EEE of {place.device} is {status or 'not told by its driver'}")
+        return Reading({_STATUS: "on" if status.startswith("enabled") else "off"}, status)
+
+    def change(self, place: Place, asked: str, before: Reading) -> str:
+        return f"ethtool --set-eee {place.device} eee {asked}"
+
+    def restore(self, place: Place, before: Reading, after: Reading | None) -> str:
+        return f"ethtool --set-eee {place.device} eee {before.values[_STATUS]}"
+
+    def holds(self, asked: str, now: Reading) -> bool:
+        return now.values[_STATUS] == asked
+
+    def effect(self, place: Place, asked: str) -> str:
+        status = self.read(place, asked).text
+        return f"the other side of the cable does not take part: {status}" if status.endswith("inactive") else ""

@@ -1,0 +1,108 @@
+"""Which CPUs the interrupts of a NIC go to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pytest_pinet.tuning.file_setting import ONLINE
+from pytest_pinet.tuning.files import look_into, read_files, write_files
+from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Where
+from pytest_pinet.tuning.values import cpu_list, shown, text
+
+_SPREAD = "spread"
+_ONLINE = "online"
+_BALANCER = "irqbalance"
+# Behind the counts: the controller, the number there, the name that the driver gave.
+_LINE = re.compile(r"^\s*([0-9]+):\s.*$", re.MULTILINE)
+
+
+class IrqAffinity:
+    """``2`` sends all of them to CPU 2; of several CPUs each gets the next interrupt; ``spread`` means all CPUs.
+
+    Those of a USB NIC are its host controller's. ``irqbalance`` is stopped meanwhile, since it would move them back.
+    What counts is the effective affinity: some interrupt controllers (GICv2) deliver to one CPU of a mask, others
+    refuse.
+    """
+
+    name = "irq"
+    form = "'spread', a CPU such as 2, or CPUs that take turns such as '2,3'"
+    where = Where.DUT_DEVICE
+    disruptive = False
+
+    def parse(self, value: object) -> str:
+        written = text(value, self.form)
+        if written != _SPREAD:
+            try:
+                cpu_list(written)
+            except ValueError:
+                raise ValueError(f"{shown(value)} is not {self.form}") from None
+        return written
+
+    def read(self, place: Place, asked: str) -> Reading:
+        numbers = _numbers(place)
+        if not numbers:
+            raise NoKnob(f"no interrupt in /proc/interrupts belongs to {place.device}")
+        folder = f"{place.root}/proc/irq"
+        asked_for, refused = look_into(place, [f"{folder}/{number}/smp_affinity_list" for number in numbers])
+        effective, _ = look_into(place, [f"{folder}/{number}/effective_affinity_list" for number in numbers])
+        if refused or not asked_for:
+            raise NoKnob(f"the affinity of interrupts {', '.join(numbers)} cannot be read")
+        (online,) = read_files(place, [f"{place.root}{ONLINE}"]).values()
+        balancer = place.ask(f"pidof {_BALANCER} >/dev/null && echo on").stdout.strip()
+        now = [f"{_number(p)}: {effective.get(_effective(p)) or v}" for p, v in asked_for.items()]
+        return Reading(asked_for, ", ".join(now), {**effective, _ONLINE: online, _BALANCER: balancer})
+
+    def change(self, place: Place, asked: str, before: Reading) -> str:
+        stop = f"systemctl stop {_BALANCER}; " if before.context[_BALANCER] else ""
+        return stop + write_files(self._wanted(asked, before))
+
+    def restore(self, place: Place, before: Reading, after: Reading | None) -> str:
+        start = f" && systemctl start {_BALANCER}" if before.context[_BALANCER] else ""
+        return write_files(before.values) + start
+
+    def holds(self, asked: str, now: Reading) -> bool:
+        if now.context[_BALANCER]:
+            return False
+        for path, cpu in self._wanted(asked, now).items():
+            # Kernels before 4.13 do not tell the effective one.
+            found = now.context.get(_effective(path)) or now.values[path]
+            if found != cpu:
+                return False
+        return True
+
+    def effect(self, place: Place, asked: str) -> str:
+        return ""
+
+    @staticmethod
+    def _wanted(asked: str, now: Reading) -> dict[str, str]:
+        cpus = cpu_list(now.context[_ONLINE] if asked == _SPREAD else asked)
+        paths = sorted(now.values, key=_number)
+        return {path: str(cpus[index % len(cpus)]) for index, path in enumerate(paths)}
+
+
+def _number(path: str) -> int:
+    return int(path.split("/")[-2])
+
+
+def _effective(path: str) -> str:
+    return path.replace("/smp_affinity_list", "/effective_affinity_list")
+
+
+def _numbers(place: Place) -> Sequence[str]:
+    """By the name that the driver gave, or by the bus: those of the PCI device or platform device that it hangs on."""
+    device = place.device
+    named = re.compile(rf"(?:^|[\s,@:]){re.escape(device)}(?=$|[\s,@:-])")
+    done = place.ask(f"cat {place.root}/proc/interrupts")
+    found = [m[1] for m in _LINE.finditer(done.stdout) if named.search(m[0].partition(":")[2])]
+    if found:
+        return found
+    # From the device upwards to the first that has interrupts: for a USB NIC that is its host controller.
+    above = place.ask(
+        f'p=$(readlink -f {place.sysfs}/device) || exit 0; while [ -n "$p" ] && [ "$p" != / ]; do'
+        ' if [ -d "$p/msi_irqs" ]; then ls "$p/msi_irqs"; exit; fi;'
+        ' if [ -s "$p/irq" ]; then n=$(cat "$p/irq"); [ "$n" -gt 0 ] 2>/dev/null && { echo "$n"; exit; }; fi;'
+        " p=${p%/*}; done"
+    )
+    known = {m[1] for m in _LINE.finditer(done.stdout)}
+    return sorted((n for n in above.stdout.split() if n in known), key=int)

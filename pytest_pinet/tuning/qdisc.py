@@ -1,0 +1,61 @@
+"""The queueing discipline of a NIC: who is sent next."""
+
+from __future__ import annotations
+
+import re
+
+from pytest_pinet.tuning.files import reason
+from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Where
+from pytest_pinet.tuning.values import text
+
+# qdisc fq_codel 0: root refcnt 2 limit 10240p ...
+_LINE = re.compile(r"^qdisc (\S+) (\S+): (root|parent (\S+))", re.MULTILINE)
+_KERNELS = "0"  # the handle of those that the kernel chose
+_BY_QUEUE = "mq"
+
+
+class Qdisc:
+    """A kind without options. A NIC with several transmit queues gets one in each."""
+
+    name = "qdisc"
+    form = "the kind of a queueing discipline such as 'fq_codel', 'fq' or 'pfifo_fast'"
+    where = Where.DUT_DEVICE
+    disruptive = False
+
+    def parse(self, value: object) -> str:
+        return text(value, self.form)
+
+    def read(self, place: Place, asked: str) -> Reading:
+        done = place.ask(f"tc qdisc show dev {place.device}")
+        if done.returncode:
+            raise NoKnob(f"'tc qdisc show dev {place.device}': {reason(done.stderr)}")
+        found = _LINE.findall(done.stdout)
+        root = next(((kind, handle) for kind, handle, where, _ in found if where == "root"), None)
+        if root is None:
+            raise NoKnob(f"{place.device} has no root qdisc")
+        kind, handle = root
+        parents = [(kind, parent) for kind, _, _, parent in found if parent]
+        leaves = list(dict.fromkeys(kind for kind, _ in parents)) if kind == _BY_QUEUE else []
+        words = f"{kind} of {', '.join(leaves)}" if leaves else kind
+        values = {"kind": ",".join(leaves) or kind, "handle": handle, "queues": str(len(parents) if leaves else 0)}
+        return Reading(values, words)
+
+    def change(self, place: Place, asked: str, before: Reading) -> str:
+        device, queues = place.device, int(before.values["queues"])
+        if before.values["handle"] != _KERNELS:
+            kind = f"{before.values['kind']} {before.values['handle']}:"
+            raise NoKnob(f"somebody set qdisc {kind} on {device}, which could not be put back as it was")
+        if not queues:
+            return f"tc qdisc replace dev {device} root {asked}"
+        each = [f"tc qdisc replace dev {device} parent 1:{number:x} {asked}" for number in range(1, queues + 1)]
+        return " && ".join([f"tc qdisc replace dev {device} root handle 1: {_BY_QUEUE}", *each])
+
+    def restore(self, place: Place, before: Reading, after: Reading | None) -> str:
+        # The kernel puts its own choice there again.
+        return f"tc qdisc del dev {place.device} root"
+
+    def holds(self, asked: str, now: Reading) -> bool:
+        return now.values["kind"] == asked
+
+    def effect(self, place: Place, asked: str) -> str:
+        return ""

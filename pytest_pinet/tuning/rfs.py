@@ -1,0 +1,35 @@
+"""Receive flow steering: packets go to the CPU on which their reader runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pytest_pinet.tuning.file_setting import FileSetting
+from pytest_pinet.tuning.setting import Place, Reading, Where
+from pytest_pinet.tuning.values import whole
+
+_GLOBAL = "rps_sock_flow_entries"
+
+
+class Rfs(FileSetting):
+    """The number of flows that are remembered, shared evenly by the receive queues (kernel: scaling.rst); 0 is off."""
+
+    name = "rfs"
+    form = "'off' or a number of flows such as 32768"
+    where = Where.DUT_DEVICE
+
+    def parse(self, value: object) -> str:
+        return "off" if value is False or str(value) in ("off", "0") else whole(value, self.form, 1, 1 << 22)
+
+    def patterns(self, place: Place) -> Sequence[str]:
+        return [f"{place.root}/proc/sys/net/core/{_GLOBAL}", f"{place.sysfs}/queues/rx-*/rps_flow_cnt"]
+
+    def wanted(self, asked: str, now: Reading) -> Mapping[str, str]:
+        flows = 0 if asked == "off" else int(asked)
+        queues = max(1, sum(not path.endswith(_GLOBAL) for path in now.values))
+        return {path: str(flows if path.endswith(_GLOBAL) else flows // queues) for path in now.values}
+
+    def same(self, wanted: str, found: str) -> bool:
+        # The kernel rounds up to a power of 2.
+        number = int(wanted)
+        return found in (wanted, str(1 << (number - 1).bit_length() if number else 0))

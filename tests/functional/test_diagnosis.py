@@ -1,0 +1,179 @@
+"""What limited a figure is named, each cause where it is provoked."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gate_bench import LAB_FILE, GateLab, NewProject, Project
+
+pytestmark = pytest.mark.slow
+
+SCENARIOS = """
+import pytest
+
+gigabit = pytest.mark.pinet(board="pi4b", nic="onboard", profile="fast", min="1%")
+fast_ethernet = pytest.mark.pinet(board="pi3b", nic="onboard", profile="fast", min="1%")
+usb2 = pytest.mark.pinet(board="pi3b", nic="ax88179", profile="fast", min="1%")
+
+
+@gigabit
+def test_plain(link, gate):
+    gate.tcp(link, duration=2)
+
+
+@gigabit
+def test_small_writes(link, gate):
+    # Each of them costs a system call.
+    gate.tcp(link, duration=2, length=64)
+
+
+@gigabit
+def test_window(link, gate):
+    gate.tcp(link, duration=2, window="4K")
+
+
+@gigabit
+def test_told_peer(link, gate):
+    gate.tcp(link, direction="rx", duration=2, bitrate="200M")
+
+
+@fast_ethernet
+def test_fast_ethernet(link, gate):
+    gate.tcp(link, duration=3)
+
+
+@usb2
+def test_both_ways(link, gate):
+    gate.tcp(link, direction="bidir", duration=2)
+"""
+NODES = ("pi3b-1", "pi3b-2", "pi4b-1", "pi4b-2")
+
+
+@pytest.fixture(scope="module")
+def project(new_project: NewProject, gate_lab: GateLab) -> Iterator[Project]:
+    gate_lab.switch_power(True, *NODES)
+    gate_lab.await_boot(*NODES)
+    yield new_project({"test_scenarios.py": SCENARIOS})
+    gate_lab.switch_power(False, *NODES)
+
+
+def limited_by(project: Project, test: str, *options: str) -> dict[str, Any]:
+    """Run one scenario; what limited it."""
+    project.pytest(f"test_scenarios.py::{test}", "-v", *options)
+    (result,) = project.results["results"]
+    found: dict[str, Any] = result["limited_by"]
+    return found
+
+
+@contextmanager
+def degraded(lab: GateLab, *words: str) -> Iterator[None]:
+    lab.pinet("degrade", *words)
+    try:
+        yield
+    finally:
+        lab.pinet("restore")
+
+
+@contextmanager
+def busy_cpu(cpu: int, seconds: float = 60) -> Iterator[None]:
+    """One CPU of this machine without a moment's rest; it ends by itself after ``seconds``."""
+    loop = ["timeout", f"{seconds:g}", "taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]
+    with subprocess.Popen(loop) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+def test_a_full_line(project: Project) -> None:
+    output = project.pytest("test_scenarios.py::test_fast_ethernet", "-v")
+    output.stdout.fnmatch_lines(["*limited by line rate: the line is full: 94.1 Mbit/s of 94.1 Mbit/s*"])
+    (result,) = project.results["results"]
+    dut = result["evidence"][0]
+    assert (dut["attempt"], dut["end"], dut["restarted"]) == (1, "pi3b-1:onboard", [])
+    # The counters of the device had the traffic in them, and hardly anything else.
+    received = sum(sample["bytes"] for sample in result["directions"]["tx"]["samples"])
+    assert dut["interface"]["tx_bytes"] == pytest.approx(received * 1514 / 1448, rel=0.05)
+    assert dut["interface"]["carrier_changes"] == 0
+    assert 0 < max(load["busy"] for load in dut["processors"]) <= 1
+    assert sum(dut["softnet"]["processed"]) > 1000
+    assert dut["window_s"] == pytest.approx(dut["traffic_s"], abs=1.0)
+    names = {Path(name).name for name in result["files"]}
+    assert {f"0-{name}.txt" for name in ("stat", "softirqs", "softnet", "interrupts", "interface")} <= names
+
+
+def test_without_verbosity_the_table_stays_short(project: Project) -> None:
+    output = project.pytest("test_scenarios.py::test_fast_ethernet")
+    output.stdout.no_fnmatch_line("*limited by*")
+
+
+def test_one_busy_cpu(project: Project) -> None:
+    with busy_cpu(0):
+        found = limited_by(project, "test_small_writes")
+    assert found["cause"] == "CPU"
+    # Both nodes run here, and nobody can tell whose work it was.
+    assert "of the machine that carries pi4b-1:onboard and" in found["text"]
+    assert found["numbers"]["busy"] >= 0.95
+
+
+def test_a_small_window(project: Project) -> None:
+    # No delay can be added here (sch_netem is missing): the round trips are those of a bridge, some 30 us.
+    found = limited_by(project, "test_window")
+    assert found["cause"] == "window"
+    assert found["text"].startswith("a window of 4 KiB was asked for, and 4 KiB in each round trip of 0.0")
+    assert found["numbers"]["window_bytes"] == 4096
+    assert found["numbers"]["receiver_limited"] + found["numbers"]["sender_limited"] > 0.2
+
+
+def test_losses(project: Project, gate_lab: GateLab) -> None:
+    with degraded(gate_lab, "pi3b-1:onboard", "--loss", "2%"):
+        found = limited_by(project, "test_fast_ethernet")
+    assert found["cause"] == "loss"
+    assert found["numbers"]["retransmit_rate"] == pytest.approx(0.02, rel=0.5)
+
+
+def test_a_peer_that_was_told_a_rate(project: Project) -> None:
+    found = limited_by(project, "test_told_peer")
+    assert found["cause"] == "sender capped"
+    assert found["text"].startswith("the sender pi4b-2:onboard was told to send 200.0 Mbit/s at most")
+
+
+def test_a_rate_that_somebody_holds(project: Project, gate_lab: GateLab) -> None:
+    with degraded(gate_lab, "pi3b-2:onboard", "--rate", "0.5"):
+        output = project.pytest("test_scenarios.py::test_fast_ethernet", "--pinet-min=94%")
+    output.assert_outcomes(failed=1)
+    (result,) = project.results["results"]
+    assert result["limited_by"]["cause"] == "shaper"
+    assert result["limited_by"]["text"].startswith("held at a constant 47.1 Mbit/s of 94.1 Mbit/s (within 0.")
+    # The text of the failure has it, too.
+    output.stdout.fnmatch_lines(["*  limited by shaper: held at a constant 47.1 Mbit/s of*"])
+
+
+def test_a_shared_bus(project: Project) -> None:
+    found = limited_by(project, "test_both_ways")
+    assert found["cause"] == "USB bus"
+    assert found["text"].startswith("the USB 2 bus of pi3b-1:usb, which signals 480 Mbit/s and shared by both")
+
+
+def test_a_port_at_100(tmp_path: Path) -> None:
+    file = tmp_path / "virtual.yaml"
+    port = "onboard: {port: sw1/p4}"
+    text = LAB_FILE.read_text()
+    assert port in text
+    file.write_text(text.replace(port, "onboard: {port: sw1/p4, speed: 100 Mbit/s}"))
+    lab = GateLab(file)
+    try:
+        project = Project(tmp_path, lab)
+        project.write("test_scenarios.py", SCENARIOS)
+        found = limited_by(project, "test_plain")
+    finally:
+        lab.down()
+    assert found["cause"] == "link speed or duplex"
+    assert found["text"].startswith(
+        "the link of pi4b-1:onboard runs at 100 Mbit/s, though its NIC can 1000: 94.1 Mbit/s"
+    )

@@ -1,0 +1,28 @@
+"""The two truths of a gigabit wire, measured: 941 Mbit/s with TCP timestamps, 949 without."""
+
+from __future__ import annotations
+
+import pytest
+from gate_bench import NewProject
+
+pytestmark = pytest.mark.slow
+
+TEST = """
+import pytest
+
+@pytest.mark.pinet(board="pi4b", nic="onboard", tuning=[{}, {"timestamps": "off"}])
+def test_wire(link, gate):
+    gate.tcp(link, "tx", streams=4)
+"""
+
+
+def test_941_and_949_differ_by_tcp_timestamps(new_project: NewProject) -> None:
+    project = new_project({"test_wire.py": TEST})
+    project.pytest()
+    figures = {r["combination"]["id"]: r["directions"]["tx"] for r in project.results["results"]}
+    stamped, plain = figures["pi4b:onboard/pair"], figures["pi4b:onboard/pair/timestamps=off"]
+    assert "no TCP timestamps" in plain["oracle"]
+    assert "no TCP timestamps" not in stamped["oracle"]
+    assert (stamped["oracle_bps"] / 1e6, plain["oracle_bps"] / 1e6) == pytest.approx((941.5, 949.3), abs=0.05)
+    assert stamped["goodput_bps"] / 1e6 == pytest.approx(941.5, abs=2)
+    assert plain["goodput_bps"] / 1e6 == pytest.approx(949.3, abs=2)

@@ -1,0 +1,72 @@
+"""What a virtual board boots with: its boot partition, the stand-in firmware, and the link model that follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gate_bench import GateLab, wait_until
+
+BOOT = "/boot/firmware"
+
+
+def interface(lab: GateLab, node: str, name: str) -> dict[str, Any]:
+    for entry in lab.status()["nodes"]:
+        if entry["name"] == node:
+            return next(i for i in entry["interfaces"] if i["name"] == name)
+    raise AssertionError(node)
+
+
+def cycle(lab: GateLab, node: str) -> None:
+    lab.switch_power(False, node)
+    lab.switch_power(True, node)
+    lab.await_boot(node)
+
+
+@pytest.fixture
+def board(gate_lab: GateLab, request: pytest.FixtureRequest) -> Any:
+    """A board that runs, whose boot partition is as it was afterwards."""
+    node = str(request.param)
+    gate_lab.switch_power(True, node)
+    gate_lab.await_boot(node)
+    kept = {name: gate_lab.pinet("exec", node, "--", f"cat {BOOT}/{name}") for name in ("config.txt", "cmdline.txt")}
+    yield node
+    for name, text in kept.items():
+        gate_lab.pinet("exec", node, "--", f"printf %s '{text}' > {BOOT}/{name}")
+    gate_lab.switch_power(False, node)
+
+
+@pytest.mark.parametrize("board", ["pi4b-1"], indirect=True)
+def test_a_clock_in_config_txt_holds_from_the_next_power_on(gate_lab: GateLab, board: str) -> None:
+    assert gate_lab.pinet("exec", board, "--", "vcgencmd get_config arm_freq") == "arm_freq=1500\n"
+    gate_lab.pinet("exec", board, "--", f"echo arm_freq=2000 >> {BOOT}/config.txt")
+    assert interface(gate_lab, board, "usb")["model"] == "usb3-ax88179"
+    cycle(gate_lab, board)
+    assert gate_lab.pinet("exec", board, "--", "vcgencmd get_config arm_freq") == "arm_freq=2000\n"
+    found = interface(gate_lab, board, "usb")
+    assert found["model"] == "usb3-ax88179 (2000 MHz)"
+    assert found["tx_goodput_bps"] / 1e6 == pytest.approx(827, abs=1)
+
+
+@pytest.mark.parametrize("board", ["cm4-1"], indirect=True)
+def test_the_kernel_is_told_the_line_of_cmdline_txt_and_the_card_runs_by_it(gate_lab: GateLab, board: str) -> None:
+    before = gate_lab.pinet("exec", board, "--", "cat /proc/cmdline")
+    gate_lab.pinet("exec", board, "--", f"sed -i 's/$/ pci=pcie_bus_perf/' {BOOT}/cmdline.txt")
+    cycle(gate_lab, board)
+    assert gate_lab.pinet("exec", board, "--", "cat /proc/cmdline") == f"{before.strip()} pci=pcie_bus_perf\n"
+    assert interface(gate_lab, board, "pcie")["rx_goodput_bps"] / 1e6 == pytest.approx(3420, abs=5)
+    refused = gate_lab.pinet("exec", board, "--", "echo x > /proc/cmdline 2>&1 || echo refused")
+    assert "refused" in refused
+
+
+@pytest.mark.parametrize("board", ["cm4-1"], indirect=True)
+def test_the_rates_follow_the_mtu_of_the_device_until_the_power_goes(gate_lab: GateLab, board: str) -> None:
+    def mtu() -> int:
+        return int(interface(gate_lab, board, "pcie")["mtu"])
+
+    gate_lab.pinet("exec", board, "--", "ip link set eth1 mtu 9000")
+    wait_until("the lab to see the MTU", lambda: mtu() == 9000)
+    assert interface(gate_lab, board, "pcie")["tx_goodput_bps"] / 1e6 == pytest.approx(3248, abs=5)
+    cycle(gate_lab, board)
+    assert mtu() == 1500
+    assert interface(gate_lab, board, "pcie")["tx_goodput_bps"] / 1e6 == pytest.approx(3020, abs=5)

@@ -1,0 +1,49 @@
+"""S3: a 10G card on the one PCIe lane of a Compute Module 4: as it comes, with large payloads, with jumbo frames too.
+
+Overclocking did little there, since the card does the work of the processor.
+"""
+
+from __future__ import annotations
+
+import pytest
+from suites import method
+
+from pytest_pinet.catalogue.published import least
+from pytest_pinet.gate import Gate
+from pytest_pinet.lab.link import Link
+
+pytestmark = pytest.mark.ten_gig
+LARGE_PAYLOAD = {"kernel": "pci=pcie_bus_perf"}
+JUMBO = {**LARGE_PAYLOAD, "mtu": 9000}
+OVERCLOCKED = {**LARGE_PAYLOAD, "arm_freq": 2000, "over_voltage": 6}
+
+
+class OneWay:
+    @pytest.mark.parametrize("direction", ["tx", "rx"])
+    def test_one_way(self, link: Link, gate: Gate, request: pytest.FixtureRequest, direction: str) -> None:
+        gate.tcp(link, direction, **method(request, duration=60, warmup=5))
+
+
+@pytest.mark.pinet(board="cm4", nic="onboard", min=least("s3-onboard"))
+class TestOnboard(OneWay):
+    pass
+
+
+@pytest.mark.pinet(board="cm4", nic="aqc107", min=least("s3-asus-stock"))
+class TestAsItComes(OneWay):
+    pass
+
+
+@pytest.mark.pinet(board="cm4", nic="aqc107", tuning=LARGE_PAYLOAD, min=least("s3-asus-mps"))
+class TestLargePayload(OneWay):
+    pass
+
+
+@pytest.mark.pinet(board="cm4", nic="aqc107", tuning=OVERCLOCKED, min=least("s3-asus-mps"))
+class TestOverclocked(OneWay):
+    pass
+
+
+@pytest.mark.pinet(board="cm4", nic="aqc107", tuning=JUMBO, min=least("s3-asus-jumbo"))
+class TestJumboFrames(OneWay):
+    pass

@@ -1,0 +1,72 @@
+"""S0: onboard NICs, a USB gigabit adapter and a Wi-Fi adapter on boards whose only bus is USB 2; HTTP from them.
+
+Limits: what was published minus 5 %, unless the lab file has a more specific one.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+from suites import method
+
+from pytest_pinet.catalogue.published import least, published
+from pytest_pinet.gate import Gate
+from pytest_pinet.lab.link import Link
+
+pytestmark = pytest.mark.usb_gigabit
+EACH_WAY = pytest.mark.parametrize("direction", ["tx", "rx"])
+
+
+class OneWay:
+    """The source says neither how long it measured nor which way."""
+
+    @EACH_WAY
+    def test_one_way(self, link: Link, gate: Gate, request: pytest.FixtureRequest, direction: str) -> None:
+        gate.tcp(link, direction, **method(request, duration=60, warmup=5))
+
+
+@pytest.mark.pinet(board="pi3b", nic="onboard", min=least("s0-onboard-pi3"))
+class TestOnboard100M(OneWay):
+    pass
+
+
+@pytest.mark.pinet(board="pi3b", nic="usb-802.11n", min=least("s0-wifi-pi3"))
+class TestWifiAdapter(OneWay):
+    pass
+
+
+@pytest.mark.pinet(board="pi3b", nic="ax88179", min=least("s0-usbgig-pi3"))
+class TestGigabitAdapter(OneWay):
+    pass
+
+
+@pytest.mark.pinet(board="pi3b+", nic="onboard", min=least("s0-onboard-pi3bp"))
+class TestOnboardGigabitOnUsb2(OneWay):
+    pass
+
+
+@pytest.mark.pinet(board="pi4b", nic="onboard", min="900 Mbit/s")
+class TestOnboardGigabit(OneWay):
+    pass
+
+
+class Http:
+    """nginx serves a cached file, of the size that the source's rate and requests come to."""
+
+    figure: ClassVar[str]
+
+    def test_http(self, link: Link, gate: Gate, request: pytest.FixtureRequest) -> None:
+        gate.http(
+            link, "tx", size=published()[self.figure].file_bytes, min=least(self.figure), **method(request, duration=60)
+        )
+
+
+@pytest.mark.pinet(board="pi2b", nic="onboard")
+class TestHttpOver100M(Http):
+    figure = "s0-http-onboard"
+
+
+@pytest.mark.pinet(board="pi2b", nic="ax88179")
+class TestHttpOverGigabitAdapter(Http):
+    figure = "s0-http-usbgig"

@@ -1,0 +1,132 @@
+"""Reading all sources before and after traffic, on this machine and on a node that a folder of commands stands for."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.errors import SshError
+from pytest_pinet.evidence.collecting import Collector, EndReader, script, sections
+from pytest_pinet.model.conditions import Throttling
+from pytest_pinet.shell import Completed, Process
+from pytest_pinet.traffic.local import LocalShell
+
+PI = {
+    "vcgencmd": 'case $1 in measure_clock) echo "frequency(48)=600117184";; *) echo "throttled=0x0";; esac',
+    "ethtool": 'echo "NIC statistics:"; echo "     rx_packets: $(date +%s%N)"',
+    "dmesg": 'echo "[    0.5] usb0: kevent 4 may have been dropped"; echo "[99999999.5] eth0: hw csum failure"',
+}
+
+
+def node(folder: Path, commands: dict[str, str] = PI) -> LocalShell:
+    """This machine with these commands besides its own."""
+    for name, text in commands.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return LocalShell("pi", env={"PATH": f"{folder}:{os.environ['PATH']}"})
+
+
+def test_one_command_reads_every_source_nearest_to_the_traffic_first() -> None:
+    before, after = script("eth0"), script("eth0", 12.3)
+    names = ["/proc/stat", "/proc/softirqs", "/proc/interrupts", "/proc/net/softnet_stat", "ethtool -S", "dmesg"]
+    assert sorted(names, key=after.index) == names
+    assert max(names, key=before.index) == "/proc/stat"
+    assert (before.count("grep -H"), after.count("grep -H")) == (1, 1)
+    assert "since=12.30" in after
+
+
+def test_sections_are_told_apart_by_their_markers() -> None:
+    text = (
+        "noise\n@@pinet ethtool\n1\n2\n@@pinet \n/proc/uptime:1.2 3\n/proc/stat:cpu0 1 2\n"
+        "/sys/class/net/eth0/statistics/rx_bytes:5\n/sys/class/net/eth0/carrier_changes:1\n/odd:1\n"
+        "/sys/devices/platform/soc/soc:firmware/get_throttled:50000\n@@pinet heat\nfrequency(48)=1\n"
+    )
+    assert sections(text, "eth0") == {
+        "ethtool": "1\n2",
+        "stat": "1.2 3\ncpu0 1 2",
+        "interface": "/sys/class/net/eth0/statistics/rx_bytes:5\n/sys/class/net/eth0/carrier_changes:1",
+        "heat": "/sys/devices/platform/soc/soc:firmware/get_throttled:50000\nfrequency(48)=1",
+    }
+
+
+def test_this_machine_tells_what_it_has() -> None:
+    reader = EndReader(LocalShell("here"), "lo", "here:lo")
+    reader.before(1)
+    time.sleep(0.3)
+    found = reader.after(1, 0.3)
+    assert found.window_s == pytest.approx(0.3, abs=0.25)
+    assert len(found.processors or ()) == os.cpu_count()
+    assert all(0 <= load.busy <= 1 for load in found.processors or ())
+    assert found.softnet is not None
+    assert found.softnet["processed"]
+    assert found.interface is not None
+    assert "rx_bytes" in found.interface
+    assert found.restarted == ()
+    raw = reader.raw
+    assert {"stat", "softirqs", "interrupts", "softnet", "interface"} <= set(raw)
+    assert raw["stat"].startswith("# before try 1, ")
+    assert "# after try 1, " in raw["stat"]
+
+
+def test_a_node_with_firmware_tells_its_clock_under_load(tmp_path: Path) -> None:
+    collector = Collector([EndReader(node(tmp_path), "lo", "pi:lo")])
+    collector.before(3)
+    looks: list[int] = []
+    look = collector.watching(lambda: looks.append(1), traffic_s=0.2)
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end:
+        look()
+        time.sleep(0.02)
+    (found,) = collector.after(0.3)
+    assert len(looks) > 5
+    assert found.under_load is not None
+    assert found.under_load.clock_mhz == pytest.approx(600.117184)
+    assert found.under_load.throttling == Throttling(0)
+    assert found.nic is not None
+    assert found.nic["rx_packets"] > 0
+    assert "# during try 3, " in collector.raw()["0-heat.txt"]
+
+
+def test_of_the_log_only_what_came_since_then_is_told(tmp_path: Path) -> None:
+    reader = EndReader(node(tmp_path), "lo", "pi:lo")
+    reader.before(1)
+    assert reader.after(1, 0.1).kernel == ("[99999999.5] eth0: hw csum failure",)
+
+
+def test_a_log_that_may_not_be_read_is_unknown(tmp_path: Path) -> None:
+    reader = EndReader(node(tmp_path, {"dmesg": "exit 1", "sudo": "exit 1"}), "lo", "pi:lo")
+    reader.before(1)
+    assert reader.after(1, 0.1).kernel is None
+
+
+def test_nothing_there_is_nothing_known(tmp_path: Path) -> None:
+    shell = LocalShell("bare", env={"PATH": str(tmp_path)})
+    reader = EndReader(shell, "no-such-device", "bare:eth0")
+    reader.before(1)
+    found = reader.after(1, 1.0)
+    told = (found.processors, found.interrupts, found.softirqs, found.softnet, found.interface, found.nic, found.kernel)
+    assert told == (None,) * 7
+    assert (found.before, found.under_load, found.after, found.machine, found.window_s) == (None,) * 5
+
+
+class Gone:
+    """A node that does not answer."""
+
+    name = "gone"
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        raise SshError("gone did not answer", "look")
+
+    def spawn(self, command: str) -> Process:
+        raise AssertionError("evidence needs no process that lasts")
+
+
+def test_a_node_that_does_not_answer_is_told_by_others() -> None:
+    collector = Collector([EndReader(Gone(), "eth0", "gone:eth0")])
+    collector.before(1)
+    (found,) = collector.after(1.0)
+    assert (found.end, found.processors) == ("gone:eth0", None)
+    assert collector.raw() == {}

@@ -1,0 +1,111 @@
+"""What is sent: the stable names of traffic, and what each direction of it is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_pinet import asked
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.limits import Origin
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
+from pytest_pinet.traffic.iperf3_command import Run, Side, begin_at, server_command
+from pytest_pinet.traffic.iperf3_values import validate
+
+BOTH = Traffic(Direction.BIDIR, streams=10)
+CAPPED = replace(BOTH, peer_bitrate=Bitrate.mbps(40))
+
+
+@pytest.mark.parametrize(
+    ("traffic", "key"),
+    [
+        (BOTH, "tcp-P10-bidir"),
+        (replace(BOTH, opposed=True), "tcp-P10-opposed-bidir"),
+        (CAPPED, "tcp-P10-pb40M-bidir"),
+        # Two processes do it in any case.
+        (replace(CAPPED, opposed=True), "tcp-P10-pb40M-bidir"),
+        (HttpTraffic(Direction.TX, streams=8, size=1000), "http-c8-s1000"),
+        (LadderTraffic(Direction.RX, True, bitrate=Bitrate.mbps(90), length=64), "udp-P1-b90M-l64-ladder"),
+    ],
+)
+def test_the_key_names_what_is_sent(traffic: Traffic, key: str) -> None:
+    assert traffic.key == key
+
+
+def test_each_direction_has_its_own_rate_and_process() -> None:
+    both = replace(CAPPED, bitrate=Bitrate.mbps(90))
+    assert both.apart
+    assert not BOTH.apart
+    sends, receives = (both.one_way(way) for way in both.direction.parts)
+    assert (sends.direction, sends.bitrate, sends.apart) == (Direction.TX, Bitrate.mbps(90), False)
+    assert (receives.direction, receives.bitrate) == (Direction.RX, Bitrate.mbps(40))
+    assert replace(BOTH, opposed=True).one_way(Direction.RX).bitrate is None
+
+
+@pytest.mark.parametrize("way", [Direction.TX, Direction.RX])
+def test_a_capped_peer_is_for_both_ways_at_once(way: Direction) -> None:
+    with pytest.raises(ConfigError, match="peer_bitrate is for both directions at once, direction='bidir'"):
+        validate(CAPPED.towards(way))
+    with pytest.raises(ConfigError, match="opposed is for both directions at once"):
+        validate(Traffic(way, opposed=True))
+
+
+def test_a_peer_that_sends_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"peer_bitrate=0 bit/s: expected at least 1 bit/s"):
+        validate(replace(BOTH, peer_bitrate=Bitrate(0)))
+
+
+def test_a_step_of_a_ladder_is_plain_udp() -> None:
+    step = LadderTraffic(Direction.RX, True, 2, bitrate=Bitrate.mbps(90), length=64).step(Bitrate.mbps(10))
+    assert type(step) is Traffic
+    assert (step.udp, step.streams, step.length, step.bitrate) == (True, 2, 64, Bitrate.mbps(10))
+
+
+def test_packets_of_responses_are_as_full_as_they_are_on_average() -> None:
+    assert HttpTraffic(Direction.TX, size=100).packet_bytes == 350
+    assert HttpTraffic(Direction.TX, size=2000).packet_bytes == 1125
+    assert 1400 < (HttpTraffic(Direction.TX, size=100_000).packet_bytes or 0) <= 1448
+
+
+def test_a_client_waits_for_its_moment_by_the_clock_of_its_end() -> None:
+    assert begin_at(None) == ""
+    assert "-lt 1234567 ]" in begin_at(12345.67)
+
+
+@pytest.mark.parametrize(("udp", "table"), [(False, "/proc/net/tcp"), (True, "/proc/net/udp")])
+def test_only_a_server_of_several_tells_when_streams_stood(udp: bool, table: str) -> None:
+    run = Run(Traffic(Direction.TX, udp=udp), 20_000, Side("10.0.0.1"), Side("10.0.0.2"))
+    assert "pinet: flowing" not in server_command(run)
+    line = server_command(replace(run, told=True))
+    assert "pinet: flowing" in line
+    assert f":4E20 [0-9A-F]*:[0-9A-F]* 01' {table})" in line
+
+
+def test_rates_of_a_ladder_rise() -> None:
+    assert asked.rising(["90M", "10M", "90M"]) == (Bitrate.mbps(10), Bitrate.mbps(90))
+    with pytest.raises(ConfigError, match="expected a list of rates"):
+        asked.rising([])
+    with pytest.raises(ConfigError, match="expected a list of rates"):
+        asked.rising("90M")
+
+
+def test_requests_are_a_limit_of_payload() -> None:
+    limit = asked.requests_limit("1200/s", 1000)
+    assert limit.bound == Bitrate(9.6e6)
+    assert limit.origin is Origin.CALL
+    assert limit.source == "requests='1200/s' of the call, 1000 bytes each"
+
+
+@pytest.mark.parametrize("written", ["1200", "/s", "-1/s", "0/s", "inf/s", "nan/s", "12/min", 1200])
+def test_requests_need_their_unit(written: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected a number for each second, such as '1200/s'"):
+        asked.requests_limit(written, 1000)
+
+
+@pytest.mark.parametrize("written", ["100%", "150%"])
+def test_a_ladder_must_lose_less_than_all(written: str) -> None:
+    with pytest.raises((ConfigError, ValueError), match="%"):
+        asked.part("loss", written)
+    assert asked.part("loss", "0.1%") == pytest.approx(0.001)
