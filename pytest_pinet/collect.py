@@ -119,14 +119,14 @@ def fewest_boots(items: Sequence[T], case_of: Callable[[T], Case | None]) -> lis
 
     All others keep their order.
     """
-    groups: dict[tuple[tuple[str, ...], str], int] = {}
+    groups: dict[tuple[str, str], int] = {}
 
     def rank(item: T) -> int:
         case = case_of(item)
         boot = boot_part(case.combination.tuning) if case is not None else None
         if case is None or not boot:
             return 0
-        return groups.setdefault((case.combination.places, boot.key), len(groups) + 1)
+        return groups.setdefault((case.combination.dut.node.place, boot.key), len(groups) + 1)
 
     return sorted(items, key=rank)
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         def __call__(self, link: Link, **settings: object) -> AbstractContextManager[Sequence[Tuned]]: ...
 
 
-
 @pytest.fixture
 def link(request: pytest.FixtureRequest) -> Iterator[Link]:
     """One combination of the lab, booted, cabled and checked: pass it to ``gate``. Needs the ``pinet`` marker."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pytest_pinet.judge.limits_of_ends import ceiling, power, processor
-from pytest_pinet.judge.limits_of_flow import asked_window, loss, shaper, waited_for_window
+from pytest_pinet.judge.limits_of_ends import ceiling, power, processor, receive_path
+from pytest_pinet.judge.limits_of_flow import asked_window, explaining_loss, loss, shaper, waited_for_window
 from pytest_pinet.judge.limits_of_link import (
     half_duplex,
     line_rate,
@@ -32,6 +32,8 @@ RULES: tuple[Rule, ...] = (
     usb_adapter,
     pcie_bus,
     asked_window,
+    receive_path,
+    explaining_loss,
     processor,
     waited_for_window,
     ceiling,

@@ -42,6 +42,13 @@ def power(facts: Facts) -> Diagnosis | None:
     return None
 
 
+def receive_path(facts: Facts) -> Diagnosis | None:
+    """One CPU had no time left, and most of it went into interrupts and softirqs: of that come losses, too."""
+    found = processor(facts)
+    share = 0.0 if found is None else found.numbers.get("irq", 0.0) + found.numbers.get("softirq", 0.0)
+    return found if share >= MOSTLY_INTERRUPTS else None
+
+
 def processor(facts: Facts) -> Diagnosis | None:
     """One CPU had no time left; that of the device under test is named before that of a peer."""
     if facts.one_machine:

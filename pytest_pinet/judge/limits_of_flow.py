@@ -87,6 +87,16 @@ def _ms(seconds: float | None) -> str:
     return f"{(seconds or 0.0) * 1e3:.3g} ms"
 
 
+def explaining_loss(facts: Facts) -> Diagnosis | None:
+    """So many losses that the rate is what TCP makes of them, and it varies as it does then."""
+    rate = facts.retransmit_rate
+    if rate is None or rate < LOST or facts.spread is None or facts.spread <= STEADY:
+        return None
+    found = loss(facts)
+    bound = 0.0 if found is None else found.numbers.get("tcp_bps", 0.0)
+    return found if bound > 0 and MATHIS_LEAST <= facts.goodput.bps / bound <= MATHIS_MOST else None
+
+
 def loss(facts: Facts) -> Diagnosis | None:
     """Segments were lost and sent again, or datagrams were lost.
 

@@ -1,4 +1,4 @@
-"""Settings that take a boot of the device under test: it is booted with them, and with none once they are not asked for."""
+"""Settings that take a boot: the device under test is booted with them, and with none once nobody asks for them."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ def boot_tuned(
         except LabError as error:
             if not wanted:
                 raise
-            act = f"put {dut.node.name}'s card right: config.txt{KEPT} and cmdline.txt{KEPT} beside them are the originals"
-            raise type(error)(f"{error.message} (booted with {wanted.key})", act) from error
+            act = f"put the card of {dut.node.name} right: beside its boot files are the originals, *{KEPT}"
+            again = type(error)(f"{error.message} (booted with {wanted.key})", act)
+            again.excerpt = error.excerpt
+            raise again from error
     return tuple(booting.read_back(place(), wanted, session.boot_before)) if wanted else ()

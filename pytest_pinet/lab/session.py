@@ -58,7 +58,7 @@ class LabSession:
 
     @contextmanager
     def open(self, combination: Combination, reset: bool = False) -> Iterator[link.Link]:
-        """A link for this combination: nodes leased, booted, logged into, cabled, checked and tuned; all of it is undone.
+        """A link for this combination: nodes leased, booted, logged into, cabled, checked, tuned; all of it is undone.
 
         The nodes stay booted and leased until ``keep_only`` or ``close``; with ``reset`` they are booted anew first.
         What a console tells of a broken kernel ends it: KernelError, LabError or InvalidMeasurement.

@@ -51,6 +51,8 @@ def test_fast_ethernet(link, gate):
 def test_both_ways(link, gate):
     gate.tcp(link, direction="bidir", duration=2)
 """
+# Other measurements on this machine come first, by turns.
+PATIENCE_S = 300
 NODES = ("pi3b-1", "pi3b-2", "pi4b-1", "pi4b-2")
 
 
@@ -64,7 +66,7 @@ def project(new_project: NewProject, gate_lab: GateLab) -> Iterator[Project]:
 
 def limited_by(project: Project, test: str, *options: str) -> dict[str, Any]:
     """Run one scenario; what limited it."""
-    project.pytest(f"test_scenarios.py::{test}", "-v", *options)
+    project.pytest(f"test_scenarios.py::{test}", "-v", *options, timeout_s=PATIENCE_S)
     (result,) = project.results["results"]
     found: dict[str, Any] = result["limited_by"]
     return found
@@ -80,7 +82,7 @@ def degraded(lab: GateLab, *words: str) -> Iterator[None]:
 
 
 @contextmanager
-def busy_cpu(cpu: int, seconds: float = 60) -> Iterator[None]:
+def busy_cpu(cpu: int, seconds: float = 120) -> Iterator[None]:
     """One CPU of this machine without a moment's rest; it ends by itself after ``seconds``."""
     loop = ["timeout", f"{seconds:g}", "taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]
     with subprocess.Popen(loop) as process:
@@ -91,7 +93,7 @@ def busy_cpu(cpu: int, seconds: float = 60) -> Iterator[None]:
 
 
 def test_a_full_line(project: Project) -> None:
-    output = project.pytest("test_scenarios.py::test_fast_ethernet", "-v")
+    output = project.pytest("test_scenarios.py::test_fast_ethernet", "-v", timeout_s=PATIENCE_S)
     output.stdout.fnmatch_lines(["*limited by line rate: the line is full: 94.1 Mbit/s of 94.1 Mbit/s*"])
     (result,) = project.results["results"]
     dut = result["evidence"][0]
@@ -108,7 +110,7 @@ def test_a_full_line(project: Project) -> None:
 
 
 def test_without_verbosity_the_table_stays_short(project: Project) -> None:
-    output = project.pytest("test_scenarios.py::test_fast_ethernet")
+    output = project.pytest("test_scenarios.py::test_fast_ethernet", timeout_s=PATIENCE_S)
     output.stdout.no_fnmatch_line("*limited by*")
 
 
@@ -145,7 +147,7 @@ def test_a_peer_that_was_told_a_rate(project: Project) -> None:
 
 def test_a_rate_that_somebody_holds(project: Project, gate_lab: GateLab) -> None:
     with degraded(gate_lab, "pi3b-2:onboard", "--rate", "0.5"):
-        output = project.pytest("test_scenarios.py::test_fast_ethernet", "--pinet-min=94%")
+        output = project.pytest("test_scenarios.py::test_fast_ethernet", "--pinet-min=94%", timeout_s=PATIENCE_S)
     output.assert_outcomes(failed=1)
     (result,) = project.results["results"]
     assert result["limited_by"]["cause"] == "shaper"

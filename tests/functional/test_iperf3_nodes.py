@@ -12,7 +12,6 @@ from iperf3_bench import DUT, PEER, TCP, Ends
 
 from pytest_pinet.errors import (
     ConfigError,
-    InvalidMeasurement,
     TrafficError,
     UnsupportedError,
 )

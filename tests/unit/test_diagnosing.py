@@ -114,7 +114,10 @@ def test_a_usb_nic_as_it_was_enumerated(tmp_path: Path) -> None:
 
 def test_only_what_the_firmware_did_in_that_time_counts(link: Link) -> None:
     def told(before: int, after: int) -> Diagnosis:
-        heats: dict[str, Any] = {"before": Heat(throttling=Throttling(before)), "after": Heat(throttling=Throttling(after))}
+        heats: dict[str, Any] = {
+            "before": Heat(throttling=Throttling(before)),
+            "after": Heat(throttling=Throttling(after)),
+        }
         return cause(link, seen(*ends(evidence("one:onboard", **heats))))
 
     assert told(0, 0x40000).text == "one:onboard had throttled during the traffic"

@@ -203,6 +203,18 @@ def test_losses_that_explain_the_rate() -> None:
     assert found(Cause.NOTHING, replace(lossy, rtt_s=None))
 
 
+def test_losses_that_explain_the_rate_beat_a_cpu_that_was_busy_with_something_else() -> None:
+    lossy: dict[str, Any] = {"retransmit_rate": 0.02, "mss": 1448, "rtt_s": 0.0011, "spread": 0.2}
+    assert found(Cause.LOSS, facts(50, replace(DUT, load=ProcessorLoad(1, 0.96, user=0.8)), **lossy))
+    # A receive path at its end loses packets.
+    assert found(Cause.IRQ, facts(50, replace(DUT, load=ProcessorLoad(1, 0.96, softirq=0.8)), **lossy))
+    # So few do not explain it, and those of a full queue do not make the rate vary.
+    few = {**lossy, "retransmit_rate": 0.004}
+    assert found(Cause.CPU, facts(50, replace(DUT, load=ProcessorLoad(1, 0.96, user=0.8)), **few))
+    steady = {**lossy, "spread": 0.001}
+    assert found(Cause.CPU, facts(50, replace(DUT, load=ProcessorLoad(1, 0.96, user=0.8)), **steady))
+
+
 def test_lost_datagrams() -> None:
     assert found(Cause.LOSS, facts(500, loss_rate=0.05)).text == "5 % of the datagrams were lost"
     assert found(Cause.NOTHING, facts(500, loss_rate=0.001))

@@ -1,0 +1,103 @@
+"""When a node is booted for its settings, and what is told when it does not come up with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import link_bench
+import pytest
+
+from pytest_pinet.errors import ConsoleError
+from pytest_pinet.lab.boot_tuned import boot_tuned
+from pytest_pinet.lab.node_session import NodeSession
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.tuning import Outcome, Tuning
+from pytest_pinet.shell import Shell
+from pytest_pinet.traffic.local import LocalShell
+from pytest_pinet.tuning import booting
+from pytest_pinet.tuning.registry import read_tuning
+from pytest_pinet.tuning.setting import NoKnob
+
+FAST = read_tuning({"arm_freq": 2000, "mtu": 9000})
+
+
+class Session:
+    """A node whose boot files are only remembered."""
+
+    def __init__(self, name: str) -> None:
+        self.shell: Shell = LocalShell(name)
+        self.boot_tuning = Tuning()
+        self.boot_before: dict[str, object] = {}
+        self.reset_due = False
+        self.why_not = ""
+
+    def boot_with(self, tuning: Tuning) -> None:
+        if self.why_not:
+            raise NoKnob(self.why_not)
+        self.reset_due |= tuning != self.boot_tuning
+        self.boot_tuning = tuning
+
+
+class Bench:
+    """A pair of nodes; ``boots`` counts how often those that are due were booted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.combination = link_bench.link(folder).combination
+        self.sessions = {name: Session(name) for name in ("one", "two")}
+        self.boots = 0
+
+    def boot(self) -> None:
+        self.boots += 1
+        for session in self.sessions.values():
+            session.reset_due = False
+
+    def open(self, tuning: Tuning, boot: Callable[[], object] | None = None) -> list[tuple[str, Outcome]]:
+        asked: Combination = replace(self.combination, tuning=tuning)
+        sessions = cast("dict[str, NodeSession]", self.sessions)
+        return [(one.name, one.outcome) for one in boot_tuned(asked, sessions, boot or self.boot)]
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr(booting, "found", lambda *_: {})
+    return Bench(tmp_path)
+
+
+def test_tests_in_a_row_share_a_boot_and_the_next_without_takes_another(bench: Bench) -> None:
+    assert bench.open(Tuning()) == []
+    assert bench.boots == 0
+    for _ in range(2):
+        (told,) = bench.open(FAST)
+        assert told[0] == "arm_freq"
+        assert (bench.boots, bench.sessions["one"].boot_tuning.key) == (1, "arm_freq=2000")
+    assert bench.open(Tuning()) == []
+    assert bench.boots == 2
+    assert not any(session.boot_tuning for session in bench.sessions.values())
+
+
+def test_only_the_device_under_test_is_booted_so(bench: Bench) -> None:
+    bench.sessions["two"].boot_tuning = read_tuning({"arm_freq": 1500})
+    bench.open(FAST)
+    assert not bench.sessions["two"].boot_tuning
+    assert bench.boots == 1
+
+
+def test_a_node_without_boot_files_is_not_booted(bench: Bench) -> None:
+    bench.sessions["one"].why_not = "one has no config.txt"
+    assert bench.open(FAST) == [("arm_freq", Outcome.UNSUPPORTED)]
+    assert bench.boots == 0
+
+
+def test_a_node_that_does_not_come_up_says_with_what(bench: Bench) -> None:
+    def hang() -> None:
+        raise ConsoleError("one does not answer on its serial console", "look at the console")
+
+    with pytest.raises(ConsoleError) as error:
+        bench.open(FAST, hang)
+    assert str(error.value) == (
+        "one does not answer on its serial console (booted with arm_freq=2000)\n"
+        "  -> put the card of one right: beside its boot files are the originals, *.pytest-pinet"
+    )
