@@ -101,8 +101,8 @@ TOLERANCE_FORM = "a tolerance such as '3%', '3% and 20 Mbit/s' or {relative: 3%,
             "marginal='2%' is the band of no limit; expected one of min, sum, share, fairness, tolerance, retransmits, "
             "loss, latency, cpu too",
         ),
-        ({"profile": "soke"}, "unknown profile 'soke', did you mean 'soak'? (accepted: fast, soak, standard)"),
-        ({"profile": 3}, "unknown profile '3'; accepted: fast, soak, standard"),
+        ({"profile": "soke"}, "unknown profile 'soke', did you mean 'soak'? (accepted: fast, full, soak, standard)"),
+        ({"profile": 3}, "unknown profile '3'; accepted: fast, full, soak, standard"),
     ],
 )
 def test_a_mistake_in_a_marker_is_one_sentence(arguments: dict[str, object], says: str) -> None:
