@@ -36,7 +36,7 @@ def published(runs: tuple[str, ...], output: str | None) -> None:
     for line in [*table(found, emulated), "", summary(found)]:
         click.echo(line)
     if output is not None:
-        _write(Path(output), page(found, read[-1]))
+        _write(Path(output), page(found, read))
     if any(row.surprising for row in found):
         sys.exit(1)
 

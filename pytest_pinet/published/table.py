@@ -65,15 +65,17 @@ def summary(found: Sequence[Row]) -> str:
     return f"{len(found)} published figures: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 
-def page(found: Sequence[Row], run: Mapping[str, Any]) -> str:
-    """``docs/published.md``."""
+def page(found: Sequence[Row], runs: Sequence[Mapping[str, Any]]) -> str:
+    """``docs/published.md``, of one run or several of one lab, the latest last."""
+    run = runs[-1]
+    which = "the run" if len(runs) == 1 else f"{len(runs)} runs, the latest that"
     emulated = run["figures"] == EMULATED
     kind = (
         """\
-The figures of this run are emulated: the virtual lab shapes its links by `catalogue/link_models.yaml`. They show that
+These figures are emulated: the virtual lab shapes its links by `catalogue/link_models.yaml`. They show that
 the suites and the models reproduce what was published, not what a board does."""
         if emulated
-        else "The figures of this run were measured on hardware."
+        else "These figures were measured on hardware."
     )
     how = f"""\
 A figure is `ok` within {TOLERANCE:.0%} one-way and {TOLERANCE_OF_BOTH:.0%} where both directions run at once.
@@ -81,7 +83,7 @@ All are Mbit/s of goodput at the receiver; several numbers are those of several 
     text = "\n".join(table(found, emulated))
     return f"""# Published figures, tried again
 
-Made by `pinet published -o docs/published.md` of the run of {run["started"][:16]} UTC on lab {run["lab"]}; not edited.
+Made by `pinet published -o docs/published.md` of {which} of {run["started"][:16]} UTC on lab {run["lab"]}; not edited.
 
 {kind}
 {how}

@@ -233,10 +233,10 @@ def test_the_table_fits_80_columns_and_has_every_figure() -> None:
 def test_emulated_figures_are_called_so() -> None:
     figures: list[PublishedFigure] = [FIGURES["s0-wifi-pi3"]]
     run = {"figures": "emulated", "started": "2026-11-22T03:00:00+00:00", "lab": "published"}
-    text = page(rows(figures, [], emulated=True), run)
+    text = page(rows(figures, [], emulated=True), [run])
     assert "emulated" in text
     assert "measured on hardware" not in text
-    assert "measured on hardware" in page(rows(figures, [], emulated=False), {**run, "figures": "measured"})
+    assert "measured on hardware" in page(rows(figures, [], emulated=False), [{**run, "figures": "measured"}])
 
 
 def write(path: Path, *results: dict[str, Any], figures: str = "emulated") -> str:
