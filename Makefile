@@ -1,16 +1,30 @@
 # gate: measure the virtual lab and judge it     test: the plugin's own tests      slow: those that take long
 # lint: style, types, import directions          bench: what the plugin costs      docs: regenerate what is generated
+# report: install Allure, and make the report of all runs with it; `gate` ends with one, by Allure where it is there
 # Everything lives in .venv/; system packages come through apt when root or sudo is there.
 
 PYTHON ?= python3
 BIN := .venv/bin
 LAB ?= lab/virtual.yaml
 
-.PHONY: gate test slow lint bench docs clean
+.PHONY: gate report test slow lint bench docs clean
 .DEFAULT_GOAL := gate
 
+# What `gate` leaves for Allure, where allure-pytest is installed, and the report.
+RESULTS := .pinet/allure-results
+REPORT ?= .pinet/report.html
+WRITE_REPORT = $(BIN)/pinet report --lab=$(LAB) -o $(REPORT) $$(test ! -d $(RESULTS) || echo --allure-results $(RESULTS))
+
 gate: .venv/user
-	$(BIN)/pytest tests/gate --pinet-lab=$(LAB) $(ARGS)
+	@allure=""; \
+	if $(BIN)/python -c "import allure_pytest" 2>/dev/null; then allure="--alluredir=$(RESULTS) --clean-alluredir"; fi; \
+	$(BIN)/pytest tests/gate --pinet-lab=$(LAB) $$allure $(ARGS); status=$$?; \
+	$(WRITE_REPORT) || test $$status != 0 || status=1; \
+	exit $$status
+
+report: .venv/user
+	@tools/install-allure
+	@$(WRITE_REPORT)
 
 test: .venv/developer
 	$(BIN)/pytest tests/unit -n auto $(ARGS)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from pytest_pinet.ceiling import ceilings
-from pytest_pinet.evidence.build import read_build
+from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.figures import Figured, Plan, figure_id, figures, worst_of
 from pytest_pinet.lab.bounce import can_bounce
 from pytest_pinet.lab.end import End
@@ -18,8 +18,9 @@ from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.record import DirectionRecord, ResultRecord, combination_record
+from pytest_pinet.report.record import DirectionRecord, ResultRecord, combination_record, parameters_hash
 from pytest_pinet.runs import ProgressOfWays, Runs
+from pytest_pinet.steps import doing
 from pytest_pinet.traffic.iperf3 import Iperf3
 
 T = TypeVar("T")
@@ -35,6 +36,18 @@ def _build_of(end: End) -> dict[str, str | None]:
         facts[key] = read_build(end.shell, end.device)
     build: dict[str, str | None] = facts[key]
     return build
+
+
+def _serials_of(link: Link) -> dict[str, str]:
+    """Of the boards that tell theirs, by end; read once for each boot."""
+    found = {}
+    for end in link.ends:
+        facts = end.session.facts
+        if "serial" not in facts:
+            facts["serial"] = read_serial(end.shell)
+        if facts["serial"] is not None:
+            found[str(end.endpoint)] = facts["serial"]
+    return found
 
 
 def measure(
@@ -62,7 +75,8 @@ def measure(
             if runs.tries:
                 runs.conditions.look_for_others()
             runs.again(traffic, wanted if plan.link_ups else Fresh.CONNECTION)
-            found = figures(link, traffic, runs.tries, plan, runs.conditions.before)
+            with doing("judge"):
+                found = figures(link, traffic, runs.tries, plan, runs.conditions.before)
             wanted = found.wanted
         doubts: list[str] = []
         if found.verdict is Verdict.FAIL:
@@ -148,6 +162,8 @@ def _record(
         "cables": runs.cables.records(),
         "files": [],
         "rerun": "",
+        "serials": _serials_of(link),
+        "parameters": parameters_hash(traffic, link.path.mtu),
     }
 
 

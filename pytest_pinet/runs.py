@@ -19,6 +19,7 @@ from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.preconditions import Preconditions
+from pytest_pinet.steps import doing
 from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.traffic.together import Job, measure_together
 from pytest_pinet.tries import MeasuredFlow, Try
@@ -78,10 +79,14 @@ class Runs:
         and again, or do not come back as they were), UnsupportedError.
         """
         if fresh is Fresh.LINK:
-            bounce(self._link)
+            with doing("take the link down and up"):
+                bounce(self._link)
             self.cables.accept_carriers()
         number = len(self.tries) + 1
-        one = run_once(self._link, traffic, self._tool, fresh, number, self._on_progress, self._watch, self._observers)
+        with doing(f"measure {traffic.key} {traffic.direction} #{number}"):
+            one = run_once(
+                self._link, traffic, self._tool, fresh, number, self._on_progress, self._watch, self._observers
+            )
         self.tries.append(one)
         if one.excluded:
             self._after_a_drop()
@@ -107,6 +112,10 @@ class Runs:
 
     def finish(self, traffic: Traffic) -> None:
         """Look at everything again. Raises InvalidMeasurement or TrafficError when the figures mean something else."""
+        with doing("look at ends and cables again"):
+            self._look_again(traffic)
+
+    def _look_again(self, traffic: Traffic) -> None:
         self.conditions.check_after(self.tries, traffic)
         flows = [flow for one in self.tries[self._counted_from :] for flow in one.flows]
         self.cables.check(flows, traffic)

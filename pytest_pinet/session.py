@@ -100,6 +100,10 @@ class PinetSession:
         elif self.lab is not None and getattr(config.option, "numprocesses", None):
             config.pluginmanager.register(ControllerHooks(config, self.lab, self.keeper), "pinet-xdist-controller")
         self._marked: set[str] = set()
+        if directory := config.getoption("allure_report_dir", None):
+            from pytest_pinet.allured import attach
+
+            attach(config, directory, self.keeper, case_of)
 
     # -- collecting -----------------------------------------------------------------------------------------------
 

@@ -5,6 +5,15 @@ from __future__ import annotations
 from pytest_pinet.shell import Shell
 
 
+def read_serial(shell: Shell) -> str | None:
+    """The board's serial number from its device tree; None where it has none. Raises SshError."""
+    done = shell.run(
+        "cat /proc/device-tree/serial-number 2>/dev/null || cat /sys/firmware/devicetree/base/serial-number"
+    )
+    serial = done.stdout.replace("\x00", "").strip()
+    return serial if done.returncode == 0 and serial.isalnum() and len(serial) <= 64 else None
+
+
 def read_build(shell: Shell, device: str) -> dict[str, str | None]:
     """``uname`` (release, version, machine), ``driver``, ``driver_version``, ``firmware`` and ``bus_info``.
 

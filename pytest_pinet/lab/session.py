@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pytest_pinet.errors import CoordinatorError, PinetError
-from pytest_pinet.lab import contention, link
+from pytest_pinet.lab import contention, labgrid_steps, link
 from pytest_pinet.lab.coordinator import Coordinator
 from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab.kernel_watch import KernelWatch
@@ -19,6 +19,7 @@ from pytest_pinet.lab.targets import Targets
 from pytest_pinet.lab.undo import UndoStack
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
+from pytest_pinet.steps import doing
 
 
 class LabSession:
@@ -48,6 +49,7 @@ class LabSession:
         self._watch: KernelWatch | None = None
         self._switches: dict[str, ManagedSwitch] = {}
         self._warnings: list[str] = []
+        self._stop_listening = labgrid_steps.listen()
 
     def _switch(self, name: str) -> ManagedSwitch:
         if name not in self._switches:
@@ -67,7 +69,9 @@ class LabSession:
         undo = UndoStack()
         with self._watched(combination, sessions) as watch:
             try:
-                yield link.connect(combination, sessions, switches, undo)
+                with doing(f"cable and check {combination.id}"):
+                    connected = link.connect(combination, sessions, switches, undo)
+                yield connected
             finally:
                 watch.disarm()
                 for session in sessions.values():
@@ -156,4 +160,5 @@ class LabSession:
             except Exception as error:
                 self._warnings.append(f"could not {what}: {type(error).__name__}: {error}")
         self._coordinator.close()
+        self._stop_listening()
         return self.take_warnings()

@@ -6,7 +6,10 @@ is not zero.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import TypedDict
 
 from pytest_pinet.judge.gate import Ruling
@@ -182,10 +185,16 @@ class CombinationRecord(TypedDict):
 
 
 class RareRecord(TypedDict, total=False):
-    """What few results have: the console around the line that ended a test; the comparison of two states."""
+    """What not all results have: the console around the line that ended a test; the comparison of two states.
+
+    ``serials`` are those of the boards, by end, where a board tells its own. ``parameters`` is a hash of how it was
+    measured (length of connections, MTU and the like): figures with different ones are no trend.
+    """
 
     console_excerpt: str
     comparison: ComparisonRecord
+    serials: dict[str, str]
+    parameters: str
 
 
 class ResultRecord(RareRecord):
@@ -237,7 +246,13 @@ class SkippedRecord(TypedDict):
     reason: str
 
 
-class RunRecord(TypedDict):
+class RareRunRecord(TypedDict, total=False):
+    """What files of the first versions lack: ``session``, which no other run of any runner has."""
+
+    session: str
+
+
+class RunRecord(RareRunRecord):
     """The whole of ``results.json``.
 
     ``figures`` says what they are: ``measured`` on hardware, or ``emulated`` (the lab sets the rates of its links).
@@ -318,6 +333,12 @@ def _attempt(attempt: Attempt) -> AttemptRecord:
         ],
         "excluded": attempt.excluded,
     }
+
+
+def parameters_hash(traffic: Traffic, mtu: int | None) -> str:
+    """Names how a figure was measured, beyond what its id says."""
+    facts = {**asdict(traffic), "mtu": mtu}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
 def combination_record(combination: Combination, traffic: Traffic) -> CombinationRecord:
