@@ -18,7 +18,7 @@ WRITE_REPORT = $(BIN)/pinet report --lab=$(LAB) -o $(REPORT) $$(test ! -d $(RESU
 gate: .venv/user
 	@allure=""; \
 	if $(BIN)/python -c "import allure_pytest" 2>/dev/null; then allure="--alluredir=$(RESULTS) --clean-alluredir"; fi; \
-	$(BIN)/pytest tests/gate --pinet-lab=$(LAB) $$allure $(ARGS); status=$$?; \
+	set -x; $(BIN)/pytest tests/gate --pinet-lab=$(LAB) $$allure $(ARGS); { status=$$?; set +x; } 2>/dev/null; \
 	$(WRITE_REPORT) || test $$status != 0 || status=1; \
 	exit $$status
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pytest_pinet.history.points import Attempts, History, Point, Run, Spread
+from pytest_pinet.history.points import Attempt, Attempts, History, Point, Run, Spread
 from pytest_pinet.history.store import Store
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.verdict import Verdict
@@ -66,7 +66,7 @@ def _point(run: str, moment: datetime, figure: int, build: dict[str, str | None]
         True,
         ("raw/board_nic_pair-0123456789ab/client.json", "raw/board_nic_pair-0123456789ab/server.json"),
         "/runs",
-        Attempts(3, 3, 0, 9.0, ""),
+        Attempts(tuple(Attempt("connection", goodput * share, 3.0) for share in (0.999, 1.0, 1.001))),
         Spread(90, goodput * 0.98, goodput, goodput * 1.01, goodput * 0.003),
     )
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.collect import Case
+from pytest_pinet.config.baselines import load_baselines
+from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.points import History
 from pytest_pinet.report.allure.identity import Subject
@@ -25,7 +27,7 @@ _POINTS = 60
 _PLAIN = (str, int, float, bool, type(None))
 
 
-def attach(config: pytest.Config, directory: str, keeper: RunKeeper, case_of: CaseOf) -> None:
+def attach(config: pytest.Config, directory: str, keeper: RunKeeper, case_of: CaseOf, lab: LabOfFile | None) -> None:
     """Fill in the results of this process, and add what concerns the whole run where it is the one that reports."""
     path = Path(directory).absolute()
     if not hasattr(config, "workerinput"):
@@ -37,7 +39,7 @@ def attach(config: pytest.Config, directory: str, keeper: RunKeeper, case_of: Ca
         results = AllureResults(
             path,
             lambda item: subject_of(item, case_of(item)),
-            lambda found: _trends(keeper, found),
+            lambda found: _trends(keeper, lab, found),
             lambda item: _nodes(case_of(item)),
             lambda: keeper.folder.path,
             keeper.warn,
@@ -65,11 +67,12 @@ def _nodes(case: Case | None) -> Iterable[str]:
     return [node.name for node in case.combination.nodes] if case is not None else []
 
 
-def _trends(keeper: RunKeeper, results: Sequence[ResultRecord]) -> list[Series]:
+def _trends(keeper: RunKeeper, lab: LabOfFile | None, results: Sequence[ResultRecord]) -> list[Series]:
     """With the history where there is one; without it a trend has one point."""
     url = keeper.history_url
     try:
-        with History.open(url) if url is not None else nullcontext() as history:
+        baselines = load_baselines(lab) if lab is not None else {}
+        with History.open(url, baselines) if url is not None else nullcontext() as history:
             return series_with(history, results, _POINTS, keeper.emulated)
     except ConfigError:
         # There is none before the first run, nor without SQLAlchemy.

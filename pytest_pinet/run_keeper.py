@@ -222,6 +222,13 @@ class RunKeeper:
         if trouble := keep_run(url, run, self.folder.path):
             self._warnings.append(trouble)
 
+    def _trends(self) -> list[str]:
+        if not self._results or self._lab is None:
+            return []
+        from pytest_pinet.report.trend_lines import trend_lines
+
+        return trend_lines(self.history_url, self._results, self._lab.name)
+
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The table, worst first."""
         if self._is_worker or self._config.option.collectonly or self._config.get_verbosity() < -1:
@@ -235,6 +242,7 @@ class RunKeeper:
             lines = summary_table(
                 self._results, list(self._skipped.values()), color=color, run_folder=folder, json_path=json_path
             )
+            lines += self._trends()
             for name in sorted({result["profile"] for result in self._results} & set(PROFILES)):
                 lines += wrap(f"profile {blind_spots(PROFILES[name])}", hanging="  ")
             if self._results and self._lab is not None and self._lab.figures == "emulated":

@@ -103,7 +103,7 @@ class PinetSession:
         if directory := config.getoption("allure_report_dir", None):
             from pytest_pinet.allured import attach
 
-            attach(config, directory, self.keeper, case_of)
+            attach(config, directory, self.keeper, case_of, self.lab)
 
     # -- collecting -----------------------------------------------------------------------------------------------
 

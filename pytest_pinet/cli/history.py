@@ -29,7 +29,7 @@ class ShowFirst(click.Group):
 
 @click.group(cls=ShowFirst)
 def history() -> None:
-    """Show what was measured before, and where the level moved; 'show' may go unsaid."""
+    """Show what was measured before, and where the level moved; 'show' may go unsaid, 'show --help' has its options."""
 
 
 @history.command()

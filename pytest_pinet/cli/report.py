@@ -7,7 +7,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,12 +15,15 @@ from pytest_pinet.cli.history_file import DEFAULT_HISTORY, HISTORY_OPTION
 from pytest_pinet.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pytest_pinet.config.baselines import AcceptedBaseline
+    from pytest_pinet.report.allure.derived import KnownTest
     from pytest_pinet.report.allure.tool import Allure
     from pytest_pinet.report.series import Series
 
+# Which figures the tests of Allure's results measure; it can be thrown away.
+MEMORY = Path(".pinet/allure-tests.json")
 # With the evidence of more than this a single file is no fun to open.
 MOST_IN_ONE_FILE = 100
 
@@ -39,15 +42,15 @@ MOST_IN_ONE_FILE = 100
 @click.option("--page", is_flag=True, help="Our own page, also where Allure is there.")
 def report(results: Path | None, output: Path, history_url: str, lab_file: str | None, last: int, page: bool) -> None:
     """Write a report with the trend of every combination: by Allure 3, else Allure 2, else our own page."""
-    from pytest_pinet.report.allure.derived import known_tests
+    from pytest_pinet.report.allure.derived import known_tests, remembered
 
     began = time.monotonic()
     if results is not None and not results.is_dir():
         raise ConfigError(f"--allure-results: there is no folder {results}; expected what pytest --alluredir wrote")
     found = _series(history_url, lab_file, last)
-    tests = known_tests(results) if results is not None and not page else []
-    allure = _allure() if tests or (results is not None and not page) else None
+    allure = _allure() if results is not None and not page else None
     if allure is not None and results is not None:
+        tests = remembered(known_tests(results), MEMORY)
         place = _by_allure(allure, results, tests, found, output)
         made_by = str(allure)
     else:
@@ -61,18 +64,20 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
         _own_page(found, output)
     size = sum(path.stat().st_size for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file())
     seconds = time.monotonic() - began
-    click.echo(f"report: {place} ({size / 1e6:.1f} MB, {len(found)} figures, {seconds:.1f} s, {made_by})")
+    figures = sum(bool(series.measured) for series in found)
+    click.echo(f"report: {place} ({size / 1e6:.1f} MB, {figures} figures, {seconds:.1f} s, {made_by})")
     if place.is_dir():
         click.echo(f"to read it: python3 -m http.server -d {place} (browsers refuse to open it from a file)")
 
 
 def _series(url: str, lab_file: str | None, last: int) -> list[Series]:
     """From the history, or where there is none from the folders of the runs."""
+    from pytest_pinet.history.database import OFF
     from pytest_pinet.history.points import History
     from pytest_pinet.reporting import all_series, series_of_runs
 
     baselines = _baselines(lab_file)
-    if url == DEFAULT_HISTORY and not Path(url).exists():
+    if url.lower() in OFF or (url == DEFAULT_HISTORY and not Path(url).exists()):
         return series_of_runs(Path.cwd(), baselines, last)
     with History.open(url, baselines) as history:
         return all_series(history, last)
@@ -94,7 +99,7 @@ def _allure() -> Allure | None:
     return find_allure([Path.cwd(), Path(sys.prefix) / "allure"])
 
 
-def _by_allure(allure: Allure, results: Path, tests: Any, found: list[Series], output: Path) -> Path:
+def _by_allure(allure: Allure, results: Path, tests: Sequence[KnownTest], found: list[Series], output: Path) -> Path:
     from pytest_pinet.report.allure.derived import allure2_history, allure3_history, runs_of
     from pytest_pinet.report.allure.run_files import RUN_FILE
     from pytest_pinet.report.allure.tool import generate

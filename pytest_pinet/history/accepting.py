@@ -63,7 +63,7 @@ def candidate(
             refused[f"another build than {build!r}"] += 1
         else:
             usable.append(point)
-    usable = [point for point in usable if point.parameters == usable[-1].parameters]
+    usable = [point for point in usable if _measured(point) == _measured(usable[-1])]
     newest = [point for point in usable if identity(point.build) == identity(usable[-1].build)]
     chosen = (newest if len(newest) >= least else usable)[-most:]
     if len(chosen) < least:
@@ -73,6 +73,11 @@ def candidate(
     goodput = Bitrate(float(round(statistics.median(run.bps for run in runs))))
     accepted = AcceptedBaseline(trend.figure, goodput, runs, _build_of(chosen), today, reason, Where(""))
     return Candidate(trend.figure, accepted, "", refused)
+
+
+def _measured(point: Point) -> tuple[str, bool]:
+    """How; figures that differ in it are not of the same thing."""
+    return point.parameters, point.emulated
 
 
 def _refusal(point: Point, again: bool) -> str:

@@ -17,6 +17,8 @@ FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@
 MISSING = "history needs SQLAlchemy: pip install 'SQLAlchemy>=2.0'"
 # What a writer waits for others; each holds the file for milliseconds.
 BUSY_S = 60
+# A run of 500 figures writes to the ends of 500 trends: the log may hold a few runs before they go to their places.
+_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "cache_size=-65536", "wal_autocheckpoint=8000")
 # Taken while tables are made, so that two runners that begin together do not both make them.
 _ADVISORY_LOCK = 0x70696E6574
 
@@ -134,7 +136,7 @@ def _share_file(engine: Engine) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
         try:
-            for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "cache_size=-65536"):
+            for pragma in _PRAGMAS:
                 _try(cursor, f"PRAGMA {pragma}")
         finally:
             cursor.close()

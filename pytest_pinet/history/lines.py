@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.points import Attempts, Point, Run, Spread
+from pytest_pinet.history.points import Attempt, Attempts, Point, Run, Spread
 from pytest_pinet.history.records import moment
 from pytest_pinet.history.store import Store
 from pytest_pinet.model.verdict import Verdict
@@ -117,7 +117,8 @@ def _point(plain: dict[str, Any], run: Run) -> Point:
     own["time"] = moment(own["time"])
     own["verdict"] = Verdict(own["verdict"])
     own["artefacts"] = tuple(own["artefacts"])
-    own["attempts"] = Attempts(**_known(Attempts, own["attempts"]))
+    each = tuple(Attempt(**_known(Attempt, one)) for one in own["attempts"]["each"])
+    own["attempts"] = Attempts(**_known(Attempts, own["attempts"]) | {"each": each})
     if own["interval_bps"] is not None:
         low, high = own["interval_bps"]
         own["interval_bps"] = (low, high)

@@ -18,17 +18,43 @@ USUAL_LENGTH = 200
 
 
 @dataclass(frozen=True)
-class Attempts:
-    """The connections behind a figure: all of them, those that count, and those on a fresh link-up.
+class Attempt:
+    """One connection: what was fresh, its figure, its counted seconds, and why it is excluded (empty: it counts)."""
 
-    ``state`` is what came of a suspicion: ``confirmed``, ``cleared``, ``undecided``, or empty. ``seconds`` are counted.
+    fresh: str
+    goodput_bps: float
+    seconds: float
+    excluded: str = ""
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """The connections behind a figure, in their order.
+
+    ``state`` is what came of a suspicion: ``confirmed``, ``cleared``, ``undecided``, or empty.
     """
 
-    connections: int = 0
-    counted: int = 0
-    link_ups: int = 0
-    seconds: float = 0.0
+    each: tuple[Attempt, ...] = ()
     state: str = ""
+
+    @property
+    def connections(self) -> int:
+        return len(self.each)
+
+    @property
+    def counted(self) -> int:
+        """How many stand in the figure."""
+        return sum(not one.excluded for one in self.each)
+
+    @property
+    def link_ups(self) -> int:
+        """How many came after a fresh link-up."""
+        return sum(one.fresh == "link-up" for one in self.each)
+
+    @property
+    def seconds(self) -> float:
+        """Of traffic that counts."""
+        return sum(one.seconds for one in self.each if not one.excluded)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.points import Attempts, Point, Run, Spread
+from pytest_pinet.history.points import Attempt, Attempts, Point, Run, Spread
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 
 # The results.json versions that this module reads.
@@ -135,10 +135,10 @@ def _of_direction(direction: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": verdict,
         "reason": reason,
         "attempts": Attempts(
-            len(attempts),
-            sum(not one.get("excluded") for one in attempts),
-            sum(one.get("fresh") == "link-up" for one in attempts),
-            math.fsum(one["seconds"] for one in attempts if not one.get("excluded")),
+            tuple(
+                Attempt(one.get("fresh", ""), one["goodput_bps"], one["seconds"], one.get("excluded", ""))
+                for one in attempts
+            ),
             direction.get("state", ""),
         ),
         "spread": spread_of(direction.get("samples") or ()),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pytest_pinet.history.points import Attempts, Figure, Point, Run, Spread
+from pytest_pinet.history.points import Attempt, Attempts, Figure, Point, Run, Spread
 from pytest_pinet.model.verdict import Verdict
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+# Made once: json.dumps would make one for each of thousands.
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
 # What points have in common with their neighbours.
 _SHARED = ("build", "serials", "versions", "parameters", "rule")
 
@@ -55,9 +56,12 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
     low, high = point.interval_bps or (None, None)
     more: dict[str, Any] = {}
     if point.attempts.connections:
-        more["attempts"] = list(asdict(point.attempts).values())
+        more["attempts"] = [[one.fresh, one.goodput_bps, one.seconds, one.excluded] for one in point.attempts.each]
+    if point.attempts.state:
+        more["state"] = point.attempts.state
     if point.spread is not None:
-        more["spread"] = list(asdict(point.spread).values())
+        one = point.spread
+        more["spread"] = [one.intervals, one.least_bps, one.median_bps, one.most_bps, one.sd_bps]
     if point.artefacts:
         more["artefacts"] = list(point.artefacts)
     return {
@@ -102,7 +106,7 @@ def point_of(row: Any, run: Any, series: Any, context: Mapping[str, Any]) -> Poi
         bool(run.emulated),
         tuple(more.get("artefacts", ())),
         run.folder,
-        Attempts(*more["attempts"]) if "attempts" in more else Attempts(),
+        Attempts(tuple(Attempt(*one) for one in more.get("attempts", ())), more.get("state", "")),
         Spread(*more["spread"]) if "spread" in more else None,
         row.number,
         bool(run.complete),
@@ -139,7 +143,7 @@ def _plain(value: Any) -> Any:
 
 def as_json(value: Any) -> str:
     """Short, ASCII, and the same for the same value."""
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def clean(text: str) -> str:

@@ -111,8 +111,35 @@ class Store:
         if lab is not None:
             query = query.where(SERIES.c.lab == lab)
         with self._database.reading() as connection:
-            for series in connection.execute(query).all():
+            found = connection.execute(query).all()
+            if connection.dialect.name == "postgresql":
+                # A server is further away than a file: one question instead of hundreds.
+                newest = self._all_newest(connection, found, last, lab)
+                yield from ((figure_of(series), newest[series.key]) for series in found)
+                return
+            for series in found:
                 yield figure_of(series), self._newest(connection, series, last)
+
+    def _all_newest(
+        self, connection: Connection, series: Sequence[Any], last: int, lab: str | None
+    ) -> dict[int, list[Point]]:
+        from sqlalchemy import select, true
+
+        from pytest_pinet.history.tables import POINTS, SERIES
+
+        newest = select(POINTS).where(POINTS.c.series == SERIES.c.key)
+        newest = newest.order_by(POINTS.c.time.desc(), POINTS.c.run.desc(), POINTS.c.number.desc()).limit(last)
+        each = newest.correlate(SERIES).lateral()
+        by_key: dict[int, Any] = {one.key: one for one in series}
+        query = select(each).select_from(SERIES.join(each, true())).order_by(each.c.time, each.c.run, each.c.number)
+        if lab is not None:
+            query = query.where(SERIES.c.lab == lab)
+        # Somebody may have added a figure meanwhile.
+        rows = [row for row in connection.execute(query) if row.series in by_key]
+        points: dict[int, list[Point]] = {key: [] for key in by_key}
+        for row, point in zip(rows, self._points_of(connection, rows, by_key), strict=True):
+            points[row.series].append(point)
+        return points
 
     def _newest(self, connection: Connection, series: Any, last: int) -> list[Point]:
         from sqlalchemy import select

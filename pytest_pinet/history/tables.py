@@ -69,8 +69,8 @@ CONTEXTS = Table(
     Column("content", Text, nullable=False),
 )
 
-# A trend is read by the primary key. Rows lie in the order of runs, which is how they come: SQLite's WITHOUT ROWID would
-# sort them by series, and then a run of 500 figures writes to 500 places (measured: half the ingest).
+# A trend is read by the primary key. Rows lie in the order of runs, as they come: WITHOUT ROWID of SQLite sorts them by
+# series, and then a run of 500 figures writes to 500 places (measured: half the ingest).
 POINTS = Table(
     "pinet_points",
     METADATA,

@@ -55,11 +55,11 @@ def counts(point: Point) -> bool:
 
 
 def comparable(points: Sequence[Point]) -> Iterator[list[int]]:
-    """Which points were measured alike: with other parameters a figure is another one."""
-    alike: dict[str, list[int]] = {}
+    """Which points were measured alike: with other parameters, or emulated, a figure is another one."""
+    alike: dict[tuple[str, bool], list[int]] = {}
     for index, point in enumerate(points):
         if counts(point):
-            alike.setdefault(point.parameters, []).append(index)
+            alike.setdefault((point.parameters, point.emulated), []).append(index)
     yield from alike.values()
 
 

@@ -337,7 +337,8 @@ def _attempt(attempt: Attempt) -> AttemptRecord:
 
 def parameters_hash(traffic: Traffic, mtu: int | None) -> str:
     """Names how a figure was measured, beyond what its id says."""
-    facts = {**asdict(traffic), "mtu": mtu}
+    # What is not set is left out, so that a parameter of a later version does not cut every trend.
+    facts = {name: value for name, value in {**asdict(traffic), "mtu": mtu}.items() if value not in (None, False)}
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 

@@ -46,7 +46,9 @@ class Browser:
         found: list[Any] = []
 
         def there() -> bool:
-            found[:] = self._driver.find_elements("xpath", f"//*[contains(text(), {json.dumps(text)})]")
+            found[:] = self._driver.find_elements(
+                "xpath", f"//*[contains(text(), {json.dumps(text, ensure_ascii=False)})]"
+            )
             return bool(found)
 
         self.until(there, text)

@@ -1,4 +1,4 @@
-"""The whole chain: a link that is sound, slow, sound again and slow again; Allure results, history, report, browser.
+"""The whole chain: a link that is sound, slow, and slow again; Allure results, history, report, browser.
 
 Pictures are kept in $PINET_PICTURES.
 """
@@ -31,7 +31,7 @@ import pytest
 def test_rate(link, gate, direction):
     gate.tcp(link, direction=direction, duration=1)
 
-@pytest.mark.pinet(board="pi3b", nic="ax88179")
+@pytest.mark.pinet(board="pi3b", nic="onboard")
 def test_nothing(link, gate):
     pass
 
@@ -88,10 +88,10 @@ def runs(new_project: NewProject, gate_lab: GateLab) -> Iterator[Runs]:
     gate_lab.switch_power(True, "pi3b-1", "pi3b-2")
     gate_lab.await_boot("pi3b-1", "pi3b-2")
     ended = []
-    for number, slow in enumerate([False, True, False, True]):
+    for number, slow in enumerate([False, True, True]):
         if slow:
             gate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.9", "--direction", "tx")
-        words = ("-n2",) if number == 3 else ()
+        words = ("-n2",) if number == 2 else ()
         ended.append(project.pytest(*ALLURE, *words, timeout_s=300))
         gate_lab.pinet("restore")
     yield Runs(project, ended)
@@ -105,7 +105,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_gate_is_what_it_is_without_allure(runs: Runs) -> None:
-    assert [one.ret for one in runs.ended] == [0, 1, 0, 1]
+    assert [one.ret for one in runs.ended] == [0, 1, 1]
 
 
 def test_a_result_tells_all_that_was_done_and_found(runs: Runs) -> None:
@@ -124,12 +124,10 @@ def test_a_result_tells_all_that_was_done_and_found(runs: Runs) -> None:
 
 
 def test_no_password_is_in_what_leaves_the_lab(runs: Runs, gate_lab: GateLab) -> None:
-    password = gate_lab._runtime.folder / "password" if hasattr(gate_lab._runtime, "folder") else None
+    password = gate_lab.environment["LG_CONSOLE_PASSWORD"]
     texts = [path.read_text(errors="replace") for path in (runs.project.path / "res").iterdir()]
-    assert texts
-    assert not [text for text in texts if re.search(r"PiSerialDriver (write|expect|read)", text)]
-    if password is not None and password.is_file():
-        assert not [text for text in texts if password.read_text().strip() in text]
+    assert any("PiShellDriver" in text for text in texts)
+    assert not [text for text in texts if password in text]
 
 
 def test_what_measured_nothing_is_not_green(runs: Runs) -> None:
@@ -140,7 +138,7 @@ def test_what_measured_nothing_is_not_green(runs: Runs) -> None:
 def test_the_trend_holds_all_runs_so_far(runs: Runs) -> None:
     found = runs.result("tcp-P1 tx")
     (source,) = (one["source"] for one in found["attachments"] if one["name"] == f"trend {TX}")
-    assert ">goodput at the receiver, 4 runs; emulated<" in (runs.project.path / "res" / source).read_text()
+    assert ">goodput at the receiver, 3 runs; emulated<" in (runs.project.path / "res" / source).read_text()
     assert base64.b64encode(b"<svg").decode()[:5] in found["descriptionHtml"]
 
 
@@ -152,8 +150,8 @@ def test_allure_3_shows_figures_history_steps_and_pictures_and_asks_nobody(runs:
     with browser(1400, 1600) as seen:
         seen.open(page)
         seen.await_text("pi3b:onboard/pair · tcp-P1 tx 8")
-        for word in ("Regression", "emulated", "Global Attachments"):
-            assert word in seen.text or word == "Regression"
+        for word in ("Metadata", "emulated", "Global Attachments"):
+            assert word in seen.text
         seen.picture(pictures / "allure-results.png")
         seen.click("pi3b:onboard/pair · tcp-P1 tx 8")
         seen.await_text("regression: tx 8")
@@ -178,7 +176,7 @@ def test_allure_3_shows_figures_history_steps_and_pictures_and_asks_nobody(runs:
         text = seen.text
         rates = re.findall(r"(\d+\.?\d*) Mbit/s", text.partition("Metric history")[2])
         assert sum(80 < float(rate) < 88 for rate in rates) >= 2
-        assert sum(90 < float(rate) < 96 for rate in rates) >= 2
+        assert sum(90 < float(rate) < 96 for rate in rates) >= 1
         seen.picture(pictures / "allure-metrics.png")
         assert seen.left_the_machine() == []
 
@@ -196,7 +194,7 @@ def test_made_again_the_report_counts_no_run_twice(runs: Runs) -> None:
     for _ in range(2):
         with History.open(str(runs.project.path / ".pinet" / "history.db")) as history:
             derived = allure3_history(runs_of(all_series(history, 50), run["run"]), known_tests(results))
-        assert len(derived.splitlines()) == 3
+        assert len(derived.splitlines()) == 2
         out = runs.project.path / "many"
         generate(allure, results, derived, "x", out, single=False)
         metrics = json.loads((out / "widgets" / "metrics.json").read_text())
@@ -204,7 +202,7 @@ def test_made_again_the_report_counts_no_run_twice(runs: Runs) -> None:
         assert TX in text
         tests = [json.loads(path.read_text()) for path in (out / "data" / "test-results").glob("*.json")]
         (test,) = (one for one in tests if "tcp-P1 tx" in one["name"])
-        assert [one["status"] for one in test["history"]] == ["passed", "failed", "passed"]
+        assert [one["status"] for one in test["history"]] == ["failed", "passed"]
 
 
 def test_allure_2_shows_the_same_results_and_their_history(runs: Runs, pictures: Path) -> None:

@@ -141,6 +141,13 @@ def test_a_trend_comes_from_the_server(url: str) -> None:
     with History.open(url) as history:
         trend = history.trend(FIGURE)
     (change,) = trend.changes
+    store = Store.open(url)
+    store.add_all(kept([run_record(NIGHT)]))
+    seen = {figure.id: points for figure, points in store.latest(7)}
+    assert seen == {figure.id: store.points(figure.id, figure.lab, 7) for figure in store.figures()}
+    assert len(seen[FIGURE]) == 7
+    assert [figure.id for figure, _ in store.latest(7, "elsewhere")] == []
+    store.close()
     assert change.differs == ("kernel 6.12.0 -> 6.12.1",)
 
 

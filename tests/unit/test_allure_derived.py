@@ -9,7 +9,14 @@ import pytest
 from report_series import dot, series
 
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.allure.derived import KnownTest, allure2_history, allure3_history, known_tests, runs_of
+from pytest_pinet.report.allure.derived import (
+    KnownTest,
+    allure2_history,
+    allure3_history,
+    known_tests,
+    remembered,
+    runs_of,
+)
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.stand_in import write_stand_in
 
@@ -94,3 +101,14 @@ def test_tests_are_read_from_results_and_what_is_none_of_ours_is_passed_over(tmp
         )
     )
     assert known_tests(tmp_path) == [KnownTest(SUBJECT.id, "measured", SUBJECT.combination, (TX.figure,))]
+
+
+def test_a_lab_error_keeps_the_history_of_its_test(tmp_path: Path) -> None:
+    memory = tmp_path / "allure-tests.json"
+    failed = replace(TEST, figures=())
+    assert remembered([failed], memory) == [failed]
+    assert remembered([TEST], memory) == [TEST]
+    assert remembered([failed], memory) == [TEST]
+    memory.write_text("{")
+    assert remembered([failed], memory) == [failed]
+    assert remembered([TEST], tmp_path / "no folder" / "x.json") == [TEST]

@@ -206,6 +206,16 @@ def test_all_results_of_many_workers_are_there_once(bench: Bench) -> None:
     assert len(found) == len({ids(one) for one in found}) == 12
 
 
+def test_an_object_among_the_parameters_whose_text_is_its_address_makes_no_other_test(bench: Bench) -> None:
+    text = RATE.replace('"direction", ["tx"]', '"direction", [object()]')
+    bench.write("test_a.py", text)
+    bench.run()
+    one = ids(bench.only())
+    bench.clear()
+    bench.run()
+    assert ids(bench.only()) == one
+
+
 def test_the_same_test_in_two_files_is_two_tests(bench: Bench) -> None:
     """Allure takes equal ids for retries, and shows one of them."""
     bench.write("a/test_same.py", RATE)

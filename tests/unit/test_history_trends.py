@@ -88,6 +88,11 @@ def test_figures_with_other_parameters_are_another_trend() -> None:
     assert trend_of(records).changes == ()
 
 
+def test_emulated_figures_and_measured_ones_are_two_trends() -> None:
+    records: list[Any] = slower_from(20)
+    assert trend_of(records[:20] + [record | {"figures": "measured"} for record in records[20:]]).changes == ()
+
+
 def test_what_is_invalid_or_an_error_moves_no_level() -> None:
     records = slower_from(99)
     for number in range(30, 40):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.allure.identity import PARAMETER, allure3_id
 from pytest_pinet.report.allure.verdicts import STATUS
+from pytest_pinet.report.json_file import replace_file, writing
 from pytest_pinet.report.series import Dot, Series
 
 # Allure 2 shows no more.
@@ -53,6 +54,23 @@ def known_tests(results: Path) -> list[KnownTest]:
         if case and (before is None or len(figures) > len(before.figures)):
             found[case] = KnownTest(case, str(result.get("name", "")), combination, figures)
     return list(found.values())
+
+
+def remembered(tests: Sequence[KnownTest], memory: Path) -> list[KnownTest]:
+    """The tests with the figures that they measured in earlier reports, where they now measured none.
+
+    A lab error does not tell what would have been measured, and yet its test has a history. ``memory`` is a file of
+    figures by test id, and is kept up to date where its folder is.
+    """
+    try:
+        known: dict[str, list[str]] = json.loads(memory.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        known = {}
+    updated = {**known, **{test.id: list(test.figures) for test in tests if test.figures}}
+    if updated != known and memory.parent.is_dir():
+        with writing(memory, "--allure-results"):
+            replace_file(memory, json.dumps(updated, indent=1).encode("ascii"))
+    return [test if test.figures else replace(test, figures=tuple(known.get(test.id, ()))) for test in tests]
 
 
 def runs_of(all_series: Sequence[Series], without: str) -> list[tuple[Dot, dict[str, Dot]]]:

@@ -61,7 +61,13 @@ def find_allure(places: Sequence[Path]) -> Allure | None:
         return found
     commands = [str(place / "node_modules" / ".bin" / "allure") for place in places]
     commands += filter(None, [shutil.which("allure")])
-    answers = [answer for command in dict.fromkeys(commands) if (answer := _ask(command)) is not None]
+    answers = []
+    for command in dict.fromkeys(commands):
+        answer = _ask(command)
+        if answer is not None and answer.has_metrics:
+            # Allure 2 takes seconds to tell its version.
+            return answer
+        answers += [answer] if answer is not None else []
     return max(answers, key=lambda answer: answer.version, default=None)
 
 

@@ -65,8 +65,10 @@ def _facts(shown: Sequence[Series]) -> str:
     newest = max((series.latest for series in shown), key=lambda dot: dot.when)
     runs = {dot.run for series in shown for dot in series.dots}
     first = min(series.dots[0].when for series in shown)
+    figures = sum(bool(series.measured) for series in shown)
+    combinations = len({series.combination for series in shown})
     lines = paragraph(
-        f"{len(shown)} figures of {len({series.combination for series in shown})} combinations, {len(runs)} runs since "
+        f"{figures} figures of {combinations} combinations, {len(runs)} runs since "
         f"{first:%Y-%m-%d}; newest {newest.when:%Y-%m-%d %H:%M} UTC on {newest.build or 'an unknown build'}.",
         "muted",
     )
