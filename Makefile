@@ -1,5 +1,6 @@
 # gate: measure the virtual lab and judge it     test: the plugin's own tests      slow: those that take long
 # lint: style, types, import directions          bench: what the plugin costs      docs: regenerate what is generated
+# report: install Allure, and make the report of all runs with it; `gate` ends with one, by Allure where it is there
 # Everything lives in .venv/; system packages come through apt when root or sudo is there.
 
 PYTHON ?= python3
@@ -8,18 +9,27 @@ BIN := .venv/bin
 PROFILE ?= lines
 LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 
-.PHONY: gate gate-lines gate-published test slow lint bench docs clean
+.PHONY: gate report test slow lint bench docs clean
 .DEFAULT_GOAL := gate
 
-gate: gate-$(PROFILE)
+# What `gate` leaves for Allure, where allure-pytest is installed, and the report.
+RESULTS := .pinet/allure-results
+REPORT ?= .pinet/report.html
+WRITE_REPORT = $(BIN)/pinet report --lab=$(LAB) -o $(REPORT) $$(test ! -d $(RESULTS) || echo --allure-results $(RESULTS))
+TESTS := $(if $(filter published,$(PROFILE)),tests/gate --ignore=tests/gate/test_line_rate.py,tests/gate/test_line_rate.py)
 
-gate-lines: .venv/user
-	$(BIN)/pytest tests/gate/test_line_rate.py --pinet-lab=$(LAB) $(ARGS)
+# The report, and the table of published figures, also when a test fails: they show by how much.
+gate: .venv/user
+	@allure=""; \
+	if $(BIN)/python -c "import allure_pytest" 2>/dev/null; then allure="--alluredir=$(RESULTS) --clean-alluredir"; fi; \
+	set -x; $(BIN)/pytest $(TESTS) --pinet-lab=$(LAB) $$allure $(ARGS); { status=$$?; set +x; } 2>/dev/null; \
+	test $(PROFILE) != published || $(BIN)/pinet published || test $$status != 0 || status=1; \
+	$(WRITE_REPORT) || test $$status != 0 || status=1; \
+	exit $$status
 
-# The table also when a test fails: it shows by how much.
-gate-published: .venv/user
-	$(BIN)/pytest tests/gate --ignore=tests/gate/test_line_rate.py --pinet-lab=$(LAB) $(ARGS); \
-	status=$$?; $(BIN)/pinet published || status=$$?; exit $$status
+report: .venv/user
+	@tools/install-allure
+	@$(WRITE_REPORT)
 
 test: .venv/developer
 	$(BIN)/pytest tests/unit -n auto $(ARGS)

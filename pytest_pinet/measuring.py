@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pytest_pinet.ceiling import ceilings
 from pytest_pinet.diagnosing import kernel_notes, limited_by
-from pytest_pinet.evidence.build import read_build
+from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.figures import Figured, Plan, figure_id, figures, worst_of
 from pytest_pinet.lab.bounce import can_bounce
 from pytest_pinet.lab.end import End
@@ -21,10 +21,11 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.evidence import evidence_record, limited_by_record
-from pytest_pinet.report.record import DirectionRecord, ResultRecord, combination_record
+from pytest_pinet.report.record import DirectionRecord, ResultRecord, combination_record, parameters_hash
 from pytest_pinet.report.traffic import http_record, http_text, ladder_text, window_record
 from pytest_pinet.report.tunings import tuning_notes, tuning_records
 from pytest_pinet.runs import SKEW_MAX_S, ProgressOfWays, Runs
+from pytest_pinet.steps import doing
 from pytest_pinet.traffic.tool import TrafficTool
 from pytest_pinet.tries import Try
 from pytest_pinet.unmet import invalidated, unmet, unserved
@@ -42,6 +43,18 @@ def _build_of(end: End) -> dict[str, str | None]:
         facts[key] = read_build(end.shell, end.device)
     build: dict[str, str | None] = facts[key]
     return build
+
+
+def _serials_of(link: Link) -> dict[str, str]:
+    """Of the boards that tell theirs, by end; read once for each boot."""
+    found = {}
+    for end in link.ends:
+        facts = end.session.facts
+        if "serial" not in facts:
+            facts["serial"] = read_serial(end.shell)
+        if facts["serial"] is not None:
+            found[str(end.endpoint)] = facts["serial"]
+    return found
 
 
 def measure(
@@ -97,9 +110,10 @@ def _judged(
     link: Link, traffic: Traffic, tries: Sequence[Try], plan: Plan, runs: Runs, ladder: Ladder | None
 ) -> Figured:
     """The figures as they stand; those of something else than was asked for, or of failed requests, are none."""
-    found = figures(link, traffic, tries, plan, runs.conditions.before)
-    found = unserved(invalidated(found, unmet(link, traffic, tries)), tries)
-    return found if ladder is None else ladder.unheld(found)
+    with doing("judge"):
+        found = figures(link, traffic, tries, plan, runs.conditions.before)
+        found = unserved(invalidated(found, unmet(link, traffic, tries)), tries)
+        return found if ladder is None else ladder.unheld(found)
 
 
 def _traffic_of(record: ResultRecord, tries: Sequence[Try], traffic: Traffic, ladder: Ladder | None) -> list[str]:
@@ -197,6 +211,8 @@ def _record(
         "cables": runs.cables.records(),
         "files": [],
         "rerun": "",
+        "serials": _serials_of(link),
+        "parameters": parameters_hash(traffic, link.path.mtu),
     }
 
 

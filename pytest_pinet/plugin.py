@@ -98,6 +98,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--pinet-dry-run", action="store_true", help="print plan, commands and estimated time; touch nothing")
     add("--pinet-json", metavar="PATH", help="write the results to this file too")
     add(
+        "--pinet-history",
+        metavar="URL",
+        help="where all runs are kept: a file, postgresql://user@host/name, or 'off' (default: $PINET_HISTORY, then "
+        "the ini key pinet_history, then .pinet/history.db)",
+    )
+    add(
         "--pinet-run-dir",
         metavar="DIR",
         default=None,
@@ -111,6 +117,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how long to wait for nodes that others hold (default: 15 min)",
     )
     parser.addini("pinet_lab", "lab file to measure in, relative to the rootdir", default="")
+    parser.addini("pinet_history", "where all runs are kept: see --pinet-history", default="")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -123,6 +130,9 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
         config.option.verbose = 0
     # For the scheduler of pytest -n, before xdist fills in its default.
     config.option.pinet_dist_unchosen = getattr(config.option, "dist", None) == "no" and not config.option.distload
+    if hasattr(config, "workerinput") and getattr(config.option, "clean_alluredir", False) and _is_asked(config):
+        # The controller has emptied the folder. A worker that replaces a crashed one would take all results away.
+        config.option.clean_alluredir = False
     return (yield)
 
 
@@ -134,15 +144,20 @@ def pytest_configure(config: pytest.Config) -> None:
     xdist's controller collects nothing, and yet it is the one that keeps what the workers find.
     """
     config.addinivalue_line("markers", MARKER)
-    options = ("lab", "min", "tolerance", "profile", "require", "json", "dry-run", "board", "nic", "topology", "tuning")
-    asked = any(config.getoption(f"--pinet-{option}") for option in options)
-    if asked or os.environ.get("PINET_LAB") or config.getini("pinet_lab"):
+    if _is_asked(config):
         from pytest_pinet.errors import ConfigError
 
         try:
             pinet_session(config)
         except ConfigError as error:
             raise pytest.UsageError(str(error)) from None
+
+
+def _is_asked(config: pytest.Config) -> bool:
+    """Whether a lab or anything of pinet is asked for."""
+    options = ("lab", "min", "tolerance", "profile", "require", "json", "dry-run", "board", "nic", "topology", "tuning")
+    asked = any(config.getoption(f"--pinet-{option}") for option in options)
+    return bool(asked or os.environ.get("PINET_LAB") or config.getini("pinet_lab"))
 
 
 def pinet_session(config: pytest.Config) -> PinetSession:

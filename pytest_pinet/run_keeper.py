@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
 from pytest_pinet import __version__
 from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.history.database import OFF
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots
 from pytest_pinet.lab_access import LabAccess
@@ -40,11 +43,14 @@ class RunKeeper:
         self._dry_run = dry_run
         self._is_worker = hasattr(config, "workerinput")
         self._started = datetime.now(UTC)
+        self._session = uuid4().hex
         self._results: list[ResultRecord] = []
         self._skipped: dict[str, SkippedRecord] = {}
         self._warnings: list[str] = []
         self._folder: RunFolder | None = None
         self._interrupted = False
+        # The whole run, once it is over.
+        self.record: RunRecord | None = None
         if dry_run is not None and self._is_controller:
             raise ConfigError("--pinet-dry-run plans in one process: leave out -n")
 
@@ -75,6 +81,11 @@ class RunKeeper:
         """The run folder as messages show it: relative to where the user is, when it lies below."""
         path, here = self.folder.path, self._config.invocation_params.dir
         return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the lab sets the rates of its links itself."""
+        return self._lab is not None and self._lab.figures == "emulated"
 
     def warn(self, warning: str) -> None:
         """Something could not be undone: it stands in the summary, and in a worker's warnings."""
@@ -174,7 +185,9 @@ class RunKeeper:
             "exitstatus": int(session.exitstatus),
             "results": self._results,
             "skipped": list(self._skipped.values()),
+            "session": self._session,
         }
+        self.record = run
         try:
             self.folder.write_results(run)
             if path := self._config.getoption("--pinet-json"):
@@ -182,6 +195,39 @@ class RunKeeper:
         except ConfigError as error:
             self._warnings.append(str(error))
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            return
+        self._keep(run)
+
+    @property
+    def _ini_history(self) -> str:
+        """The ini key's; a file is relative to the rootdir, wherever pytest was started."""
+        url = str(self._config.getini("pinet_history"))
+        is_file = url and "://" not in url and url.lower() not in OFF
+        return str(self._config.rootpath / url) if is_file else url
+
+    @property
+    def history_url(self) -> str | None:
+        """Where earlier runs are, for those who read; None where no history is kept."""
+        chosen = self._config.getoption("--pinet-history") or os.environ.get("PINET_HISTORY") or self._ini_history
+        if chosen.strip().lower() in OFF:
+            return None
+        return chosen or str(self.folder.path.parent.parent / "history.db")
+
+    def _keep(self, run: RunRecord) -> None:
+        """Put the run into the history; only here, so that workers never write to it."""
+        from pytest_pinet.history.keep import keep_run
+
+        chosen = self._config.getoption("--pinet-history") or os.environ.get("PINET_HISTORY")
+        url = chosen or self._ini_history or None
+        if trouble := keep_run(url, run, self.folder.path):
+            self._warnings.append(trouble)
+
+    def _trends(self) -> list[str]:
+        if not self._results or self._lab is None:
+            return []
+        from pytest_pinet.report.trend_lines import trend_lines
+
+        return trend_lines(self.history_url, self._results, self._lab.name)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The table, worst first."""
@@ -201,6 +247,7 @@ class RunKeeper:
                 json_path=json_path,
                 verbose=self._config.get_verbosity() > 0,
             )
+            lines += self._trends()
             for name in sorted({result["profile"] for result in self._results} & set(PROFILES)):
                 lines += wrap(f"profile {blind_spots(PROFILES[name])}", hanging="  ")
             if self._results and self._lab is not None and self._lab.figures == "emulated":

@@ -21,6 +21,7 @@ from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.preconditions import Preconditions
+from pytest_pinet.steps import doing
 from pytest_pinet.traffic.together import LEAD_S, Job, measure_together
 from pytest_pinet.traffic.tool import TrafficTool
 from pytest_pinet.tries import MeasuredFlow, Try
@@ -86,13 +87,18 @@ class Runs:
         and again, or do not come back as they were), UnsupportedError.
         """
         if fresh is Fresh.LINK:
-            bounce(self._link)
+            with doing("take the link down and up"):
+                bounce(self._link)
             self.cables.accept_carriers()
         number = len(self.tries) + 1
-        one = self._once(traffic, fresh, number, LEAD_S)
+        what = f"{traffic.key} {traffic.direction} #{number}"
+        with doing(f"measure {what}"):
+            one = self._once(traffic, fresh, number, LEAD_S)
         if one.skew_s is not None and one.skew_s > SKEW_MAX_S and not one.excluded:
             late = one.flows
-            one = replace(self._once(traffic, Fresh.CONNECTION, number, LONG_LEAD_S), fresh=fresh, discarded=late)
+            with doing(f"measure {what} again, since flows began {one.skew_s * 1000:.0f} ms apart"):
+                again = self._once(traffic, Fresh.CONNECTION, number, LONG_LEAD_S)
+            one = replace(again, fresh=fresh, discarded=late)
         self.tries.append(one)
         # As it was then: a tuning inside of a test changes it.
         self._links.append(replace(self._link))
@@ -134,6 +140,10 @@ class Runs:
 
     def finish(self, traffic: Traffic) -> None:
         """Look at everything again. Raises InvalidMeasurement or TrafficError when the figures mean something else."""
+        with doing("look at ends and cables again"):
+            self._look_again(traffic)
+
+    def _look_again(self, traffic: Traffic) -> None:
         self.conditions.check_after(self.tries, traffic, self._links)
         flows = [flow for one in self.tries[self._counted_from :] for flow in (*one.flows, *one.discarded)]
         self.cables.check(flows, traffic)

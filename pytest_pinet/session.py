@@ -99,6 +99,10 @@ class PinetSession:
             config.pluginmanager.register(ControllerHooks(config, self.lab, self.keeper), "pinet-xdist-controller")
         self.parametrizing = Parametrizing(config, self.lab, self.axes)
         config.pluginmanager.register(self.parametrizing, "pinet-parametrizing")
+        if directory := config.getoption("allure_report_dir", None):
+            from pytest_pinet.allured import attach
+
+            attach(config, directory, self.keeper, case_of, self.lab)
 
     # -- running --------------------------------------------------------------------------------------------------
 

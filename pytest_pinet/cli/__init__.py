@@ -27,6 +27,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "pytest_pinet.cli.published:published",
         "Show published figures beside those of a run, and how far apart they are.",
     ),
+    "report": ("pytest_pinet.cli.report:report", "Write a report with the trend of every combination."),
+    "history": ("pytest_pinet.cli.history:history", "Show trends and where they moved; export and import all runs."),
+    "accept": ("pytest_pinet.cli.accept:accept", "Make measured figures the baselines of later runs."),
+    "compare": ("pytest_pinet.cli.compare:compare", "Compare two runs, builds or files."),
+    "summary": ("pytest_pinet.cli.summary:summary", "Sum up a run as text, or as Markdown for a CI page."),
+    "export": ("pytest_pinet.cli.export:export", "Write a run for Prometheus or github-action-benchmark."),
     "schema": ("pytest_pinet.cli.schema:schema", "Print the JSON Schema of lab files or of results."),
 }
 

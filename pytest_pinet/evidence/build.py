@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from pytest_pinet.shell import Shell
+
+
+def read_serial(shell: Shell) -> str | None:
+    """The board's serial number from its device tree; None where it has none. Raises SshError."""
+    return parse_serial(shell.run("cat /proc/device-tree/serial-number 2>/dev/null").stdout)
+
+
+def parse_serial(text: str) -> str | None:
+    """What a device tree says, which ends in NUL; None for what cannot be one, such as a message of the shell."""
+    serial = text.replace("\x00", "").strip()
+    return serial if re.fullmatch(r"[0-9A-Za-z-]{4,64}", serial) else None
 
 
 def read_build(shell: Shell, device: str) -> dict[str, str | None]:

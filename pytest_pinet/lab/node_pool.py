@@ -14,6 +14,9 @@ from pytest_pinet.lab.node_session import NodeSession
 from pytest_pinet.lab.quarantine import Quarantine
 from pytest_pinet.lab.runner import session_of
 from pytest_pinet.model.lab import Node
+from pytest_pinet.steps import doing
+
+_STEPS = {NodeSession.reset_if_due: "reset", NodeSession.switch_on: "power on", NodeSession.log_in: "boot and log in"}
 
 
 class NodePool:
@@ -52,7 +55,9 @@ class NodePool:
         self._leases.resume(wait=True)
         # A place that was lost unnoticed must be asked for again, and its node is not as we left it.
         self.lost(wanted)
-        self._leases.acquire([*(node.place for node in wanted), *more], timeout_s)
+        places = [*(node.place for node in wanted), *more]
+        with doing(f"lease {', '.join(places)}"):
+            self._leases.acquire(places, timeout_s)
         # Meanwhile another worker may have found out.
         self._check_service(wanted)
         sessions = [self._session(node) for node in wanted]
@@ -64,10 +69,11 @@ class NodePool:
             session.reset_due |= reset
         fresh = [session for session in sessions if session.reset_due or not session.ready]
         # All are switched off before the first is switched on again, so that they rest at the same time.
-        for step in (NodeSession.reset_if_due, NodeSession.switch_on, NodeSession.log_in):
+        for step in _STEPS:
             for session in fresh:
                 try:
-                    step(session)
+                    with doing(f"{_STEPS[step]} {session.node.name}"):
+                        step(session)
                 except (CoordinatorError, LeaseError):
                     # Not the node's fault.
                     raise

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pytest_pinet.errors import CoordinatorError, PinetError
-from pytest_pinet.lab import contention, link, tuned
+from pytest_pinet.lab import contention, labgrid_steps, link, tuned
 from pytest_pinet.lab.boot_tuned import boot_tuned
 from pytest_pinet.lab.coordinator import Coordinator
 from pytest_pinet.lab.identity import Identity
@@ -20,6 +20,7 @@ from pytest_pinet.lab.targets import Targets
 from pytest_pinet.lab.undo import UndoStack
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
+from pytest_pinet.steps import doing
 from pytest_pinet.tuning.registry import running_part
 
 
@@ -50,6 +51,7 @@ class LabSession:
         self._watch: KernelWatch | None = None
         self._switches: dict[str, ManagedSwitch] = {}
         self._warnings: list[str] = []
+        self._stop_listening = labgrid_steps.listen()
 
     def _switch(self, name: str) -> ManagedSwitch:
         if name not in self._switches:
@@ -70,7 +72,8 @@ class LabSession:
         undo = UndoStack()
         with self._watched(combination, sessions) as watch:
             try:
-                opened = link.connect(combination, sessions, switches, undo)
+                with doing(f"cable and check {combination.id}"):
+                    opened = link.connect(combination, sessions, switches, undo)
                 opened.tunings = booted
                 opened.tried += booted
                 tuned.apply(opened, running_part(combination.tuning), undo)
@@ -163,4 +166,5 @@ class LabSession:
             except Exception as error:
                 self._warnings.append(f"could not {what}: {type(error).__name__}: {error}")
         self._coordinator.close()
+        self._stop_listening()
         return self.take_warnings()

@@ -6,7 +6,10 @@ is not zero.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import TypedDict
 
 from pytest_pinet.judge.gate import Ruling
@@ -208,6 +211,9 @@ class RareRecord(TypedDict, total=False):
     Where several flows ran at once, ``windows`` is the time that they shared in each attempt, and ``start_skew_s`` the
     most by which they began apart. ``http``, ``ping`` and ``ladder`` are there for such traffic; pings have no
     ``directions``, since they have no goodput.
+
+    ``serials`` are those of the boards, by end, where a board tells its own. ``parameters`` is a hash of how it was
+    measured (length of connections, MTU and the like): figures with different ones are no trend.
     """
 
     console_excerpt: str
@@ -220,6 +226,8 @@ class RareRecord(TypedDict, total=False):
     limited_by: LimitedByRecord
     evidence: list[EvidenceRecord]
     tunings: list[TuningRecord]
+    serials: dict[str, str]
+    parameters: str
 
 
 class ResultRecord(RareRecord):
@@ -271,7 +279,13 @@ class SkippedRecord(TypedDict):
     reason: str
 
 
-class RunRecord(TypedDict):
+class RareRunRecord(TypedDict, total=False):
+    """What files of the first versions lack: ``session``, which no other run of any runner has."""
+
+    session: str
+
+
+class RunRecord(RareRunRecord):
     """The whole of ``results.json``.
 
     ``figures`` says what they are: ``measured`` on hardware, or ``emulated`` (the lab sets the rates of its links).
@@ -356,6 +370,13 @@ def _attempt(attempt: Attempt) -> AttemptRecord:
         ],
         "excluded": attempt.excluded,
     }
+
+
+def parameters_hash(traffic: Traffic, mtu: int | None) -> str:
+    """Names how a figure was measured, beyond what its id says."""
+    # What is not set is left out, so that a parameter of a later version does not cut every trend.
+    facts = {name: value for name, value in {**asdict(traffic), "mtu": mtu}.items() if value not in (None, False)}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
 def combination_record(combination: Combination, traffic: Traffic) -> CombinationRecord:

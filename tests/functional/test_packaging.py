@@ -98,7 +98,15 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert metadata.get_all("License-File") == ["LICENSE"]
     assert "licenses/LICENSE" in files
     assert metadata["Requires-Python"] == ">=3.11"
-    assert set(metadata.get_all("Provides-Extra", [])) == {"cli", "snmp", "virtual", "xdist", "allure", "dev"}
+    assert set(metadata.get_all("Provides-Extra", [])) == {
+        "cli",
+        "snmp",
+        "virtual",
+        "postgres",
+        "xdist",
+        "allure",
+        "dev",
+    }
     assert metadata.get_payload() == (ROOT / "README.md").read_text()
     entries = configparser.ConfigParser()
     entries.read_string(archive.read(files["entry_points.txt"]).decode())

@@ -16,8 +16,9 @@ def test_line_rate(link, gate):
 
 
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
-    # labgrid's own plugin cannot be started twice in one process.
-    return pytester.runpytest_inprocess("-p", "no:labgrid", "-p", "no:hypothesispytest", *options)
+    # labgrid's own plugin cannot be started twice in one process, nor can SQLAlchemy be imported twice.
+    words = ("-p", "no:labgrid", "-p", "no:hypothesispytest", "--pinet-history=off")
+    return pytester.runpytest_inprocess(*words, *options)
 
 
 def collect(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:

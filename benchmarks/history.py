@@ -1,0 +1,140 @@
+"""``python -m benchmarks.history``: how fast the history is with 10,000, 100,000 and a million records.
+
+500 figures in as many runs as that takes. ``--url postgresql://...`` measures a server instead of a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pytest_pinet.history.points import Attempt, Attempts, History, Point, Run, Spread
+from pytest_pinet.history.store import Store
+from pytest_pinet.history.trends import trend
+from pytest_pinet.model.verdict import Verdict
+
+FIGURES = 500
+SIZES = (10_000, 100_000, 1_000_000)
+BEGINS = datetime(2020, 1, 1, tzinfo=UTC)
+# What a dashboard shows of each figure.
+SHOWN = 30
+# What the issue asks for.
+LEAST_INGEST, MOST_TREND_S, MOST_DASHBOARD_S = 5000, 0.1, 2.0
+
+
+def runs(first: int, count: int) -> Iterator[tuple[Run, list[Point]]]:
+    """Runs of all figures; every tenth has a new build."""
+    chance = random.Random(first)
+    for number in range(first, first + count):
+        time_of_run = BEGINS + timedelta(hours=number)
+        run = f"run-{number:08d}"
+        build = {"uname": f"Linux 6.{number // 10}.0-v8+ #1 SMP", "driver": "bcmgenet", "firmware": None}
+        points = [_point(run, time_of_run, figure, build, chance) for figure in range(FIGURES)]
+        verdicts = {"pass": len(points)}
+        yield Run(run, "bench", time_of_run, time_of_run, True, True, 0, "0.1.0", "/runs", run, verdicts), points
+
+
+def _point(run: str, moment: datetime, figure: int, build: dict[str, str | None], chance: random.Random) -> Point:
+    goodput = 941e6 * (1 + chance.gauss(0, 0.004))
+    combination = f"board{figure // 10}:nic{figure % 10}/pair"
+    return Point(
+        run,
+        moment + timedelta(seconds=figure),
+        "bench",
+        f"{combination}/tcp-P1-tx",
+        combination,
+        "tx",
+        goodput,
+        Verdict.PASS,
+        (goodput * 0.995, goodput * 1.005),
+        885e6,
+        "94% of 941.5 Mbit/s (lab/virtual.yaml:88)",
+        941.5e6,
+        "941.0 Mbit/s holds the limit 885.0 Mbit/s (+6.4 %)",
+        build,
+        {"dut": "10000000abcdef01"},
+        {"dut": "3.18", "peer": "3.18"},
+        "0123456789ab",
+        run,
+        True,
+        ("raw/board_nic_pair-0123456789ab/client.json", "raw/board_nic_pair-0123456789ab/server.json"),
+        "/runs",
+        Attempts(tuple(Attempt("connection", goodput * share, 3.0) for share in (0.999, 1.0, 1.001))),
+        Spread(90, goodput * 0.98, goodput, goodput * 1.01, goodput * 0.003),
+    )
+
+
+def _ingest(url: str, new: Iterator[tuple[Run, list[Point]]]) -> float:
+    """As sessions do: a transaction for each run. What making the points cost is not counted."""
+    store = Store.open(url, create=True)
+    taken = sum(seconds(lambda one=one: store.add(*one)) for one in new)  # type: ignore[misc]
+    store.close()
+    return taken
+
+
+def _read_all(url: str, last: int, judge: bool) -> float:
+    store = Store.open(url)
+    taken = seconds(lambda: [trend(one.id, one.lab, points, changes=judge) for one, points in store.latest(last)])
+    store.close()
+    return taken
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """How long a call takes."""
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
+
+
+def measure(url: str, first: int, count: int) -> None:
+    """Add runs, then read what readers read, each with a connection of its own, as a command has."""
+    taken = _ingest(url, runs(first, count))
+    records = (first + count) * FIGURES
+    chance = random.Random(records)
+    figures = [f"board{f // 10}:nic{f % 10}/pair/tcp-P1-tx" for f in chance.sample(range(FIGURES), 20)]
+    trends, changes = [], []
+    with History.open(url) as history:
+        for figure in figures:
+            trends.append(seconds(lambda figure=figure: history.trend(figure, changes=False)))  # type: ignore[misc]
+        for figure in figures:
+            changes.append(seconds(lambda figure=figure: history.trend(figure)))  # type: ignore[misc]
+    dashboards = [_read_all(url, SHOWN, False) for _ in range(3)]
+    judged = _read_all(url, 200, True)
+    size = f"{Path(url).stat().st_size / records:4.0f} B" if "://" not in url else "-"
+    ingest = count * FIGURES / taken
+    row = (
+        f"{records:>9}  {ingest:>9,.0f}/s  {statistics.median(trends) * 1e3:>7.1f} ms  {max(trends) * 1e3:>7.1f} ms  "
+        f"{statistics.median(changes) * 1e3:>9.1f} ms  {statistics.median(dashboards):>7.2f} s {judged:>7.2f} s  {size}"
+    )
+    good = ingest > LEAST_INGEST and max(trends) < MOST_TREND_S and statistics.median(dashboards) < MOST_DASHBOARD_S
+    print(f"{row}  {'ok' if good else 'MISSED'}", flush=True)
+
+
+def main() -> None:
+    """Grow one history through all sizes."""
+    parser = argparse.ArgumentParser(prog="benchmarks.history", description=__doc__)
+    parser.add_argument("--url", help="a history that does not exist yet (default: a temporary file)")
+    parser.add_argument("--most", type=int, default=SIZES[-1], help="records at the end")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        url = chosen.url or str(Path(folder) / "history.db")
+        print(f"{FIGURES} figures; asked for: ingest > {LEAST_INGEST}/s, trend < 100 ms, dashboard < 2 s")
+        print("  records     ingest   trend med   trend max  with changes  dashb.30   all 200   size")
+        done = 0
+        for size in SIZES:
+            if size > chosen.most:
+                break
+            measure(url, done, size // FIGURES - done)
+            done = size // FIGURES
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""``pinet accept``: what runs have measured becomes the baseline that later ones are held against."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytest_pinet.cli.history_file import HISTORY_OPTION
+from pytest_pinet.cli.lab_file import LAB_OPTION
+from pytest_pinet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pytest_pinet.config.baselines import AcceptedBaseline
+    from pytest_pinet.history.accepting import Candidate
+
+NOTHING = 1
+
+
+@click.command()
+@LAB_OPTION
+@HISTORY_OPTION
+@click.argument("figures", metavar="[ID]...", nargs=-1)
+@click.option("--reason", required=True, help="Why these figures are right; it stands in the file.")
+@click.option("--build", default="", metavar="TEXT", help="Only runs of builds in which this stands ('6.12.25').")
+@click.option("--last", type=click.IntRange(min=1), default=200, show_default=True, help="Look at so many runs.")
+@click.option(
+    "--least", type=click.IntRange(min=1), default=5, show_default=True,
+    help="Runs that a baseline rests on; with fewer than 5 it gates nothing.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Print what would change, and write nothing.")
+def accept(
+    lab_file: str,
+    history_url: str,
+    figures: tuple[str, ...],
+    reason: str,
+    build: str,
+    last: int,
+    least: int,
+    dry_run: bool,
+) -> None:
+    """Write baselines from the history into the lab's folder of baselines, and print the difference.
+
+    Each ID is a figure's or a glob ('pi4b:*/pair/*'; default: all figures of the lab). Runs that failed, were repeated,
+    were interrupted or had a dirty build never feed a baseline, nor do those before the level moved. A run never
+    changes a baseline: commit the files, and let somebody review them. Exit code 0, 1 when there was nothing to accept,
+    4 for a mistake of yours.
+    """
+    from pytest_pinet.config.baselines import load_baselines
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.config.names import unknown
+    from pytest_pinet.history.accepting import candidate
+    from pytest_pinet.history.points import History
+
+    if not reason.strip():
+        raise ConfigError("--reason is empty; expected why these figures are right")
+    lab = load(lab_file)
+    known = load_baselines(lab)
+    with History.open(history_url, known) as history:
+        there = [figure.id for figure in history.figures(lab.name) if figure.direction]
+        for wanted in figures:
+            if not any(fnmatchcase(one, wanted) for one in there):
+                raise ConfigError(f"lab {lab.name}: {unknown('figure of its history', wanted, there)}")
+        chosen = [one for one in there if not figures or any(fnmatchcase(one, wanted) for wanted in figures)]
+        found = [
+            candidate(history.trend(one, last, lab.name), date.today(), reason.strip(), build, least) for one in chosen
+        ]
+    good = [one.baseline for one in found if one.baseline is not None]
+    for path, before, after in _changed(lab.baselines, known, good, dry_run):
+        name = str(path)
+        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
+        click.echo("\n".join(lines))
+    for one in found:
+        click.echo(_line(one), err=True)
+    if not good:
+        click.echo("pinet: nothing to accept", err=True)
+        sys.exit(NOTHING)
+    if not dry_run:
+        click.echo(f"{len(good)} baselines written to {lab.baselines}: review and commit them", err=True)
+
+
+def _line(one: Candidate) -> str:
+    refused = ", ".join(f"{count} {why}" for why, count in sorted(one.refused.items()))
+    left_out = f"; left out: {refused}" if refused else ""
+    if one.baseline is None:
+        hint = ""
+        if "fail" in one.refused:
+            hint = "\n  to accept a lower figure take its entry out of the file in a reviewed change, and measure again"
+        return f"{one.figure}: not accepted: {one.why}{left_out}{hint}"
+    spread = f"spread between runs {one.spread * 100:.2f} %"
+    return f"{one.figure}: {one.baseline.goodput}, {len(one.baseline.runs)} runs, {spread}{left_out}"
+
+
+def _changed(
+    folder: Path, known: Mapping[str, AcceptedBaseline], good: Sequence[AcceptedBaseline], dry_run: bool
+) -> list[tuple[Path, str, str]]:
+    """Each file that changes with its text before and after; written unless ``dry_run``."""
+    import tempfile
+
+    from pytest_pinet.config.baselines import read_baselines, write_baselines
+    from pytest_pinet.history.accepting import family_of
+
+    by_file: dict[Path, dict[str, AcceptedBaseline]] = {}
+    for one in good:
+        # An entry stays in the file where somebody has put it.
+        path = Path(known[one.id].where.file) if one.id in known else folder / family_of(one.id)
+        by_file.setdefault(path, {})[one.id] = one
+    changes = []
+    for path, new in sorted(by_file.items()):
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        kept = {one.id: one for one in read_baselines(path)} if before else {}
+        with tempfile.TemporaryDirectory() as scratch:
+            trial = Path(scratch) / path.name
+            write_baselines(trial if dry_run else path, (kept | new).values())
+            after = (trial if dry_run else path).read_text(encoding="utf-8")
+        changes.append((path, before, after))
+    return changes

@@ -1,0 +1,35 @@
+"""``pinet summary``: a run on one page."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import click
+
+from pytest_pinet.cli.history_file import write_text
+from pytest_pinet.errors import ConfigError
+
+
+@click.command()
+@click.argument("what", metavar="[FILE]", default=".pinet/latest")
+@click.option(
+    "--format", "form", type=click.Choice(["md", "text"]), default="text", show_default=True,
+    help="Markdown for the page of a CI job or a merge request, or the table of the terminal.",
+)  # fmt: skip
+@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of the terminal.")
+def summary(what: str, form: str, output: str | None) -> None:
+    """Sum up a run, its verdict in words first. FILE is a results.json or a run folder (default: the last run)."""
+    from pytest_pinet.cli.which import read_results, results_file
+    from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
+    from pytest_pinet.report.record import RunRecord
+    from pytest_pinet.report.terminal import summary_table
+
+    path = results_file(what)
+    if path is None:
+        raise ConfigError(f"there is no {what!r}; expected a results.json or a run folder such as .pinet/latest")
+    run = cast(RunRecord, read_results(path))
+    if form == "md":
+        write_text(summary_markdown(run), output)
+        return
+    lines = [verdict_in_words(run), "", *summary_table(run["results"], run["skipped"])]
+    write_text("\n".join(lines) + "\n", output)

@@ -1,0 +1,51 @@
+"""What a figure was measured on, in words: a build's name, and what two builds differ in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Build = Mapping[str, str | None]
+
+# Where a device is plugged in is no part of a build.
+_NO_BUILD = ("bus_info",)
+_WORDS = {"uname": "kernel", "driver_version": "driver version"}
+
+
+def identity(build: Build) -> tuple[tuple[str, str], ...]:
+    """What makes two builds the same: everything that is known of them."""
+    return tuple(sorted((key, value) for key, value in build.items() if value and key not in _NO_BUILD))
+
+
+def name_of(build: Build) -> str:
+    """A build as short as an axis takes it: ``6.12.25-v8+ bcmgenet``; ``unknown`` where nothing is known."""
+    parts = [release_of(build.get("uname")), build.get("driver")]
+    return " ".join(part for part in parts if part) or "unknown"
+
+
+def release_of(uname: str | None) -> str | None:
+    """The kernel's release: ``6.12.25-v8+`` of ``Linux 6.12.25-v8+ #1 SMP ... aarch64``."""
+    words = (uname or "").split()
+    if len(words) > 1 and words[0] == "Linux":
+        return words[1]
+    return words[0] if words else None
+
+
+def differences(before: Build, after: Build) -> tuple[str, ...]:
+    """What the two differ in: ``kernel 6.12.24 -> 6.12.25``; what one side does not know is no difference."""
+    found = []
+    for key in dict.fromkeys([*before, *after]):
+        old, new = before.get(key), after.get(key)
+        if key in _NO_BUILD or not old or not new or old == new:
+            continue
+        if key == "driver_version" and (old, new) == (release_of(before.get("uname")), release_of(after.get("uname"))):
+            # A driver of the kernel's own tree: said already.
+            continue
+        if key == "uname" and release_of(old) != release_of(new):
+            old, new = release_of(old), release_of(new)
+        found.append(f"{_WORDS.get(key, key.replace('_', ' '))} {old} -> {new}")
+    return tuple(found)
+
+
+def is_dirty(build: Build) -> bool:
+    """Whether it was made from changes that nobody committed: ``-dirty``, as ``setlocalversion`` and git mark it."""
+    return any("-dirty" in value for value in build.values() if value)

@@ -1,0 +1,201 @@
+"""Opening the history: an SQLite file that several processes share, or PostgreSQL by URL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_pinet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+OFF = ("off", "none", "no")
+FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@host/name'"
+MISSING = "history needs SQLAlchemy: pip install 'SQLAlchemy>=2.0'"
+# What a writer waits for others; each holds the file for milliseconds.
+BUSY_S = 60
+# A run of 500 figures writes to the ends of 500 trends: the log may hold a few runs before they go to their places.
+_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "cache_size=-65536", "wal_autocheckpoint=8000")
+# Taken while tables are made, so that two runners that begin together do not both make them.
+_ADVISORY_LOCK = 0x70696E6574
+
+
+class Database:
+    """An engine with the right habits; ``shown`` is its URL without the password."""
+
+    def __init__(self, engine: Engine, shown: str) -> None:
+        self._engine = engine
+        self.shown = shown
+
+    @classmethod
+    def open(cls, url: str, create: bool = False) -> Database:
+        """``create``: make what is missing. Raises ConfigError, which never tells a password."""
+        try:
+            import sqlalchemy
+        except ImportError:
+            raise ConfigError(MISSING) from None
+        from pytest_pinet.history import tables
+
+        target = _url_of(url)
+        shown = target.render_as_string(hide_password=True)
+        if target.get_backend_name() == "sqlite":
+            path = Path(target.database or "")
+            shown = str(path)
+            _check_file(path, create)
+        arguments: dict[str, Any] = {"timeout": BUSY_S} if target.get_backend_name() == "sqlite" else {}
+        if target.get_backend_name() == "postgresql":
+            arguments["connect_timeout"] = 15
+        try:
+            engine = sqlalchemy.create_engine(target, connect_args=arguments)
+        except ImportError:
+            message = f"history {shown} needs psycopg: pip install 'pytest-pinet[postgres]'"
+            raise ConfigError(message) from None
+        if target.get_backend_name() == "sqlite":
+            _share_file(engine)
+        database = cls(engine, shown)
+        try:
+            with database.trouble():
+                _settle(database, tables.MIGRATIONS, tables.VERSION, create)
+        except BaseException:
+            engine.dispose()
+            raise
+        return database
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection in a transaction that only reads."""
+        with self.trouble(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction: all of it is kept, or nothing."""
+        with self.trouble(), self._engine.connect() as plain:
+            connection = plain.execution_options(pinet_writing=True)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def trouble(self) -> Iterator[None]:
+        """What the database says, in one sentence."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            yield
+        except SQLAlchemyError as error:
+            said = str(getattr(error, "orig", None) or error).strip().splitlines()
+            why = said[0] if said else type(error).__name__
+            raise ConfigError(f"history {self.shown}: {why}; expected {FORM} with --pinet-history") from error
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def _url_of(text: str) -> Any:
+    from sqlalchemy.engine import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+
+    if "://" not in text:
+        return URL.create("sqlite", database=text)
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        # The text may hold a password.
+        raise ConfigError(f"--pinet-history: this is no URL; expected {FORM}") from None
+    if url.drivername in ("postgres", "postgresql"):
+        url = url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise ConfigError(f"--pinet-history: no history in {url.drivername!r}; expected {FORM}")
+    return url
+
+
+def _check_file(path: Path, create: bool) -> None:
+    if not path.name:
+        raise ConfigError(f"--pinet-history: a history in memory would be gone at once; expected {FORM}")
+    if path.is_dir():
+        raise ConfigError(f"history {path} is a folder; expected {FORM}")
+    if create:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"history {path}: {error.strerror}; choose another with --pinet-history") from None
+    elif not path.exists():
+        message = f"there is no history {path}; a run with a lab makes one"
+        raise ConfigError(f"{message}, 'pinet history import results.json' too; another with --history")
+
+
+def _share_file(engine: Engine) -> None:
+    """Readers and one writer at a time, each waiting for its turn."""
+    from sqlalchemy import event
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: Any, _: object) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        try:
+            for pragma in _PRAGMAS:
+                _try(cursor, f"PRAGMA {pragma}")
+        finally:
+            cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        # A transaction that begins to write only later may find the file locked with no way to wait.
+        writing = connection.get_execution_options().get("pinet_writing")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _try(cursor: Any, statement: str) -> None:
+    import sqlite3
+    from contextlib import suppress
+
+    # A file that we may only read has no other journal; nor has one on some network file systems.
+    with suppress(sqlite3.OperationalError):
+        cursor.execute(statement)
+
+
+def _settle(database: Database, migrations: Mapping[int, Any], newest: int, create: bool) -> None:
+    """Make the tables, or bring those of an older version up to date."""
+    found = _version(database)
+    if found is None and not create:
+        raise ConfigError(f"{database.shown} holds no history of pytest-pinet; expected one that a run has made")
+    if found is not None and found > newest:
+        message = f"history {database.shown} is of version {found}, and this pytest-pinet reads up to {newest}"
+        raise ConfigError(f"{message}: update it")
+    if found == newest:
+        return
+    from sqlalchemy import text
+
+    from pytest_pinet.history.tables import META, METADATA
+
+    with database.writing() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+        # Somebody else may have been here while we waited.
+        found = _version_in(connection)
+        if found is None:
+            METADATA.create_all(connection)
+            connection.execute(META.insert().values(name="version", value=str(newest)))
+            return
+        for version in range(found + 1, newest + 1):
+            migrations[version](connection)
+        connection.execute(META.update().where(META.c.name == "version").values(value=str(newest)))
+
+
+def _version(database: Database) -> int | None:
+    with database.reading() as connection:
+        return _version_in(connection)
+
+
+def _version_in(connection: Connection) -> int | None:
+    from sqlalchemy import inspect, select
+
+    from pytest_pinet.history.tables import META
+
+    if not inspect(connection).has_table(META.name):
+        return None
+    value = connection.execute(select(META.c.value).where(META.c.name == "version")).scalar()
+    return int(value) if value is not None else None

@@ -1,0 +1,222 @@
+"""Where the level of a series moved: change points with a known rate of false alarms; pure.
+
+A series is cut where that lowers the squared distance from its levels most (binary segmentation), each cut is moved to
+where it fits best, and then the weakest ones are taken out until all that are left are certain and matter. A single
+reading that leaps out and comes back moves no level. Runs of one day resemble each other: the noise that a level's
+mean has left is reckoned with the correlation of neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+# How many standard errors a level must move. Found by counting false alarms (benchmarks.history, tests).
+CERTAIN = 5.0
+# A shift by less than this part is nobody's regression (`judge.proposal.TOLERATED`).
+MATTERS = 0.01
+# A level of one or two runs may be a bad day.
+LEAST_RUNS = 3
+_MOST_LEAPS = 8
+# Readings further from the middle of their neighbours than this many standard deviations are drawn in.
+_FAR = 3.0
+_NEIGHBOURS = 2
+# The correlation of neighbouring runs where too few tell, and how many runs that is worth.
+_USUALLY_ALIKE = 0.3
+_WORTH = 20
+# Below this nobody measures goodput; a series of equal numbers would make everything certain.
+LEAST_NOISE = 2e-4
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A level's start: ``at`` is the index of its first reading, which may be any from ``first`` to ``last`` (99 %).
+
+    ``size`` is in logarithms, ``certainty`` how many standard errors it is.
+    """
+
+    at: int
+    first: int
+    last: int
+    size: float
+    certainty: float
+
+
+def shifts(logs: Sequence[float], certain: float = CERTAIN, matters: float = MATTERS) -> list[Shift]:
+    """Where the level of a series of logarithms moved, in order."""
+    if len(logs) < 2 * LEAST_RUNS:
+        return []
+    values = drawn_in(logs)
+    least = _least(sum(a != b for a, b in zip(logs, values, strict=True)), len(logs))
+    cuts = _settled(values, _candidates(values, certain * 0.6, least), least)
+    cuts = _reduced(values, cuts, certain, matters, least)
+    noise, factor = noise_of(values, cuts)
+    leaps = {index for index, value in enumerate(values) if value != logs[index]}
+    return [_shift(values, cuts, index, noise, factor, leaps) for index in range(len(cuts))]
+
+
+def levels(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
+    """The mean between cuts, at each reading."""
+    found: list[float] = []
+    for begin, end in _parts(len(values), cuts):
+        found += [math.fsum(values[begin:end]) / (end - begin)] * (end - begin)
+    return found
+
+
+def drawn_in(logs: Sequence[float]) -> list[float]:
+    """The series without leaps that come back: each reading at most so far from the median of its neighbourhood."""
+    steps = [b - a for a, b in pairwise(logs)]
+    far = _FAR * max(_robust_sd(steps) / math.sqrt(2), LEAST_NOISE)
+    found = []
+    for index, value in enumerate(logs):
+        begin = min(max(index - _NEIGHBOURS, 0), max(len(logs) - 2 * _NEIGHBOURS - 1, 0))
+        middle = statistics.median(logs[begin : begin + 2 * _NEIGHBOURS + 1])
+        found.append(min(max(value, middle - far), middle + far))
+    return found
+
+
+def noise_of(values: Sequence[float], cuts: Sequence[int]) -> tuple[float, float]:
+    """The standard deviation around the levels, and by how much correlation of neighbours widens a mean's error."""
+    rest = [value - level for value, level in zip(values, levels(values, cuts), strict=True)]
+    freedom = max(len(rest) - len(cuts) - 1, 1)
+    squares = math.fsum(one * one for one in rest)
+    noise = max(math.sqrt(squares / freedom), LEAST_NOISE)
+    if squares <= 0 or len(rest) < 8:
+        return noise, 1.0
+    inner = [
+        (a, b)
+        for begin, end in _parts(len(rest), cuts)
+        for a, b in zip(rest[begin:end], rest[begin + 1 : end], strict=False)
+    ]
+    # Means taken out make neighbours look less alike than they are, by about 1 in the length of a level.
+    alike = math.fsum(a * b for a, b in inner) / squares + (len(cuts) + 1) / len(rest)
+    # Short series say little about it: they lean towards what benches show.
+    alike = (alike * len(rest) + _USUALLY_ALIKE * _WORTH) / (len(rest) + _WORTH)
+    alike = min(max(alike, 0.0), 0.8)
+    return noise, math.sqrt((1 + alike) / (1 - alike))
+
+
+def _least(leaps: int, length: int) -> int:
+    """How many runs make a level: where leaps are usual, more than come one after the other by chance (0.1 %)."""
+    share = min(max(leaps, 1) / length, 0.5)
+    return min(max(math.ceil(math.log(0.001 / length) / math.log(share)), LEAST_RUNS), _MOST_LEAPS)
+
+
+def _robust_sd(values: Sequence[float]) -> float:
+    middle = statistics.median(values)
+    return 1.4826 * statistics.median(abs(value - middle) for value in values)
+
+
+def _parts(length: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
+    edges = [0, *cuts, length]
+    return list(pairwise(edges))
+
+
+def _best_cut(values: Sequence[float], begin: int, end: int, least: int) -> tuple[int, float] | None:
+    """The cut that lowers the squares most between two edges, and by how much."""
+    length = end - begin
+    if length < 2 * least:
+        return None
+    total = math.fsum(values[begin:end])
+    left, best, at = math.fsum(values[begin : begin + least - 1]), -1.0, 0
+    mean = total / length
+    for count in range(least, length - least + 1):
+        left += values[begin + count - 1]
+        gap = left - mean * count
+        gain = gap * gap * length / (count * (length - count))
+        if gain > best:
+            best, at = gain, begin + count
+    return at, best
+
+
+def _candidates(values: Sequence[float], certain: float, least: int) -> list[int]:
+    """Cuts that may be something; more than are."""
+    steps = [b - a for a, b in pairwise(values)]
+    noise = max(_robust_sd(steps) / math.sqrt(2), LEAST_NOISE)
+    found: list[int] = []
+    todo = [(0, len(values))]
+    while todo:
+        begin, end = todo.pop()
+        best = _best_cut(values, begin, end, least)
+        if best is None or math.sqrt(best[1]) < certain * noise:
+            continue
+        found.append(best[0])
+        todo += [(begin, best[0]), (best[0], end)]
+    return sorted(found)
+
+
+def _settled(values: Sequence[float], cuts: list[int], least: int) -> list[int]:
+    """Each cut where it fits best between its neighbours."""
+    for _ in range(5):
+        before = list(cuts)
+        for index in range(len(cuts)):
+            edges = [0, *cuts, len(values)]
+            best = _best_cut(values, edges[index], edges[index + 2], least)
+            if best is not None:
+                cuts[index] = best[0]
+        if cuts == before:
+            break
+    return cuts
+
+
+def _reduced(values: Sequence[float], cuts: list[int], certain: float, matters: float, least: int) -> list[int]:
+    """Without the cuts that are not certain or do not matter, the weakest first."""
+    while cuts:
+        noise, factor = noise_of(values, cuts)
+        found = [_strength(values, cuts, index, noise * factor) for index in range(len(cuts))]
+        weak = [
+            (strength, index)
+            for index, (strength, size) in enumerate(found)
+            if strength < certain or abs(size) < matters
+        ]
+        if not weak:
+            break
+        del cuts[min(weak)[1]]
+        cuts = _settled(values, cuts, least)
+    return cuts
+
+
+def _strength(values: Sequence[float], cuts: Sequence[int], index: int, noise: float) -> tuple[float, float]:
+    """How many standard errors the level moves at a cut, and its size."""
+    edges = [0, *cuts, len(values)]
+    begin, at, end = edges[index : index + 3]
+    low, high = statistics.fmean(values[begin:at]), statistics.fmean(values[at:end])
+    # A few bad days one after the other are no level: they differ among each other, too.
+    error = max(_squares(values[begin:at], low), noise * noise) / (at - begin)
+    error += max(_squares(values[at:end], high), noise * noise) / (end - at)
+    return abs(high - low) / math.sqrt(error), high - low
+
+
+def _squares(values: Sequence[float], mean: float) -> float:
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def _shift(
+    values: Sequence[float], cuts: Sequence[int], index: int, noise: float, factor: float, leaps: Collection[int]
+) -> Shift:
+    """A cut with all the places where it might be: those that fit not much worse."""
+    edges = [0, *cuts, len(values)]
+    begin, at, end = edges[index : index + 3]
+    strength, size = _strength(values, cuts, index, noise * factor)
+    middle = statistics.fmean(values[begin:at]) + size / 2
+    # What moving the cut over a reading costs (or gains) in squares, in units of the noise; a leap says nothing.
+    costs = [0.0 if i in leaps else 2 * size * (value - middle) / (noise * noise) for i, value in enumerate(values)]
+    allowed = 2 * math.log(100) * factor * factor
+    before = _reach([-costs[i] for i in range(at - 1, begin, -1)], allowed)
+    after = _reach([costs[i] for i in range(at, end - 1)], allowed)
+    return Shift(at, at - before, at + after, size, strength)
+
+
+def _reach(costs: Sequence[float], allowed: float) -> int:
+    """How many readings a cut may move over."""
+    found, total = 0, 0.0
+    for count, cost in enumerate(costs, 1):
+        total += cost
+        if total < allowed:
+            found = count
+        elif total > 4 * allowed:
+            break
+    return found

@@ -1,0 +1,151 @@
+"""Rows of the tables, and the points and runs that they are; nothing here speaks to a database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pytest_pinet.history.points import Attempt, Attempts, Figure, Point, Run, Spread
+from pytest_pinet.model.verdict import Verdict
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+# Made once: json.dumps would make one for each of thousands.
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
+# What points have in common with their neighbours.
+_SHARED = ("build", "serials", "versions", "parameters", "rule")
+
+
+def instant(time: datetime) -> int:
+    """Microseconds since 1970; exact, unlike ``timestamp()``."""
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def time_of(microseconds: int) -> datetime:
+    """The time that `instant` gave this for."""
+    return _EPOCH + microseconds * _MICROSECOND
+
+
+def run_row(run: Run) -> dict[str, Any]:
+    """A run as a row of RUNS."""
+    return {
+        "id": run.id,
+        "lab": clean(run.lab),
+        "started": instant(run.started),
+        "finished": instant(run.finished),
+        "emulated": run.emulated,
+        "complete": run.complete,
+        "exitstatus": run.exitstatus,
+        "pinet": run.pinet,
+        "folder": clean(run.folder),
+        "session": run.session,
+        "verdicts": as_json(run.verdicts),
+        "skipped": run.skipped,
+    }
+
+
+def context_of(point: Point) -> str:
+    """What a point has in common with its neighbours, the same text for the same content."""
+    return as_json({name: _plain(getattr(point, name)) for name in _SHARED})
+
+
+def point_row(point: Point, run: int, series: int, context: int) -> dict[str, Any]:
+    """A point as a row of POINTS; the numbers are keys of other tables."""
+    low, high = point.interval_bps or (None, None)
+    more: dict[str, Any] = {}
+    if point.attempts.connections:
+        more["attempts"] = [[one.fresh, one.goodput_bps, one.seconds, one.excluded] for one in point.attempts.each]
+    if point.attempts.state:
+        more["state"] = point.attempts.state
+    if point.spread is not None:
+        one = point.spread
+        more["spread"] = [one.intervals, one.least_bps, one.median_bps, one.most_bps, one.sd_bps]
+    if point.artefacts:
+        more["artefacts"] = list(point.artefacts)
+    return {
+        "series": series,
+        "time": instant(point.time),
+        "run": run,
+        "number": point.number,
+        "context": context,
+        "goodput": point.goodput_bps,
+        "low": low,
+        "high": high,
+        "limit_bps": point.limit_bps,
+        "oracle": point.oracle_bps,
+        "verdict": point.verdict.value,
+        "reason": clean(point.reason),
+        "more": as_json(more),
+    }
+
+
+def point_of(row: Any, run: Any, series: Any, context: Mapping[str, Any]) -> Point:
+    """The point that a row was made of."""
+    more = json.loads(row.more)
+    return Point(
+        run.id,
+        time_of(row.time),
+        series.lab,
+        series.figure,
+        series.combination,
+        series.direction,
+        row.goodput,
+        Verdict(row.verdict),
+        None if row.low is None else (row.low, row.high),
+        row.limit_bps,
+        context["rule"],
+        row.oracle,
+        row.reason,
+        context["build"],
+        context["serials"],
+        context["versions"],
+        context["parameters"],
+        run.session,
+        bool(run.emulated),
+        tuple(more.get("artefacts", ())),
+        run.folder,
+        Attempts(tuple(Attempt(*one) for one in more.get("attempts", ())), more.get("state", "")),
+        Spread(*more["spread"]) if "spread" in more else None,
+        row.number,
+        bool(run.complete),
+        run.pinet,
+    )
+
+
+def figure_of(row: Any) -> Figure:
+    """The figure of a row of SERIES."""
+    return Figure(row.figure, row.lab, row.combination, row.direction, row.points, time_of(row.newest))
+
+
+def run_of(row: Any) -> Run:
+    """The run of a row of RUNS."""
+    return Run(
+        row.id,
+        row.lab,
+        time_of(row.started),
+        time_of(row.finished),
+        bool(row.emulated),
+        bool(row.complete),
+        row.exitstatus,
+        row.pinet,
+        row.folder,
+        row.session,
+        json.loads(row.verdicts),
+        row.skipped,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def as_json(value: Any) -> str:
+    """Short, ASCII, and the same for the same value."""
+    return _ENCODER.encode(value)
+
+
+def clean(text: str) -> str:
+    """What every database takes: no lone surrogates of undecodable bytes, and no NUL."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")

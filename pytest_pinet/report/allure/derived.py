@@ -1,0 +1,158 @@
+"""Allure's histories, derived from ours. Their formats are internal to Allure: tested with 3.18.0 and 2.46.1.
+
+Allure's own would lose lines when two reports are made at once, count a report that is made again as another run, and
+keep 20 runs (Allure 2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.allure.identity import PARAMETER, allure3_id
+from pytest_pinet.report.allure.verdicts import STATUS
+from pytest_pinet.report.json_file import replace_file, writing
+from pytest_pinet.report.series import Dot, Series
+
+# Allure 2 shows no more.
+_ALLURE2_RUNS = 20
+_COUNTED = ("failed", "broken", "skipped", "passed", "unknown")
+
+
+@dataclass(frozen=True)
+class KnownTest:
+    """A test of these results: its ids, and the figures that it measures."""
+
+    id: str
+    name: str
+    combination: str
+    figures: tuple[str, ...]
+
+    @property
+    def allure3_id(self) -> str:
+        return allure3_id(self.id, self.combination)
+
+
+def known_tests(results: Path) -> list[KnownTest]:
+    """The pinet tests of a folder of results; what is no result of ours is passed over."""
+    found: dict[str, KnownTest] = {}
+    for path in sorted(results.glob("*-result.json")):
+        try:
+            result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            named = [(label["name"], label["value"]) for label in result.get("labels", ())]
+            combination = next(p["value"] for p in result.get("parameters", ()) if p["name"] == PARAMETER)
+        except (OSError, ValueError, KeyError, TypeError, StopIteration):
+            continue
+        figures = tuple(dict.fromkeys(value for name, value in named if name == "figure"))
+        case = str(result.get("testCaseId", ""))
+        before = found.get(case)
+        if case and (before is None or len(figures) > len(before.figures)):
+            found[case] = KnownTest(case, str(result.get("name", "")), combination, figures)
+    return list(found.values())
+
+
+def remembered(tests: Sequence[KnownTest], memory: Path) -> list[KnownTest]:
+    """The tests with the figures that they measured in earlier reports, where they now measured none.
+
+    A lab error does not tell what would have been measured, and yet its test has a history. ``memory`` is a file of
+    figures by test id, and is kept up to date where its folder is.
+    """
+    try:
+        known: dict[str, list[str]] = json.loads(memory.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        known = {}
+    updated = {**known, **{test.id: list(test.figures) for test in tests if test.figures}}
+    if updated != known and memory.parent.is_dir():
+        with writing(memory, "--allure-results"):
+            replace_file(memory, json.dumps(updated, indent=1).encode("ascii"))
+    return [test if test.figures else replace(test, figures=tuple(known.get(test.id, ()))) for test in tests]
+
+
+def runs_of(all_series: Sequence[Series], without: str) -> list[tuple[Dot, dict[str, Dot]]]:
+    """The runs but one, oldest first: one of its dots, and all of them by figure."""
+    runs: dict[str, dict[str, Dot]] = {}
+    for series in all_series:
+        for dot in series.dots:
+            if dot.run != without:
+                runs.setdefault(dot.run, {})[series.figure] = dot
+    ordered = [(min(dots.values(), key=lambda dot: dot.when), dots) for dots in runs.values()]
+    return sorted(ordered, key=lambda run: run[0].when)
+
+
+def allure3_history(runs: Sequence[tuple[Dot, Mapping[str, Dot]]], tests: Sequence[KnownTest]) -> str:
+    """``history.jsonl``: a line for each run, newest last; its name is the build, which the table of a metric shows."""
+    lines = []
+    for first, dots in runs:
+        stamp = _ms(first)
+        known = {test.allure3_id: (test, dot) for test in tests if (dot := _worst(test, dots)) is not None}
+        lines.append({
+            "uuid": _uuid(first.run),
+            "name": f"{first.build or 'unknown build'} ({first.when:%Y-%m-%d})",
+            "timestamp": stamp,
+            "url": "",
+            "knownTestCaseIds": [test.id for test, _ in known.values()],
+            "metrics": {
+                figure: round(dot.goodput_bps / 1e6, 3)
+                for figure, dot in dots.items()
+                if dot.goodput_bps is not None and dot.verdict not in (Verdict.INVALID, Verdict.ERROR)
+            },
+            "testResults": {
+                history_id: {
+                    "id": _uuid(f"{first.run}/{history_id}"), "name": test.name, "status": STATUS[dot.verdict],
+                    "message": dot.reason, "start": _ms(dot), "stop": _ms(dot), "duration": 0, "url": "",
+                    "historyId": history_id, "reportLinks": [],
+                }
+                for history_id, (test, dot) in known.items()
+            },
+        })  # fmt: skip
+    return "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+
+
+def allure2_history(runs: Sequence[tuple[Dot, Mapping[str, Dot]]], tests: Sequence[KnownTest]) -> dict[str, str]:
+    """The files of ``history/`` in a folder of results: each test's runs, and the trend of all, newest first."""
+    shown = list(runs)[-_ALLURE2_RUNS:][::-1]
+    history: dict[str, Any] = {}
+    for test in tests:
+        items = [
+            {"uid": _uuid(f"{first.run}/{test.id}")[:16], "status": STATUS[dot.verdict], "statusDetails": dot.reason,
+             "time": {"start": _ms(dot), "stop": _ms(dot), "duration": 0}}
+            for first, dots in shown
+            if (dot := _worst(test, dots)) is not None
+        ]  # fmt: skip
+        if items:
+            counts = _counts([str(item["status"]) for item in items])
+            history[test.id] = {"statistic": {**counts, "total": len(items)}, "items": items}
+    trend = []
+    for index, (first, dots) in enumerate(shown):
+        statuses = [STATUS[dot.verdict] for test in tests if (dot := _worst(test, dots)) is not None]
+        order = len(runs) - index
+        trend.append({
+            "buildOrder": order, "reportName": first.build, "reportUrl": "",
+            "data": {**_counts(statuses), "total": len(statuses)},
+        })  # fmt: skip
+    return {"history.json": json.dumps(history), "history-trend.json": json.dumps(trend)}
+
+
+def _counts(statuses: Sequence[str]) -> dict[str, int]:
+    return {status: statuses.count(status) for status in _COUNTED}
+
+
+def _worst(test: KnownTest, dots: Mapping[str, Dot]) -> Dot | None:
+    """What a test was in a run: the worst of its figures."""
+    own = [dots[figure] for figure in test.figures if figure in dots]
+    return min(own, key=lambda dot: SEVERITY.index(dot.verdict), default=None)
+
+
+def _ms(dot: Dot) -> int:
+    return int(dot.when.timestamp() * 1000)
+
+
+def _uuid(text: str) -> str:
+    """The same for the same run whenever the report is made."""
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"

@@ -1,0 +1,195 @@
+"""Fills in the results of allure-pytest in the process that runs the tests; registered with ``--alluredir`` only."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import allure_commons
+import pytest
+from allure_commons.model2 import Attachment, Label, Parameter, StatusDetails, TestStepResult
+
+from pytest_pinet.report.allure import content
+from pytest_pinet.report.allure.identity import Subject, tell_apart
+from pytest_pinet.report.allure.stand_in import write_stand_in
+from pytest_pinet.report.allure.verdicts import status_of
+from pytest_pinet.report.record import ResultRecord
+from pytest_pinet.report.series import Series
+from pytest_pinet.steps import Recorder, Step
+
+_EXTENSIONS = {"application/json": "json", "image/svg+xml": "svg", "text/csv": "csv"}
+# The end of what a console printed during a test.
+_CONSOLE_BYTES = 256 * 1024
+
+
+class AllureResults:
+    """Gives each result of a pinet test its identity, figure, steps and attachments.
+
+    ``subject_of`` says what a test stands for (None: it is none of ours), ``trends_of`` the history of its figures,
+    ``folder`` is that of the run, where the consoles of ``nodes_of`` a test are recorded, and ``warn`` tells the user
+    something.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        subject_of: Callable[[pytest.Item], Subject | None],
+        trends_of: Callable[[Sequence[ResultRecord]], Sequence[Series]],
+        nodes_of: Callable[[pytest.Item], Iterable[str]],
+        folder: Callable[[], Path],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._directory = directory
+        self._subject_of = subject_of
+        self._trends_of = trends_of
+        self._nodes_of = nodes_of
+        self._folder = folder
+        self._warn = warn
+        self._subjects: dict[str, Subject] = {}
+        self._item: pytest.Item | None = None
+        self._results: list[ResultRecord] = []
+        self._recorder: Recorder | None = None
+        self._stand_in: Path | None = None
+        self._consoles: dict[str, tuple[Path, int]] = {}
+
+    def start(self) -> Callable[[], None]:
+        """Listen to allure-pytest; returns what ends that."""
+        allure_commons.plugin_manager.register(self, f"pinet-{id(self)}")
+        return lambda: allure_commons.plugin_manager.unregister(self)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Find out which tests would look the same, while all of them are there."""
+        found = [(item.nodeid, subject) for item in items if (subject := self._subject_of(item)) is not None]
+        told_apart = tell_apart([subject for _, subject in found])
+        self._subjects = {nodeid: subject for (nodeid, _), subject in zip(found, told_apart, strict=True)}
+
+    # Outside allure-pytest's own wrapper, which writes the result when it is left.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Record the steps of a test, and leave a result in case that its process dies."""
+        subject = self._subjects.get(item.nodeid)
+        if subject is None:
+            return (yield)
+        self._item, self._results = item, []
+        self._recorder = Recorder()
+        self._recorder.start()
+        self._begin(subject, item)
+        try:
+            return (yield)
+        finally:
+            self._recorder.stop()
+            self._item = None
+            self._remove_stand_in()
+
+    def _begin(self, subject: Subject, item: pytest.Item) -> None:
+        try:
+            self._stand_in = write_stand_in(self._directory, subject)
+        except OSError as error:
+            self._warn(f"cannot write {self._directory}: {error.strerror}; choose another with --alluredir")
+        self._consoles = {}
+        for node in self._nodes_of(item):
+            path = self._folder() / "console" / f"{node}.log"
+            self._consoles[node] = path, path.stat().st_size if path.exists() else 0
+
+    def _remove_stand_in(self) -> None:
+        if self._stand_in is not None:
+            self._stand_in.unlink(missing_ok=True)
+            self._stand_in = None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take over the records of each phase as they come."""
+        if self._item is not None and report.nodeid == self._item.nodeid:
+            self._results += getattr(report, "pinet_results", [])
+
+    # A wrapper, so that the stand-in goes only after the real result is there.
+    @allure_commons.hookimpl(wrapper=True, tryfirst=True)
+    def report_result(self, result: Any) -> Generator[None, Any, Any]:
+        """What allure-pytest is about to write."""
+        item = self._item
+        subject = self._subjects.get(item.nodeid) if item is not None else None
+        if subject is not None:
+            try:
+                self._fill(result, subject)
+            except Exception as error:
+                # A report that lacks something is better than a run that ends here.
+                self._warn(f"Allure result of {subject.combination}: {type(error).__name__}: {error}")
+        done = yield
+        if subject is not None:
+            self._remove_stand_in()
+        return done
+
+    def _fill(self, result: Any, subject: Subject) -> None:
+        results = self._results
+        result.testCaseId = result.historyId = subject.id
+        result.parameters = [
+            Parameter(name=name, value=value, excluded=excluded or None)
+            for name, value, excluded in content.parameters(subject, results)
+        ]
+        own = {"epic", "feature", "story"}
+        kept = [label for label in result.labels if label.name not in own]
+        result.labels = [*kept, *(Label(name=n, value=v) for n, v in content.labels(subject, results))]
+        result.status, prefix = status_of(results, result.status)
+        if prefix:
+            _prefix(result, prefix, results)
+        # A test that measured nothing keeps the name that pytest gave it.
+        if results:
+            result.name = content.title(subject, results)
+        assert self._recorder is not None
+        result.steps = [*map(_step, self._recorder.steps), *result.steps]
+        trends = self._trends_of(results) if results else ()
+        html = content.description_html(results, trends)
+        if html:
+            result.descriptionHtml = html
+        folder = self._folder() if results else None
+        for name, kind, body in content.attachments(results, trends, folder, self._console_texts()):
+            file_name = f"{uuid.uuid4()}-attachment.{_EXTENSIONS.get(kind, 'txt')}"
+            allure_commons.plugin_manager.hook.report_attached_data(body=body, file_name=file_name)
+            result.attachments.append(Attachment(name=name, source=file_name, type=kind))
+
+    def _console_texts(self) -> Mapping[str, str]:
+        """What each console printed since the test began."""
+        found = {}
+        for node, (path, begin) in self._consoles.items():
+            try:
+                with path.open("rb") as file:
+                    size = file.seek(0, 2)
+                    file.seek(max(begin, size - _CONSOLE_BYTES))
+                    text = file.read().decode("utf-8", "replace")
+            except OSError:
+                continue
+            if text.strip():
+                found[node] = text
+        return found
+
+
+def _prefix(result: Any, prefix: str, results: Sequence[ResultRecord]) -> None:
+    """The category's word before the message."""
+    message = next((r["message"] for r in results if r["verdict"] not in ("pass", "marginal", "improved")), "")
+    message = message.strip() or "the test passed without a measurement"
+    trace = result.statusDetails.trace if result.statusDetails is not None else None
+    result.statusDetails = StatusDetails(message=f"{prefix}: {message}", trace=trace)
+
+
+def _step(step: Step) -> Any:
+    """A step as Allure has it: milliseconds, and a status of its own."""
+    beneath = [_step(one) for one in step.steps]
+    if step.left_out:
+        more = TestStepResult(name=f"... and {step.left_out} more", status="passed", start=_ms(step.ended))
+        more.stop = more.start
+        beneath.append(more)
+    details = StatusDetails(message=step.error) if step.error else None
+    return TestStepResult(
+        name=step.title,
+        status="broken" if step.error else "passed",
+        statusDetails=details,
+        start=_ms(step.started),
+        stop=_ms(step.ended or step.started),
+        steps=beneath,
+    )
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)

@@ -1,0 +1,56 @@
+"""The whole run, in the process that reports: writes what stands beside the results when it is over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.report.allure.run_files import RunFacts, write_global_error, write_run_files
+from pytest_pinet.report.record import RunRecord
+
+
+class AllureRun:
+    """``record`` gives the run's record once it is over, ``facts`` what the history knows it by.
+
+    ``warn`` tells the user something.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        directory: Path,
+        record: Callable[[], RunRecord | None],
+        facts: Callable[[RunRecord], RunFacts],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._directory = directory
+        self._record = record
+        self._facts = facts
+        self._warn = warn
+        self._errors: list[str] = []
+        if getattr(config.option, "clean_alluredir", False) and getattr(config.option, "numprocesses", None):
+            # allure-pytest would have each worker do it again; the plugin keeps them from that.
+            warn(f"--clean-alluredir emptied {directory} once, before the workers began")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """What could not be collected leaves no result."""
+        if report.failed:
+            self._errors.append(f"{report.nodeid or 'the tests'} could not be collected\n{report.longreprtext}")
+
+    # Last, when the keeper has the record.
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        record = self._record()
+        if session.config.option.collectonly:
+            return
+        try:
+            for error in self._errors:
+                write_global_error(self._directory, error)
+            if record is not None:
+                write_run_files(self._directory, record, self._facts(record), os.environ)
+        except ConfigError as error:
+            self._warn(str(error))

@@ -1,0 +1,174 @@
+"""What the whole run adds to a folder of Allure results; written at its end, by the process that reports.
+
+Not before: with ``--clean-alluredir`` each worker empties the folder when it starts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.allure.content import figure_ids
+from pytest_pinet.report.allure.verdicts import categories
+from pytest_pinet.report.charts.overview import overview_chart
+from pytest_pinet.report.fit import plain
+from pytest_pinet.report.json_file import replace_file, writing
+from pytest_pinet.report.record import ResultRecord, RunRecord
+from pytest_pinet.report.rows import rows_of
+from pytest_pinet.report.terminal import count_line
+
+OPTION = "--alluredir"
+UNIT = "Mbit/s"
+# Names the run to `pinet report`, which derives the history of all others.
+RUN_FILE = "pinet-run.json"
+_KEY = str.maketrans({" ": "\\ ", ":": "\\:", "=": "\\="})
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What the history knows a run by: its id there, what ran, and how many runs there are with it (None: unknown)."""
+
+    id: str
+    build: str
+    order: int | None = None
+
+
+def write_run_files(folder: Path, run: RunRecord, facts: RunFacts, environ: Mapping[str, str]) -> None:
+    """Metrics, environment, categories, executor and an overview. Raises ConfigError."""
+    files: dict[str, bytes] = {
+        f"{uuid.uuid4()}-perf.json": _json(metrics(run["results"])),
+        "environment.properties": environment(run).encode("ascii"),
+        "categories.json": _json(categories()),
+        "executor.json": _json(executor(run, facts.order, environ)),
+        RUN_FILE: _json({"run": facts.id, "build": facts.build, "lab": run["lab"], "started": run["started"]}),
+    }
+    rows = rows_of(run["results"])
+    if rows:
+        note = count_line(run["results"], run["skipped"])
+        figures = "emulated figures" if run["figures"] == "emulated" else "measured figures"
+        picture = overview_chart(rows, f"Run {run['run']} in lab {run['lab']}: {figures}", note).svg()
+        files |= attached("overview of the run", "image/svg+xml", picture.encode())
+        files |= attached("figures of the run", "text/csv", figures_csv(run["results"]))
+    _write(folder, files)
+
+
+def write_global_error(folder: Path, message: str) -> None:
+    """Say why there are no results: an empty report would look harmless. Raises ConfigError."""
+    error = {"message": message, "trace": "", "timestamp": int(time.time() * 1000)}
+    _write(folder, {f"{uuid.uuid4()}-globals.json": _json({"errors": [error]})})
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    with writing(folder, OPTION):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            replace_file(folder / name, content)
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode("ascii")
+
+
+def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
+    """Allure 3's numbers, in Mbit/s: a key for each figure. What is invalid is no figure."""
+    found: list[dict[str, object]] = []
+    for result in results:
+        start = int(datetime.fromisoformat(result["started"]).timestamp() * 1000)
+        stop = start + int(result["seconds"] * 1000)
+        combination = result["combination"]
+        for way, key in figure_ids(result).items():
+            direction = result["directions"][way]
+            if Verdict(direction["verdict"]) in (Verdict.INVALID, Verdict.ERROR):
+                continue
+            found.append({
+                "id": f"{key}#{len(found) + 1}",
+                "key": key,
+                "value": round(direction["goodput_bps"] / 1e6, 3),
+                "start": start,
+                "stop": stop,
+                "title": f"{combination['id']} {combination['traffic']} {way}",
+                "unit": UNIT,
+                "better": "higher",
+                "group": combination["board"],
+                "groupTitle": combination["board"],
+            })  # fmt: skip
+    return found
+
+
+def environment(run: RunRecord) -> str:
+    """What was the same for all results, as a Java properties file."""
+    results = run["results"]
+    facts: dict[str, set[str]] = {
+        "lab": {run["lab"]},
+        "figures": {run["figures"]},
+        "pytest-pinet": {run["pinet"]},
+        "run": {run["run"]},
+        "profile": {result["profile"] for result in results},
+        "iperf3": {version for result in results for version in result["versions"].values()},
+    }
+    for result in results:
+        for name, value in result["build"].items():
+            facts.setdefault(name, set()).add(value or "")
+    lines = []
+    for name, values in facts.items():
+        known = sorted(filter(None, values))
+        shown = "; ".join(known[:5]) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
+        if known:
+            # The format is Latin-1; a backslash begins an escape, as plain's do.
+            lines.append(f"{plain(name).translate(_KEY)}={plain(shown.replace(chr(92), '/'))}")
+    return "\n".join(lines) + "\n"
+
+
+def executor(run: RunRecord, order: int | None, environ: Mapping[str, str]) -> dict[str, object]:
+    """Who ran it: the CI job where there is one."""
+    found: dict[str, object] = {
+        "name": "pytest-pinet", "type": "pytest", "buildName": run["run"], "reportName": f"pinet {run['lab']}"
+    }  # fmt: skip
+    number = ""
+    if environ.get("GITHUB_ACTIONS"):
+        number = environ.get("GITHUB_RUN_NUMBER", "")
+        url = "/".join(environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY"))
+        found |= {"name": "GitHub Actions", "type": "github"}
+        found["buildUrl"] = f"{url}/actions/runs/{environ.get('GITHUB_RUN_ID', '')}"
+    elif environ.get("GITLAB_CI"):
+        number = environ.get("CI_PIPELINE_IID", "")
+        found |= {"name": "GitLab CI", "type": "gitlab", "buildUrl": environ.get("CI_JOB_URL", "")}
+    elif environ.get("JENKINS_URL"):
+        number = environ.get("BUILD_NUMBER", "")
+        found |= {"name": "Jenkins", "type": "jenkins", "buildUrl": environ.get("BUILD_URL", "")}
+    chosen = int(number) if number.isdigit() else order
+    return found if chosen is None else {**found, "buildOrder": chosen}
+
+
+def attached(name: str, kind: str, content: bytes) -> dict[str, bytes]:
+    """The files of an attachment of the whole run, as allure-pytest writes them since 2.16."""
+    source = f"{uuid.uuid4()}-attachment.{'svg' if 'svg' in kind else 'csv'}"
+    entry = {"name": name, "source": source, "type": kind, "timestamp": int(time.time() * 1000)}
+    return {source: content, f"{uuid.uuid4()}-globals.json": _json({"attachments": [entry]})}
+
+
+def figures_csv(results: Sequence[ResultRecord]) -> bytes:
+    """A row for each figure, in whole bit/s; empty where there is none."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(
+        ["figure", "verdict", "goodput_bps", "low_bps", "high_bps", "limit_bps", "oracle_bps", "retransmits"]
+    )
+    for result in results:
+        for way, key in figure_ids(result).items():
+            one = result["directions"][way]
+            low, high = one["interval_bps"] or (None, None)
+            rates = [one["goodput_bps"], low, high, one["limit_bps"], one["oracle_bps"]]
+            rounded = [None if value is None else round(value) for value in rates]
+            table.writerow([key, one["verdict"], *rounded, one["retransmits"]])
+        if not result["directions"]:
+            table.writerow([result["id"], result["verdict"], *[None] * 6])
+    return text.getvalue().encode()

@@ -1,0 +1,29 @@
+"""The figures of a run as ``customBiggerIsBetter`` JSON of github-action-benchmark, which others read, too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pytest_pinet.history.builds import name_of
+from pytest_pinet.history.points import Point
+
+
+def benchmark_action(points: Sequence[Point]) -> str:
+    """A list of name, unit, value, range and extra; what has no figure is left out, since there nothing is 0."""
+    newest = {(point.lab, point.figure): point for point in points}.values()
+    return json.dumps([_entry(point) for point in newest if point.goodput_bps is not None], indent=1) + "\n"
+
+
+def _entry(point: Point) -> dict[str, Any]:
+    assert point.goodput_bps is not None, "chosen for it"
+    entry: dict[str, Any] = {"name": point.figure, "unit": "Mbit/s", "value": round(point.goodput_bps / 1e6, 3)}
+    if point.interval_bps is not None:
+        low, high = point.interval_bps
+        entry["range"] = f"\u00b1 {max(point.goodput_bps - low, high - point.goodput_bps) / 1e6:.3f}"
+    said = [f"verdict {point.verdict}", f"build {name_of(point.build)}", f"lab {point.lab}", f"run {point.run}"]
+    if point.emulated:
+        said.append("emulated")
+    entry["extra"] = "\n".join(said)
+    return entry

@@ -1,0 +1,101 @@
+"""A sheet that charts are drawn on, in pixels, and its SVG."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from html import escape
+
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.charts.style import COLOURS, FONT, LIGHT, rules, variables
+
+# Control characters, which XML cannot hold, and halves of surrogate pairs.
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+_ADVANCE = 0.6
+SMALL, NORMAL, TITLE = 11, 12, 15
+
+
+def written(text: str) -> str:
+    """``text`` as XML and HTML can hold it."""
+    return escape(_UNWRITABLE.sub("\ufffd", text))
+
+
+def width_of(text: str, size: float) -> float:
+    """About how wide a text is at most."""
+    return len(text) * size * _ADVANCE
+
+
+class Paper:
+    """Shapes in the order in which they were drawn; ``title`` and ``description`` are what screen readers say."""
+
+    def __init__(self, width: int, height: int, title: str, description: str = "") -> None:
+        self.width, self.height = width, height
+        self._title, self._description = title, description
+        self._shapes: list[str] = []
+
+    def line(self, points: Iterable[tuple[float, float]], look: str) -> None:
+        """A line through points; ``look`` are classes such as ``s-limit dash``."""
+        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+        self._shapes.append(f'<path class="{look}" d="M{path}"/>')
+
+    def box(self, x: float, y: float, width: float, height: float, look: str) -> None:
+        place = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
+        self._shapes.append(f'<rect class="{look}" {place}/>')
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        look: str = "f-ink",
+        size: int = NORMAL,
+        anchor: str = "start",
+        turned: float = 0,
+    ) -> None:
+        """A line of text; ``y`` is its baseline, ``turned`` degrees clockwise around its anchor."""
+        turn = f' transform="rotate({turned:g} {x:.1f} {y:.1f})"' if turned else ""
+        place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}"{turn}'
+        self._shapes.append(f'<text class="{look}" {place}>{written(text)}</text>')
+
+    def mark(self, x: float, y: float, verdict: Verdict, name: str = "", size: float = 4.5) -> None:
+        """A verdict's mark: its shape is its own, so that it tells without colour; ``name`` shows when pointed at."""
+        colour, r = COLOURS[verdict], size
+        about = f"<title>{written(name)}</title>" if name else ""
+        if verdict is Verdict.PASS:
+            shape = f'<circle class="f-{colour}" cx="{x:.1f}" cy="{y:.1f}" r="{r * 0.8:.1f}">{about}</circle>'
+        elif verdict is Verdict.INCONCLUSIVE:
+            shape = f'<circle class="s-{colour} hollow" cx="{x:.1f}" cy="{y:.1f}" r="{r:.1f}">{about}</circle>'
+        elif verdict is Verdict.FAIL:
+            cross = f"M{x - r:.1f} {y - r:.1f}l{2 * r:g} {2 * r:g}m0 {-2 * r:g}l{-2 * r:g} {2 * r:g}"
+            shape = f'<path class="s-{colour}" stroke-width="{r * 0.65:.1f}" d="{cross}">{about}</path>'
+        else:
+            corners = {
+                Verdict.MARGINAL: ((0, -1.2), (1.2, 0), (0, 1.2), (-1.2, 0)),
+                Verdict.IMPROVED: ((0, -1.2), (1.1, 0.9), (-1.1, 0.9)),
+                Verdict.ERROR: ((0, 1.2), (1.1, -0.9), (-1.1, -0.9)),
+            }.get(verdict, ((-1, -1), (1, -1), (1, 1), (-1, 1)))
+            look = f"f-{colour}" if verdict in (Verdict.MARGINAL, Verdict.IMPROVED) else f"s-{colour} hollow"
+            points = " ".join(f"{x + dx * r:.1f},{y + dy * r:.1f}" for dx, dy in corners)
+            shape = f'<polygon class="{look}" points="{points}">{about}</polygon>'
+        self._shapes.append(shape)
+
+    def svg(self) -> str:
+        """A whole SVG file, always on white paper: what shows it may be dark and not tell."""
+        style = f"<style>svg{{{variables(LIGHT)}}}{rules()}</style>"
+        head = self._open(' xmlns="http://www.w3.org/2000/svg"', True)
+        return f"{head}{style}{self._body()}</svg>\n"
+
+    def inline(self, label: bool = True) -> str:
+        """For a page that has the style sheet and sets the colours; without ``label`` readers pass over it."""
+        return f"{self._open('', label)}{self._body()}</svg>"
+
+    def _open(self, namespace: str, label: bool) -> str:
+        size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
+        names = f"<title>{written(self._title)}</title>" if label else ""
+        names += f"<desc>{written(self._description)}</desc>" if label and self._description else ""
+        role = 'role="img"' if label else 'aria-hidden="true" focusable="false"'
+        aria = f' aria-label="{written(self._title)}"' if label else ""
+        return f'<svg{namespace} {size} {role}{aria} font-family="{escape(FONT)}">{names}'
+
+    def _body(self) -> str:
+        return f'<rect class="f-paper" width="{self.width}" height="{self.height}"/>{"".join(self._shapes)}'

@@ -1,0 +1,144 @@
+"""Throughput over the time of one measurement: a line for each direction or flow, with limit and physical limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
+from pytest_pinet.report.charts.rate_axis import Area, draw_levels, draw_rate_axis
+from pytest_pinet.report.charts.scale import Scale, rate_text
+from pytest_pinet.report.charts.style import HUES
+from pytest_pinet.report.record import DirectionRecord, ResultRecord, SampleRecord
+
+_WIDTH = 900
+_AREA = Area(66, 70, 744, 266)
+# Between two connections there is more than nothing, and how much is not told.
+_GAP_S = 0.4
+_DASHES = ("", "dash", "dots")
+
+
+@dataclass(frozen=True)
+class _Line:
+    """What one line shows; ``figure`` where it has limits of its own."""
+
+    name: str
+    record: DirectionRecord
+    look: str
+
+
+def throughput_chart(result: ResultRecord) -> Paper:
+    """Rates at the receivers, interval by interval, one connection after the other; the warm-up is drawn faint."""
+    lines = _lines(result)
+    begins, total_s = _begins([line.record["samples"] for line in lines])
+    rows = (len(lines) + 2) // 3
+    paper = Paper(_WIDTH, int(_AREA.bottom) + 62 + 17 * rows, f"Throughput of {result['id']} over time", _words(result))
+    paper.text(14, 24, result["id"], "f-ink bold", TITLE)
+    paper.text(14, 41, "goodput at the receiver over time; faint: warm-up, not counted", "f-muted", SMALL)
+    levels = _levels(lines)
+    rates = [rate for line in lines for sample in line.record["samples"] if (rate := _bps(sample)) is not None]
+    ys = draw_rate_axis(paper, _AREA, [*rates, *(bps for bps, _, _ in levels)])
+    xs = Scale(0, max(total_s, 0.1), _AREA.left, _AREA.right)
+    _time_axis(paper, xs, begins)
+    _events(paper, xs, begins, lines)
+    draw_levels(paper, _AREA, ys, levels)
+    for line in lines:
+        _draw(paper, xs, ys, begins, line)
+    for index, line in enumerate(lines):
+        x, y = _AREA.left + index % 3 * 270, _AREA.bottom + 56 + 17 * (index // 3)
+        paper.line([(x, y - 4), (x + 26, y - 4)], f"{line.look} strong")
+        paper.text(x + 32, y, f"{line.name} {rate_text(line.record['goodput_bps'])}", "f-ink", SMALL)
+    return paper
+
+
+def _lines(result: ResultRecord) -> list[_Line]:
+    records: Mapping[str, DirectionRecord] = {flow["name"]: flow for flow in result["flows"]} or result["directions"]
+    return [
+        _Line(name, record, f"s-hue{index % HUES} {_DASHES[index // HUES % len(_DASHES)]}".strip())
+        for index, (name, record) in enumerate(records.items())
+    ]
+
+
+def _bps(sample: SampleRecord) -> float | None:
+    return sample["bytes"] * 8 / sample["seconds"] if sample["seconds"] > 0 else None
+
+
+def _begins(all_samples: Sequence[Sequence[SampleRecord]]) -> tuple[dict[int, float], float]:
+    """Where each connection begins on the axis (seconds), and where the last one ends."""
+    lasts: dict[int, float] = {}
+    for samples in all_samples:
+        for sample in samples:
+            end = sample["start_s"] + sample["seconds"]
+            lasts[sample["attempt"]] = max(lasts.get(sample["attempt"], 0.0), end)
+    begins, at = {}, 0.0
+    for attempt in sorted(lasts):
+        begins[attempt] = at
+        at += lasts[attempt] + _GAP_S
+    return begins, max(at - _GAP_S, 0.0)
+
+
+def _levels(lines: Sequence[_Line]) -> list[tuple[float, str, str]]:
+    """Limits and physical limits, each once."""
+    found: dict[tuple[float, str], str] = {}
+    for line in lines:
+        if line.record["limit_bps"] is not None:
+            found[line.record["limit_bps"], "limit"] = "s-limit plain dash"
+        if line.record["oracle_bps"]:
+            found[line.record["oracle_bps"], "physical"] = "s-oracle plain dots"
+    return [(bps, f"{word} {rate_text(bps)}", look) for (bps, word), look in found.items()]
+
+
+def _time_axis(paper: Paper, xs: Scale, begins: Mapping[int, float]) -> None:
+    y = _AREA.bottom
+    paper.line([(_AREA.left, y), (_AREA.right, y)], "s-line thin")
+    for tick in xs.ticks(9):
+        paper.line([(xs(tick), y), (xs(tick), y + 5)], "s-line thin")
+        paper.text(xs(tick), y + 17, f"{tick:g}", "f-muted", SMALL, "middle")
+    paper.text(_AREA.right, y + 32, "seconds of traffic", "f-muted", SMALL, "end")
+    if len(begins) > 1:
+        free = float("-inf")
+        for attempt, begin in begins.items():
+            x = xs(begin)
+            if attempt > 1:
+                middle = xs(begin - _GAP_S / 2)
+                paper.line([(middle, _AREA.top), (middle, y)], "s-muted thin dash")
+            if x >= free:
+                paper.text(x + 2, y + 32, f"#{attempt}", "f-muted", SMALL)
+                free = x + width_of(f"#{attempt}", SMALL) + 4
+
+
+def _draw(paper: Paper, xs: Scale, ys: Scale, begins: Mapping[int, float], line: _Line) -> None:
+    """Steps: an interval's rate holds for all of it. Each connection's line is its own."""
+    pieces: dict[tuple[int, bool], list[tuple[float, float]]] = {}
+    for sample in line.record["samples"]:
+        rate = _bps(sample)
+        if rate is None:
+            continue
+        begin = begins[sample["attempt"]] + sample["start_s"]
+        points = pieces.setdefault((sample["attempt"], sample["warmup"]), [])
+        points += [(xs(begin), ys(rate)), (xs(begin + sample["seconds"]), ys(rate))]
+    for (attempt, warmup), points in pieces.items():
+        attempts = line.record["attempts"]
+        excluded = attempt <= len(attempts) and attempts[attempt - 1]["excluded"]
+        paper.line(points, f"{line.look} {'thin' if excluded else 'strong'}{' faint' if warmup or excluded else ''}")
+
+
+def _events(paper: Paper, xs: Scale, begins: Mapping[int, float], lines: Sequence[_Line]) -> None:
+    """What happened meanwhile, as a stripe with its kind."""
+    seen = {}
+    for line in lines:
+        for number, attempt in enumerate(line.record["attempts"], 1):
+            for event in attempt["events"] if number in begins else ():
+                seen[number, event["kind"], round(event["start_s"], 1)] = event
+    for (number, kind, _), event in seen.items():
+        x = xs(begins[number] + event["start_s"])
+        width = max(xs(event["seconds"]) - xs(0), 2)
+        paper.box(x, _AREA.top, width, _AREA.bottom - _AREA.top, "f-broken faint")
+        paper.text(x + 2, _AREA.top + 11, kind, "f-ink", SMALL)
+
+
+def _words(result: ResultRecord) -> str:
+    return " ".join(
+        f"{name}: {rate_text(one['goodput_bps'])} over {len(one['attempts'])} connections, {one['verdict']}."
+        for name, one in result["directions"].items()
+    )

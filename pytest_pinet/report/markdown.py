@@ -1,0 +1,141 @@
+"""A run as Markdown, for the page of a CI job or a merge request; the verdict in words comes first."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.fit import copyable, rate
+from pytest_pinet.report.record import ResultRecord, RunRecord
+from pytest_pinet.report.rows import Row, rows_of
+from pytest_pinet.report.terminal import WORDS, count_line
+
+# A comment of GitHub takes 65536 characters, a job page more.
+MOST_CHARACTERS = 60_000
+_GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
+_MARKS = {
+    Verdict.PASS: "\u2705",
+    Verdict.MARGINAL: "\u26a0\ufe0f",
+    Verdict.IMPROVED: "\u2b06\ufe0f",
+    Verdict.FAIL: "\u274c",
+    Verdict.INCONCLUSIVE: "\u2753",
+    Verdict.INVALID: "\u2753",
+    Verdict.ERROR: "\U0001f527",
+    Verdict.SKIPPED: "\u23ed\ufe0f",
+}
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
+_LINES_OF_MESSAGE = 30
+
+
+def verdict_in_words(run: RunRecord) -> str:
+    """The one sentence that everybody reads."""
+    verdicts = Counter(Verdict(result["verdict"]) for result in run["results"])
+    measured = sum(bool(result["directions"]) for result in run["results"])
+    if verdicts[Verdict.FAIL]:
+        sentence = f"Throughput fails in {verdicts[Verdict.FAIL]} of {measured} measurements."
+    elif not measured:
+        sentence = "Nothing was measured, so nothing is known."
+    elif bad := [verdict for verdict in verdicts if verdict not in (*_GOOD, Verdict.SKIPPED)]:
+        said = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in sorted(bad))
+        sentence = f"No verdict: nothing failed, but {said} of {len(run['results'])} measurements."
+    else:
+        said = f"all {measured} measurements keep their limits" if measured > 1 else "one measurement keeps its limit"
+        sentence = f"Throughput holds: {said}."
+    if run.get("figures") == "emulated":
+        sentence += " The figures are emulated."
+    return sentence if run.get("complete", True) else f"{sentence} The run was interrupted."
+
+
+def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS) -> str:
+    """The whole page; what passes is folded away, and left out where the page gets too long."""
+    rows = rows_of(run["results"])
+    bad = [row for row in rows if row.verdict is not Verdict.PASS]
+    good = [row for row in rows if row.verdict is Verdict.PASS]
+    head = [f"## {verdict_in_words(run)}", "", _escaped(count_line(run["results"], run["skipped"])), ""]
+    head += _table(bad)
+    tail = _skipped(run) + _builds(run["results"])
+    foot = f"Run {run['run']}, lab {run['lab']}, {run['started']}, pytest-pinet {run['pinet']}"
+    tail.append(f"<sub>{_escaped(foot)}</sub>")
+    text = "\n".join(head)
+    for result in run["results"]:
+        block = _message(result)
+        if block and len(text) + len(block) < most // 2:
+            text += f"\n{block}"
+    end = "\n" + "\n".join(tail) + "\n"
+    while good:
+        folded = (
+            f"\n<details{'' if bad else ' open'}><summary>{len(good)} that pass</summary>\n\n"
+            + "\n".join(_table(good))
+            + "\n</details>\n"
+        )
+        if len(text) + len(folded) + len(end) <= most:
+            text += folded
+            break
+        good = good[: len(good) // 2]
+    return (text + end)[:most] if len(text + end) > most else text + end
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return []
+    lines = ["| combination | dir | goodput | limit | of max | verdict |", "|---|---|--:|--:|--:|---|"]
+    for row in rows:
+        share = row.share
+        cells = (
+            _escaped(row.label),
+            row.direction or "-",
+            "-" if row.goodput_bps is None else rate(row.goodput_bps),
+            "-" if row.limit_bps is None else rate(row.limit_bps),
+            "-" if share is None else f"{share * 100:.1f} %",
+            f"{_MARKS[row.verdict]} {WORDS[row.verdict]}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _message(result: ResultRecord) -> str:
+    """What the terminal says of it, with the command that repeats it."""
+    if Verdict(result["verdict"]) in (Verdict.PASS, Verdict.IMPROVED, Verdict.SKIPPED) or not result["message"]:
+        return ""
+    lines = [copyable(line).replace("```", "'''") for line in result["message"].splitlines()]
+    if result["rerun"] and not any(result["rerun"] in line for line in lines):
+        lines.append(f"rerun: {copyable(result['rerun'])}")
+    title = f"{_escaped(result['combination']['id'])}: {WORDS[Verdict(result['verdict'])]}"
+    text = "\n".join(lines[:_LINES_OF_MESSAGE])
+    return f"<details><summary>{title}</summary>\n\n```text\n{text}\n```\n</details>\n"
+
+
+def _skipped(run: RunRecord) -> list[str]:
+    if not run["skipped"]:
+        return []
+    by_reason: dict[str, list[str]] = {}
+    for skip in run["skipped"]:
+        by_reason.setdefault(skip["reason"], []).append(skip["id"])
+    lines = [f"<details><summary>{len(run['skipped'])} not measured</summary>", ""]
+    lines += [f"- {_escaped(', '.join(ids))}: {_escaped(reason)}" for reason, ids in by_reason.items()]
+    return [*lines, "</details>", ""]
+
+
+def _builds(results: Sequence[ResultRecord]) -> list[str]:
+    """Each build that was measured, once."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for result in results:
+        build = result["build"]
+        parts = tuple(f"{key} {value}" for key, value in build.items() if value and key != "bus_info")
+        if parts:
+            found.setdefault(parts, []).append(f"{result['combination']['board']}:{result['combination']['nic']}")
+    if not found:
+        return []
+    lines = [f"<details><summary>{len(found)} build{'s' if len(found) > 1 else ''}</summary>", ""]
+    lines += [
+        f"- {', '.join(dict.fromkeys(map(_escaped, ends)))}: {_escaped(', '.join(parts))}"
+        for parts, ends in found.items()
+    ]
+    return [*lines, "</details>", ""]
+
+
+def _escaped(text: str) -> str:
+    """Text of a lab or a kernel that Markdown and HTML leave alone, on one line."""
+    return _SPECIAL.sub(r"\\\1", copyable(" ".join(text.split())))

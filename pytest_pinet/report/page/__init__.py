@@ -1,0 +1,1 @@
+"""Our own report: one HTML file that needs no network, no script and no other program."""

@@ -1,0 +1,105 @@
+"""The whole page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from pytest_pinet.report.charts.paper import written
+from pytest_pinet.report.charts.style import DARK, LIGHT, rules, variables
+from pytest_pinet.report.charts.trend import shift_words
+from pytest_pinet.report.page.grid import grid
+from pytest_pinet.report.page.part import part, runs_shown
+from pytest_pinet.report.page.words import GOOD, anchor, current, lead, paragraph, verdict_html
+from pytest_pinet.report.series import Series
+
+_STYLE = Path(__file__).with_name("style.css")
+# What a browser may do with this page: nothing but show it.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_MOST_CHANGES = 20
+
+
+def page(all_series: Sequence[Series], made: datetime) -> str:
+    """The report of these figures as one HTML file."""
+    shown = [series for series in all_series if series.dots]
+    labs = sorted({series.lab for series in shown})
+    title = f"Network throughput of lab {labs[0]}" if labs and len(labs) == 1 and labs[0] else "Network throughput"
+    by_lab = [[series for series in shown if series.lab == lab] for lab in labs]
+    grids = "".join(
+        (f"<h3>Lab {written(lab)}</h3>" if len(labs) > 1 else "") + grid(current(own))
+        for lab, own in zip(labs, by_lab, strict=True)
+    )
+    parts = "".join(_parts(own, runs_shown(len(shown))) for own in by_lab)
+    style = (
+        f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}"
+        f"{rules()}{_STYLE.read_text(encoding='utf-8')}"
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>{written(title)}</title><style>{style}</style></head><body>"
+        '<a class="skip" href="#figures">Skip to the figures</a>'
+        f"<header><h1>{written(title)}</h1>{paragraph(lead(current(shown)), 'lead')}{_facts(shown)}</header><main>"
+        f"{_attention(shown)}"
+        '<section id="figures" aria-labelledby="figures-head"><h2 id="figures-head">Newest figures</h2>'
+        '<label class="filter"><input type="checkbox" id="only-bad">only what is not good</label>'
+        f"{grids}"
+        '<p class="muted">Each cell: verdict, goodput at the receiver, its share of what the link can physically '
+        "carry, and its newest runs with the limit dashed.</p></section>"
+        f"{parts}</main><footer><p>Made by pytest-pinet on {made:%Y-%m-%d %H:%M} UTC.</p></footer></body></html>\n"
+    )
+
+
+def _parts(of_lab: Sequence[Series], runs: int) -> str:
+    combinations: dict[str, list[Series]] = {}
+    for series in of_lab:
+        combinations.setdefault(series.combination, []).append(series)
+    return "".join(part(name, combinations[name], runs) for name in sorted(combinations))
+
+
+def _facts(shown: Sequence[Series]) -> str:
+    if not shown:
+        return ""
+    newest = max((series.latest for series in shown), key=lambda dot: dot.when)
+    runs = {dot.run for series in shown for dot in series.dots}
+    first = min(series.dots[0].when for series in shown)
+    figures = sum(bool(series.measured) for series in shown)
+    combinations = len({series.combination for series in shown})
+    lines = paragraph(
+        f"{figures} figures of {combinations} combinations, {len(runs)} runs since "
+        f"{first:%Y-%m-%d}; newest {newest.when:%Y-%m-%d %H:%M} UTC on {newest.build or 'an unknown build'}.",
+        "muted",
+    )
+    if any(dot.emulated for series in shown for dot in series.dots):
+        lines += paragraph("Figures are emulated: the lab sets the rates of its links itself.", "note")
+    return lines
+
+
+def _attention(shown: Sequence[Series]) -> str:
+    """What is not good now, and where levels moved, newest first."""
+    bad = [series for series in current(shown) if series.latest.verdict not in GOOD]
+    items = [
+        f'<li>{verdict_html(series.latest.verdict)} <a href="#{anchor(series.key)}">{written(series.figure)}</a>'
+        f" {written(series.latest.reason.strip().partition(chr(10))[0])}</li>"
+        for series in bad
+    ]
+    moved = [
+        (dot.when, series, shift)
+        for series in shown
+        for shift in series.shifts
+        for dot in series.dots
+        if dot.run == shift.run
+    ]
+    newest = sorted(moved, key=lambda one: (one[0], one[1].figure), reverse=True)
+    changes = [
+        f'<li>{when:%Y-%m-%d} <a href="#{anchor(series.key)}">{written(series.figure)}</a> '
+        f"{written(shift_words(shift))}</li>"
+        for when, series, shift in newest[:_MOST_CHANGES]
+    ]
+    if len(newest) > _MOST_CHANGES:
+        changes.append(f"<li>and {len(newest) - _MOST_CHANGES} older ones</li>")
+    found = f"<h2>What needs attention</h2><ul>{''.join(items)}</ul>" if items else ""
+    found += f"<h2>Where levels moved</h2><ul>{''.join(changes)}</ul>" if changes else ""
+    return f"<section>{found}</section>" if found else ""

@@ -1,0 +1,88 @@
+"""One combination: the trend of each of its figures, where its level moved, and all runs as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_pinet.report.charts.paper import written
+from pytest_pinet.report.charts.scale import rate_text
+from pytest_pinet.report.charts.trend import NARROW, shift_words, trend_chart, trend_words
+from pytest_pinet.report.page.words import anchor, current, kind, paragraph, share_text, verdict_html
+from pytest_pinet.report.series import Dot, Series
+
+_NARROW_RUNS = 24
+# Wide enough for half a year, as long as the page does not get too heavy for that.
+_MANY_RUNS, _USUAL_RUNS, _MANY_FIGURES = 180, 60, 60
+# A table longer than this is read by nobody; the history has them all.
+_TABLE_RUNS = 60
+
+
+def runs_shown(figures: int) -> int:
+    """How many runs the charts of a page with so many figures show."""
+    return _MANY_RUNS if figures <= _MANY_FIGURES else _USUAL_RUNS
+
+
+def part(combination: str, all_series: Sequence[Series], runs: int) -> str:
+    """The part of the page for one combination."""
+    # What never had a figure comes last.
+    ordered = sorted(all_series, key=lambda series: not series.measured)
+    figures = "".join(_figure(series, runs) for series in ordered)
+    good = all(kind(series.latest.verdict) == "good" for series in current(all_series))
+    look = "good" if good else "bad"
+    return f'<article class="{look}"><h2>{written(combination)}</h2>{figures}</article>'
+
+
+def _figure(series: Series, runs: int) -> str:
+    dot = series.latest
+    name = " ".join(filter(None, (series.traffic, series.direction))) or "runs without a figure"
+    lines = [f'<h3 id="{anchor(series.key)}" tabindex="-1">{written(name)}</h3>']
+    state = [verdict_html(dot.verdict)]
+    if dot.goodput_bps is not None:
+        state.append(f'<span class="figure">{rate_text(dot.goodput_bps)}</span>')
+        state.append(f"{share_text(dot)} of the physical limit" if share_text(dot) else "")
+    state += [written(f"limit {rate_text(dot.limit_bps)}") if dot.limit_bps is not None else "no limit"]
+    state += [written(f"on {dot.build}") if dot.build else "", f"{dot.when:%Y-%m-%d %H:%M} UTC"]
+    lines.append(f"<p>{' · '.join(filter(None, state))}</p>")
+    if dot.reason:
+        lines.append(paragraph(dot.reason.strip().partition("\n")[0], "note"))
+    if series.shifts:
+        items = "".join(f"<li>{written(shift_words(shift))}</li>" for shift in series.shifts)
+        lines.append(f"<p>Where its level moved:</p><ul>{items}</ul>")
+    if series.measured:
+        wide, narrow = trend_chart(series, runs), trend_chart(series, _NARROW_RUNS, NARROW)
+        lines.append(f'<div class="chart wide">{wide.inline()}</div><div class="chart narrow">{narrow.inline()}</div>')
+    else:
+        lines.append(paragraph(trend_words(series), "muted"))
+    lines.append(_runs(series))
+    return "".join(lines)
+
+
+def _runs(series: Series) -> str:
+    """The same as the chart, to be read, copied and heard."""
+    dots = list(series.dots)[-_TABLE_RUNS:][::-1]
+    head = "".join(
+        f'<th scope="col">{name}</th>'
+        for name in ("time (UTC)", "verdict", "goodput", "interval", "limit", "of max", "build", "why")
+    )
+    of = f" (of {len(series.dots)})" if len(dots) < len(series.dots) else ""
+    return (
+        f"<details><summary>Newest {len(dots)} runs{of} as a table</summary>"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="Runs of {written(series.figure)}">'
+        f'<table class="runs"><thead><tr>{head}</tr></thead><tbody>{"".join(map(_row, dots))}</tbody></table></div>'
+        "</details>"
+    )
+
+
+def _row(dot: Dot) -> str:
+    numbers = [
+        rate_text(dot.goodput_bps) if dot.goodput_bps is not None else "-",
+        " to ".join(map(rate_text, dot.interval_bps)) if dot.interval_bps is not None else "-",
+        rate_text(dot.limit_bps) if dot.limit_bps is not None else "-",
+        share_text(dot) or "-",
+    ]
+    cells = "".join(f'<td class="number">{number}</td>' for number in numbers)
+    why = written(dot.reason.strip().partition("\n")[0])
+    return (
+        f"<tr><td>{dot.when:%Y-%m-%d %H:%M}</td><td>{verdict_html(dot.verdict)}</td>{cells}"
+        f"<td>{written(dot.build or 'unknown')}</td><td>{why}</td></tr>"
+    )

@@ -1,0 +1,79 @@
+"""The sentences and small pieces of HTML that several parts of the page share."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.charts.paper import Paper, written
+from pytest_pinet.report.series import Dot, Series
+
+GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.SKIPPED)
+_MEANS = {
+    Verdict.FAIL: ("is below its limit", "are below their limits"),
+    Verdict.ERROR: ("was not measured because of the lab", "were not measured because of the lab"),
+    Verdict.INVALID: ("has no valid measurement", "have no valid measurement"),
+    Verdict.INCONCLUSIVE: ("is undecided", "are undecided"),
+}
+
+
+def anchor(text: str) -> str:
+    """An id for any name; unique, and the same in every report."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return f"{re.sub(r'[^A-Za-z0-9]+', '-', text).strip('-')}-{digest}"
+
+
+def kind(verdict: Verdict) -> str:
+    """The class of what shows a verdict."""
+    return "good" if verdict in GOOD else "bad"
+
+
+def verdict_html(verdict: Verdict) -> str:
+    """A verdict's mark and word: neither needs colour."""
+    mark = Paper(16, 16, verdict.value)
+    mark.mark(8, 8, verdict, size=5.5)
+    return f'<span class="word {kind(verdict)}">{mark.inline(label=False)}{verdict.value}</span>'
+
+
+def share_text(dot: Dot) -> str:
+    """The part of the physical limit; empty where it is not known."""
+    return "" if dot.share is None else f"{dot.share * 100:.1f} %"
+
+
+def current(all_series: Sequence[Series]) -> list[Series]:
+    """What tells the state of now: a figure, or that there was none in the newest run of a combination.
+
+    That an earlier run had no figure is history, once a later one has.
+    """
+    newest: dict[tuple[str, str], Dot] = {}
+    for series in all_series:
+        key = (series.lab, series.combination)
+        newest[key] = max(newest.get(key, series.latest), series.latest, key=lambda dot: dot.when)
+    return [
+        series
+        for series in all_series
+        if series.measured or series.latest.run == newest[series.lab, series.combination].run
+    ]
+
+
+def lead(all_series: Sequence[Series]) -> str:
+    """The state of everything in one sentence, the bad first."""
+    counts = Counter(series.latest.verdict for series in all_series)
+    total = counts.total()
+    parts = [
+        f"{counts[verdict]} {_MEANS[verdict][counts[verdict] > 1]}"
+        for verdict in SEVERITY
+        if verdict in _MEANS and counts[verdict]
+    ]
+    if not parts:
+        return f"All {total} figures hold their limits." if total else "Nothing was measured yet."
+    listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return f"Of {total} figures, {listed}."
+
+
+def paragraph(text: str, look: str = "") -> str:
+    """Plain text as a paragraph."""
+    return f'<p class="{look}">{written(text)}</p>' if look else f"<p>{written(text)}</p>"

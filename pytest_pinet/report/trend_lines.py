@@ -1,0 +1,54 @@
+"""The trend of each figure of a run in one line of the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.history.builds import name_of
+from pytest_pinet.history.points import History, Trend
+from pytest_pinet.history.records import figure_of
+from pytest_pinet.history.words import spark
+from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.fit import WIDTH, plain, shorten
+from pytest_pinet.report.record import ResultRecord
+
+_RUNS = 16
+# More lines than this are a report's, not a terminal's; the worst come first.
+_LINES = 40
+_LABEL, _GAP = 34, "  "
+
+
+def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str) -> list[str]:
+    """A line for each figure that has runs before this one, worst first; none where no history is kept."""
+    if url is None or not results:
+        return []
+    figures = {
+        figure_of(result, way): Verdict(direction["verdict"])
+        for result in results
+        for way, direction in result["directions"].items()
+    }
+    ordered = sorted(figures, key=lambda figure: (SEVERITY.index(figures[figure]), figure))[:_LINES]
+    try:
+        with History.open(url) as history:
+            found = [history.trend(figure, lab=lab) for figure in ordered]
+    except ConfigError:
+        # Why there is none stands in the summary already.
+        return []
+    known = [trend for trend in found if sum(point.goodput_bps is not None for point in trend.points) > 1]
+    if not known:
+        return []
+    labels = shorten([plain(trend.figure) for trend in known], _LABEL)
+    widest = max(map(len, labels.values()))
+    head = ["", f"trend of the last {_RUNS} runs, newest at the right (!: failed):"]
+    return [*head, *(_line(labels[plain(trend.figure)].ljust(widest), trend) for trend in known)]
+
+
+def _line(label: str, trend: Trend) -> str:
+    course = spark([point for point in trend.points if point.goodput_bps is not None][-_RUNS:])
+    line = f"{label}{_GAP}[{course}]"
+    if trend.changes:
+        change = trend.changes[-1]
+        word = "drifting to" if change.gradual else "with"
+        line += f"{_GAP}{change.relative * 100:+.1f} % {word} {name_of(change.build_after).partition(' ')[0]}"
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 2]}.."
