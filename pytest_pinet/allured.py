@@ -60,7 +60,15 @@ def subject_of(item: pytest.Item, case: Case | None) -> Subject | None:
         parameters["id"] = callspec.id
     path, *classes, _ = item.nodeid.split("[")[0].split("::")
     test = "::".join([*classes, getattr(item, "originalname", None) or item.name.partition("[")[0]])
-    return Subject(combination.board, combination.nic, combination.topology.name, test, parameters, path)
+    return Subject(
+        combination.board,
+        combination.nic,
+        combination.topology.name,
+        test,
+        parameters,
+        path,
+        tuning=combination.tuning.key,
+    )
 
 
 def _nodes(case: Case | None) -> Iterable[str]:

@@ -212,7 +212,7 @@ def _record(
         "files": [],
         "rerun": "",
         "serials": _serials_of(link),
-        "parameters": parameters_hash(traffic, link.path.mtu),
+        "parameters": parameters_hash(traffic, link.path.mtu, link.tunings),
     }
 
 

@@ -18,6 +18,8 @@ from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import SEVERITY, Verdict, worst
 from pytest_pinet.report.record import ResultRecord, combination_record
 from pytest_pinet.report.traffic import ping_record, ping_text
+from pytest_pinet.report.tunings import tuning_notes, tuning_records
+from pytest_pinet.steps import doing
 from pytest_pinet.traffic import ping as tool
 
 _GOOD = (Verdict.PASS, Verdict.MARGINAL)
@@ -36,7 +38,8 @@ def measure(
     judged: list[list[Judgement]] = []
     verdict: Verdict | None = None
     while verdict is None:
-        report, text = tool.measure(link.dut.shell, ping, link.dut.ip, link.peer.ip, str(link.peer.endpoint))
+        with doing(f"{ping.key} #{len(rounds) + 1}"):
+            report, text = tool.measure(link.dut.shell, ping, link.dut.ip, link.peer.ip, str(link.peer.endpoint))
         rounds.append(report)
         raw[f"{len(rounds)}-ping.txt"] = text
         judged.append(_judge(link, report, limits))
@@ -62,7 +65,7 @@ def measure(
         "link": f"{link.path.speed_mbps} Mbit/s {link.path.duplex or 'unknown'} duplex, MTU {link.path.mtu}",
         "versions": {},
         "cpu_percent": {},
-        "notes": [],
+        "notes": tuning_notes(link.tunings),
         "started": started.isoformat(),
         "seconds": time.monotonic() - clock,
         "traffic_seconds": len(rounds) * ping.seconds,
@@ -73,6 +76,7 @@ def measure(
         "files": [],
         "rerun": "",
         "ping": record,
+        "tunings": tuning_records(link.tunings),
     }
 
 

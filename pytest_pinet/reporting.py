@@ -18,6 +18,7 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.allure.content import figure_ids
 from pytest_pinet.report.allure.run_files import RunFacts
 from pytest_pinet.report.record import ResultRecord, RunRecord
+from pytest_pinet.report.rows import limited_by_text
 from pytest_pinet.report.series import Dot, Series, Shift
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ THIS_RUN = "this run"
 def series_of(found: Trend, combination: str) -> Series:
     """A figure's trend, as charts and pages want it."""
     board, _, rest = combination.partition(":")
-    nic, _, topology = rest.partition("/")
+    nic, _, rest = rest.partition("/")
+    topology, _, tuning = rest.partition("/")
     last = found.points[-1].direction if found.points else ""
     traffic = found.figure.removeprefix(combination).lstrip("/").removesuffix(f"-{last}" if last else "")
     band = (found.baseline.low_bps, found.baseline.high_bps) if found.baseline is not None else None
@@ -42,6 +44,7 @@ def series_of(found: Trend, combination: str) -> Series:
         [_shift(change) for change in found.changes],
         band,
         found.lab,
+        tuning,
     )  # fmt: skip
 
 
@@ -49,6 +52,7 @@ def _dot(point: Point) -> Dot:
     return Dot(
         point.run, point.time, point.goodput_bps, point.verdict, point.interval_bps, point.limit_bps, point.oracle_bps,
         name_of(point.build), point.build.get("driver") or "", point.rule or "", point.reason, point.emulated,
+        point.limited_by,
     )  # fmt: skip
 
 
@@ -87,11 +91,12 @@ def _with(series: Series, result: ResultRecord, way: str, emulated: bool) -> Ser
         THIS_RUN, datetime.fromisoformat(result["started"]), one["goodput_bps"], Verdict(one["verdict"]),
         (low_high[0], low_high[1]) if low_high else None, one["limit_bps"], one["oracle_bps"],
         name_of(result["build"]), result["build"].get("driver") or "", one["rule"] or "", one["reason"], emulated,
+        limited_by_text(result),
     )  # fmt: skip
     combination = result["combination"]
     return Series(
         series.figure, combination["board"], combination["nic"], combination["topology"], combination["traffic"], way,
-        [*series.dots, dot], series.shifts, series.band_bps,
+        [*series.dots, dot], series.shifts, series.band_bps, tuning=combination.get("tuning", ""),
     )  # fmt: skip
 
 

@@ -104,8 +104,6 @@ class PinetSession:
 
             attach(config, directory, self.keeper, case_of, self.lab)
 
-    # -- running --------------------------------------------------------------------------------------------------
-
     @contextmanager
     def open_link(self, item: pytest.Item, case: Case) -> Iterator[Any]:
         """A link for one test; the nodes that the next test needs stay booted and leased."""

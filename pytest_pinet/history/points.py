@@ -74,9 +74,11 @@ class Point:
 
     ``run`` names the run in the history, ``session`` the pytest session that it was. ``figure`` is the figure's id
     (``pi4b:onboard/pair/tcp-P1-tx``), or that of the combination alone where nothing came about (``error``); then
-    ``direction`` is empty and ``goodput_bps`` None. ``serials`` are of the boards, by end; ``artefacts`` are paths
-    relative to the run folder ``folder``. ``parameters`` is a hash of what was measured and how: points with different
-    ones are no trend. ``number`` counts from 1 when a run measured the same figure again.
+    ``direction`` is empty and ``goodput_bps`` None. So it is with pings, which have an id and no goodput.
+
+    ``serials`` are of the boards, by end; ``artefacts`` are paths relative to the run folder ``folder``. ``parameters``
+    is a hash of what was measured and how: points with different ones are no trend. ``number`` counts from 1 when a run
+    measured the same figure again. ``limited_by`` says in a line what set the figure.
     """
 
     run: str
@@ -105,6 +107,7 @@ class Point:
     number: int = 1
     complete: bool = True
     pinet: str = ""
+    limited_by: str = ""
 
     @property
     def share(self) -> float | None:

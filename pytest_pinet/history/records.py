@@ -94,12 +94,14 @@ def _of_result(result: Mapping[str, Any], common: Mapping[str, Any], started: da
         "versions": dict(result.get("versions") or {}),
         "parameters": str(result.get("parameters") or ""),
         "artefacts": tuple(result.get("files") or ()),
+        "limited_by": f"{limited['cause']}: {limited['text']}" if (limited := result.get("limited_by")) else "",
     }
     directions = result.get("directions") or {}
     if not directions:
         yield {
             **shared,
-            "figure": combination["id"],
+            # What never had a goodput, such as pings, is something else than what came to nothing.
+            "figure": str(result["id"]) if "ping" in result else combination["id"],
             "direction": "",
             "goodput_bps": None,
             "verdict": Verdict(result["verdict"]),

@@ -64,6 +64,8 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
         more["spread"] = [one.intervals, one.least_bps, one.median_bps, one.most_bps, one.sd_bps]
     if point.artefacts:
         more["artefacts"] = list(point.artefacts)
+    if point.limited_by:
+        more["limited_by"] = clean(point.limited_by)
     return {
         "series": series,
         "time": instant(point.time),
@@ -111,6 +113,7 @@ def point_of(row: Any, run: Any, series: Any, context: Mapping[str, Any]) -> Poi
         row.number,
         bool(run.complete),
         run.pinet,
+        more.get("limited_by", ""),
     )
 
 

@@ -91,6 +91,7 @@ def _of_build(points: Sequence[Point], shift: Shift) -> int:
 
 
 def _change(before: Point, at: Point, low: float, high: float, first: str, last: str, gradual: bool) -> Change:
+    tool = "nginx or wrk" if "/http-" in at.figure else "iperf3"
     return Change(
         at.run,
         before.run,
@@ -103,7 +104,7 @@ def _change(before: Point, at: Point, low: float, high: float, first: str, last:
         last,
         (
             *differences(before.build, at.build),
-            *(f"iperf3 of {text}" for text in differences(before.versions, at.versions)),
+            *(f"{tool} of {text}" for text in differences(before.versions, at.versions)),
             *(f"board of {text}" for text in differences(before.serials, at.serials)),
         ),
         gradual,

@@ -8,6 +8,7 @@ from pytest_pinet.errors import LabError
 from pytest_pinet.lab.node_session import NodeSession
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.tuning import Tuned, Tuning
+from pytest_pinet.steps import doing
 from pytest_pinet.tuning import booting
 from pytest_pinet.tuning.boot_files import KEPT
 from pytest_pinet.tuning.registry import boot_part
@@ -26,7 +27,7 @@ def boot_tuned(
     session = sessions[dut.node.name]
     for name, other in sessions.items():
         if name != dut.node.name:
-            other.boot_with(Tuning())
+            _boot_with(other, name, Tuning())
 
     def place() -> Place:
         return Place(session.shell, dut.interface.device, str(dut), dut.node.name)
@@ -34,7 +35,7 @@ def boot_tuned(
     if session.boot_tuning != wanted:
         before = booting.found(place(), wanted)
         try:
-            session.boot_with(wanted)
+            _boot_with(session, dut.node.name, wanted)
         except NoKnob as why:
             return tuple(booting.unsupported(dut.node.name, wanted, str(why)))
         session.boot_before = before
@@ -49,3 +50,10 @@ def boot_tuned(
             again.excerpt = error.excerpt
             raise again from error
     return tuple(booting.read_back(place(), wanted, session.boot_before)) if wanted else ()
+
+
+def _boot_with(session: NodeSession, name: str, wanted: Tuning) -> None:
+    if session.boot_tuning == wanted:
+        return
+    with doing(f"deploy {wanted.key} to {name}" if wanted else f"put back the boot files of {name}"):
+        session.boot_with(wanted)

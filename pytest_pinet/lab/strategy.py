@@ -16,6 +16,7 @@ from pytest_pinet.lab.console_record import ConsoleRecord, Finding
 from pytest_pinet.lab.kernel_log import Kind
 from pytest_pinet.lab.power import Power
 from pytest_pinet.lab.ssh_driver import PiSSHDriver
+from pytest_pinet.steps import doing
 
 _CHECK_EXPORTER = "labgrid-client -p PLACE show: does an exporter serve all of the place's resources?"
 
@@ -95,7 +96,8 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
     def state_staged(self) -> None:
         # Without power: nothing reads the boot files while they change.
         if self._put is not None:
-            self._put()
+            with doing(f"deploy to {self.target.name}"):
+                self._put()
 
     @GraphStrategy.depends("staged")  # type: ignore[untyped-decorator]
     def state_booted(self) -> None:

@@ -12,6 +12,7 @@ from pytest_pinet.lab.bounce import await_links
 from pytest_pinet.lab.link import Link
 from pytest_pinet.lab.undo import UndoStack
 from pytest_pinet.model.tuning import Outcome, Tuned, Tuning
+from pytest_pinet.steps import doing
 from pytest_pinet.tuning import change
 from pytest_pinet.tuning.registry import in_order, together
 from pytest_pinet.tuning.setting import Place, Setting, Where
@@ -28,7 +29,8 @@ def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
     done: list[tuple[Setting, Place, Tuned]] = []
     for setting in in_order(asked):
         for place in _places(link, setting.where):
-            done.append((setting, place, change.apply(setting, place, asked[setting.name], register)))
+            with doing(f"tune {setting.name}={asked[setting.name]} of {place.end}"):
+                done.append((setting, place, change.apply(setting, place, asked[setting.name], register)))
     changed = [setting for setting, _, tuned in done if tuned.outcome is not Outcome.UNCHANGED]
     if changed:
         settle(link, bounced=any(setting.disruptive for setting in changed))
@@ -80,7 +82,8 @@ def _booting_at_failure(link: Link, undo: UndoStack) -> change.Register:
     def register(what: str, step: Callable[[], object], node: str) -> None:
         def or_boot() -> None:
             try:
-                step()
+                with doing(f"take back {what}"):
+                    step()
             except Exception:
                 sessions[node].reset_due = True
                 raise

@@ -32,7 +32,7 @@ _LINES_OF_MESSAGE = 30
 def verdict_in_words(run: RunRecord) -> str:
     """The one sentence that everybody reads."""
     verdicts = Counter(Verdict(result["verdict"]) for result in run["results"])
-    measured = sum(bool(result["directions"]) for result in run["results"])
+    measured = sum(bool(result["directions"]) or "ping" in result for result in run["results"])
     if verdicts[Verdict.FAIL]:
         sentence = f"Throughput fails in {verdicts[Verdict.FAIL]} of {measured} measurements."
     elif not measured:

@@ -18,6 +18,7 @@ from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.report.comparison import ComparisonRecord
 from pytest_pinet.report.evidence import EvidenceRecord, LimitedByRecord
 from pytest_pinet.report.traffic import (
@@ -372,10 +373,12 @@ def _attempt(attempt: Attempt) -> AttemptRecord:
     }
 
 
-def parameters_hash(traffic: Traffic, mtu: int | None) -> str:
-    """Names how a figure was measured, beyond what its id says."""
+def parameters_hash(traffic: Traffic, mtu: int | None, tunings: Iterable[Tuned] = ()) -> str:
+    """Names how a figure was measured, beyond what its id says; also without which of its settings."""
+    without = sorted({tuned.name for tuned in tunings if not tuned.outcome.holds})
     # What is not set is left out, so that a parameter of a later version does not cut every trend.
-    facts = {name: value for name, value in {**asdict(traffic), "mtu": mtu}.items() if value not in (None, False)}
+    own = {**asdict(traffic), "mtu": mtu, "without": without or None}
+    facts = {name: value for name, value in own.items() if value not in (None, False)}
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 

@@ -11,7 +11,10 @@ from pytest_pinet.model.verdict import Verdict
 
 @dataclass(frozen=True)
 class Dot:
-    """One figure of one run; None where nothing was measured, known or limited. ``build`` is what ran, shortly."""
+    """One figure of one run; None where nothing was measured, known or limited. ``build`` is what ran, shortly.
+
+    ``limited_by`` says what set the figure, where somebody looked.
+    """
 
     run: str
     when: datetime
@@ -25,6 +28,7 @@ class Dot:
     rule: str = ""
     reason: str = ""
     emulated: bool = False
+    limited_by: str = ""
 
     @property
     def share(self) -> float | None:
@@ -67,10 +71,11 @@ class Series:
     shifts: Sequence[Shift] = ()
     band_bps: tuple[float, float] | None = None
     lab: str = ""
+    tuning: str = ""
 
     @property
     def combination(self) -> str:
-        return f"{self.board}:{self.nic}/{self.topology}"
+        return f"{self.board}:{self.nic}/{self.topology}{f'/{self.tuning}' if self.tuning else ''}"
 
     @property
     def key(self) -> str:

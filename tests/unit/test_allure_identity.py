@@ -23,6 +23,8 @@ RATE = Subject("pi4b", "onboard", "pair", "test_rate", {"direction": "tx"}, "tes
         replace(RATE, parameters={"direction": "rx"}),
         replace(RATE, parameters={"direction": "tx", "streams": 2}),
         replace(RATE, parameters={}),
+        replace(RATE, tuning="rps=all"),
+        replace(RATE, tuning="rps=all+mtu=9000"),
     ],
 )
 def test_what_is_measured_differently_has_an_id_of_its_own(other: Subject) -> None:
@@ -53,11 +55,14 @@ def test_parameters_that_collide_in_allure_pytest_do_not_collide_here(
 NAMES = st.text('ab:/-[]",', max_size=4)
 
 
-@given(*[st.tuples(NAMES, NAMES, NAMES, NAMES, st.dictionaries(NAMES, NAMES, max_size=2)) for _ in range(2)])
-def test_two_different_tests_never_share_an_id(
-    one: tuple[str, str, str, str, dict[str, object]], other: tuple[str, str, str, str, dict[str, object]]
-) -> None:
-    assert (Subject(*one, "a.py").id == Subject(*other, "b.py").id) == (one == other)
+SUBJECTS = st.builds(
+    Subject, NAMES, NAMES, NAMES, NAMES, st.dictionaries(NAMES, NAMES, max_size=2), st.just("a.py"), st.just(""), NAMES
+)
+
+
+@given(SUBJECTS, SUBJECTS)
+def test_two_different_tests_never_share_an_id(one: Subject, other: Subject) -> None:
+    assert (one.id == replace(other, path="b.py").id) == (one == other)
 
 
 def test_the_order_of_parameters_means_nothing() -> None:
@@ -78,6 +83,11 @@ def test_tests_of_the_same_name_in_two_files_are_told_apart_by_these() -> None:
 def test_the_id_is_what_it_always_was() -> None:
     """A change of this line cuts every trend in every report: think twice."""
     assert RATE.id == "31aa51eef180d9b616316dcd0bc81992"
+
+
+def test_a_tuning_is_part_of_the_combination() -> None:
+    assert replace(RATE, tuning="rps=all").combination == "pi4b:onboard/pair/rps=all"
+    assert replace(RATE, tuning="rps=all").allure3_id.split(".")[1] != RATE.allure3_id.split(".")[1]
 
 
 def test_allure_3_hashes_the_combination_once_more() -> None:

@@ -16,6 +16,7 @@ from pytest_pinet.lab.node_session import NodeSession
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.tuning import Outcome, Tuning
 from pytest_pinet.shell import Shell
+from pytest_pinet.steps import Recorder
 from pytest_pinet.traffic.local import LocalShell
 from pytest_pinet.tuning import booting
 from pytest_pinet.tuning.registry import read_tuning
@@ -83,6 +84,14 @@ def test_only_the_device_under_test_is_booted_so(bench: Bench) -> None:
     bench.open(FAST)
     assert not bench.sessions["two"].boot_tuning
     assert bench.boots == 1
+
+
+def test_what_is_deployed_and_put_back_is_a_step(bench: Bench) -> None:
+    recorder = Recorder()
+    recorder.start()
+    for tuning in (Tuning(), FAST, FAST, Tuning()):
+        bench.open(tuning)
+    assert [step.title for step in recorder.stop()] == ["deploy arm_freq=2000 to one", "put back the boot files of one"]
 
 
 def test_a_node_without_boot_files_is_not_booted(bench: Bench) -> None:

@@ -58,7 +58,7 @@ def text() -> str:
 
 
 def test_the_first_sentence_says_what_is_wrong() -> None:
-    assert lead(ALL) == "Of 4 figures, 1 is below its limit and 1 was not measured because of the lab."
+    assert lead(ALL) == "Of 4 figures, 1 misses its limit and 1 was not measured because of the lab."
     assert lead([series()]) == "All 1 figures hold their limits."
     assert lead([]) == "Nothing was measured yet."
 

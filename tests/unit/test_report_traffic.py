@@ -4,45 +4,14 @@ from __future__ import annotations
 
 import jsonschema
 import pytest
-from report_data import direction, result, run_record
+from report_data import run_record
+from traffic_data import climbed, pinged, served
 
-from pytest_pinet.model.http import HttpReport
-from pytest_pinet.model.measurement import Window
-from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import count_line, summary_table
-from pytest_pinet.report.traffic import http_record, ping_record, window_record
-
-
-def pinged(verdict: str = "pass") -> ResultRecord:
-    record = result("pi4b:onboard/pair", {}, verdict, "loss 50 % is above the limit 1 %")
-    record["combination"]["traffic"] = "ping-c10-i0.2-s56"
-    record["ping"] = ping_record(Ping(), [PingReport(10, 10, 1e-3, 2e-3, 3e-3, 1e-4)])
-    return record
-
-
-def served() -> ResultRecord:
-    record = result("pi4b:onboard/pair", {"tx": direction(80e6)}, traffic="http-c8-s1000")
-    record["http"] = http_record(1000, 8, [HttpReport(10_000, 1.0, 1e7), HttpReport(10_100, 1.01, 1e7)])
-    record["windows"] = [window_record(1, Window(0.5, 2.5, 0.02))]
-    record["start_skew_s"] = 0.02
-    return record
-
-
-def climbed() -> ResultRecord:
-    record = result("pi4b:onboard/pair", {"rx": direction(90e6)}, traffic="udp-P1-b120M-ladder")
-    record["ladder"] = {
-        "loss": 0.001,
-        "knee_bps": 90e6,
-        "steps": [
-            {"rate_bps": 90e6, "goodput_bps": 90e6, "loss": 0.0, "attempts": 1, "reached": True, "held": True},
-            {"rate_bps": 120e6, "goodput_bps": 94e6, "loss": 0.2, "attempts": 2, "reached": True, "held": False},
-        ],
-    }
-    return record
 
 
 def test_a_ping_is_a_row_without_goodput_and_counts_as_measured() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,11 +17,20 @@ from pytest_pinet.report.charts.throughput import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
 from pytest_pinet.report.fit import rate
 from pytest_pinet.report.record import DirectionRecord, ResultRecord
+from pytest_pinet.report.rows import limited_by_text
 from pytest_pinet.report.series import Series
+from pytest_pinet.report.traffic import http_text, ladder_text, ping_text
+from pytest_pinet.report.tunings import ineffective
 
 # A report is one file that holds all of these; what is larger stays in the run folder.
 MOST_BYTES = 512 * 1024
-_MOST_FILES = 60
+MOST_FILES = 120
+# The files that the sources of evidence leave, by the names of these.
+SOURCES = {
+    "ethtool": "NIC counters", "heat": "clock and temperature", "interface": "interface counters",
+    "interrupts": "interrupts", "kernel": "kernel messages", "observer": "interface over time",
+    "softirqs": "softirqs", "softnet": "softnet counters", "stat": "processors",
+}  # fmt: skip
 _TYPES = {
     ".json": "application/json", ".txt": "text/plain", ".log": "text/plain", ".csv": "text/csv",
     ".svg": "image/svg+xml", ".md": "text/markdown", ".yaml": "text/plain",
@@ -42,6 +52,7 @@ def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
         for result in results
         for way, direction in result["directions"].items()
     ]
+    figures += [f"{r['combination']['traffic']} {ping_text(r['ping'])}" for r in results if "ping" in r]
     words = [verdict.value] if verdict is not None and verdict is not Verdict.PASS else []
     if not figures:
         words = [verdict.value if verdict is not None else "not measured"]
@@ -61,8 +72,24 @@ def parameters(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[
     """Name, value and whether it is excluded from the history: all is, but the combination."""
     found = [(PARAMETER, subject.combination, False)]
     found += [(name, str(value), True) for name, value in subject.parameters.items()]
+    found += [(f"tuning.{name}", "; ".join(said), True) for name, said in _outcomes(results).items()]
     build = next((result["build"] for result in results if result["build"]), {})
     return [*found, *((f"build.{name}", value, True) for name, value in build.items() if value is not None)]
+
+
+def _outcomes(results: Sequence[ResultRecord]) -> dict[str, list[str]]:
+    """What came of each setting; ends of which the same is to be said share a sentence."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for one in (one for result in results for one in result.get("tunings", ())):
+        said = f"{one['asked']} {one['outcome']}"
+        if one["outcome"] not in ("applied", "unchanged"):
+            why = [f"it is {one['found']}" if one["found"] else "", one["why"]]
+            said += f" ({': '.join(filter(None, why))})" if any(why) else ""
+        found.setdefault(one["name"], {}).setdefault(said, []).append(one["end"])
+    return {
+        name: [f"{said} on {', '.join(dict.fromkeys(ends))}" for said, ends in each.items()]
+        for name, each in found.items()
+    }
 
 
 def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str, str]]:
@@ -72,11 +99,14 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
         ("board", subject.board),
         ("nic", subject.nic),
         ("topology", subject.topology),
+        *([("tuning", subject.tuning)] if subject.tuning else []),
         ("epic", subject.board),
         ("feature", subject.nic),
-        ("story", subject.topology),
+        ("story", " ".join(filter(None, (subject.topology, subject.tuning)))),
         *([("verdict", verdict.value)] if verdict is not None else []),
         *(("figure", figure) for result in results for figure in figure_ids(result).values()),
+        # Pings have no figure; by their id Allure's history finds what became of them.
+        *(("figure", result["id"]) for result in results if "ping" in result),
     ]
 
 
@@ -91,6 +121,8 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[Series]) 
     head = ("traffic", "direction", "goodput", "limit", "physical limit", "verdict")
     cells = [f"<tr>{''.join(f'<td>{written(cell)}</td>' for cell in row)}</tr>" for row in rows]
     table = f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{''.join(cells)}</table>" if rows else ""
+    lines = dict.fromkeys(line for result in results for line in _said(result))
+    table += "".join(f"<p>{written(line)}</p>" for line in lines)
     messages = [result["message"] for result in results if not result["directions"] and result["message"]]
     text = "".join(f"<pre>{written(message)}</pre>" for message in messages)
     pictures = [trend_chart(series) for series in trends if series.dots]
@@ -100,6 +132,14 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[Series]) 
         for series, picture in zip([s for s in trends if s.dots], pictures, strict=True)
     ]
     return text + table + "".join(images)
+
+
+def _said(result: ResultRecord) -> list[str]:
+    """What limited the figures, what else traffic gave, and settings that do not hold."""
+    found = [f"limited by {limited}"] if (limited := limited_by_text(result)) else []
+    found += [http_text(result["http"])] if "http" in result else []
+    found += [ladder_text(result["ladder"])] if "ladder" in result else []
+    return [*found, *ineffective([result])]
 
 
 def _limit(direction: DirectionRecord) -> str:
@@ -126,9 +166,22 @@ def attachments(
     found += [
         (f"serial console {node}", "text/plain", text.encode("utf-8", "replace")) for node, text in consoles.items()
     ]
+    found += [(f"evidence {r['id']}", "application/json", _evidence(r)) for r in results if r.get("evidence")]
     if folder is not None:
         found += _files(results, folder)
     return found
+
+
+def _evidence(result: ResultRecord) -> bytes:
+    """What the ends counted, what their kernels said of the connections, and what was concluded."""
+    directions: Mapping[str, DirectionRecord] = result["directions"]
+    record = {
+        "limited_by": result.get("limited_by"),
+        "evidence": result.get("evidence"),
+        "sockets": {way: one["sockets"] for way, one in directions.items() if "sockets" in one},
+        "tunings": result.get("tunings", []),
+    }
+    return json.dumps(record, indent=1, allow_nan=False).encode("ascii")
 
 
 def _counters(result: ResultRecord) -> bytes:
@@ -151,8 +204,11 @@ def _counters(result: ResultRecord) -> bytes:
 def _files(results: Sequence[ResultRecord], folder: Path) -> list[Attachment]:
     """The raw output that lies in the run folder, up to a size; of what is larger only the end, which says so."""
     found: list[Attachment] = []
-    paths = list(dict.fromkeys(name for result in results for name in result["files"]))
-    for name in paths[:_MOST_FILES]:
+    titles = {name: _title_of(name, result) for result in results for name in result["files"]}
+    if more := list(titles)[MOST_FILES:]:
+        listed = "\n".join([f"too many files for a report; these are only in {folder}:", *more, ""])
+        found.append(("more files", "text/plain", listed.encode("utf-8", "replace")))
+    for name, title in list(titles.items())[:MOST_FILES]:
         path = folder / name
         try:
             content = path.read_bytes()
@@ -163,5 +219,15 @@ def _files(results: Sequence[ResultRecord], folder: Path) -> list[Attachment]:
             kind = "text/plain"
             left_out = f"[{len(content) - MOST_BYTES} bytes left out; all of it: {path}]\n".encode()
             content = left_out + content[-MOST_BYTES:]
-        found.append((path.name, kind, content))
+        found.append((title, kind, content))
     return found
+
+
+def _title_of(path: str, result: ResultRecord) -> str:
+    """The file's name; what an end told is named after the source and the end."""
+    name = path.rpartition("/")[2]
+    number, _, source = name.removesuffix(".txt").partition("-")
+    ends = result["combination"].get("ends") or []
+    if source in SOURCES and number.isdigit() and int(number) < len(ends):
+        return f"{SOURCES[source]} {ends[int(number)]['end']}"
+    return name

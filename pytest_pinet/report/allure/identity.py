@@ -20,7 +20,7 @@ PARAMETER = "combination"
 class Subject:
     """What a test stands for. ``test`` is its name without file and parameters, ``parameters`` are those but the link.
 
-    ``path`` is the file, which only tells apart what would else be the same.
+    ``path`` is the file, which only tells apart what would else be the same. ``tuning`` is empty without one.
     """
 
     board: str
@@ -30,16 +30,19 @@ class Subject:
     parameters: Mapping[str, object]
     path: str
     told_apart: str = ""
+    tuning: str = ""
 
     @property
     def combination(self) -> str:
-        return f"{self.board}:{self.nic}/{self.topology}"
+        return f"{self.board}:{self.nic}/{self.topology}{f'/{self.tuning}' if self.tuning else ''}"
 
     @property
     def key(self) -> str:
         """All that is stable, unambiguously."""
         parts = [self.board, self.nic, self.topology, self.test, {k: repr(v) for k, v in self.parameters.items()}]
-        return json.dumps([*parts, *([self.told_apart] if self.told_apart else [])], sort_keys=True)
+        # What is empty is left out, so that what was there before tunings has the id that it always had.
+        tuning = [{"tuning": self.tuning}] if self.tuning else []
+        return json.dumps([*parts, *tuning, *([self.told_apart] if self.told_apart else [])], sort_keys=True)
 
     @property
     def id(self) -> str:

@@ -112,9 +112,10 @@ def environment(run: RunRecord) -> str:
         "pytest-pinet": {run["pinet"]},
         "run": {run["run"]},
         "profile": {result["profile"] for result in results},
-        "iperf3": {version for result in results for version in result["versions"].values()},
     }
     for result in results:
+        tool = "nginx, wrk" if "http" in result else "iperf3"
+        facts.setdefault(tool, set()).update(result["versions"].values())
         for name, value in result["build"].items():
             facts.setdefault(name, set()).add(value or "")
     lines = []

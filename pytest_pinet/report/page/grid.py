@@ -45,8 +45,8 @@ def _cell(board: str, found: Sequence[Series]) -> str:
 def _figure(series: Series) -> str:
     """One figure; all of it is a link to the part that tells more."""
     dot = series.latest
-    what = " ".join(filter(None, (series.topology, series.traffic, series.direction)))
-    figure = rate_text(dot.goodput_bps) if dot.goodput_bps is not None else "no figure"
+    what = " ".join(filter(None, (series.topology, series.tuning, series.traffic, series.direction)))
+    figure = rate_text(dot.goodput_bps) if dot.goodput_bps is not None else "no rate" if series.traffic else "no figure"
     share = share_text(dot)
     return (
         f'<a class="cell {kind(dot.verdict)}" href="#{anchor(series.key)}">'

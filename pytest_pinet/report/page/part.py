@@ -45,6 +45,8 @@ def _figure(series: Series, runs: int) -> str:
     lines.append(f"<p>{' · '.join(filter(None, state))}</p>")
     if dot.reason:
         lines.append(paragraph(dot.reason.strip().partition("\n")[0], "note"))
+    if dot.limited_by:
+        lines.append(paragraph(f"Limited by {dot.limited_by}", "note"))
     if series.shifts:
         items = "".join(f"<li>{written(shift_words(shift))}</li>" for shift in series.shifts)
         lines.append(f"<p>Where its level moved:</p><ul>{items}</ul>")
@@ -52,7 +54,8 @@ def _figure(series: Series, runs: int) -> str:
         wide, narrow = trend_chart(series, runs), trend_chart(series, _NARROW_RUNS, NARROW)
         lines.append(f'<div class="chart wide">{wide.inline()}</div><div class="chart narrow">{narrow.inline()}</div>')
     else:
-        lines.append(paragraph(trend_words(series), "muted"))
+        # What has a name of its own and no figure never has one: pings.
+        lines.append(paragraph("No goodput, and so no trend." if series.traffic else trend_words(series), "muted"))
     lines.append(_runs(series))
     return "".join(lines)
 

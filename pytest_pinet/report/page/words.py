@@ -13,7 +13,7 @@ from pytest_pinet.report.series import Dot, Series
 
 GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.SKIPPED)
 _MEANS = {
-    Verdict.FAIL: ("is below its limit", "are below their limits"),
+    Verdict.FAIL: ("misses its limit", "miss their limits"),
     Verdict.ERROR: ("was not measured because of the lab", "were not measured because of the lab"),
     Verdict.INVALID: ("has no valid measurement", "have no valid measurement"),
     Verdict.INCONCLUSIVE: ("is undecided", "are undecided"),
