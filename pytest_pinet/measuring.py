@@ -21,7 +21,8 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.evidence import evidence_record, limited_by_record
-from pytest_pinet.report.record import DirectionRecord, ResultRecord, combination_record, parameters_hash
+from pytest_pinet.report.parameters import parameters_hash
+from pytest_pinet.report.record import DirectionRecord, ResultRecord, combination_record
 from pytest_pinet.report.traffic import http_record, http_text, ladder_text, window_record
 from pytest_pinet.report.tunings import tuning_notes, tuning_records
 from pytest_pinet.runs import SKEW_MAX_S, ProgressOfWays, Runs
@@ -92,7 +93,8 @@ def measure(
         doubts: list[str] = []
         most: Sequence[tuple[End, Bitrate]] = ()
         if found.verdict is Verdict.FAIL:
-            most, doubts = ceilings(link, traffic, runs.tries[0].flows, tool)
+            with doing("look what else may have limited it"):
+                most, doubts = ceilings(link, traffic, runs.tries[0].flows, tool)
             found = excuse(found, runs.conditions.excuses(runs.tries), most)
         runs.finish(traffic)
     record = _record(link, traffic, runs, plan.profile.name, found, build, started, time.monotonic() - clock)

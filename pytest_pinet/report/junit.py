@@ -34,8 +34,8 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
         ("pinet.dut", first["combination"]["dut"]),
         ("pinet.peer", first["combination"]["peer"]),
     ]
-    if first["combination"]["tuning"]:
-        properties.append(("pinet.tuning", first["combination"]["tuning"]))
+    if tuning := first["combination"].get("tuning"):
+        properties.append(("pinet.tuning", tuning))
     outcomes = {one["name"]: one["outcome"] for result in results for one in result.get("tunings", ())}
     properties += [(f"pinet.tuning.{name}", o) for name, o in outcomes.items() if not Outcome(o).holds]
     properties += [(f"pinet.build.{key}", value) for key, value in first["build"].items() if value is not None]

@@ -6,10 +6,7 @@ is not zero.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import TypedDict
 
 from pytest_pinet.judge.gate import Ruling
@@ -18,7 +15,6 @@ from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.traffic import Traffic
-from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.report.comparison import ComparisonRecord
 from pytest_pinet.report.evidence import EvidenceRecord, LimitedByRecord
 from pytest_pinet.report.traffic import (
@@ -182,19 +178,23 @@ class EndRecord(TypedDict):
     port: str
 
 
-class CombinationRecord(TypedDict):
+class TunedRecord(TypedDict, total=False):
+    """``tuning`` is what was asked for (``rps=all+mtu=9000``), empty where nothing was; the first files lack it."""
+
+    tuning: str
+
+
+class CombinationRecord(TunedRecord):
     """What was measured; ``id`` is stable across runs.
 
-    ``tuning`` is what was asked for (``rps=all+mtu=9000``), empty where nothing was. ``dut`` and ``peer`` are the
-    ``node:interface`` that stood for it in this run, ``dut_port`` and ``peer_port`` the switch ports that they are
-    cabled to. ``ends`` are all of them, numbered as in the topology.
+    ``dut`` and ``peer`` are the ``node:interface`` that stood for it in this run, ``dut_port`` and ``peer_port`` the
+    switch ports that they are cabled to. ``ends`` are all of them, numbered as in the topology.
     """
 
     id: str
     board: str
     nic: str
     topology: str
-    tuning: str
     traffic: str
     dut: str
     dut_port: str
@@ -371,15 +371,6 @@ def _attempt(attempt: Attempt) -> AttemptRecord:
         ],
         "excluded": attempt.excluded,
     }
-
-
-def parameters_hash(traffic: Traffic, mtu: int | None, tunings: Iterable[Tuned] = ()) -> str:
-    """Names how a figure was measured, beyond what its id says; also without which of its settings."""
-    without = sorted({tuned.name for tuned in tunings if not tuned.outcome.holds})
-    # What is not set is left out, so that a parameter of a later version does not cut every trend.
-    own = {**asdict(traffic), "mtu": mtu, "without": without or None}
-    facts = {name: value for name, value in own.items() if value not in (None, False)}
-    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
 def combination_record(combination: Combination, traffic: Traffic) -> CombinationRecord:

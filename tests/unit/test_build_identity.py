@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.evidence.build import parse_serial, read_serial
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.report.record import parameters_hash
+from pytest_pinet.report.parameters import parameters_hash
 from pytest_pinet.traffic.local import LocalShell
 
 TRAFFIC = Traffic(Direction.TX)
