@@ -28,6 +28,9 @@ def lines_of(runs: Iterable[tuple[Run, list[Point]]]) -> Iterator[str]:
             # The run says these once for all its points.
             for name in ("lab", "session", "emulated", "folder", "complete", "pinet"):
                 del plain[name]
+            # The first version had none.
+            if not plain["limited_by"]:
+                del plain["limited_by"]
             yield _line({"point": plain})
 
 
