@@ -120,7 +120,8 @@ def test_a_result_tells_all_that_was_done_and_found(runs: Runs) -> None:
     beneath = [one["name"] for step in found["steps"] for one in step.get("steps", ())]
     assert any("PiShellDriver" in name or "PiStrategy" in name for name in beneath)
     names = {attachment["name"] for attachment in found["attachments"]}
-    assert {f"throughput over time {TX}", f"trend {TX}", f"switch and NIC counters {TX}", "client.json"} <= names
+    pictures = {f"throughput over time {TX}", f"trend {TX}"}
+    assert pictures | {f"switch and NIC counters {TX}", f"evidence {TX}", "client.json"} <= names
 
 
 def test_no_password_is_in_what_leaves_the_lab(runs: Runs, gate_lab: GateLab) -> None:
