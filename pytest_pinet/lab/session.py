@@ -40,6 +40,8 @@ class LabSession:
         from pytest_pinet.lab import places
 
         self.lab = lab
+        # Of a lab that somebody's program runs: the share of their rate at which its links run.
+        self.scale = 1.0
         self._on_wait = on_wait
         self._timeout_s = acquire_timeout_s
         self._targets = Targets(lab)
@@ -71,6 +73,7 @@ class LabSession:
         with self._watched(combination, sessions) as watch:
             try:
                 opened = link.connect(combination, sessions, switches, undo)
+                opened.scale = self.scale
                 opened.tunings = booted
                 opened.tried += booted
                 tuned.apply(opened, running_part(combination.tuning), undo)

@@ -208,8 +208,12 @@ class RareRecord(TypedDict, total=False):
     Where several flows ran at once, ``windows`` is the time that they shared in each attempt, and ``start_skew_s`` the
     most by which they began apart. ``http``, ``ping`` and ``ladder`` are there for such traffic; pings have no
     ``directions``, since they have no goodput.
+
+    ``scale`` is the share of its rate at which the link ran, where that is less than 1: figures are told at full rate,
+    ``evidence`` and ``cables`` as they were counted.
     """
 
+    scale: float
     console_excerpt: str
     comparison: ComparisonRecord
     windows: list[WindowRecord]
