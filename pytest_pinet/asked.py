@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limit_values import parse_bound
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate, Share, parse_duration, parse_size
+from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 
 # A rate or size is text with a unit; a duration may also be a number of seconds.
@@ -80,7 +82,7 @@ def rate(value: Rate | None) -> Bitrate | None:
 
 def rising(values: Sequence[Rate]) -> tuple[Bitrate, ...]:
     """The rates of a ladder, the lowest first."""
-    if isinstance(values, str) or not values:
+    if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         raise ConfigError(f"rates={values!r}: expected a list of rates such as ['100M', '200M']")
     return tuple(sorted({Bitrate.parse(value) for value in values}))
 
@@ -104,3 +106,25 @@ def requests_limit(value: str, size: int) -> Limit:
         raise ConfigError(f"requests={value!r}: expected {RATE_FORM}")
     source = f"requests={value!r} of the call, {size} bytes each"
     return Limit(Bitrate(per_second * size * 8), Origin.CALL, source)
+
+
+def with_requests(
+    limits: tuple[Limit, ...], marked: Sequence[Limit], requests: Limit, here: Combination, way: Direction
+) -> tuple[Limit, ...]:
+    """The limits of a call together with that of requests: both minima must be met, so the harder one judges.
+
+    ``marked`` are the marker's, which hold where the call sets no minimum.
+    """
+    board, nic, topology = here.board, here.nic, here.topology.name
+
+    def minima(of: Sequence[Limit]) -> list[Limit]:
+        return [one for one in of if one.metric is Metric.GOODPUT and one.matches(board, nic, topology, way, False)]
+
+    own = minima(limits) or minima(marked)
+    rates = [one.bound.bps for one in own if isinstance(one.bound, Bitrate)]
+    if len(rates) < len(own):
+        raise ConfigError("requests= and a share as min= cannot both be asked for; expected min= as a rate")
+    if isinstance(requests.bound, Bitrate) and max(rates, default=0.0) >= requests.bound.bps:
+        return limits
+    rest = (one for one in limits if one not in own)
+    return (*rest, replace(requests, board=board, nic=nic, topology=topology))

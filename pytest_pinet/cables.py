@@ -68,7 +68,7 @@ class Cables:
             return
         path = self._link.path
         headers = IPV4_UDP_HEADERS if traffic.udp else IPV4_TCP_HEADERS + TIMESTAMP_OPTION * path.timestamps
-        segment = traffic.packet_bytes or path.mtu
+        segment = traffic.packet_bytes(path.mtu - headers) or path.mtu
         cables = [
             Cable(str(end.endpoint), f"port {end.endpoint.interface.port}", moved[i], sent[i])
             for i, end in ((i, self._link.ends[i]) for i in self._counted)
@@ -85,14 +85,16 @@ class Cables:
     def _moved(self, flows: Sequence[MeasuredFlow], sent: int = 0) -> list[Moved]:
         """Payload through each end: what was received, or with ``sent`` what the senders sent, where it is known.
 
-        What was on its way in the end is at most ``sent`` times IN_FLIGHT_BYTES of each TCP flow.
+        What was on its way in the end is at most ``sent`` times IN_FLIGHT_BYTES of each TCP flow. Counters know no
+        scale, so this is what moved indeed.
         """
         totals = [Moved(0, 0) for _ in self._link.ends]
         for measured in flows:
-            received = sum(sample.bytes for sample in measured.flow.samples) + measured.flow.head_bytes
+            told = sum(sample.bytes for sample in measured.flow.samples) + measured.flow.head_bytes
+            received = round(told * self._link.scale)
             payload = received
             if sent and measured.flow.sent_bytes is not None:
-                on_its_way = max(0, measured.flow.sent_bytes - received)
+                on_its_way = max(0, round(measured.flow.sent_bytes * self._link.scale) - received)
                 # What UDP sent it sent; what TCP was given may never have left the socket.
                 payload += on_its_way if measured.flow.packets is not None else min(on_its_way, sent * IN_FLIGHT_BYTES)
             crossed = self._link.crossed(measured.sender, measured.receiver)

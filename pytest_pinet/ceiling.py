@@ -10,6 +10,7 @@ from pytest_pinet.lab.end import End
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Traffic
+from pytest_pinet.traffic.scaled import scaled
 from pytest_pinet.traffic.tool import TrafficTool
 from pytest_pinet.tries import MeasuredFlow
 
@@ -35,7 +36,7 @@ def ceilings(
         if end.endpoint.node is dut:
             continue
         try:
-            found.append((end, _ceiling(end, traffic, tool)))
+            found.append((end, _ceiling(end, traffic, scaled(tool, link.scale))))
         except (LabError, UnsupportedError, InvalidMeasurement) as error:
             doubts.append(f"what {end.endpoint} moves over its own loopback could not be measured: {first_line(error)}")
     return found, doubts

@@ -13,6 +13,7 @@ from pytest_pinet.judge.verdict import Judgement
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import Measurement
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.record import ExtraRecord
@@ -78,8 +79,8 @@ def extras_of(link: Link, traffic: Traffic, one: Try, chosen: Sequence[int]) -> 
         ),
         loss_rate(_total([f.lost_packets for f in flows]), _total([f.packets for f in flows])),
         fmean(rtts) if len(rtts) == len(flows) else None,
-        # Both directions at once share the processor, which nobody tells apart.
-        cpu_per_gbps(_dut_cpu(one.measurements), sum_of([f.flow for f in one.flows])),
+        # Both directions at once share the processor, which nobody tells apart; it knows no scale.
+        cpu_per_gbps(_dut_cpu(one.measurements), Bitrate(sum_of([f.flow for f in one.flows]).bps * link.scale)),
     )
 
 

@@ -21,6 +21,7 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.tolerance import Tolerance
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.parametrizing import case_of
 from pytest_pinet.traffic import http, iperf3_values
 from pytest_pinet.traffic import ping as ping_tool
 
@@ -62,9 +63,14 @@ class Figures:
         return self.goodput[Direction(direction)]
 
 
-def _check(traffic: Traffic) -> None:
+def check(traffic: Traffic) -> None:
     """Refuse what no tool can send, before a node is asked for it. Raises ConfigError."""
     (http.validate if isinstance(traffic, HttpTraffic) else iperf3_values.validate)(traffic)
+    if isinstance(traffic, LadderTraffic):
+        if traffic.direction is Direction.BIDIR:
+            raise ConfigError("direction='bidir': a ladder is climbed one way; expected 'tx' or 'rx'")
+        for rate in traffic.rates:
+            iperf3_values.validate(traffic.step(rate))
 
 
 def _warmup_cap_s(link: Link) -> float:
@@ -210,7 +216,7 @@ class Gate:
         """Measure round trips of single packets from the device under test to its peer, over the idle link.
 
         ``loss`` and ``latency`` (the mean round trip) limit them, in the call or the marker; a miss is repeated before
-        it fails the test. ``size`` is the payload in bytes. Raises TrafficError where nothing comes back.
+        it fails the test. ``size`` is the payload in bytes, 16 at least. Raises TrafficError where nothing comes back.
         """
         try:
             ping = Ping(asked.count("count", count), asked.seconds("interval", interval), size)
@@ -290,10 +296,13 @@ class Gate:
                 warmup_s=None if warmup is None else asked.seconds("warmup", warmup),
                 **read,
             )
-            _check(traffic)
+            check(traffic)
             limits = self._limits(link, given)
             if requests is not None and isinstance(traffic, HttpTraffic):
-                limits = self._harder(link, limits, asked.requests_limit(requests, traffic.size))
+                case = case_of(self._item)
+                marked = case.request.limits_for(link.combination) if case is not None else ()
+                least = asked.requests_limit(requests, traffic.size)
+                limits = asked.with_requests(limits, marked, least, link.combination, traffic.direction)
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
         return self._session.measure(self._item, link, traffic, limits, spending)
@@ -304,20 +313,6 @@ class Gate:
         figures = {Direction(name): Bitrate(d["goodput_bps"]) for name, d in result["directions"].items()}
         flows = {f["name"]: Bitrate(f["goodput_bps"]) for f in result["flows"]}
         return Figures(verdict, figures, flows, result["evenness"]["jain"] if result["evenness"] else None)
-
-    @staticmethod
-    def _harder(link: Link, limits: tuple[Limit, ...], requests: Limit) -> tuple[Limit, ...]:
-        """Both minima must be met: the one that is harder to meet judges."""
-        here = link.combination
-        requests = replace(requests, board=here.board, nic=here.nic, topology=here.topology.name)
-        minima = [limit for limit in limits if limit.metric is Metric.GOODPUT]
-        shares = [limit for limit in minima if not isinstance(limit.bound, Bitrate)]
-        if shares:
-            raise ConfigError("requests= and a share as min= cannot both be asked for; expected min= as a rate")
-        rates = [limit.bound.bps for limit in minima if isinstance(limit.bound, Bitrate)]
-        if isinstance(requests.bound, Bitrate) and rates and max(rates) >= requests.bound.bps:
-            return limits
-        return (*(limit for limit in limits if limit.metric is not Metric.GOODPUT), requests)
 
     @staticmethod
     def _end(result: ResultRecord) -> Verdict:

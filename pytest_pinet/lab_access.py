@@ -89,6 +89,7 @@ class LabAccess:
 
                 folder = self.folder() if self.folder is not None else None
                 self._session = LabSession(self._lab, self._identity, self._timeout_s, self._on_wait, folder)
+                self._session.scale = self._use.scale if self._use is not None else 1.0
             except PinetError as error:
                 self._error = error
                 raise

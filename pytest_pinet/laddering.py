@@ -77,13 +77,19 @@ class Ladder:
 
     @property
     def knee(self) -> Step | None:
-        """The highest step that was held; None where none was."""
-        held = [step for step in self.steps if self._verdict(step) in (Verdict.PASS, Verdict.MARGINAL)]
+        """The highest step that was held; None where none was.
+
+        A step that was held stays so until it is certain that it is not: tries for its goodput may come after.
+        """
+        held = [step for step in self.steps if self._verdict(step) is not Verdict.FAIL]
         return held[-1] if held else None
 
     @property
     def judged(self) -> tuple[list[Try], Traffic]:
-        """The tries whose goodput is the figure, and what was sent: the knee's, or where there is none the lowest."""
+        """The tries whose goodput is the figure, and what was sent: the knee's, or where there is none the lowest.
+
+        More tries of it are added to these; afterwards it may be another's turn.
+        """
         step = self.knee or self.steps[0]
         return step.tries, self.traffic.step(step.rate)
 

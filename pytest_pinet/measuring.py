@@ -29,7 +29,7 @@ from pytest_pinet.runs import SKEW_MAX_S, ProgressOfWays, Runs
 from pytest_pinet.steps import doing
 from pytest_pinet.traffic.tool import TrafficTool
 from pytest_pinet.tries import Try
-from pytest_pinet.unmet import invalidated, unmet, unserved
+from pytest_pinet.unmet import invalidated, unmet, unseen, unserved
 
 T = TypeVar("T")
 # What set-up, link-ups and waiting for quiet ends may take beside the traffic of one measurement.
@@ -89,6 +89,7 @@ def measure(
             one = runs.again(sent, found.wanted if plan.link_ups else Fresh.CONNECTION)
             if ladder is not None:
                 tries.append(one)
+                tries, sent = ladder.judged
             found = _judged(link, traffic, tries, plan, runs, ladder)
         doubts: list[str] = []
         most: Sequence[tuple[End, Bitrate]] = ()
@@ -98,10 +99,12 @@ def measure(
             found = excuse(found, runs.conditions.excuses(runs.tries), most)
         runs.finish(traffic)
     record = _record(link, traffic, runs, plan.profile.name, found, build, started, time.monotonic() - clock)
-    record["notes"] += [*runs.conditions.notes, *doubts, *kernel_notes(runs.tries)]
+    record["notes"] += [*runs.conditions.notes, *doubts, *kernel_notes(runs.tries), *unseen(traffic, tries)]
     record["evidence"] = [evidence_record(n, end) for n, one in enumerate(runs.tries, 1) for end in one.evidence]
     cause = limited_by(link, sent, tries, found.directions, runs.conditions.before, dict(_named(most)))
     record["limited_by"] = limited_by_record(cause)
+    if link.scale != 1:
+        record["scale"] = link.scale
     record["tunings"] = tuning_records(link.tunings)
     record["notes"] += tuning_notes(link.tunings)
     record["notes"] += _traffic_of(record, tries, traffic, ladder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from datetime import UTC, datetime
 
 from pytest_pinet.evidence.build import read_build
@@ -26,12 +26,18 @@ _GOOD = (Verdict.PASS, Verdict.MARGINAL)
 
 
 def measure(
-    link: Link, ping: Ping, limits: Sequence[Limit], profile: Profile, raw: MutableMapping[str, str]
+    link: Link,
+    ping: Ping,
+    limits: Sequence[Limit],
+    profile: Profile,
+    raw: MutableMapping[str, str],
+    watch: Callable[[], None] | None = None,
 ) -> ResultRecord:
     """Ping from the device under test to its peer, again where a limit was missed, until that is certain.
 
     ``limits`` on loss and latency (the mean round trip) are judged, others are not. The record's ``test``, ``files``
-    and ``rerun`` are the caller's to fill in. ``raw`` gets what was printed. Raises LabError.
+    and ``rerun`` are the caller's to fill in. ``raw`` gets what was printed. ``watch`` is called all the time and ends
+    it by raising. Raises LabError.
     """
     started, clock = datetime.now(UTC), time.monotonic()
     rounds: list[PingReport] = []
@@ -39,7 +45,7 @@ def measure(
     verdict: Verdict | None = None
     while verdict is None:
         with doing(f"{ping.key} #{len(rounds) + 1}"):
-            report, text = tool.measure(link.dut.shell, ping, link.dut.ip, link.peer.ip, str(link.peer.endpoint))
+            report, text = tool.measure(link.dut.shell, ping, link.dut.ip, link.peer.ip, str(link.peer.endpoint), watch)
         rounds.append(report)
         raw[f"{len(rounds)}-ping.txt"] = text
         judged.append(_judge(link, report, limits))
@@ -66,6 +72,7 @@ def measure(
         "versions": {},
         "cpu_percent": {},
         "notes": tuning_notes(link.tunings),
+        "tunings": tuning_records(link.tunings),
         "started": started.isoformat(),
         "seconds": time.monotonic() - clock,
         "traffic_seconds": len(rounds) * ping.seconds,
@@ -76,7 +83,6 @@ def measure(
         "files": [],
         "rerun": "",
         "ping": record,
-        "tunings": tuning_records(link.tunings),
     }
 
 

@@ -252,6 +252,8 @@ class RunKeeper:
                 lines += wrap(f"profile {blind_spots(PROFILES[name])}", hanging="  ")
             if self._results and self._lab is not None and self._lab.figures == "emulated":
                 lines.append(f"figures are emulated: lab {self._lab.name} sets the rates of its links itself")
+                for scale in sorted({result["scale"] for result in self._results if "scale" in result}):
+                    lines.append(f"its links ran at {scale:g} of their rate, and figures are told at full rate")
         else:
             lines = []
         if lines:

@@ -22,6 +22,7 @@ from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.preconditions import Preconditions
 from pytest_pinet.steps import doing
+from pytest_pinet.traffic.scaled import scaled
 from pytest_pinet.traffic.together import LEAD_S, Job, measure_together
 from pytest_pinet.traffic.tool import TrafficTool
 from pytest_pinet.tries import MeasuredFlow, Try
@@ -173,7 +174,7 @@ def _progress(
         rates: dict[str, float | None] = {}
         for way, indices in receivers.items():
             known = [rate for index in indices if (rate := observers[index].rate()) is not None]
-            rates[way] = sum(known) if known else None
+            rates[way] = sum(known) / link.scale if known else None
         on_progress(number, elapsed_s, rates)
 
     return report
@@ -227,7 +228,7 @@ def run_once(
     for observer in observers.values():
         observer.ensure(traffic.seconds + GRACE_S)
     progress = _progress(link, traffic, number, observers, on_progress)
-    measurements = measure_together(tool, _jobs(link, traffic), progress, watch, lead_s)
+    measurements = measure_together(scaled(tool, link.scale), _jobs(link, traffic), progress, watch, lead_s)
     events = [event for observer in observers.values() for event in observer.events(clock)]
     seconds = time.monotonic() - clock
     evidence = () if collector is None else collector.after(_lasted_s(measurements))

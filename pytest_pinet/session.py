@@ -223,7 +223,7 @@ class PinetSession:
         try:
             with self.access.exclusive(link.combination), self.progress:
                 own = (*case.request.limits_for(link.combination), *limits)
-                record = self._finished(item, pinging.measure(link, ping, own, profile, raw), raw)
+                record = self._finished(item, pinging.measure(link, ping, own, profile, raw, self.access.watch), raw)
             self.access.check(link.combination)
             self.access.watch()
         except LabError:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_pinet.figures import Figured
+from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS
 from pytest_pinet.judge.preconditions import buffer_trouble, socket_trouble
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.quantities import Bitrate
@@ -25,9 +26,18 @@ def unmet(link: Link, traffic: Traffic, tries: Sequence[Try]) -> list[str]:
         sockets, far = flow.flow.sockets, flow.flow.far_sockets
         if traffic.mss is not None and sockets is not None:
             found += socket_trouble(sockets, path.mtu, path.timestamps, traffic.mss, ends[0])
+        elif traffic.mss is not None and traffic.mss > (largest := path.mtu - IPV4_TCP_HEADERS):
+            found.append(f"mss={traffic.mss} bytes was asked for, but MTU {path.mtu} allows no more than mss={largest}")
         if window is not None:
             found += buffer_trouble(sockets, far, window, ends)
     return list(dict.fromkeys(found))
+
+
+def unseen(traffic: Traffic, tries: Sequence[Try]) -> list[str]:
+    """A sentence where an MSS was asked for, and no kernel told whether it was effective."""
+    if traffic.mss is None or any(flow.flow.sockets is not None for one in tries for flow in one.flows):
+        return []
+    return [f"mss={traffic.mss} bytes was asked for, and no sender could tell what it used (ss of iproute2)"]
 
 
 def invalidated(found: Figured, sentences: Sequence[str]) -> Figured:

@@ -28,8 +28,9 @@ class PublishedFigure:
 
     ``mbps`` are several numbers where it is one for each of several flows at once (``mode`` pairs), or a range;
     ``at_least`` where the source says no more. ``direction`` is seen from the device under test. ``streams`` and
-    ``timestamps`` are the source's; ``suspect`` says why not to take it at its word, ``not_emulated`` why a virtual lab
-    has no such figure.
+    ``timestamps`` are the source's; ``settings`` are the tunings by which ``irq``, ``rps`` and ``xps`` must have been
+    set, and no other of them (None: whichever); ``suspect`` says why not to take it at its word, ``not_emulated`` why a
+    virtual lab has no such figure.
     """
 
     id: str
@@ -52,6 +53,7 @@ class PublishedFigure:
     senders: int | None = None
     requests_per_s: float | None = None
     tuning: str | None = None
+    settings: tuple[str, ...] | None = None
     suspect: str = ""
     note: str = ""
     not_emulated: str = ""
@@ -106,5 +108,6 @@ def _figure(entry: Mapping[str, Any], source: Mapping[str, Any]) -> PublishedFig
         payload=entry.get("pcie_payload_bytes"),
         streams=entry.get("streams", source.get("streams")),
         timestamps=source.get("timestamps"),
+        settings=tuple(entry["settings"]) if "settings" in entry else None,
         **{name: entry[name] for name in (*same, *more) if name in entry},
     )

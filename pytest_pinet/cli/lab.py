@@ -29,9 +29,13 @@ def lab() -> None:
 def up(lab_file: str) -> None:
     """Start the lab, or find it, and print its environment."""
     from pytest_pinet.virtual.launcher import launcher
+    from pytest_pinet.virtual.status import status as read_status
 
     for line in _exports(launcher().up(_load(lab_file))):
         click.echo(line)
+    for line in _scale(read_status(lab_file) or {}):
+        # The rest is for a shell.
+        click.echo(line, err=True)
 
 
 @lab.command()
@@ -178,6 +182,11 @@ def _exports(environment: Any) -> list[str]:
     return [f"export {name}={value}" for name, value in environment.items()]
 
 
+def _scale(found: Mapping[str, Any]) -> list[str]:
+    scale = found.get("scale", 1.0)
+    return [] if scale == 1 else [f"links run at {scale:g} of their rate; all rates are told at full rate"]
+
+
 def _table(found: dict[str, Any]) -> list[str]:
     rows = [("node", "power", "console", "ssh", "interface", "port", "tx/rx Mbit/s", "faults")]
     for node in found["nodes"]:
@@ -201,6 +210,7 @@ def _table(found: dict[str, Any]) -> list[str]:
             lines.append(f"{line}  {row[7]}".rstrip())
         else:
             lines += [line.rstrip(), f"  ! {row[7]}"]
+    lines += _scale(found)
     lines += [f"! {name}: {', '.join(faults)}" for name, faults in broken if faults]
     lines += [
         f"! the {name} has died: pinet lab down, then up again"

@@ -18,26 +18,28 @@ _RESULTS = "results.json"
 @click.command()
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
 @click.option("-o", "--output", metavar="FILE", help="Write the table as a page of Markdown too.")
-def published(runs: tuple[str, ...], output: str | None) -> None:
+@click.option("--complete", is_flag=True, help="Fail too where a figure was not measured, or not judged.")
+def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None:
     """Compare the figures of a run with those that were published, whatever was measured when.
 
-    RUN is a run folder or its results.json, by default .pinet/latest; of several runs of one lab the later one counts.
+    RUN is a run folder or its results.json, by default .pinet/latest; of several runs of one lab the latest counts.
     Exit status 1 where a figure is off that its own source does not doubt.
     """
     from pytest_pinet.catalogue.published import published as figures
     from pytest_pinet.published.table import EMULATED, page, rows, summary, table
 
-    read = [_read(Path(run)) for run in runs or (LATEST,)]
-    kinds = {run["figures"] for run in read}
-    if len(kinds) > 1:
-        raise ConfigError("one of these runs is emulated and another one measured; expected runs of one lab")
+    read = sorted((_read(Path(run)) for run in runs or (LATEST,)), key=lambda run: str(run["started"]))
+    kinds, labs = {run["figures"] for run in read}, {str(run["lab"]) for run in read}
+    if len(kinds) > 1 or len(labs) > 1:
+        which = " and ".join(sorted(kinds if len(kinds) > 1 else labs))
+        raise ConfigError(f"these are runs of several labs ({which}); expected runs of one lab")
     emulated = kinds == {EMULATED}
     found = rows(figures().values(), [result for run in read for result in run["results"]], emulated)
     for line in [*table(found, emulated), "", summary(found)]:
         click.echo(line)
     if output is not None:
         _write(Path(output), page(found, read))
-    if any(row.surprising for row in found):
+    if any(row.surprising or (complete and row.missing) for row in found):
         sys.exit(1)
 
 

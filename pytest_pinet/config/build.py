@@ -32,6 +32,9 @@ def build(section: PinetSection, targets: Mapping[str, object] | None, document:
     _check_places(nodes, uplinks.values(), document)
     _check_outlets(section, document)
     _check_runner(section, document)
+    if section.scale != 1 and section.launcher is None:
+        message = "key 'scale' is for what a launcher runs links at, and this lab has none"
+        raise ConfigError(message, document.key(("pinet", "scale")))
     folder = FilePath(document.file).parent
     return LabOfFile(
         name=section.name or FilePath(document.file).stem,
@@ -40,6 +43,7 @@ def build(section: PinetSection, targets: Mapping[str, object] | None, document:
         switches=switches,
         limits=resolve_limits(section.limits, list(nodes.values()), hardware, document),
         launcher=section.launcher,
+        scale=section.scale,
         # What somebody's program set up is no hardware, unless he says that it is.
         figures=section.figures or ("measured" if section.launcher is None else "emulated"),
         domains={

@@ -23,6 +23,8 @@ _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 _PORT = re.compile(r"[!-~]{1,64}")
 _RANGE = re.compile(r"(\D|.*\D|)(\d+)-(.*\D|)(\d+)")
 MAX_PORTS = 1024
+# Below it the queues of a link last longer than its traffic.
+LEAST_SCALE = 0.01
 
 
 def shown(value: object) -> str:
@@ -43,6 +45,14 @@ def _scalar_text(value: object, form: str) -> str:
     if len(text) > LONGEST:
         raise ValueError(f"expected {form}, got {shown(value)}")
     return text
+
+
+def _scale(value: object) -> float | None:
+    if value == "auto":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_SCALE <= value <= 1:
+        raise ValueError(f"expected 'auto', or a share of the rate from {LEAST_SCALE:g} to 1, got {shown(value)}")
+    return float(value)
 
 
 def _matching(pattern: re.Pattern[str], form: str, numbers: bool = False) -> Callable[[object], str]:
@@ -165,6 +175,11 @@ Minimum = Annotated[
     Bitrate | Share,
     PlainValidator(_minimum),
     WithJsonSchema({"type": "string", "pattern": rf"^({RATE_PATTERN}|{NUMBER} ?%)$"}),
+]
+Scale = Annotated[
+    float | None,
+    PlainValidator(_scale),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "number", "minimum": LEAST_SCALE, "maximum": 1}]}),
 ]
 Fraction = Annotated[
     Share,

@@ -24,6 +24,7 @@ from pytest_pinet.config.fields import (
     PortAddress,
     Ports,
     Rate,
+    Scale,
     Seconds,
     Setting,
     Text,
@@ -154,6 +155,11 @@ class PinetSection(Section):
     )
     launcher: Annotated[str, *one_of("launcher", tuple(sorted(LAUNCHERS)))] | None = Field(
         None, description="who starts the lab; nobody when left out"
+    )
+    scale: Scale = Field(
+        1.0,
+        description="at which share of their rate the lab's launcher runs links; auto: a tenth where a trial shows "
+        "that the machine is too slow for all of it. Figures are told at full rate",
     )
     boards: dict[Name, BoardSection] = {}
     nics: dict[Name, NicSection] = {}

@@ -21,7 +21,7 @@ from pytest_pinet.evidence.heat import COMMAND as HEAT
 from pytest_pinet.evidence.heat import Thermals, parse_heat
 from pytest_pinet.evidence.interface_counters import InterfaceCounters
 from pytest_pinet.evidence.interrupts import Interrupts
-from pytest_pinet.evidence.kernel_messages import KernelMessages
+from pytest_pinet.evidence.kernel_messages import KernelMessages, last_stamp
 from pytest_pinet.evidence.nic_counters import NicCounters
 from pytest_pinet.evidence.processors import Processors, uptime
 from pytest_pinet.evidence.softirqs import SoftIrqs
@@ -52,10 +52,10 @@ NEVER = float("inf")
 
 
 def script(device: str, since: float | None = None, sources: Sequence[Source] = SOURCES) -> str:
-    """The command line of one moment: before the traffic, or with ``since``, the uptime of that reading, after it."""
+    """The command line of one moment: before the traffic, or after it, with ``since``, where the kernel's log ended."""
     first = since is None
     ordered = list(reversed(sources)) if first else list(sources)
-    moment = "" if since in (None, NEVER) else f"{since:.2f}"
+    moment = "" if since in (None, NEVER) else f"{since:.6f}"
     # One process for all files, nearest to the traffic.
     files = " ".join(name for source in ordered for name in source.files(device))
     reading = [f"echo '{MARK}'", f"grep -H '' {files} 2>/dev/null"] if files else []
@@ -116,7 +116,9 @@ class EndReader:
             self._keep(Thermals.name, number, "during", self._half)
 
     def after(self, number: int, traffic_s: float) -> EndEvidence:
-        since = uptime(self._before.get(Processors.name, ""))
+        since = last_stamp(self._before.get(KernelMessages.name, ""))
+        if since is None:
+            since = uptime(self._before.get(Processors.name, ""))
         after = self._read(number, "after", NEVER if since is None else since)
         found = EndEvidence(self._end, self._device, traffic_s=traffic_s, under_load=parse_heat(self._half))
         for source in self._sources:
@@ -157,6 +159,8 @@ class Collector:
     def before(self, number: int) -> None:
         """Right before the traffic of this try."""
         self._number = number
+        # Of a try that broke.
+        self._looks = []
         self._each(lambda end: end.before(number))
 
     def watching(self, watch: Callable[[], None] | None, traffic_s: float) -> Callable[[], None]:

@@ -16,12 +16,14 @@ TROUBLE = re.compile(
     r"|page allocation failure|kevent .* dropped|rx ring overrun|\bAER:|cut here"
 )
 MOST = 20
-# What came in the last seconds before the first reading is not of this traffic.
 _STAMP = re.compile(r"\[ *(\d+\.\d+)\]")
 
 
 class KernelMessages:
-    """The log since the first reading, by its own time stamps, which no change of the wall clock moves."""
+    """The log since the first reading, by its own time stamps, which no change of the wall clock moves.
+
+    Nor is the uptime their clock: NTP steers that one, and on a node that runs for weeks the two drift apart.
+    """
 
     name = "kernel"
 
@@ -29,11 +31,12 @@ class KernelMessages:
         return ()
 
     def command(self, device: str) -> str:
-        # Debian lets root alone read it, whose the root folder is. Only afterwards: the log may be long.
+        # Debian lets root alone read it, whose the root folder is.
         log = "log=$(dmesg || { ! [ -O / ] && sudo -n dmesg; })"
         # Its last word, since a log that may not be read looks like one without trouble.
-        since = '{ s = $0; sub(/^[^[]*\\[ */, "", s); if (s + 0 >= t + 0) print } END { print "read" }'
-        return f"""[ -n "$since" ] && {log} && printf '%s\\n' "$log" | awk -v t="$since" '{since}'"""
+        since = '{ s = $0; sub(/^[^[]*\\[ */, "", s); if (s + 0 > t + 0) print } END { print "read" }'
+        later = f"""awk -v t="$since" '{since}'"""
+        return f"""{log} && printf '%s\\n' "$log" | if [ -n "$since" ]; then {later}; else tail -n 1; fi"""
 
     def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
         *lines, last = texts.after.splitlines() or [""]
@@ -41,3 +44,9 @@ class KernelMessages:
             return evidence
         found = [line.strip() for line in lines if _STAMP.search(line) and TROUBLE.search(line)]
         return replace(evidence, kernel=tuple(found[:MOST]))
+
+
+def last_stamp(text: str) -> float | None:
+    """When the last line of this log was written, by the log's own clock; None for a log without stamps."""
+    stamps = _STAMP.findall(text)
+    return float(stamps[-1]) if stamps else None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_pinet.evidence.counting import rises
+from pytest_pinet.evidence.counting import rise
 from pytest_pinet.evidence.sources import Texts, added
 from pytest_pinet.model.evidence import EndEvidence
 
 
 class NicCounters:
-    """Those that changed. A driver that refreshes them on a timer of its own may be late by that."""
+    """Those that grew. A driver that refreshes them on a timer of its own may be late by that.
+
+    Some drivers tell levels among them (a queue's length): what fell alone is left out, and is no restart.
+    """
 
     name = "ethtool"
 
@@ -24,9 +27,11 @@ class NicCounters:
         before, after = _parse(texts.before), _parse(texts.after)
         if not before or not after:
             return evidence
-        found = rises(before, after)
-        changed = None if found is None else {name: count for name, count in found.items() if count}
-        return added(evidence, self.name, nic=changed)
+        found = {name: rise(before[name], count) for name, count in after.items() if name in before}
+        fell = [name for name, count in found.items() if count is None]
+        if 2 * len(fell) > sum(before[name] > 0 for name in found):
+            return added(evidence, self.name, nic=None)
+        return added(evidence, self.name, nic={name: count for name, count in found.items() if count})
 
 
 def _parse(text: str) -> dict[str, int]:

@@ -33,7 +33,8 @@ class Source(Protocol):
     def command(self, device: str) -> str:
         """Shell commands that print the rest, in as few processes as can be; empty where files are all.
 
-        ``$since`` is the uptime of the first reading, and empty during that one. What is not there prints nothing.
+        ``$since`` is where the kernel's log ended at the first reading (its seconds since boot), and empty during that
+        one. What is not there prints nothing.
         """
 
     def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:

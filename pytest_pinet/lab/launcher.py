@@ -23,6 +23,10 @@ class LabUse(Protocol):
     def environment(self) -> Mapping[str, str]:
         """The ``LG_*`` variables of the lab."""
 
+    @property
+    def scale(self) -> float:
+        """The share of their rate at which its links run."""
+
     def leave(self) -> None:
         """Use it no longer; stops the lab when nobody else uses it and nobody asked for it to stay. Harmless again.
 

@@ -25,6 +25,7 @@ class Link:
 
     ``ends`` are numbered as in the topology, 0 is the device under test; ``states`` is how each was found.
     ``tunings`` is what came of each setting that is in force, ``tried`` of each that was since the link was opened.
+    ``scale`` is the share of its rate at which it runs; figures are told at full rate (``traffic.scaled``).
     """
 
     combination: Combination
@@ -33,6 +34,7 @@ class Link:
     switches: Mapping[str, ManagedSwitch]
     tunings: tuple[Tuned, ...] = ()
     tried: list[Tuned] = field(default_factory=list)
+    scale: float = 1.0
 
     @property
     def id(self) -> str:

@@ -13,7 +13,7 @@ from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning import boot_files, booting
-from pytest_pinet.tuning.journal import replay
+from pytest_pinet.tuning.journal import Replayed, replay
 from pytest_pinet.tuning.setting import NoKnob, Reading
 
 # A booted node answers on its console in well under a second; a hung one never does.
@@ -34,6 +34,9 @@ class NodeSession:
 
     ``switch_on`` comes first (so that several nodes boot at once), then ``log_in``; ``leave`` takes both back.
     """
+
+    # Whether a boot is ours to ask for.
+    boots = True
 
     def __init__(self, node: Node, target: Any) -> None:
         from labgrid.strategy import Strategy
@@ -146,14 +149,19 @@ class NodeSession:
         Raises LabError.
         """
         name = self.node.name
-        left = replay(self.shell)
+        try:
+            left = replay(self.shell)
+        except SshError as error:
+            # What hangs now would hang for everybody who comes after.
+            left = Replayed(failed=(f"what had been left ({error.message})",))
         self.warnings += [f"put back {what}, which had been left on {name}" for what in left.done]
-        self.warnings += [f"could not put back {what} on {name}: booted it anew" for what in left.failed]
+        cure = "booted it anew" if self.boots else "it stays like that until somebody boots it"
+        self.warnings += [f"could not put back {what} on {name}: {cure}" for what in left.failed]
         # Ours are there on purpose.
-        stale = not self.boot_tuning and boot_files.put_back(self.shell)
+        stale = self.boots and not self.boot_tuning and boot_files.put_back(self.shell)
         if stale:
             self.warnings.append(f"put back the boot files of {name}, which had been left changed: booted it anew")
-        if stale or left.failed:
+        if self.boots and (stale or left.failed):
             self.reset()
             self._start()
             try:
@@ -173,6 +181,10 @@ class NodeSession:
             booting.prepare(self.shell, tuning)
         except NoKnob:
             self.boot_tuning = before
+            raise
+        except LabError:
+            # Nobody knows what stands there now: the next login puts back what is not the original.
+            self.boot_tuning, self.reset_due = Tuning(), True
             raise
         self.boot_tuning = tuning
         self.reset_due = True

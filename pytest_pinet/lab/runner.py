@@ -48,6 +48,8 @@ class _Strategy:
 class RunnerSession(NodeSession):
     """This machine from the moment its place is leased until it is left; nothing boots it."""
 
+    boots = False
+
     def __init__(self, node: Node) -> None:
         super().__init__(node, _Strategy())
 

@@ -41,6 +41,8 @@ class LabSession:
         from pytest_pinet.lab import places
 
         self.lab = lab
+        # Of a lab that somebody's program runs: the share of their rate at which its links run.
+        self.scale = 1.0
         self._on_wait = on_wait
         self._timeout_s = acquire_timeout_s
         self._targets = Targets(lab)
@@ -74,6 +76,7 @@ class LabSession:
             try:
                 with doing(f"cable and check {combination.id}"):
                     opened = link.connect(combination, sessions, switches, undo)
+                opened.scale = self.scale
                 opened.tunings = booted
                 opened.tried += booted
                 tuned.apply(opened, running_part(combination.tuning), undo)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from pytest_pinet.errors import LabError
 from pytest_pinet.evidence.interface import read_interface
 from pytest_pinet.lab import link_checks
 from pytest_pinet.lab.bounce import await_links
@@ -39,7 +40,8 @@ def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
         # What only some ends have is seen by the outcome of the others.
         everywhere = all(other.outcome.holds for same, _, other in done if same is setting)
         outcomes.append(change.check_effect(setting, place, tuned) if everywhere else tuned)
-    link.tunings = (*link.tunings, *outcomes)
+    # What was set anew is not in force any more.
+    link.tunings = (*(one for one in link.tunings if one.name not in asked), *outcomes)
     link.tried += outcomes
     return tuple(outcomes)
 
@@ -59,9 +61,11 @@ def settle(link: Link, bounced: bool) -> None:
 def tuned(link: Link, tuning: Tuning, on_failure: Callable[[str], None]) -> Iterator[Sequence[Tuned]]:
     """Be tuned for a while, and be another combination meanwhile: what is measured now is not the same figure.
 
-    ``on_failure`` is told what could not be taken back. Raises as ``apply``.
+    ``on_failure`` is told what could not be taken back. Raises as ``apply``, and LabError where something could not be
+    taken back: figures without it would be figures with it.
     """
     undo = UndoStack()
+    failures: list[str] = []
     before, combination = link.tunings, link.combination
     bounced = any(setting.disruptive for setting in in_order(dict(tuning.settings)))
     try:
@@ -69,10 +73,14 @@ def tuned(link: Link, tuning: Tuning, on_failure: Callable[[str], None]) -> Iter
         link.combination = replace(combination, tuning=together(combination.tuning, tuning))
         yield outcomes
     finally:
-        for failure in undo.close():
+        failures = undo.close()
+        for failure in failures:
             on_failure(failure)
         link.tunings, link.combination = before, combination
-        settle(link, bounced)
+        if not failures:
+            settle(link, bounced)
+    if failures:
+        raise LabError("; ".join(failures), "look at the node; it is booted before its next use")
 
 
 def _booting_at_failure(link: Link, undo: UndoStack) -> change.Register:

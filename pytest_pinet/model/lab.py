@@ -106,7 +106,8 @@ class Lab:
 
     ``launcher`` names who starts and stops the lab (None: it is simply there). ``figures`` is what reports call its
     figures: ``measured`` (hardware) or ``emulated`` (somebody set the rates). ``domains`` are the contention domains:
-    in each, one measurement at a time.
+    in each, one measurement at a time. ``scale`` is the share of their rate at which the launcher is to run links
+    (None: it finds out which).
     """
 
     name: str
@@ -118,6 +119,7 @@ class Lab:
     figures: str = "measured"
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     uplinks: Mapping[str, Uplink] = field(default_factory=dict)
+    scale: float | None = 1.0
 
     def interfaces(self) -> list[Interface]:
         """All interfaces, in the order of the file."""

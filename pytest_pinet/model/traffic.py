@@ -67,9 +67,8 @@ class Traffic:
         """What the process of one direction sends where each has its own."""
         return replace(self, direction=way, bitrate=self.bitrate_of(way), peer_bitrate=None, opposed=False)
 
-    @property
-    def packet_bytes(self) -> int | None:
-        """What a packet carries at most where that is less than the MTU allows (TCP's MSS, a datagram's payload)."""
+    def packet_bytes(self, full: int) -> int | None:
+        """What a packet carries where that may be less than ``full``, which the MTU allows (TCP's MSS, a datagram)."""
         return self.length if self.udp else self.mss
 
     @property
@@ -111,7 +110,6 @@ class Traffic:
 
 # What a web server writes before a small file: status line and some six header fields.
 RESPONSE_HEAD = 250
-FULL_SEGMENT = 1448
 
 
 @dataclass(frozen=True)
@@ -124,11 +122,10 @@ class HttpTraffic(Traffic):
     warmup_s: float | None = 0.0
     size: int = 100_000
 
-    @property
-    def packet_bytes(self) -> int | None:
+    def packet_bytes(self, full: int) -> int | None:
         """On average: the last packet of a response carries what is left."""
         response = self.size + RESPONSE_HEAD
-        return response // math.ceil(response / FULL_SEGMENT)
+        return response // math.ceil(response / full)
 
     @property
     def key(self) -> str:

@@ -27,6 +27,8 @@ _PLAIN_PAYLOAD = 128
 _LARGE_PAYLOAD = "pcie_bus_perf"
 _NO_TIMESTAMPS = "no TCP timestamps"
 _ONBOARD = "onboard"
+# What spreads the work of a NIC over the processors, and tells some figures of one board and NIC apart.
+_SPREADING = {"irq", "rps", "xps"}
 # The switch under test of S2 is a gigabit switch; the boards are not named.
 _SPEED_OF_PAIRS = "1000 Mbit/s"
 
@@ -84,20 +86,22 @@ def results_of(figure: PublishedFigure, results: Sequence[Result]) -> list[Resul
 def numbers_of(figure: PublishedFigure, result: Result) -> tuple[float, ...]:
     """Mbit/s to hold against the figure's, as many as it has; one where the figure is a range or for each of several.
 
-    Of several pairs that one number stands for, the slowest. Of HTTP whole responses, with their heads.
+    Of several flows that one number stands for, the slowest. Of HTTP whole responses, with their heads.
     """
     if figure.mode == HTTP:
         http = result["http"]
         return (http["requests_per_s"] * (http["size_bytes"] + HTTP_HEAD) * 8 / 1e6,)
     flows = [flow["goodput_bps"] / 1e6 for flow in result["flows"]]
-    if figure.mode == PAIRS:
+    if figure.mode in (PAIRS, INCAST):
         return tuple(flows) if len(figure.mbps) == len(flows) else (min(flows),)
-    mbps = result["directions"][_way(figure)]["goodput_bps"] / 1e6
-    return (mbps / len(flows),) if figure.mode == INCAST else (mbps,)
+    return tuple(result["directions"][way]["goodput_bps"] / 1e6 for way in _ways(figure))
 
 
-def _way(figure: PublishedFigure) -> str:
-    return "rx" if figure.mode == INCAST else figure.direction or "tx"
+def _ways(figure: PublishedFigure) -> tuple[str, ...]:
+    """The directions that its numbers are of."""
+    if figure.both_ways and figure.direction is None:
+        return ("tx", "rx")
+    return ("rx" if figure.mode == INCAST else figure.direction or "tx",)
 
 
 def _is_of(figure: PublishedFigure, result: Result) -> bool:
@@ -106,7 +110,7 @@ def _is_of(figure: PublishedFigure, result: Result) -> bool:
         return False
     return (
         Sent.read(combination["traffic"]).is_for(figure)
-        and (not result["directions"] or _way(figure) in result["directions"])
+        and (not result["directions"] or result["directions"].keys() >= set(_ways(figure)))
         and _is_hardware_of(figure, result)
         and _is_tuned_for(figure, result)
     )
@@ -133,6 +137,8 @@ def _is_hardware_of(figure: PublishedFigure, result: Result) -> bool:
 def _is_tuned_for(figure: PublishedFigure, result: Result) -> bool:
     """Clock, payload and MTU are those of the figure: what was asked for must hold, and the rest must be as usual."""
     asked, held = _asked(result), _held(result)
+    if figure.settings is not None and not held.keys() & _SPREADING == set(figure.settings) == asked & _SPREADING:
+        return False
     clock, kernel = held.get("arm_freq"), held.get("kernel", "")
     if figure.clock_mhz is not None:
         stock = load().boards[figure.board or ""].clock_mhz

@@ -33,6 +33,11 @@ class Row:
         """Whether a number is off that no source doubts."""
         return self.verdict == OFF and not self.figure.suspect
 
+    @property
+    def missing(self) -> bool:
+        """Whether there is nothing to compare, though the lab could have a figure that no source doubts."""
+        return self.verdict not in (OK, OFF, NOT_EMULATED) and not self.figure.suspect
+
 
 def rows(figures: Iterable[PublishedFigure], results: Sequence[Result], emulated: bool) -> list[Row]:
     """A row for each figure. ``emulated``: the results are those of a virtual lab."""
@@ -77,23 +82,31 @@ the suites and the models reproduce what was published, not what a board does.""
         if emulated
         else "These figures were measured on hardware."
     )
+    made = f"""\
+Made by `pinet published -o docs/published.md` of {which} of {run["started"][:16]} UTC on lab \
+{run["lab"]}; not edited."""
     how = f"""\
 A figure is `ok` within {TOLERANCE:.0%} one-way and {TOLERANCE_OF_BOTH:.0%} where both directions run at once.
-All are Mbit/s of goodput at the receiver; several numbers are those of several pairs at once, or a range."""
+All are Mbit/s of goodput at the receiver; several numbers are those of several pairs at once, of both directions
+(tx, rx), or a range."""
     text = "\n".join(table(found, emulated))
     return f"""# Published figures, tried again
 
-Made by `pinet published -o docs/published.md` of {which} of {run["started"][:16]} UTC on lab {run["lab"]}; not edited.
+{_wrapped(made)}
 
-{kind}
-{how}
+{_wrapped(kind)}
+{_wrapped(how)}
 
 ```
 {text}
 ```
 
-{summary(found)}.
+{_wrapped(summary(found))}.
 """
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(wrap(text, WIDTH, break_on_hyphens=False, break_long_words=False))
 
 
 def _row(figure: PublishedFigure, results: Sequence[Result], emulated: bool) -> Row:

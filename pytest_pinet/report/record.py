@@ -215,8 +215,12 @@ class RareRecord(TypedDict, total=False):
 
     ``serials`` are those of the boards, by end, where a board tells its own. ``parameters`` is a hash of how it was
     measured (length of connections, MTU and the like): figures with different ones are no trend.
+
+    ``scale`` is the share of its rate at which the link ran, where that is less than 1: figures are told at full rate,
+    ``evidence`` and ``cables`` as they were counted.
     """
 
+    scale: float
     console_excerpt: str
     comparison: ComparisonRecord
     windows: list[WindowRecord]

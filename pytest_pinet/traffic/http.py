@@ -11,23 +11,22 @@ from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.traffic import RESPONSE_HEAD, WARMUP_CAP_S, Direction, HttpTraffic, Traffic
 from pytest_pinet.shell import Completed, Shell
 from pytest_pinet.traffic import wrk
+from pytest_pinet.traffic.guarded import ASK_TIMEOUT, TIMEOUTS
 from pytest_pinet.traffic.http_run import HttpRun, PortTaken, evidence
 from pytest_pinet.traffic.iperf3 import PORT_ATTEMPTS, PORTS
-from pytest_pinet.traffic.iperf3_command import TIMEOUTS
-from pytest_pinet.traffic.iperf3_midway import Midway
+from pytest_pinet.traffic.midway import Midway
 from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
 
 CONNECTIONS_MAX = 10_000
 SIZE_MAX = 64 * 2**20
 SECONDS_MAX = 3600
 _PACKAGES = {"nginx": "nginx-light", "wrk": "wrk"}
-_FORMS = " || ".join(f"{{ {form} 1 true >/dev/null 2>&1 && echo '{form}'; }}" for form in TIMEOUTS)
 # A line each: versions (empty where a tool is missing), cores, the form of timeout.
 _ASK = (
     'PATH=$PATH:/usr/sbin:/sbin; first() { read -r v; echo "${v#nginx version: }"; }; '
     "if command -v nginx >/dev/null; then nginx -v 2>&1 | first; else echo; fi; "
     "if command -v wrk >/dev/null; then wrk -v 2>&1 | first; else echo; fi; "
-    f"nproc 2>/dev/null || echo 1; {_FORMS} || echo"
+    f"nproc 2>/dev/null || echo 1; {ASK_TIMEOUT} || echo"
 )
 
 
@@ -110,8 +109,8 @@ def validate(traffic: Traffic) -> HttpTraffic:
             "or 'rx' (its peer does)"
         )
     for name, value, most in (("connections", traffic.streams, CONNECTIONS_MAX), ("size", traffic.size, SIZE_MAX)):
-        if not 1 <= value <= most:
-            raise ConfigError(f"{name}={value}: expected 1 to {most}")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise ConfigError(f"{name}={value!r}: expected 1 to {most}")
     if not 0 < traffic.duration_s <= SECONDS_MAX:
         raise ConfigError(f"duration={traffic.duration_s:g} s: expected more than 0 s, and {SECONDS_MAX} s at most")
     return traffic

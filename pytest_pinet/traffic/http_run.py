@@ -9,10 +9,10 @@ from pytest_pinet.errors import PinetError, TrafficError
 from pytest_pinet.model.traffic import HttpTraffic
 from pytest_pinet.shell import Completed, Process, Shell
 from pytest_pinet.traffic import nginx, wrk
-from pytest_pinet.traffic.iperf3_command import CONNECT_TIMEOUT_S, LIFETIME_S, LISTENING, begin_at, guarded
-from pytest_pinet.traffic.iperf3_midway import Midway
+from pytest_pinet.traffic.guarded import CONNECT_TIMEOUT_S, LIFETIME_S, LISTENING, begin_at, guarded
 from pytest_pinet.traffic.iperf3_run import PortTaken
 from pytest_pinet.traffic.iperf3_watch import POLL_S, PROGRESS_S, SIGN_OF_LIFE_S, sign_of_life
+from pytest_pinet.traffic.midway import Midway
 from pytest_pinet.traffic.tool import BeforeClient, Progress
 
 GRACE_S = 15.0
@@ -42,7 +42,8 @@ class HttpRun:
     @property
     def client_command(self) -> str:
         url = f"http://{self.address}:{self.port}{nginx.PATH_OF_FILE}"
-        return guarded(wrk.argv(self.traffic, url, self.cores), self.timeout, self.traffic.seconds + LIFETIME_S)
+        argv = wrk.argv(self.traffic, url, self.cores)
+        return f"{nginx.MANY_FILES}; {guarded(argv, self.timeout, self.traffic.seconds + LIFETIME_S)}"
 
     def both(
         self, on_progress: Progress | None, midway: Midway, before_client: BeforeClient | None
@@ -77,7 +78,7 @@ class HttpRun:
             time.sleep(POLL_S / 4)
 
     def _explain(self, done: Completed) -> None:
-        """Raise for a server that ended before it listened, unless it did listen meanwhile."""
+        """Raise for a server that ended before anybody could connect."""
         if "Address already in use" in done.stderr:
             raise PortTaken
         said = [line for line in done.stderr.splitlines() if "[emerg]" in line] or done.stderr.splitlines()

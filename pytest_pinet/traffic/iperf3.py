@@ -12,13 +12,13 @@ from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.shell import Shell
 from pytest_pinet.traffic.iperf3_command import Run, Side, client_command, client_is_dut, server_command
 from pytest_pinet.traffic.iperf3_effect import cpu_percent, notes, verify
-from pytest_pinet.traffic.iperf3_midway import Midway
 from pytest_pinet.traffic.iperf3_parser import flows
 from pytest_pinet.traffic.iperf3_run import PortTaken, run_both
 from pytest_pinet.traffic.iperf3_tool import Tool, Tools
 from pytest_pinet.traffic.iperf3_trouble import Output
 from pytest_pinet.traffic.iperf3_values import validate
 from pytest_pinet.traffic.iperf3_version import BIND_DEV, check
+from pytest_pinet.traffic.midway import Midway
 from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
 
 # Below the ports that kernels hand out by themselves (from 32768).

@@ -13,10 +13,10 @@ congestion control are handed to the server by the client, and hold for the send
 from __future__ import annotations
 
 import math
-import shlex
 from dataclasses import dataclass
 
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
+from pytest_pinet.traffic.guarded import CONNECT_TIMEOUT_S, LIFETIME_S, LISTENING, TIMEOUTS, begin_at, guarded
 from pytest_pinet.traffic.iperf3_values import INTERVAL_MIN_S
 
 # The finest that iperf3 takes, for as long as its report stays small: some 300 bytes for each stream and interval, kept
@@ -25,14 +25,8 @@ from pytest_pinet.traffic.iperf3_values import INTERVAL_MIN_S
 FINE_S = INTERVAL_MIN_S
 FINE_STREAM_SECONDS = 120
 INTERVAL_S = 0.5
-CONNECT_TIMEOUT_S = 5.0
-# A command outlives its run by this much at most, should the runner be killed and nobody stop it.
-LIFETIME_S = 20.0
-LISTENING = "pinet: listening"
 # What a server prints when the first byte of traffic can come, and the uptime of its end.
 FLOWING = "pinet: flowing"
-# Forms of ``timeout``, the best first: busybox's knows no --foreground, and -k only since 1.34.
-TIMEOUTS = ("timeout --foreground -k 1", "timeout -k 1", "timeout")
 
 
 @dataclass(frozen=True)
@@ -116,17 +110,6 @@ def client_command(run: Run) -> str:
     return begin_at(run.begin_s) + guarded(client_argv(run), run.client.timeout, run.seconds + LIFETIME_S)
 
 
-def begin_at(uptime_s: float | None) -> str:
-    """Shell words that wait until the end has been up for so long; none where nothing is to be waited for."""
-    if uptime_s is None:
-        return ""
-    # /proc/uptime has two decimals always; shells know whole numbers only.
-    return (
-        f'while read -r up x </proc/uptime && [ "${{up%.*}}${{up#*.}}" -lt {round(uptime_s * 100)} ]; '
-        "do sleep 0.01 2>/dev/null || :; done; "
-    )
-
-
 def server_command(run: Run) -> str:
     """The server's shell command line, which prints LISTENING before the JSON, once clients can connect.
 
@@ -147,18 +130,3 @@ def server_command(run: Run) -> str:
 
 def _bind(side: Side) -> list[str]:
     return ["-B", side.address] + (["--bind-dev", side.device] if side.device is not None else [])
-
-
-def guarded(argv: list[str], timeout: str, lifetime_s: float, meanwhile: str = "") -> str:
-    """A command that dies with its shell and, when that is lost, of old age; its exit status is the shell's.
-
-    Where there is no ``timeout``, nothing but the end of the run stops a command that lost its shell.
-
-    The shell stays (no ``exec``), since ssh reports a killed command as 255 and a shell as 128 plus the signal.
-    """
-    limit = f"{timeout} {lifetime_s:.0f} " if timeout else ""
-    command = f"LC_ALL=C {limit}{shlex.join(argv)}"
-    return (
-        f"{command} & p=$!; trap 'kill $p 2>/dev/null; wait $p' EXIT; trap 'exit 143' HUP INT TERM; "
-        f"{meanwhile}wait $p; r=$?; trap - EXIT; exit $r"
-    )

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from pytest_pinet.errors import LabError, PinetError, TrafficError
 from pytest_pinet.shell import Completed, Shell
-from pytest_pinet.traffic.iperf3_command import FLOWING, LISTENING, Run, client_command, server_command
+from pytest_pinet.traffic.guarded import LISTENING
+from pytest_pinet.traffic.iperf3_command import FLOWING, Run, client_command, server_command
 from pytest_pinet.traffic.iperf3_trouble import Output, Role, explain
 from pytest_pinet.traffic.iperf3_watch import (
     Running,

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.shell import Shell
-from pytest_pinet.traffic.iperf3_command import TIMEOUTS
+from pytest_pinet.traffic.guarded import ASK_TIMEOUT, TIMEOUTS
 from pytest_pinet.traffic.iperf3_version import Version
 
-_FORMS = " || ".join(f"{{ {form} 1 true >/dev/null 2>&1 && echo '{form}'; }}" for form in TIMEOUTS)
 # The last two lines are the form of timeout and the congestion controls; each may be empty.
 _ASK = (
-    f"iperf3 --version; r=$?; echo; {_FORMS} || echo; "
+    f"iperf3 --version; r=$?; echo; {ASK_TIMEOUT} || echo; "
     "cat /proc/sys/net/ipv4/tcp_available_congestion_control 2>/dev/null || echo; exit $r"
 )
 

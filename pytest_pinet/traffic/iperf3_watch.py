@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import LabError, SshError, TrafficError
 from pytest_pinet.shell import Process, Shell
-from pytest_pinet.traffic.iperf3_command import CONNECT_TIMEOUT_S, LISTENING
+from pytest_pinet.traffic.guarded import CONNECT_TIMEOUT_S, LISTENING
 from pytest_pinet.traffic.tool import Progress, Watch
 
 POLL_S = 0.02

@@ -6,7 +6,7 @@ logged in.
 
 from __future__ import annotations
 
-from pytest_pinet.traffic.iperf3_command import LISTENING
+from pytest_pinet.traffic.guarded import LISTENING
 
 # Paths are relative to the folder that ``-p`` names. Errors of single requests are counted by the other end.
 _CONFIGURATION = """\
@@ -29,7 +29,7 @@ http {{
 # command of the runner does: ending it ends workers whose master was killed, too. The second shell does so when the
 # first one was killed, or lives for too long; it looks once a second, from a session of its own where it can.
 _SCRIPT = """\
-PATH=$PATH:/usr/sbin:/sbin; me=$$
+PATH=$PATH:/usr/sbin:/sbin; me=$$; umask 022; {files}
 d=$(mktemp -d /dev/shm/pinet-http-XXXXXX 2>/dev/null) || d=$(mktemp -d) || exit 1
 clean() {{ trap '' HUP INT TERM; kill -TERM -- -$me 2>/dev/null; rm -rf "$d"; }}
 own=; command -v setsid >/dev/null && own=setsid
@@ -44,6 +44,8 @@ while kill -0 $p 2>/dev/null && ! {{ [ -s "$d/pid" ] && {listens}; }}; do sleep 
 kill -0 $p 2>/dev/null && echo '{listening}'
 wait $p; r=$?; p=; head -c 4000 "$d/error.log" >&2; exit $r"""
 PATH_OF_FILE = "/data"
+# Shells begin with 1024 open files, and each connection is one (nginx takes more); everybody may have what is allowed.
+MANY_FILES = "ulimit -n $(ulimit -H -n) 2>/dev/null || :"
 
 
 def command(address: str, port: int, size: int, connections: int, lifetime_s: float) -> str:
@@ -51,5 +53,10 @@ def command(address: str, port: int, size: int, connections: int, lifetime_s: fl
     configuration = _CONFIGURATION.format(connections=2 * connections + 64, address=address, port=port)
     listens = f"grep -q ':{port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
     return _SCRIPT.format(
-        life=round(lifetime_s), size=size, configuration=configuration, listens=listens, listening=LISTENING
+        life=round(lifetime_s),
+        size=size,
+        configuration=configuration,
+        listens=listens,
+        listening=LISTENING,
+        files=MANY_FILES,
     )

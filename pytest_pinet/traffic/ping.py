@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
+import shlex
+import time
 
 from pytest_pinet.errors import ConfigError, TrafficError
 from pytest_pinet.model.ping import Ping, PingReport
-from pytest_pinet.shell import Shell
+from pytest_pinet.shell import Completed, Process, Shell
+from pytest_pinet.traffic.guarded import guarded
+from pytest_pinet.traffic.iperf3_watch import POLL_S, SIGN_OF_LIFE_S, sign_of_life
+from pytest_pinet.traffic.tool import Watch
 
 COUNT_MAX = 100_000
 # The largest IPv4 packet, without its headers.
 SIZE_MAX = 65_507
+# The time at which it was sent travels in a packet: in a smaller one it does not fit, and no round trip is told.
+SIZE_MIN = 16
 INTERVAL_RANGE_S = (0.002, 60.0)
 # How long after the last one was sent an answer may come.
 PATIENCE_S = 2
@@ -25,42 +32,59 @@ def validate(ping: Ping) -> None:
     """Refuse values that make no sense. Raises ConfigError."""
     if not 1 <= ping.count <= COUNT_MAX:
         raise ConfigError(f"count={ping.count}: expected 1 to {COUNT_MAX}")
-    if not 0 <= ping.size <= SIZE_MAX:
-        raise ConfigError(f"size={ping.size} bytes: expected 0 to {SIZE_MAX} bytes")
+    if isinstance(ping.size, bool) or not isinstance(ping.size, int) or not SIZE_MIN <= ping.size <= SIZE_MAX:
+        raise ConfigError(f"size={ping.size!r}: expected {SIZE_MIN} to {SIZE_MAX} bytes")
     low, high = INTERVAL_RANGE_S
     if not low <= ping.interval_s <= high:
         raise ConfigError(f"interval={ping.interval_s:g} s: expected {low:g} to {high:g} s")
 
 
 def command(ping: Ping, own_address: str, address: str) -> str:
-    """The command line; ``own_address`` makes the packets leave by the measured interface."""
+    """The command line; ``own_address`` is what the packets come from, and the answers go to."""
+    return f"LC_ALL=C {shlex.join(_argv(ping, own_address, address))}"
+
+
+def _argv(ping: Ping, own_address: str, address: str) -> list[str]:
     # Not -w: with a deadline, that of iputils goes on until so many came back.
     options = f"-q -c {ping.count} -i {ping.interval_s:g} -s {ping.size} -W {PATIENCE_S} -I {own_address}"
-    return f"LC_ALL=C ping {options} {address}"
+    return ["ping", *options.split(), address]
 
 
 def parse(text: str) -> PingReport:
-    """Read the summary. Raises ValueError where there is none."""
+    """Read the summary. Raises ValueError where there is none, or no times although something came back."""
     counts, times = _COUNTS.search(text), _TIMES.search(text)
     if counts is None:
         raise ValueError("it has no line '... packets transmitted, ... received'")
+    if times is None and int(counts[2]):
+        raise ValueError("it has no line '... min/avg/max ...'")
     low, mean, high, mdev = (
         (None if value is None else float(value) / 1e3 for value in times.groups()) if times else (None,) * 4
     )
     return PingReport(int(counts[1]), int(counts[2]), low, mean, high, mdev)
 
 
-def measure(shell: Shell, ping: Ping, own_address: str, address: str, to: str) -> tuple[PingReport, str]:
-    """Ping ``address``, which messages call ``to``; the report, and the text that it comes from. Raises LabError."""
-    done = shell.run(command(ping, own_address, address), timeout_s=ping.seconds + PATIENCE_S + GRACE_S)
+def measure(
+    shell: Shell, ping: Ping, own_address: str, address: str, to: str, watch: Watch | None = None
+) -> tuple[PingReport, str]:
+    """Ping ``address``, which messages call ``to``; the report, and the text that it comes from. Raises LabError.
+
+    ``watch`` is called all the time, and ends it by raising. No ping is left behind, however this ends.
+    """
+    process = shell.spawn(guarded(_argv(ping, own_address, address), "", 0))
+    try:
+        done = _await(process, shell, ping.seconds + PATIENCE_S + GRACE_S, watch)
+    finally:
+        process.stop()
     said = (done.stderr.strip() or done.stdout.strip()).partition("\n")[0]
     if done.returncode == 127:
         raise TrafficError(f"{shell.name} has no ping", f"on {shell.name}: install the package iputils-ping", said)
     try:
         report = parse(done.stdout)
-    except ValueError:
+    except ValueError as error:
+        # A connection that was lost prints nothing either.
+        sign_of_life(shell, "at the end of the pings")
         raise TrafficError(
-            f"ping on {shell.name} failed: {said or f'exit status {done.returncode}'}",
+            f"ping on {shell.name} failed: {said or f'exit status {done.returncode}'} ({error})",
             f"look at the ping of {shell.name}, and at the addresses of the link",
             done.stdout + done.stderr,
         ) from None
@@ -71,3 +95,22 @@ def measure(shell: Shell, ping: Ping, own_address: str, address: str, to: str) -
             done.stdout + done.stderr,
         )
     return report, done.stdout
+
+
+def _await(process: Process, shell: Shell, timeout_s: float, watch: Watch | None) -> Completed:
+    """Raises SshError for an end that does not answer any more, TrafficError for a ping that does not end."""
+    start = time.monotonic()
+    next_sign = start + SIGN_OF_LIFE_S
+    while process.poll() is None:
+        if watch is not None:
+            watch()
+        now = time.monotonic()
+        if now >= min(next_sign, start + timeout_s):
+            sign_of_life(shell, f"{now - start:.0f} s after the first ping")
+            next_sign = time.monotonic() + SIGN_OF_LIFE_S
+        if now >= start + timeout_s:
+            raise TrafficError(
+                f"ping on {shell.name} still runs after {timeout_s:.0f} s", f"look at the load of {shell.name}"
+            )
+        time.sleep(POLL_S)
+    return process.wait(1.0)

@@ -20,11 +20,13 @@ FOLDERS = ("/boot/firmware", "/boot")
 CONFIG, CMDLINE = "config.txt", "cmdline.txt"
 # Beside each file: how it was.
 KEPT = ".pytest-pinet"
+# While it is written.
+_NEW = f"{KEPT}.new"
 _HEADER = "# By pytest-pinet, for a test: how this file was stands beside it"
 _END = "=====8<====="
 # Puts aside how both files are, once; an empty one aside means that there was none.
 _ASIDE = (
-    f"aside() {{ [ -e $1{KEPT} ] || {{ {{ [ ! -e $1 ] || cat $1; }} > $1.new && sync && mv $1.new $1{KEPT}; }}; }}"
+    f"aside() {{ [ -e $1{KEPT} ] || {{ {{ [ ! -e $1 ] || cat $1; }} > $1{_NEW} && sync && mv $1{_NEW} $1{KEPT}; }}; }}"
     f" && aside {CMDLINE} && aside {CONFIG}"
 )
 # A card may be slow.
@@ -55,6 +57,7 @@ class BootFiles:
 
 def read_original(shell: Shell, folders: Sequence[str] = FOLDERS) -> BootFiles:
     """The files as they were before anybody of us changed them. Raises NoKnob where the node has none, SshError."""
+    refused = ""
     for folder in folders:
         done = shell.run(
             as_root(
@@ -65,6 +68,9 @@ def read_original(shell: Shell, folders: Sequence[str] = FOLDERS) -> BootFiles:
         parts = done.stdout.split(f"{_END}\n")
         if done.returncode == 0 and len(parts) > 1:
             return BootFiles(folder, parts[0], parts[1])
+        refused = refused or done.stderr.strip()
+    if refused:
+        raise NoKnob(f"{shell.name} does not let its boot files be read: {reason(refused)}")
     raise NoKnob(f"{shell.name} has no {CONFIG} in {' or '.join(folders)}: no firmware of a Raspberry Pi boots it")
 
 
@@ -76,7 +82,7 @@ def write(shell: Shell, files: BootFiles) -> None:
     steps = [f"cd {files.folder}", _ASIDE]
     for name, content in ((CONFIG, files.config), (CMDLINE, files.cmdline)):
         if content:
-            steps.append(f"printf %s {shlex.quote(content)} > {name}.new && sync && mv {name}.new {name}")
+            steps.append(f"printf %s {shlex.quote(content)} > {name}{_NEW} && sync && mv {name}{_NEW} {name}")
     done = shell.run(as_root(" && ".join([*steps, "sync"])), timeout_s=WRITE_TIMEOUT_S)
     if done.returncode:
         put_back(shell, (files.folder,))
@@ -103,7 +109,10 @@ def put_back(shell: Shell, folders: Sequence[str] = FOLDERS) -> bool:
         f" else rm -f {name} {name}{KEPT}; fi; }}"
         for name in (CMDLINE, CONFIG)
     ]
-    done = shell.run(as_root(" && ".join([f"cd {folder}", "rm -f ./*.new", *steps, "sync"])), timeout_s=WRITE_TIMEOUT_S)
+    done = shell.run(
+        as_root(" && ".join([f"cd {folder}", f"rm -f {CONFIG}{_NEW} {CMDLINE}{_NEW}", *steps, "sync"])),
+        timeout_s=WRITE_TIMEOUT_S,
+    )
     if done.returncode:
         raise LabError(
             f"{shell.name} cannot put back {folder}/{CONFIG}: {reason(done.stderr)}",

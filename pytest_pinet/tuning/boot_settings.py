@@ -13,7 +13,8 @@ from pytest_pinet.tuning.setting import NoKnob, Place, Reading
 from pytest_pinet.tuning.values import one_of, shown, whole
 
 _PARAMETER = re.compile(r"[A-Za-z0-9_.-]+(=[A-Za-z0-9._:@=,-]*)?")
-_PAYLOAD = re.compile(r"^(\S+) .*?DevCtl:.*?MaxPayload (\d+) bytes", re.MULTILINE | re.DOTALL)
+# Within the lines of one device: those behind its first are indented.
+_PAYLOAD = re.compile(r"^(\S+) .*(?:\n[ \t].*)*?\n[ \t]+DevCtl:(?:.*\n[ \t])*?.*MaxPayload (\d+) bytes", re.MULTILINE)
 _GIGATRANSFERS = {"1": "2.5", "2": "5.0", "3": "8.0"}
 
 
@@ -56,6 +57,7 @@ class Firmware:
         told = place.change(f"vcgencmd get_config {self.name}").stdout.strip()
         name, equals, value = told.partition("=")
         if name == self.name and equals:
+            value = _decimal(value)
             return Reading({self.name: value}, value)
         if self.name == "arm_freq":
             # Without the firmware's tool the kernel's driver tells what it may use.
@@ -69,6 +71,22 @@ class Firmware:
         return now.values[self.name] == asked
 
 
+def _decimal(told: str) -> str:
+    """The firmware tells some numbers in hexadecimal, negative ones as 32 bits."""
+    if not re.fullmatch(r"0x[0-9a-fA-F]{1,8}", told):
+        return told
+    number = int(told, 16)
+    return str(number - (1 << 32) if number >> 31 else number)
+
+
+def _words(value: object, form: str) -> str:
+    """Parameters, parted by spaces or in a list. Raises ValueError."""
+    words = value.split() if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
+    if not words or not all(isinstance(word, str) and _PARAMETER.fullmatch(word) for word in words):
+        raise ValueError(f"{shown(value)} is not {form}")
+    return " ".join(words)
+
+
 class KernelParameter:
     """One word of cmdline.txt, or several parted by spaces."""
 
@@ -76,10 +94,7 @@ class KernelParameter:
     form = "a kernel parameter such as 'pci=pcie_bus_perf', or several with spaces between"
 
     def parse(self, value: object) -> str:
-        words = value.split() if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
-        if not words or not all(isinstance(word, str) and _PARAMETER.fullmatch(word) for word in words):
-            raise ValueError(f"{shown(value)} is not {self.form}")
-        return " ".join(words)
+        return _words(value, self.form)
 
     def edit(self, files: BootFiles, asked: str) -> BootFiles:
         return files.with_parameters(asked.split())
@@ -108,10 +123,7 @@ class DeviceTree:
     form = "a device-tree parameter such as 'eee=off' or 'pciex1_gen=3', or several with spaces between"
 
     def parse(self, value: object) -> str:
-        words = value.split() if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
-        if not words or not all(isinstance(word, str) and _PARAMETER.fullmatch(word) for word in words):
-            raise ValueError(f"{shown(value)} is not {self.form}")
-        return " ".join(words)
+        return _words(value, self.form)
 
     def edit(self, files: BootFiles, asked: str) -> BootFiles:
         # An empty dtoverlay ends the parameters of the overlay above: these are the base's.

@@ -51,6 +51,8 @@ class Rps(QueueMask):
     file = "rps_cpus"
 
     def effect(self, place: Place, asked: str) -> str:
+        if asked == "off":
+            return ""
         (online,) = read_files(place, [f"{place.root}{ONLINE}"]).values()
         return "there is one CPU only, so packets have nowhere to go" if len(cpu_list(online)) == 1 else ""
 

@@ -13,6 +13,7 @@ from pytest_pinet.tuning.values import cpu_list, shown, text
 _SPREAD = "spread"
 _ONLINE = "online"
 _BALANCER = "irqbalance"
+_MASK = "/smp_affinity_list"
 # Behind the counts: the controller, the number there, the name that the driver gave.
 _LINE = re.compile(r"^\s*([0-9]+):\s.*$", re.MULTILINE)
 
@@ -44,29 +45,38 @@ class IrqAffinity:
         if not numbers:
             raise NoKnob(f"no interrupt in /proc/interrupts belongs to {place.device}")
         folder = f"{place.root}/proc/irq"
-        asked_for, refused = look_into(place, [f"{folder}/{number}/smp_affinity_list" for number in numbers])
+        asked_for, refused = look_into(place, [f"{folder}/{number}{_MASK}" for number in numbers])
         effective, _ = look_into(place, [f"{folder}/{number}/effective_affinity_list" for number in numbers])
         if refused or not asked_for:
             raise NoKnob(f"the affinity of interrupts {', '.join(numbers)} cannot be read")
         (online,) = read_files(place, [f"{place.root}{ONLINE}"]).values()
-        balancer = place.ask(f"pidof {_BALANCER} >/dev/null && echo on").stdout.strip()
+        # One that was just started may not have got its name yet.
+        runs = f"{{ pidof {_BALANCER} || systemctl is-active --quiet {_BALANCER}; }} >/dev/null 2>&1"
+        balancer = place.ask(f"{runs} && echo on").stdout.strip()
         now = [f"{_number(p)}: {effective.get(_effective(p)) or v}" for p, v in asked_for.items()]
-        return Reading(asked_for, ", ".join(now), {**effective, _ONLINE: online, _BALANCER: balancer})
+        # While the balancer runs, the masks are its own: what must come back is that it runs.
+        values = {_BALANCER: balancer} if balancer else {_BALANCER: "", **asked_for}
+        return Reading(values, ", ".join(now), {**asked_for, **effective, _ONLINE: online})
 
     def change(self, place: Place, asked: str, before: Reading) -> str:
-        stop = f"systemctl stop {_BALANCER}; " if before.context[_BALANCER] else ""
+        stop = f"systemctl stop {_BALANCER}; " if before.values[_BALANCER] else ""
         return stop + write_files(self._wanted(asked, before))
 
     def restore(self, place: Place, before: Reading, after: Reading | None) -> str:
-        start = f" && systemctl start {_BALANCER}" if before.context[_BALANCER] else ""
-        return write_files(before.values) + start
+        # Some controllers refuse any mask, the one that holds already, too.
+        masks = write_files({p: m for p, m in _masks(before).items() if after is None or after.context.get(p) != m})
+        if not before.values[_BALANCER]:
+            return masks
+        masks = masks or "true"
+        # Started also where a mask is refused.
+        return f"{{ {masks}; r=$?; systemctl start {_BALANCER} && [ $r = 0 ]; }}"
 
     def holds(self, asked: str, now: Reading) -> bool:
-        if now.context[_BALANCER]:
+        if now.values[_BALANCER]:
             return False
         for path, cpu in self._wanted(asked, now).items():
             # Kernels before 4.13 do not tell the effective one.
-            found = now.context.get(_effective(path)) or now.values[path]
+            found = now.context.get(_effective(path)) or now.context[path]
             if found != cpu:
                 return False
         return True
@@ -77,8 +87,13 @@ class IrqAffinity:
     @staticmethod
     def _wanted(asked: str, now: Reading) -> dict[str, str]:
         cpus = cpu_list(now.context[_ONLINE] if asked == _SPREAD else asked)
-        paths = sorted(now.values, key=_number)
+        paths = sorted(_masks(now), key=_number)
         return {path: str(cpus[index % len(cpus)]) for index, path in enumerate(paths)}
+
+
+def _masks(reading: Reading) -> dict[str, str]:
+    """The affinity that each interrupt was asked to have, by the path of its file."""
+    return {path: mask for path, mask in reading.context.items() if path.endswith(_MASK)}
 
 
 def _number(path: str) -> int:
@@ -86,7 +101,7 @@ def _number(path: str) -> int:
 
 
 def _effective(path: str) -> str:
-    return path.replace("/smp_affinity_list", "/effective_affinity_list")
+    return path.removesuffix(_MASK) + "/effective_affinity_list"
 
 
 def _numbers(place: Place) -> Sequence[str]:

@@ -42,7 +42,9 @@ class Entry:
         """The command, for root, that writes it; complete or not at all."""
         lines = f"# {self.what}\n{self.script}\n"
         path = self._path
-        return f"mkdir -p {self.folder} && printf %s {shlex.quote(lines)} > {path}.new && mv {path}.new {path}"
+        # Whoever logs in next may read what there is, whatever root's umask says.
+        made = f"{{ [ -d {self.folder} ] || (umask 022; mkdir -p {self.folder}); }}"
+        return f"{made} && printf %s {shlex.quote(lines)} > {path}.new && mv {path}.new {path}"
 
     def undone(self) -> str:
         """The command, for root, that takes the change back and forgets it; one that fails stays.
@@ -79,6 +81,8 @@ def replay(shell: Shell, folder: str = FOLDER) -> Replayed:
         ),
         timeout_s=REPLAY_TIMEOUT_S,
     )
+    if done.returncode:
+        return Replayed(failed=(f"what {folder} has ({reason(done.stderr)})",))
     found: dict[str, list[str]] = {_DONE: [], _FAILED: []}
     for line in done.stdout.splitlines():
         word, _, rest = line.partition(" # ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pytest_pinet.tuning.file_setting import FileSetting
-from pytest_pinet.tuning.setting import Place, Reading, Where
+from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Where
 from pytest_pinet.tuning.values import whole
 
 _GLOBAL = "rps_sock_flow_entries"
@@ -24,9 +24,19 @@ class Rfs(FileSetting):
     def patterns(self, place: Place) -> Sequence[str]:
         return [f"{place.root}/proc/sys/net/core/{_GLOBAL}", f"{place.sysfs}/queues/rx-*/rps_flow_cnt"]
 
+    def read(self, place: Place, asked: str) -> Reading:
+        found = super().read(place, asked)
+        tables = [path for path in found.values if path.endswith(_GLOBAL)]
+        if not tables:
+            # As in a network namespace that is not the first.
+            raise NoKnob(f"there is no net.core.{_GLOBAL} here, without which no queue steers flows")
+        if len(tables) == len(found.values):
+            raise NoKnob(f"{place.device} has no receive queue with rps_flow_cnt")
+        return found
+
     def wanted(self, asked: str, now: Reading) -> Mapping[str, str]:
         flows = 0 if asked == "off" else int(asked)
-        queues = max(1, sum(not path.endswith(_GLOBAL) for path in now.values))
+        queues = sum(not path.endswith(_GLOBAL) for path in now.values)
         return {path: str(flows if path.endswith(_GLOBAL) else flows // queues) for path in now.values}
 
     def same(self, wanted: str, found: str) -> bool:

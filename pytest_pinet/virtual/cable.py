@@ -32,10 +32,16 @@ _PACKETS = re.compile(r"counter packets ([0-9]+)")
 
 
 class Cable:
-    """One veth pair. ``index`` is unique in the lab; ``node_side`` is where the node's end is now."""
+    """One veth pair. ``index`` is unique in the lab; ``node_side`` is where the node's end is now.
 
-    def __init__(self, index: int, spec: InterfaceSpec, switch: VirtualSwitch, node_side: NetNamespace) -> None:
+    ``scale`` is the share of its rates at which it runs.
+    """
+
+    def __init__(
+        self, index: int, spec: InterfaceSpec, switch: VirtualSwitch, node_side: NetNamespace, scale: float = 1.0
+    ) -> None:
         self.spec = spec
+        self.scale = scale
         self.switch = switch
         self.faults = Faults()
         # How the node booted, and the MTU of its device now: they choose among the shapes of the link model.
@@ -74,8 +80,8 @@ class Cable:
 
     @property
     def shape(self) -> Shape:
-        """What the link model says for the node as it booted, and the MTU."""
-        return self.spec.model.shape(self.boot, self.mtu)
+        """What the link model says for the node as it booted, and the MTU, at the lab's scale."""
+        return self.spec.model.shape(self.boot, self.mtu).scaled(self.scale)
 
     async def set_mtu(self, mtu: int) -> None:
         """Follow the MTU that somebody gave the device: frames of another size fill the wire otherwise."""

@@ -57,6 +57,7 @@ class Daemon:
     def __init__(self, runtime: Runtime, spec: LabSpec) -> None:
         self._runtime = runtime
         self._spec = spec
+        scale = spec.scale or 1.0
         self._drawer = NetNamespace()
         self._access = SnmpAccess(**json.loads(runtime.snmp_access.read_text()))
         owner = runtime.path.stat().st_uid
@@ -86,7 +87,7 @@ class Daemon:
         }
         self._pdu = Pdu(_loopback(), outlets)
         self.uplinks = [
-            VirtualUplink(u, (self.switches[u.ends[0][0]], self.switches[u.ends[1][0]])) for u in spec.uplinks
+            VirtualUplink(u, (self.switches[u.ends[0][0]], self.switches[u.ends[1][0]]), scale) for u in spec.uplinks
         ]
         for switch in self.switches.values():
             self._feed(switch, owner)
@@ -94,7 +95,7 @@ class Daemon:
         for node in self.nodes.values():
             cables = []
             for interface in node.spec.interfaces:
-                cables.append(Cable(count, interface, self.switches[interface.switch], node.namespace))
+                cables.append(Cable(count, interface, self.switches[interface.switch], node.namespace, scale))
                 count += 1
             node.cables = cables
             node.changed = self._remember
@@ -164,7 +165,9 @@ class Daemon:
         try:
             await self.build()
             machines = Machines(self.nodes, self.switches, self._pdu)
-            operations = Operations(self._spec.name, machines, self._remember, self._stopped.set)
+            operations = Operations(
+                self._spec.name, self._spec.scale or 1.0, machines, self._remember, self._stopped.set
+            )
             await ControlServer(self._runtime.control, operations.table()).serve()
             owner = self._runtime.path.stat()
             os.chown(self._runtime.control, owner.st_uid, owner.st_gid)

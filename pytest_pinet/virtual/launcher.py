@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from pytest_pinet.virtual.control_client import ask
 from pytest_pinet.virtual.processes import ProcessId, end, wait_gone
 from pytest_pinet.virtual.requirements import as_root, check_commands
 from pytest_pinet.virtual.runtime import Runtime
+from pytest_pinet.virtual.scale import found_scale
 from pytest_pinet.virtual.snmp_access import SnmpAccess
 from pytest_pinet.virtual.spec import LabSpec, spec_of
 from pytest_pinet.virtual.users import Users
@@ -63,7 +65,7 @@ class VirtualLauncher:
         with runtime.locked():
             found = self.find(lab)
             if found is None:
-                return _start_clean(spec_of(lab), runtime, keep=True)
+                return _start_clean(lab, runtime, keep=True)
             state = runtime.read_json("state.json")
             if state is not None and not state.get("keep", True):
                 runtime.write_json("state.json", {**state, "keep": True})
@@ -76,8 +78,9 @@ class VirtualLauncher:
             environment = self.find(lab)
             if environment is None:
                 on_start()
-                environment = _start_clean(spec_of(lab), runtime, keep=False)
-            return VirtualUse(runtime, environment, Users(runtime.users).join(run))
+                environment = _start_clean(lab, runtime, keep=False)
+            scale = (runtime.read_json("state.json") or {}).get("scale", 1.0)
+            return VirtualUse(runtime, environment, Users(runtime.users).join(run), scale)
 
     def down(self, lab: Lab) -> int:
         """Stop the lab and remove everything of it; returns how many runs were using it."""
@@ -87,8 +90,9 @@ class VirtualLauncher:
 class VirtualUse:
     """A user of a virtual lab; ``fd`` is what makes it one."""
 
-    def __init__(self, runtime: Runtime, environment: Mapping[str, str], fd: int) -> None:
+    def __init__(self, runtime: Runtime, environment: Mapping[str, str], fd: int, scale: float) -> None:
         self.environment = environment
+        self.scale = scale
         self._runtime = runtime
         self._fd: int | None = fd
 
@@ -136,20 +140,22 @@ def running_state(runtime: Runtime) -> dict[str, Any] | None:
     return state
 
 
-def _start_clean(spec: LabSpec, runtime: Runtime, keep: bool) -> Mapping[str, str]:
+def _start_clean(lab: Lab, runtime: Runtime, keep: bool) -> Mapping[str, str]:
     """Start the lab where nothing of an earlier one is left, nor anything of this one if it does not come up."""
     check_commands()
     root = as_root()
+    spec = spec_of(lab)
+    scale = found_scale(lab, spec.fastest_bps, root) if spec.scale is None else spec.scale
     _clean(runtime)
     runtime.create()
     try:
-        return _start(spec, runtime, root, keep)
+        return _start(spec, scale, runtime, root, keep)
     except BaseException:
         _clean(runtime, keep_files=True)
         raise
 
 
-def _start(spec: LabSpec, runtime: Runtime, root: list[str], keep: bool) -> Mapping[str, str]:
+def _start(spec: LabSpec, scale: float, runtime: Runtime, root: list[str], keep: bool) -> Mapping[str, str]:
     """All three at once; each waits only for what it needs of the others."""
     deadline = time.monotonic() + UP_TIMEOUT_S
     started: dict[str, ProcessId] = {}
@@ -172,7 +178,7 @@ def _start(spec: LabSpec, runtime: Runtime, root: list[str], keep: bool) -> Mapp
     runtime.write_private(runtime.console_password_hash, password.hash_of(console))
     access = SnmpAccess.make()
     runtime.write_private(runtime.snmp_access, json.dumps(access.to_json()))
-    runtime.write_json("spec.json", spec.to_json())
+    runtime.write_json("spec.json", replace(spec, scale=scale).to_json())
     module = [sys.executable, "-m", "pytest_pinet.virtual.daemon", str(runtime.path)]
     daemon = _spawn(runtime, "daemon", [*root, *module], Path("/"))
     ports = _await(lambda: runtime.read_json("ports.json"), "the daemon to bind its ports", daemon, runtime, deadline)
@@ -201,6 +207,7 @@ def _start(spec: LabSpec, runtime: Runtime, root: list[str], keep: bool) -> Mapp
         {
             "lab": spec.name,
             "digest": spec.digest,
+            "scale": scale,
             "processes": {name: vars(identity) for name, identity in started.items()},
             "complete": True,
             # Whether it outlives its last user: `pinet lab up` asked for it, not pytest.

@@ -81,6 +81,16 @@ class Shape:
             bounds.append(lane.rate_bps)
         return min(bounds)
 
+    def scaled(self, scale: float) -> Shape:
+        """The same at a share of all rates; queues stay, since they are as long in packets."""
+        bus = self.bus
+        if bus is not None:
+            bus = Bus(
+                None if bus.rate_bps is None else scale * bus.rate_bps,
+                *(lane and replace(lane, rate_bps=scale * lane.rate_bps) for lane in (bus.tx, bus.rx)),
+            )
+        return replace(self, wire_bps=scale * self.wire_bps, bus=bus)
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Shape:
         """The reverse of ``dataclasses.asdict``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Awaitable, Callable
@@ -30,8 +31,11 @@ class MtuWatch:
         while True:
             try:
                 told = mtus_in(await loop.sock_recv(self._socket, 1 << 16))
-            except OSError:  # it said more than the socket holds; the next message has the MTU again
-                continue
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    _log.error("nobody follows MTUs here any more: %s", error)
+                    return
+                continue  # it said more than the socket holds; the next message of a device has its MTU again
             for device, mtu in told.items():
                 try:
                     await follow(device, mtu)

@@ -18,8 +18,11 @@ from pytest_pinet.virtual.switch import VirtualSwitch
 class Operations:
     """``changed`` is called when other processes run than before, ``stop`` when the lab is to end."""
 
-    def __init__(self, lab: str, machines: Machines, changed: Callable[[], None], stop: Callable[[], None]) -> None:
+    def __init__(
+        self, lab: str, scale: float, machines: Machines, changed: Callable[[], None], stop: Callable[[], None]
+    ) -> None:
         self._lab = lab
+        self._scale = scale
         self._machines = machines
         self._degrade = Degrade(machines, changed)
         self._stop = stop
@@ -43,6 +46,7 @@ class Operations:
     async def status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "lab": self._lab,
+            "scale": self._scale,
             "nodes": [_node_status(node) for node in self._machines.nodes.values()],
             "switches": [_switch_status(switch) for switch in self._machines.switches.values()],
             "pdu": _pdu_status(self._machines.pdu, list(self._machines.nodes)),
@@ -108,8 +112,8 @@ def _interface_status(cable: Cable) -> dict[str, Any]:
         "speed_mbps": spec.speed_mbps,
         "model": shape.model,
         "mtu": cable.mtu,
-        # What a single TCP flow with timestamps gets, faults counted.
-        "tx_goodput_bps": goodput(shape.tx_bps, cable.mtu) * cable.faults.tx_rate,
-        "rx_goodput_bps": goodput(shape.rx_bps, cable.mtu) * cable.faults.rx_rate,
+        # What a single TCP flow with timestamps gets, faults counted; told at full rate, as figures are.
+        "tx_goodput_bps": goodput(shape.tx_bps, cable.mtu) / cable.scale * cable.faults.tx_rate,
+        "rx_goodput_bps": goodput(shape.rx_bps, cable.mtu) / cable.scale * cable.faults.rx_rate,
         "faults": [*cable.faults.words(), *plugged],
     }

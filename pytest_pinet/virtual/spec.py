@@ -14,6 +14,7 @@ from typing import Any
 
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.lab import Interface, Lab, Node
+from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.link_models import LinkModel, model_of
 
 # The dialects of power outlets, by labgrid's names; the first is the default.
@@ -75,12 +76,13 @@ class UplinkSpec:
 
 @dataclass(frozen=True)
 class LabSpec:
-    """A whole lab."""
+    """A whole lab; ``scale`` is the share of their rate at which its links run (None: still to be found out)."""
 
     name: str
     nodes: tuple[NodeSpec, ...]
     switches: tuple[SwitchSpec, ...]
     uplinks: tuple[UplinkSpec, ...] = ()
+    scale: float | None = 1.0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LabSpec:
@@ -104,10 +106,20 @@ class LabSpec:
             UplinkSpec(u["name"], u["place"], (tuple(u["ends"][0]), tuple(u["ends"][1])), u["speed_mbps"])
             for u in data["uplinks"]
         )
-        return cls(data["name"], nodes, switches, uplinks)
+        return cls(data["name"], nodes, switches, uplinks, data["scale"])
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def fastest_bps(self) -> float:
+        """Layer 2 rate of the fastest flow that two of its NICs on one switch can have."""
+        rates: dict[str, list[float]] = {}
+        for node in self.nodes:
+            for interface in node.interfaces:
+                shape = interface.model.shape(BootSettings(node.clock_mhz))
+                rates.setdefault(interface.switch, []).append(max(shape.tx_bps, shape.rx_bps))
+        return max((sorted(known)[-2] for known in rates.values() if len(known) > 1), default=0.0)
 
     @property
     def digest(self) -> str:
@@ -145,7 +157,7 @@ def spec_of(lab: Lab) -> LabSpec:
         )
         for uplink in lab.uplinks.values()
     )
-    return LabSpec(lab.name, nodes, switches, uplinks)
+    return LabSpec(lab.name, nodes, switches, uplinks, lab.scale)
 
 
 def mac_address(node: str, device: str) -> str:

@@ -11,10 +11,11 @@ from pytest_pinet.virtual.switch import LARGEST_MTU, VirtualSwitch
 
 
 class VirtualUplink:
-    """One veth pair; both ends send at the rate of the wire."""
+    """One veth pair; both ends send at ``scale`` times the rate of the wire."""
 
-    def __init__(self, spec: UplinkSpec, ends: tuple[VirtualSwitch, VirtualSwitch]) -> None:
+    def __init__(self, spec: UplinkSpec, ends: tuple[VirtualSwitch, VirtualSwitch], scale: float = 1.0) -> None:
         self.spec = spec
+        self._scale = scale
         self._ends = tuple(zip(ends, (port for _, port in spec.ends), strict=True))
         for switch, port in self._ends:
             switch.uplinks.add(port)
@@ -30,7 +31,7 @@ class VirtualUplink:
 
     def queues(self, switch: VirtualSwitch) -> list[str]:
         """``tc`` lines for its end at this switch; none when it has none there."""
-        rate = wire_rate(self.spec.speed_mbps)
+        rate = self._scale * wire_rate(self.spec.speed_mbps)
         lines: list[str] = []
         for end, port in self._ends:
             if end is switch:

@@ -12,7 +12,7 @@ from gate_bench import GateLab, NewProject, Project
 
 pytestmark = pytest.mark.slow
 
-GATE = Path(__file__).parents[1] / "gate"
+GATE = Path(__file__).parents[1] / "gate" / "test_line_rate.py"
 REPETITIONS = 10
 # Every link up to 1 Gbit/s, each with a faster peer.
 LINKS = {

@@ -123,10 +123,12 @@ def test_two_workers_write_one_complete_file(parallel: tuple[Project, pytest.Run
     latest = project.path / ".pinet" / "latest"
     results = project.results["results"]
     files = [file for result in results for file in result["files"]]
-    # Of each connection the command, output and errors of both its ends; of both ends what the observers saw.
+    # Of each connection the command, output and errors of both its ends; of both ends what the observers saw, and more.
     connections = [len(figures["attempts"]) for result in results for figures in result["directions"].values()]
     assert len(connections) == 4
-    assert len(set(files)) == len(files) == 6 * sum(connections) + 4 * 2
+    assert len(set(files)) == len(files)
+    assert len([file for file in files if "client." in file or "server." in file]) == 6 * sum(connections)
+    assert len([file for file in files if file.endswith("observer.txt")]) == 4 * 2
     assert all((latest / file).exists() for file in files)
 
 

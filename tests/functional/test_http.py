@@ -92,6 +92,17 @@ def test_the_peer_serves_what_the_device_under_test_receives(ends: Ends) -> None
     assert len(ends.peer.spawned) >= 2
 
 
+def test_a_login_whose_files_nobody_else_may_read_serves_all_the_same(ends: Ends) -> None:
+    # The workers of root's nginx are somebody else.
+    before = os.umask(0o077)
+    try:
+        found = ends.measure()
+    finally:
+        os.umask(before)
+    assert found.http is not None
+    assert found.http.troubles == {}
+
+
 def test_a_port_that_is_taken_is_left_for_another(ends: Ends) -> None:
     with socket.create_server((DUT, 0)) as taken, socket.socket() as free:
         free.bind((DUT, 0))

@@ -17,7 +17,7 @@ from pytest_pinet.lab.link import Link
 
 pytestmark = pytest.mark.usb3_adapters
 STREAMS = 10
-SOURCE = {"duration": 60, "warmup": 5}
+SOURCE = {"duration": 65, "warmup": 5}
 TUNED = {"kernel": "pci=pcie_bus_perf", "irq": 1, "rps": "all", "xps": "all", "timestamps": "off"}
 OVERCLOCKED = {**TUNED, "arm_freq": 2000}
 

@@ -17,7 +17,7 @@ from pytest_pinet.traffic.local import LocalShell
 PI = {
     "vcgencmd": 'case $1 in measure_clock) echo "frequency(48)=600117184";; *) echo "throttled=0x0";; esac',
     "ethtool": 'echo "NIC statistics:"; echo "     rx_packets: $(date +%s%N)"',
-    "dmesg": 'echo "[    0.5] usb0: kevent 4 may have been dropped"; echo "[99999999.5] eth0: hw csum failure"',
+    "dmesg": 'echo "[    0.500000] usb0: kevent 4 may have been dropped"',
 }
 
 
@@ -91,9 +91,31 @@ def test_a_node_with_firmware_tells_its_clock_under_load(tmp_path: Path) -> None
 
 
 def test_of_the_log_only_what_came_since_then_is_told(tmp_path: Path) -> None:
+    # The log's clock is one of its own: here it is far behind the uptime.
     reader = EndReader(node(tmp_path), "lo", "pi:lo")
     reader.before(1)
-    assert reader.after(1, 0.1).kernel == ("[99999999.5] eth0: hw csum failure",)
+    node(tmp_path, {"dmesg": f"{PI['dmesg']}; echo '[    0.500001] eth0: hw csum failure'"})
+    assert reader.after(1, 0.1).kernel == ("[    0.500001] eth0: hw csum failure",)
+    reader.before(2)
+    assert reader.after(2, 0.1).kernel == ()
+
+
+def test_of_a_log_that_was_empty_all_is_told_that_came_since_then(tmp_path: Path) -> None:
+    reader = EndReader(node(tmp_path, {"dmesg": ":"}), "lo", "pi:lo")
+    reader.before(1)
+    node(tmp_path, {"dmesg": "echo '[    0.5] eth0: hw csum failure'; echo '[99999999.5] eth0: Link is Down'"})
+    assert reader.after(1, 0.1).kernel == ("[99999999.5] eth0: Link is Down",)
+
+
+def test_a_try_that_broke_does_not_blind_the_next_one(tmp_path: Path) -> None:
+    collector = Collector([EndReader(node(tmp_path), "lo", "pi:lo")])
+    for number in (1, 2):
+        collector.before(number)
+        look = collector.watching(None, traffic_s=0.0)
+        look()
+        look()
+    (found,) = collector.after(0.1)
+    assert found.under_load is not None
 
 
 def test_a_log_that_may_not_be_read_is_unknown(tmp_path: Path) -> None:

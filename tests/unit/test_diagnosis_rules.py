@@ -112,6 +112,7 @@ def test_a_hot_board_that_runs_slower_than_it_may(heat: Heat, cause: Cause) -> N
         (321, Bus.USB3, 5000, None, Cause.NOTHING),
         (321, Bus.USB2, 5000, None, Cause.NOTHING),  # what was found beats the lab file
         (163, Bus.USB3, None, 1065, Cause.USB),  # S1: AX88179 on USB 3
+        (269, Bus.USB3, None, 1149, Cause.USB),  # S1: the same at 2 GHz
         (538, Bus.USB3, None, 1385, Cause.NOTHING),  # S1: RTL8153
         (321, Bus.SOC, None, None, Cause.NOTHING),
     ],

@@ -8,7 +8,7 @@ from pytest_pinet.evidence.counting import rise, rises, rises_by_cpu
 from pytest_pinet.evidence.heat import Thermals, parse_heat
 from pytest_pinet.evidence.interface_counters import InterfaceCounters
 from pytest_pinet.evidence.interrupts import Interrupts, parse_interrupts
-from pytest_pinet.evidence.kernel_messages import KernelMessages
+from pytest_pinet.evidence.kernel_messages import KernelMessages, last_stamp
 from pytest_pinet.evidence.nic_counters import NicCounters
 from pytest_pinet.evidence.processors import Processors, uptime
 from pytest_pinet.evidence.softirqs import SoftIrqs
@@ -221,6 +221,14 @@ def test_a_drivers_own_counters_that_changed() -> None:
     assert added(NicCounters(), "no stats available", "no stats available").nic is None
 
 
+def test_a_level_among_a_drivers_counters_is_no_restart() -> None:
+    text = "     rx_packets: {0}\n     tx_packets: {1}\n     tx_queue_length: {2}\n"
+    found = added(NicCounters(), text.format(10, 20, 7), text.format(30, 25, 3))
+    assert (found.nic, found.restarted) == ({"rx_packets": 20, "tx_packets": 5}, ())
+    found = added(NicCounters(), text.format(10, 20, 7), text.format(1, 2, 9))
+    assert (found.nic, found.restarted) == (None, ("ethtool",))
+
+
 # -- the kernel's log -------------------------------------------------------------------------------------------------
 
 
@@ -239,6 +247,14 @@ def test_lines_of_trouble_are_kept() -> None:
 def test_a_log_that_may_not_be_read_is_not_one_without_trouble() -> None:
     assert added(KernelMessages(), "", "").kernel is None
     assert added(KernelMessages(), "", "read").kernel == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("[   12.500000] eth0: Link is Up", 12.5), ("", None), ("no stamps", None), ("[1.0] a\n[2.0] b", 2.0)],
+)
+def test_where_a_log_ends(text: str, seconds: float | None) -> None:
+    assert last_stamp(text) == seconds
 
 
 # -- clock, temperature, throttling -----------------------------------------------------------------------------------

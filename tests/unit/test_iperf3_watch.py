@@ -11,10 +11,11 @@ from pytest_pinet.evidence import observer
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.shell import Completed
-from pytest_pinet.traffic import iperf3_midway, iperf3_watch
-from pytest_pinet.traffic.iperf3_command import LISTENING, Run, Side
-from pytest_pinet.traffic.iperf3_midway import Midway
+from pytest_pinet.traffic import iperf3_watch, midway
+from pytest_pinet.traffic.guarded import LISTENING
+from pytest_pinet.traffic.iperf3_command import Run, Side
 from pytest_pinet.traffic.iperf3_run import run_both
+from pytest_pinet.traffic.midway import Midway
 
 STOP_S = 2.0  # what an ssh process waits for a node that does not answer
 
@@ -87,7 +88,7 @@ class Job:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(iperf3_watch, "time", clock)
-    monkeypatch.setattr(iperf3_midway, "time", clock)
+    monkeypatch.setattr(midway, "time", clock)
     monkeypatch.setattr(observer, "time", clock)
     return clock
 

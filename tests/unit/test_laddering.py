@@ -115,6 +115,17 @@ def test_a_held_ladder_is_judged_by_its_goodput(tmp_path: Path) -> None:
     assert found.directions["tx"]["goodput_bps"] == pytest.approx(90e6)
 
 
+def test_a_miss_after_the_climb_is_a_suspicion_until_others_miss_it_too(tmp_path: Path) -> None:
+    ladder = climb(wire := Wire({10: (0.0, 0.5), 50: (0.5,)}))
+    tries, sent = ladder.judged
+    # Its goodput was not certain, so it is sent again, and loses half.
+    for held in (True, False):
+        tries.append(wire.again(sent))
+        assert (ladder.knee is not None) is held
+        found = figures(link_bench.link(tmp_path), ladder.traffic, tries, Plan((), FAST))
+        assert (ladder.unheld(found).verdict is Verdict.FAIL) is not held
+
+
 def test_a_bound_can_be_wider() -> None:
     assert climb(Wire({120: (0.25,)}), loss=0.3).record()["knee_bps"] == 120e6
 

@@ -317,6 +317,19 @@ def test_a_node_whose_settings_cannot_be_put_back_is_booted(monkeypatch: pytest.
     ]
 
 
+def test_a_node_that_hangs_while_settings_are_put_back_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(_: object) -> Replayed:
+        raise SshError("pi1 did not answer over ssh within 30 s")
+
+    monkeypatch.setattr("pytest_pinet.lab.node_session.replay", hang)
+    board = Board(True)
+    found = bring_up(board)
+    assert board.log == ["off", "console", "on"]
+    assert found.take_warnings() == [
+        "could not put back what had been left (pi1 did not answer over ssh within 30 s) on pi1: booted it anew"
+    ]
+
+
 def test_boot_files_that_a_dead_run_left_take_a_boot(monkeypatch: pytest.MonkeyPatch) -> None:
     left = [True, False]
     monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", lambda _: left.pop(0))
@@ -324,6 +337,29 @@ def test_boot_files_that_a_dead_run_left_take_a_boot(monkeypatch: pytest.MonkeyP
     found = bring_up(board)
     assert board.log == ["console", "on", "off", "console", "on"]
     assert found.take_warnings() == ["put back the boot files of pi1, which had been left changed: booted it anew"]
+
+
+def test_boot_files_that_could_not_be_written_are_put_back_by_the_next_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_card(*_: object) -> None:
+        raise SshError("the ssh connection to pi1 was lost")
+
+    monkeypatch.setattr("pytest_pinet.tuning.booting.prepare", no_card)
+    looked = [0]
+
+    def put_back(_: object) -> bool:
+        looked[0] += 1
+        return False
+
+    monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", put_back)
+    found = bring_up(Board(True))
+    with pytest.raises(SshError):
+        found.boot_with(Tuning((("arm_freq", "2000"),)))
+    # Whoever asks for the same again does not get a node that was never booted with it.
+    assert not found.boot_tuning
+    assert found.reset_due
+    found.switch_on()
+    found.log_in()
+    assert looked == [2]
 
 
 def test_a_node_with_boot_settings_of_a_test_gets_its_files_back_and_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:

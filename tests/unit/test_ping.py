@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pytest_pinet.errors import ConfigError, TrafficError
+from pytest_pinet.errors import ConfigError, KernelError, TrafficError
 from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.report.traffic import ping_record, ping_text, pooled
 from pytest_pinet.traffic.local import LocalShell
@@ -53,6 +54,11 @@ def test_text_without_counts_is_refused() -> None:
         parse("ping: connect: Network is unreachable")
 
 
+def test_answers_without_times_are_refused() -> None:
+    with pytest.raises(ValueError, match="min/avg/max"):
+        parse("2 packets transmitted, 2 received, 0% packet loss, time 1ms\n")
+
+
 def test_the_command_is_one_that_both_take() -> None:
     line = command(Ping(10, 0.2, 1400), "10.0.0.1", "10.0.0.2")
     assert line == "LC_ALL=C ping -q -c 10 -i 0.2 -s 1400 -W 2 -I 10.0.0.1 10.0.0.2"
@@ -62,7 +68,9 @@ def test_the_command_is_one_that_both_take() -> None:
     ("ping", "message"),
     [
         (Ping(count=0), "count=0: expected 1 to 100000"),
-        (Ping(size=70_000), "size=70000 bytes: expected 0 to 65507 bytes"),
+        (Ping(size=70_000), "size=70000: expected 16 to 65507 bytes"),
+        (Ping(size=8), "size=8: expected 16 to 65507 bytes"),
+        (Ping(size="56"), "size='56': expected 16 to 65507 bytes"),  # type: ignore[arg-type]  # as a test may write it
         (Ping(interval_s=0.0), "interval=0 s: expected 0.002 to 60 s"),
     ],
 )
@@ -83,6 +91,22 @@ def test_an_end_without_ping_says_which_package_has_it() -> None:
     shell = LocalShell("pi-1", env={"PATH": "/nonexistent"})
     with pytest.raises(TrafficError, match="pi-1 has no ping\n  -> on pi-1: install the package iputils-ping"):
         measure(shell, Ping(1), "127.0.0.1", "127.0.0.1", "pi-2:onboard")
+
+
+def test_no_ping_is_left_behind_when_the_wait_for_it_ends(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    (tmp_path / "ping").write_text(f"#!/bin/sh\necho $$ >{told}.new; mv {told}.new {told}; exec sleep 60\n")
+    (tmp_path / "ping").chmod(0o755)
+
+    def panicked() -> None:
+        if told.exists():
+            raise KernelError("pi-1 panicked")
+
+    shell = LocalShell("pi-1", env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    with pytest.raises(KernelError):
+        measure(shell, Ping(100), "127.0.0.1", "127.0.0.1", "pi-2:onboard", panicked)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
 
 
 def test_silence_is_the_links_trouble() -> None:

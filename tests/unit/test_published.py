@@ -125,14 +125,33 @@ def test_a_peer_s_cap_is_that_of_all_its_streams() -> None:
     assert not results_of(FIGURES["s1-ax-1500-throt-tx"], [result(traffic="tcp-P10-pb60M-bidir", tx=480, rx=600)])
 
 
-def test_of_pairs_each_is_compared_and_of_an_incast_each_sender_s_share() -> None:
+def test_of_pairs_each_is_compared_and_of_an_incast_the_slowest_sender() -> None:
     cell = result("pi4b", "onboard", "tcp-P1-w65536-M1460", "pairs:2", STAMPS, tunings={}, tx=1870, flows=(935, 936))
     assert numbers_of(FIGURES["s2-1"], cell) == pytest.approx((935, 936))
     assert row_of("s2-1", cell).difference == pytest.approx(935 / 911 - 1)
     incast = result("pi3b", "onboard", "tcp-P1", "incast:5", STAMPS, tunings={}, rx=94.1, flows=(18, 19, 19, 19, 19))
-    assert numbers_of(FIGURES["s4-worst"], incast) == pytest.approx((18.82,))
+    assert numbers_of(FIGURES["s4-worst"], incast) == pytest.approx((18,)), "a mean hides who starves"
     pairs = result("pi3b", "onboard", "tcp-P1", "pairs:3", STAMPS, tunings={}, tx=282, flows=(94.1, 93.8, 94.1))
     assert numbers_of(FIGURES["s4-best"], pairs) == pytest.approx((93.8,))
+
+
+def test_what_spreads_the_work_over_processors_tells_figures_of_one_nic_apart() -> None:
+    def both(*names: str, **outcomes: str) -> dict[str, Any]:
+        tunings = dict.fromkeys(names, "1")
+        return result("pi4b", "onboard", "tcp-P1-bidir", tunings=tunings, outcomes=outcomes, tx=860, rx=610)
+
+    tried = [both(), both("irq"), both("irq", "rps", "xps")]
+    for index, id_ in enumerate(("p-pi4b-genet-5", "p-pi4b-genet-6", "p-pi4b-genet-7")):
+        assert results_of(FIGURES[id_], [*tried, both("irq", "rps")]) == [tried[index]]
+        assert not results_of(FIGURES[id_], [both("irq", "rps", "xps", xps="unsupported")])
+
+
+def test_of_a_figure_of_both_ways_each_is_compared() -> None:
+    figure = FIGURES["p-pi4b-genet-6"]
+    found = result("pi4b", "onboard", "tcp-P1-bidir", tunings={"irq": "1"}, tx=860, rx=500)
+    assert numbers_of(figure, found) == pytest.approx((860, 500))
+    row = row_of(figure.id, found, emulated=False)
+    assert (row.difference, row.verdict) == (pytest.approx(500 / 613 - 1), OFF)
 
 
 def test_a_switch_of_100_mbit_is_not_the_one_under_test() -> None:
@@ -239,9 +258,9 @@ def test_emulated_figures_are_called_so() -> None:
     assert "measured on hardware" in page(rows(figures, [], emulated=False), [{**run, "figures": "measured"}])
 
 
-def write(path: Path, *results: dict[str, Any], figures: str = "emulated") -> str:
-    run = {"results": results, "figures": figures, "started": "2026-11-22T03:00:00+00:00", "lab": "published"}
-    path.write_text(json.dumps(run))
+def write(path: Path, *results: dict[str, Any], **other: str) -> str:
+    run = {"figures": "emulated", "started": "2026-11-22T03:00:00+00:00", "lab": "published", **other}
+    path.write_text(json.dumps({**run, "results": results}))
     return str(path)
 
 
@@ -255,6 +274,28 @@ def test_the_command_prints_the_table_keeps_it_and_fails_where_a_figure_is_off(t
     assert CliRunner().invoke(pinet, ["published", bad, good]).exit_code == 0
 
 
+def test_of_several_runs_the_latest_counts_however_they_are_named(tmp_path: Path) -> None:
+    new, old = tmp_path / "new.json", tmp_path / "old.json"
+    write(new, result(tx=735), started="2026-11-23T03:00:00+00:00")
+    write(old, result(tx=600))
+    assert CliRunner().invoke(pinet, ["published", str(new), str(old)]).exit_code == 0
+
+
+def test_a_figure_that_nobody_measured_fails_where_all_are_asked_for(tmp_path: Path) -> None:
+    good = write(tmp_path / "good.json", result(tx=735))
+    assert CliRunner().invoke(pinet, ["published", good]).exit_code == 0
+    assert CliRunner().invoke(pinet, ["published", good, "--complete"]).exit_code == 1
+    assert row_of("s0-wifi-pi3").missing
+    assert not row_of("p-pi4b-genet-6").missing, "not emulated"
+    assert not row_of("s2-3").missing, "its source is doubted"
+
+
+def test_the_page_fits_80_columns() -> None:
+    run = {"figures": "emulated", "started": "2026-11-22T03:00:00+00:00", "lab": "published"}
+    text = page(rows(FIGURES.values(), [], emulated=True), [run, run])
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
 def test_the_command_says_what_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
     lost = CliRunner().invoke(pinet, ["published", str(tmp_path / "none.json")])
@@ -263,3 +304,5 @@ def test_the_command_says_what_is_no_run(tmp_path: Path) -> None:
     assert "is not the results.json of a run" in str(other.exception)
     both = [write(tmp_path / "a.json"), write(tmp_path / "b.json", figures="measured")]
     assert "runs of one lab" in str(CliRunner().invoke(pinet, ["published", *both]).exception)
+    labs = [write(tmp_path / "a.json"), write(tmp_path / "c.json", lab="bench")]
+    assert "several labs (bench and published)" in str(CliRunner().invoke(pinet, ["published", *labs]).exception)

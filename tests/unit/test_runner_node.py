@@ -10,9 +10,11 @@ import pytest
 from pytest_pinet.collect import combinations
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.lab.runner import RunnerSession
 from pytest_pinet.markers import read_marker
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.tuning.journal import Replayed
 
 LAB = """\
 targets:
@@ -61,6 +63,20 @@ def test_it_is_never_under_test(tmp_path: Path) -> None:
     (missing,) = combinations(lab, read_marker("t", [pytest.mark.pinet(board="pc").mark]))
     assert not isinstance(missing, Combination)
     assert missing.reason == "no board 'pc' in lab lab (it has pi4b)"
+
+
+def test_it_is_not_booted_for_what_cannot_be_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = Replayed(failed=("mtu=9000 of here:lan (Device or resource busy)",))
+    monkeypatch.setattr("pytest_pinet.lab.node_session.replay", lambda _: failed)
+    monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", lambda _: pytest.fail("it is not ours to boot"))
+    session = RunnerSession(load_text(tmp_path, LAB).nodes["here"])
+    session.switch_on()
+    session.log_in()
+    assert session.take_warnings() == [
+        "could not put back mtu=9000 of here:lan (Device or resource busy) on here: "
+        "it stays like that until somebody boots it"
+    ]
+    assert session.shell.run("echo up").stdout == "up\n"
 
 
 @pytest.mark.parametrize(

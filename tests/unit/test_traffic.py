@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import link_bench
 import pytest
 
 from pytest_pinet import asked
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.gate import check
+from pytest_pinet.markers import read_limits
 from pytest_pinet.model.limits import Origin
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
-from pytest_pinet.traffic.iperf3_command import Run, Side, begin_at, server_command
+from pytest_pinet.traffic.guarded import begin_at
+from pytest_pinet.traffic.iperf3_command import Run, Side, server_command
 from pytest_pinet.traffic.iperf3_values import validate
 
 BOTH = Traffic(Direction.BIDIR, streams=10)
@@ -64,9 +69,13 @@ def test_a_step_of_a_ladder_is_plain_udp() -> None:
 
 
 def test_packets_of_responses_are_as_full_as_they_are_on_average() -> None:
-    assert HttpTraffic(Direction.TX, size=100).packet_bytes == 350
-    assert HttpTraffic(Direction.TX, size=2000).packet_bytes == 1125
-    assert 1400 < (HttpTraffic(Direction.TX, size=100_000).packet_bytes or 0) <= 1448
+    assert HttpTraffic(Direction.TX, size=100).packet_bytes(1448) == 350
+    assert HttpTraffic(Direction.TX, size=2000).packet_bytes(1448) == 1125
+    assert 1400 < (HttpTraffic(Direction.TX, size=100_000).packet_bytes(1448) or 0) <= 1448
+    # Of jumbo frames it takes fewer.
+    assert HttpTraffic(Direction.TX, size=100_000).packet_bytes(8948) == 8354
+    assert Traffic(Direction.TX, mss=536).packet_bytes(1448) == 536
+    assert Traffic(Direction.TX).packet_bytes(1448) is None
 
 
 def test_a_client_waits_for_its_moment_by_the_clock_of_its_end() -> None:
@@ -87,8 +96,24 @@ def test_rates_of_a_ladder_rise() -> None:
     assert asked.rising(["90M", "10M", "90M"]) == (Bitrate.mbps(10), Bitrate.mbps(90))
     with pytest.raises(ConfigError, match="expected a list of rates"):
         asked.rising([])
-    with pytest.raises(ConfigError, match="expected a list of rates"):
-        asked.rising("90M")
+    for written in ("90M", 90):
+        with pytest.raises(ConfigError, match="expected a list of rates"):
+            asked.rising(written)  # type: ignore[arg-type]  # as a test may write it
+
+
+def test_a_ladder_is_climbed_one_way_and_from_more_than_nothing() -> None:
+    ladder = LadderTraffic(Direction.TX, True, bitrate=Bitrate.mbps(90), rates=(Bitrate.mbps(10), Bitrate.mbps(90)))
+    check(ladder)
+    with pytest.raises(ConfigError, match=r"direction='bidir': a ladder is climbed one way; expected 'tx' or 'rx'"):
+        check(ladder.towards(Direction.BIDIR))
+    # iperf3 takes 0 for "as fast as you can".
+    with pytest.raises(ConfigError, match=r"bitrate=0 bit/s: expected at least 1 bit/s"):
+        check(replace(ladder, rates=(Bitrate(0), Bitrate.mbps(90))))
+
+
+def test_connections_are_a_whole_number() -> None:
+    with pytest.raises(ConfigError, match="connections='10': expected 1 to 10000"):
+        check(HttpTraffic(Direction.TX, streams="10"))  # type: ignore[arg-type]  # as a test may write it
 
 
 def test_requests_are_a_limit_of_payload() -> None:
@@ -96,6 +121,28 @@ def test_requests_are_a_limit_of_payload() -> None:
     assert limit.bound == Bitrate(9.6e6)
     assert limit.origin is Origin.CALL
     assert limit.source == "requests='1200/s' of the call, 1000 bytes each"
+
+
+def test_of_requests_and_a_minimum_the_harder_one_judges(tmp_path: Path) -> None:
+    here = link_bench.link(tmp_path).combination
+
+    def least(call: object = None, marker: object = None, way: Direction = Direction.TX) -> list[str]:
+        given, marked = (
+            () if written is None else tuple(read_limits("", {"min": written}, origin, "it"))
+            for written, origin in ((call, Origin.CALL), (marker, Origin.MARKER))
+        )
+        found = asked.with_requests(given, marked, asked.requests_limit("1000/s", 1250), here, way)
+        return [str(one.bound) for one in found if one.matches(here.board, here.nic, "pair", way, False)]
+
+    ten = str(Bitrate.mbps(10))
+    assert least() == [ten]
+    assert least("5 Mbit/s") == [ten]
+    assert least("20 Mbit/s") == [str(Bitrate.mbps(20))]
+    # The marker's is as hard to meet, and the call has no minimum of its own.
+    assert least(None, "20 Mbit/s") == []
+    assert least("5 Mbit/s", "20 Mbit/s") == [ten]
+    with pytest.raises(ConfigError, match="requests= and a share as min= cannot both be asked for"):
+        least(None, "90%")
 
 
 @pytest.mark.parametrize("written", ["1200", "/s", "-1/s", "0/s", "inf/s", "nan/s", "12/min", 1200])

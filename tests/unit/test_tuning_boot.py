@@ -92,9 +92,10 @@ def test_a_file_that_was_not_there_is_gone_again(bench: Bench) -> None:
 
 def test_a_crash_between_the_two_files_is_mended(bench: Bench) -> None:
     (card(bench) / "cmdline.txt.pytest-pinet").write_text(CMDLINE)
-    (card(bench) / "config.txt.new").write_text("half a fi")
+    (card(bench) / "config.txt.pytest-pinet.new").write_text("half a fi")
+    (card(bench) / "config.txt.new").write_text("somebody else's")
     assert boot_files.put_back(bench.shell, folders(bench))
-    assert files(bench) == {"cmdline.txt": CMDLINE, "config.txt": CONFIG}
+    assert files(bench) == {"cmdline.txt": CMDLINE, "config.txt": CONFIG, "config.txt.new": "somebody else's"}
 
 
 def test_a_card_that_cannot_be_written_is_told(bench: Bench) -> None:
@@ -107,6 +108,14 @@ def test_a_card_that_cannot_be_written_is_told(bench: Bench) -> None:
 def test_a_machine_that_boots_otherwise(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     with pytest.raises(NoKnob, match="node has no config"):
+        booting.prepare(bench.shell, OC, folders(bench))
+
+
+def test_boot_files_that_may_not_be_read_are_told_with_the_reason(bench: Bench) -> None:
+    why = "sudo: a password is required"
+    bench.command("sudo", f"#!/bin/sh\necho '{why}' >&2; exit 1\n")
+    bench.command("id", "#!/bin/sh\necho 1000\n")
+    with pytest.raises(NoKnob, match="node does not let its boot files be read: a password is required"):
         booting.prepare(bench.shell, OC, folders(bench))
 
 
@@ -133,6 +142,13 @@ def test_the_firmware_tells_what_it_took(bench: Bench) -> None:
     assert one.outcome is Outcome.UNCHANGED
 
 
+@pytest.mark.parametrize(("hexadecimal", "asked"), [("0xc350", 50_000), ("0xffff3cb0", -50_000)])
+def test_the_firmware_may_tell_it_in_hexadecimal(bench: Bench, hexadecimal: str, asked: int) -> None:
+    bench.command("vcgencmd", f"#!/bin/sh\necho over_voltage_delta={hexadecimal}\n")
+    one = told(bench, None, over_voltage_delta=asked)
+    assert (one.outcome, one.found) == (Outcome.APPLIED, str(asked))
+
+
 def test_without_the_firmware_s_tool_the_kernel_tells_the_clock(bench: Bench) -> None:
     bench.command("vcgencmd", "#!/bin/sh\nexit 127\n")
     one = told(bench, None, force_turbo=1)
@@ -145,6 +161,9 @@ def test_without_the_firmware_s_tool_the_kernel_tells_the_clock(bench: Bench) ->
 
 
 LSPCI = """\
+00:00.1 Host bridge: a device without PCI Express
+\t\tFlags: fast devsel
+
 00:00.0 PCI bridge: Broadcom Inc. BCM2711 PCIe Bridge (rev 20)
 \t\tDevCap:\tMaxPayload 512 bytes, PhantFunc 0
 \t\tDevCtl:\tCorrErr- NonFatalErr-

@@ -56,6 +56,12 @@ def test_rps_on_one_cpu_moves_nothing(bench: Bench) -> None:
     assert tuned.why == "there is one CPU only, so packets have nowhere to go"
 
 
+def test_rps_that_is_off_is_off_on_one_cpu_too(bench: Bench) -> None:
+    bench.cpus("0")
+    bench.device_file("queues/rx-0/rps_cpus", "0")
+    assert bench.apply("rps", "off").outcome is Outcome.UNCHANGED
+
+
 def test_xps_of_one_queue_is_unsupported_although_the_file_is_there(bench: Bench) -> None:
     bench.cpus("0-3")
     bench.device_file("queues/tx-0/xps_cpus", "0")
@@ -107,6 +113,19 @@ def test_rfs_shares_its_flows_between_the_queues(bench: Bench) -> None:
     assert [read(file) for file in (total, *queues)] == ["32768", "8192", "8192", "8192", "8192"]
     bench.undo()
     assert {read(file) for file in (total, *queues)} == {"0"}
+
+
+def test_rfs_without_the_table_of_the_whole_machine_steers_nothing(bench: Bench) -> None:
+    queue = bench.device_file("queues/rx-0/rps_flow_cnt", "0")
+    tuned = bench.apply("rfs", 32768)
+    assert tuned.outcome is Outcome.UNSUPPORTED
+    assert tuned.why == "there is no net.core.rps_sock_flow_entries here, without which no queue steers flows"
+    assert read(queue) == "0"
+
+
+def test_rfs_without_queues_steers_nothing(bench: Bench) -> None:
+    bench.file("/proc/sys/net/core/rps_sock_flow_entries", "0")
+    assert bench.apply("rfs", 32768).why == "eth0 has no receive queue with rps_flow_cnt"
 
 
 def test_the_governor_of_every_policy_is_that_of_the_node(bench: Bench) -> None:
@@ -184,6 +203,49 @@ def test_an_affinity_that_is_not_effective_is_not_applied(bench: Bench) -> None:
     # The mask is taken, and the controller goes on to deliver to CPU 0.
     tuned = bench.apply("irq", 2)
     assert (tuned.outcome, tuned.found) == (Outcome.CLAMPED, "38: 0, 39: 0")
+
+
+def balancer(bench: Bench) -> Path:
+    """An irqbalance that runs for as long as this file is there, and moves interrupts as soon as it starts."""
+    runs = bench.file("/run/irqbalance", "on")
+    moves = f"for f in {bench.root}/proc/irq/*/smp_affinity_list; do echo 3 > $f; done"
+    words = f"stop) rm {runs};; start) echo on > {runs}; {moves};; is-active) [ -e {runs} ];;"
+    bench.command("systemctl", f"#!/bin/sh\ncase $1 in {words} esac\n")
+    return runs
+
+
+def test_irqbalance_is_stopped_meanwhile_and_may_move_interrupts_afterwards(bench: Bench) -> None:
+    files = interrupts(bench)
+    bench.command("tee", TEE)
+    runs = balancer(bench)
+    assert bench.apply("irq", 2).outcome is Outcome.APPLIED
+    assert not runs.exists()
+    bench.undo()
+    assert runs.exists()
+    assert [read(file) for file in files] == ["3", "3"]
+    assert bench.entries == []
+
+
+def test_irqbalance_runs_again_where_the_masks_are_refused(bench: Bench) -> None:
+    interrupts(bench)
+    runs = balancer(bench)
+    bench.refusing_tee("Invalid argument")
+    assert bench.apply("irq", 2).outcome is Outcome.REJECTED
+    assert not runs.exists()
+    # No mask was changed, so none is written again.
+    bench.undo()
+    assert runs.exists()
+
+
+def test_irqbalance_runs_again_where_a_mask_cannot_be_put_back(bench: Bench) -> None:
+    interrupts(bench)
+    runs = balancer(bench)
+    bench.command("tee", TEE)
+    bench.apply("irq", 2)
+    bench.refusing_tee("Invalid argument")
+    with pytest.raises(LabError, match="node refused: Invalid argument"):
+        bench.undo()
+    assert runs.exists()
 
 
 def test_interrupts_of_a_usb_nic_are_those_of_its_host_controller(bench: Bench) -> None:

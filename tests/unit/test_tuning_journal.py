@@ -45,11 +45,26 @@ def test_what_cannot_be_taken_back_is_told_and_kept(bench: Bench) -> None:
     assert len(bench.entries) == 1
 
 
+def test_whoever_may_not_take_it_back_says_so(bench: Bench) -> None:
+    keep(bench, "mtu=9000 of node:usb", "true")
+    bench.command("sudo", "#!/bin/sh\necho 'sudo: a password is required' >&2; exit 1\n")
+    bench.command("id", "#!/bin/sh\necho 1000\n")
+    found = replay(bench.shell, str(bench.journal))
+    assert found.failed == (f"what {bench.journal} has (a password is required)",)
+    assert len(bench.entries) == 1
+
+
 def test_an_entry_is_there_as_a_whole_or_not_at_all(bench: Bench) -> None:
     bench.journal.mkdir()
     (bench.journal / "00000000000000001-0000.new").write_text("# mtu=9000\nip li")
     assert replay(bench.shell, str(bench.journal)).failed == ()
     assert bench.entries == []
+
+
+def test_whoever_logs_in_next_may_read_it_whatever_root_s_umask(bench: Bench) -> None:
+    entry = Entry.new("mtu=9000 of node:usb", "true", str(bench.journal / "tunings"))
+    assert bench.shell.run(f"umask 077; {entry.kept()}").returncode == 0
+    assert [path.stat().st_mode & 0o777 for path in (bench.journal, bench.journal / "tunings")] == [0o755, 0o755]
 
 
 def test_whoever_was_interrupted_before_the_change_has_nothing_to_take_back(bench: Bench) -> None:

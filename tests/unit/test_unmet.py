@@ -21,7 +21,7 @@ from pytest_pinet.model.traffic import Direction, HttpTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.traffic import http_record, http_text, sockets_record
 from pytest_pinet.tries import Try
-from pytest_pinet.unmet import invalidated, unmet, unserved
+from pytest_pinet.unmet import invalidated, unmet, unseen, unserved
 
 TX = Traffic(Direction.TX)
 JUMBO = replace(TX, mss=8960)
@@ -47,8 +47,18 @@ def test_an_mss_that_is_used_is_no_trouble(tmp_path: Path) -> None:
     jumbo = replace(link, states=tuple(replace(state, mtu=9000) for state in link.states))
     assert unmet(jumbo, JUMBO, [one_try(flow(sockets=Sockets(1, 8948)))]) == []
     assert unmet(link, replace(TX, mss=536), [one_try(flow(sockets=Sockets(1, 524)))]) == []
-    # Nobody told.
-    assert unmet(link, JUMBO, [one_try(flow())]) == []
+
+
+def test_an_mss_of_which_nobody_told(tmp_path: Path) -> None:
+    link, untold = link_bench.link(tmp_path), [one_try(flow())]
+    # More than the MTU is never effective.
+    assert unmet(link, JUMBO, untold) == ["mss=8960 bytes was asked for, but MTU 1500 allows no more than mss=1460"]
+    small = replace(TX, mss=536)
+    assert unmet(link, small, untold) == []
+    (note,) = unseen(small, untold)
+    assert note == "mss=536 bytes was asked for, and no sender could tell what it used (ss of iproute2)"
+    assert unseen(TX, untold) == []
+    assert unseen(small, [*untold, one_try(flow(sockets=Sockets(1, 524)))]) == []
 
 
 @pytest.mark.parametrize(

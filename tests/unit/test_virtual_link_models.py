@@ -196,3 +196,22 @@ def test_faults_add_up_and_say_what_they_are() -> None:
         "cable pulled",
     ]
     assert Faults().words() == []
+
+
+@pytest.mark.parametrize("nic", ["genet", "ax88179"])
+def test_a_tenth_of_a_shape_is_a_tenth_of_all_its_rates(nic: str) -> None:
+    full = shape_of("pi4b", nic, 1000)
+    tenth = full.scaled(0.1)
+    assert (tenth.tx_bps, tenth.rx_bps) == pytest.approx((full.tx_bps / 10, full.rx_bps / 10))
+    assert tenth.wire_bps == pytest.approx(full.wire_bps / 10)
+    assert full.scaled(1.0) == full
+    if full.bus is not None and full.bus.tx is not None:
+        assert tenth.bus is not None
+        assert tenth.bus.tx is not None
+        assert (tenth.bus.tx.charge, tenth.bus.tx.limit) == (full.bus.tx.charge, full.bus.tx.limit)
+
+
+def test_a_tenth_of_a_usb_2_bus() -> None:
+    bus = shape_of("pi3b", "ax88179", 1000).scaled(0.1).bus
+    assert bus is not None
+    assert bus.rate_bps == pytest.approx(33.56e6)

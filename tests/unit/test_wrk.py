@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.model.traffic import Direction, HttpTraffic
+from pytest_pinet.traffic.http_run import HttpRun
+from pytest_pinet.traffic.local import LocalShell
 from pytest_pinet.traffic.wrk import argv, parse
 
 DATA = Path(__file__).parent.parent / "data" / "wrk"
@@ -60,3 +62,15 @@ def test_each_thread_has_a_connection_and_a_core(connections: int, cores: int, t
     assert words[:7] == ["wrk", "-t", threads, "-c", str(connections), "-d", "3s"]
     # A request may take as long as the run: a slow link is no error.
     assert words[words.index("--timeout") + 1] == "8s"
+
+
+def test_both_ends_may_open_as_many_files_as_they_are_allowed() -> None:
+    shell = LocalShell()
+    run = HttpRun(HttpTraffic(Direction.TX, streams=5000), "10.0.0.1", 20_000, shell, shell, 4, "")
+    for command in (run.client_command, run.server_command):
+        (line,) = (one for one in command.splitlines() if "ulimit" in one)
+        start = line.index("ulimit")
+        raised = shell.run(
+            f"ulimit -S -n 256; {line[start:].partition(';')[0]}; ulimit -n; ulimit -H -n"
+        ).stdout.split()
+        assert raised[0] == raised[1]

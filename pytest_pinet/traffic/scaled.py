@@ -1,0 +1,138 @@
+"""Traffic on links that run at a share of their rate, told as if they ran at all of it: for machines that are too slow.
+
+Bytes and counts grow by ``1 / scale``, since a link of a tenth moves a tenth of them in the same seconds. Queues are
+emptied as much slower, so round trips and answers shrink by ``scale``; what the kernel keeps in bytes (MSS, windows,
+buffers) stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from pytest_pinet.model.http import HttpReport
+from pytest_pinet.model.measurement import Flow, Measurement, Sample
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.sockets import Sockets
+from pytest_pinet.model.traffic import WARMUP_CAP_S, LadderTraffic, Traffic
+from pytest_pinet.shell import Shell
+from pytest_pinet.traffic.tool import BeforeClient, Progress, TrafficTool, Watch
+
+T = TypeVar("T", bound=Traffic)
+
+
+def scaled(tool: TrafficTool, scale: float) -> TrafficTool:
+    """The tool for links that run at ``scale`` (above 0, at most 1) of their rate."""
+    return tool if scale == 1 else ScaledTool(tool, scale)
+
+
+class ScaledTool:
+    """Sends at the scale what is asked for, and tells at full rate what came of it."""
+
+    def __init__(self, tool: TrafficTool, scale: float) -> None:
+        self._tool = tool
+        self._scale = scale
+
+    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
+        """See TrafficTool."""
+        self._tool.prepare(dut, peer, sent(traffic, self._scale))
+
+    def measure(
+        self,
+        dut: Shell,
+        peer: Shell,
+        dut_address: str,
+        peer_address: str,
+        traffic: Traffic,
+        on_progress: Progress | None = None,
+        *,
+        watch: Watch | None = None,
+        before_client: BeforeClient | None = None,
+        warmup_cap_s: float = WARMUP_CAP_S,
+    ) -> Measurement:
+        """See TrafficTool."""
+        found = self._tool.measure(
+            dut,
+            peer,
+            dut_address,
+            peer_address,
+            sent(traffic, self._scale),
+            on_progress,
+            watch=watch,
+            before_client=before_client,
+            warmup_cap_s=warmup_cap_s,
+        )
+        return replace(told(found, self._scale), traffic=traffic)
+
+
+def sent(traffic: T, scale: float) -> T:
+    """What to send on such a link."""
+    if isinstance(traffic, LadderTraffic):
+        traffic = replace(traffic, rates=tuple(_slower(rate, scale) for rate in traffic.rates))
+    return replace(
+        traffic,
+        bitrate=None if traffic.bitrate is None else _slower(traffic.bitrate, scale),
+        peer_bitrate=None if traffic.peer_bitrate is None else _slower(traffic.peer_bitrate, scale),
+    )
+
+
+def told(found: Measurement, scale: float) -> Measurement:
+    """What came of it, on links of full rate. Raw output stays as it was printed."""
+    flows = {way: _flow(flow, scale) for way, flow in found.flows.items()}
+    return replace(found, flows=flows, http=None if found.http is None else _http(found.http, scale))
+
+
+def _slower(rate: Bitrate, scale: float) -> Bitrate:
+    return Bitrate(rate.bps * scale)
+
+
+def _flow(flow: Flow, scale: float) -> Flow:
+    return replace(
+        flow,
+        samples=_samples(flow.samples, scale),
+        sender_samples=_samples(flow.sender_samples, scale),
+        retransmits=_more(flow.retransmits, scale),
+        lost_packets=_more(flow.lost_packets, scale),
+        packets=_more(flow.packets, scale),
+        sent_bytes=_more(flow.sent_bytes, scale),
+        head_bytes=round(flow.head_bytes / scale),
+        jitter_ms=_shorter(flow.jitter_ms, scale),
+        rtt_s=_shorter(flow.rtt_s, scale),
+        streams=tuple(Bitrate(rate.bps / scale) for rate in flow.streams),
+        sockets=_sockets(flow.sockets, scale),
+        far_sockets=_sockets(flow.far_sockets, scale),
+    )
+
+
+def _samples(samples: tuple[Sample, ...], scale: float) -> tuple[Sample, ...]:
+    return tuple(replace(sample, bytes=round(sample.bytes / scale)) for sample in samples)
+
+
+def _sockets(found: Sockets | None, scale: float) -> Sockets | None:
+    if found is None:
+        return None
+    return replace(
+        found,
+        rtt_s=_shorter(found.rtt_s, scale),
+        rtt_min_s=_shorter(found.rtt_min_s, scale),
+        retransmits=_more(found.retransmits, scale),
+    )
+
+
+def _http(found: HttpReport, scale: float) -> HttpReport:
+    return replace(
+        found,
+        requests=round(found.requests / scale),
+        refused=round(found.refused / scale),
+        latency_mean_s=_shorter(found.latency_mean_s, scale),
+        latency_max_s=_shorter(found.latency_max_s, scale),
+        latency_p99_s=_shorter(found.latency_p99_s, scale),
+    )
+
+
+def _more(count: int | None, scale: float) -> int | None:
+    return None if count is None else round(count / scale)
+
+
+def _shorter(value: float | None, scale: float) -> float | None:
+    return None if value is None else value * scale

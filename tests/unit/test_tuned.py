@@ -1,0 +1,84 @@
+"""What happens around settings that hold for a part of a test; that they are real is seen on the virtual lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import link_bench
+import pytest
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.lab import tuned
+from pytest_pinet.lab.link import Link
+from pytest_pinet.lab.undo import UndoStack
+from pytest_pinet.model.tuning import Outcome, Tuned, Tuning
+from pytest_pinet.tuning import change
+from pytest_pinet.tuning.registry import read_tuning
+from pytest_pinet.tuning.setting import Place, Setting
+
+APPLY = tuned.apply
+RPS = read_tuning({"rps": "all"})
+
+
+@pytest.fixture
+def undone(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Settings are only remembered; one that is named ``stuck`` here is not taken back."""
+    log: list[str] = []
+
+    def apply(_: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
+        def back() -> None:
+            if "stuck" in log:
+                raise LabError("one refused: Device or resource busy")
+            log.append("undone")
+
+        undo.add(tuning.key, back, "one")
+        return ()
+
+    monkeypatch.setattr(tuned, "apply", apply)
+    monkeypatch.setattr(tuned, "settle", lambda *_, **__: log.append("settled"))
+    return log
+
+
+def test_a_tuned_link_is_another_combination_and_comes_back(tmp_path: Path, undone: list[str]) -> None:
+    link = link_bench.link(tmp_path)
+    before = link.id
+    with tuned.tuned(link, RPS, pytest.fail):
+        assert link.id == f"{before}/rps=all"
+    assert link.id == before
+    assert undone == ["undone", "settled"]
+
+
+def test_what_cannot_be_taken_back_ends_the_test_that_would_measure_on(tmp_path: Path, undone: list[str]) -> None:
+    undone.append("stuck")
+    told: list[str] = []
+    with (
+        pytest.raises(LabError, match="could not undo rps=all: one refused: Device or resource busy\n  -> look at"),
+        tuned.tuned(link_bench.link(tmp_path), RPS, told.append),
+    ):
+        pass
+    assert told == ["could not undo rps=all: one refused: Device or resource busy"]
+
+
+def test_it_does_not_hide_how_the_test_ended(tmp_path: Path, undone: list[str]) -> None:
+    undone.append("stuck")
+    told: list[str] = []
+    with pytest.raises(ZeroDivisionError), tuned.tuned(link_bench.link(tmp_path), RPS, told.append):
+        raise ZeroDivisionError
+    assert len(told) == 1
+
+
+def test_what_is_set_anew_is_not_in_force_twice(
+    tmp_path: Path, undone: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(setting: Setting, place: Place, asked: str, _: object) -> Tuned:
+        return Tuned(place.end, setting.name, asked, "", asked, Outcome.APPLIED)
+
+    monkeypatch.setattr(change, "apply", taken)
+    monkeypatch.setattr(change, "check_effect", lambda *known: known[-1])
+    link = link_bench.link(tmp_path)
+    for settings in ({"mtu": 9000, "tso": False}, {"mtu": 4000}):
+        APPLY(link, read_tuning(settings), UndoStack())
+    in_force = [(one.name, one.asked, one.end) for one in link.tunings]
+    assert in_force == [("tso", "off", "one:onboard"), ("mtu", "4000", "one:onboard"), ("mtu", "4000", "two:onboard")]
+    # All that was tried is remembered.
+    assert [one.asked for one in link.tried] == ["9000", "9000", "off", "4000", "4000"]
