@@ -36,10 +36,12 @@ report: .venv/user
 
 test: .venv/developer
 	$(BIN)/pytest tests/unit -n auto $(ARGS)
-	$(BIN)/pytest tests/functional -m "not slow" $(ARGS)
+	tools/second-try tests/functional -m "not slow" $(ARGS)
 
 slow: .venv/developer
-	$(BIN)/pytest -m slow $(ARGS)
+	@FOR=tests tools/system-packages
+	@tools/install-allure
+	tools/second-try -m slow $(ARGS)
 
 lint: .venv/developer
 	$(BIN)/ruff check .

@@ -175,7 +175,7 @@ def test_a_link_5_percent_below_its_baseline_fails_by_its_tolerance(project: Pro
     assert figures["rule"].startswith("3% below the baseline 94.1 Mbit/s")
     assert figures["baseline"]["change"] == "slower"
     assert figures["baseline"]["difference"] == pytest.approx(-0.05, abs=0.01)
-    output.stdout.fnmatch_lines(["  baseline   slower: -5.? % *"])
+    output.stdout.fnmatch_lines(["  baseline   slower: -*"])
 
 
 def test_a_link_that_is_better_than_its_baseline_is_improved(project: Project, gate_lab: GateLab) -> None:
