@@ -1,5 +1,6 @@
 # gate: measure the virtual lab and judge it     test: the plugin's own tests      slow: those that take long
 # lint: style, types, import directions          bench: what the plugin costs      docs: regenerate what is generated
+# pictures: make those of docs/ anew, and keep what the browser tests see in .pinet/pictures/
 # report: install Allure, and make the report of all runs with it; `gate` ends with one, by Allure where it is there
 # Everything lives in .venv/; system packages come through apt when root or sudo is there.
 
@@ -9,7 +10,7 @@ BIN := .venv/bin
 PROFILE ?= lines
 LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 
-.PHONY: gate report test slow lint bench docs clean
+.PHONY: gate report test slow lint bench docs pictures clean
 .DEFAULT_GOAL := gate
 
 # What `gate` leaves for Allure, where allure-pytest is installed, and the report.
@@ -34,14 +35,19 @@ report: .venv/user
 	@tools/install-allure
 	@$(WRITE_REPORT)
 
+# Tests that only wait, for boards, switches and leases, do so side by side; those that measure run one after the other.
+TOGETHER := -n 2 --dist loadfile
+
 test: .venv/developer
 	$(BIN)/pytest tests/unit -n auto $(ARGS)
-	tools/second-try tests/functional -m "not slow" $(ARGS)
+	tools/second-try tests/functional -m "not slow and not measures" $(TOGETHER) $(ARGS)
+	tools/second-try tests/functional -m "not slow and measures" $(ARGS)
 
 slow: .venv/developer
 	@FOR=tests tools/system-packages
 	@tools/install-allure
-	tools/second-try -m slow $(ARGS)
+	tools/second-try -m "slow and not measures" $(TOGETHER) $(ARGS)
+	tools/second-try -m "slow and measures" $(ARGS)
 
 lint: .venv/developer
 	$(BIN)/ruff check .
@@ -55,6 +61,14 @@ bench: .venv/developer
 docs: .venv/developer
 	$(BIN)/python -m pytest_pinet.config.schema
 	$(BIN)/python -m pytest_pinet.report.schema
+
+# The pictures of README.md are among what the browser tests see; the virtual lab measures for them.
+PICTURES := $(CURDIR)/.pinet/pictures
+pictures: .venv/developer
+	tools/install-allure
+	PINET_PICTURES=$(PICTURES) $(BIN)/pytest -m slow tests/functional/test_report_page_browser.py \
+		tests/functional/test_allure_report.py $(ARGS)
+	cp $(PICTURES)/report-page.png $(PICTURES)/report-allure.png docs/
 
 clean:
 	test ! -x $(BIN)/pinet || $(BIN)/pinet lab down --lab=$(LAB)

@@ -46,10 +46,11 @@ def bound_of(results: list[dict[str, Any]]) -> tuple[float, float]:
 
 
 def measured(lab_file: str, workers: int, *options: str) -> tuple[float, float]:
-    """Run the gate's own tests on a lab with so many workers; makespan and lower bound (s)."""
+    """Run the main job's tests on a lab with so many workers; makespan and lower bound (s)."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "results.json"
-        argv = [sys.executable, "-m", "pytest", str(ROOT / "tests" / "gate"), f"--pinet-lab={lab_file}", "-q"]
+        tests = ROOT / "tests" / "gate" / "test_line_rate.py"
+        argv = [sys.executable, "-m", "pytest", str(tests), f"--pinet-lab={lab_file}", "-q"]
         argv += ["-n", str(workers), f"--pinet-json={path}", f"--pinet-run-dir={folder}", *options]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=900, cwd=ROOT, check=False)
         if not path.exists():
@@ -61,11 +62,11 @@ def measured(lab_file: str, workers: int, *options: str) -> tuple[float, float]:
 def main() -> None:
     """Simulate; with --lab, measure too."""
     parser = argparse.ArgumentParser(prog="benchmarks.makespan", description=__doc__)
-    parser.add_argument("--lab", help="lab file to run tests/gate on, with two workers and with one")
+    parser.add_argument("--lab", help="lab file to run the main job on, with two workers and with one")
     lab = parser.parse_args().lab
     simulated()
     if lab:
-        print(f"\ntests/gate on {lab}: seconds from the first measurement to the last, and those of traffic alone.")
+        print(f"\nthe main job on {lab}: seconds from the first measurement to the last, and those of traffic alone.")
         for workers in (2, 1):
             makespan_s, bound_s = measured(lab, workers)
             print(f"-n {workers}: {makespan_s:6.1f} s, traffic {bound_s:6.1f} s, ratio {makespan_s / bound_s:.2f}")

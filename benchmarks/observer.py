@@ -51,12 +51,18 @@ def paired(one: Callable[[], float], other: Callable[[], float], pairs: int) -> 
     return found
 
 
-def report(what: str, ratios: list[float]) -> None:
-    """The median change and its interval, since whatever else runs here makes outliers of some pairs."""
+def interval(ratios: list[float]) -> tuple[float, float]:
+    """Of their median, at 95 %, since whatever else runs here makes outliers of some pairs."""
     ordered, n = sorted(ratios), len(ratios)
     # The order statistics that hold the median with at least 95 %: a sign test, free of any distribution.
     rank = max((k for k in range(n // 2) if sum(math.comb(n, i) for i in range(k + 1)) * 2 / 2**n <= 0.05), default=0)
-    low, high = ordered[rank], ordered[n - 1 - rank]
+    return ordered[rank], ordered[n - 1 - rank]
+
+
+def report(what: str, ratios: list[float]) -> None:
+    """The median change and its interval."""
+    low, high = interval(ratios)
+    n = len(ratios)
     print(
         f"{what:46} median {statistics.median(ratios) * 100:+.3f} % (95 %: {low * 100:+.3f} to {high * 100:+.3f}), "
         f"{n} pairs",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from pytest_pinet.evidence.crossing import Crossing, Device, Moved
 from pytest_pinet.evidence.octets import Cable, check_octets, factor, settled
@@ -126,6 +126,18 @@ class Cables:
                 names = ("rx_octets", "tx_octets", "rx_errors", "tx_errors", "rx_discards", "tx_discards")
                 record["switch"] = {n: _difference(getattr(before, n), getattr(after, n)) for n in names}
             found.append(record)
+        return found
+
+    def raw(self) -> dict[str, str]:
+        """What the switches told before and after, by file name: the number of the end, and the source."""
+        found = {}
+        for index, old, new in zip(self._counted, self._before, self._after, strict=True):
+            port = self._link.ends[index].endpoint.interface.port
+            lines = [f"# port {port}: before the traffic, and after it (- where it does not count that)"]
+            for name, value in asdict(old).items():
+                told = ["-" if count is None else str(count) for count in (value, getattr(new, name))]
+                lines.append(f"{name}: {told[0]} {told[1]}")
+            found[f"{index}-switch.txt"] = "\n".join([*lines, ""])
         return found
 
 

@@ -29,6 +29,7 @@ from pytest_pinet.lab.link import Link
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.preconditions import refuse
 from pytest_pinet.report.comparison import ComparisonRecord, ConnectionRecord, SideRecord
 from pytest_pinet.runs import ProgressOfWays, Runs
 from pytest_pinet.standard_traffic import attempt_at
@@ -144,7 +145,7 @@ def compare(
             runs.append(_Run(now, begun, one.seconds, {way: attempt_at(one, way) for way in ways}))
             kept = [run for run in runs if not run.excluded]
             found = {way: _judged(kept, way, plan, ids[way]) for way in ways}
-        traffic_runs.finish(traffic)
+        refuse(traffic_runs.finish(traffic))
     seconds = time.monotonic() - clock
     return _record(link, traffic, (state_a, state_b), plan, runs, found, started, seconds, builds)
 

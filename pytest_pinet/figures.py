@@ -162,6 +162,10 @@ class _Judging:
     def _id(self, way: Direction) -> str:
         return figure_id(self._link, self._traffic, way)
 
+    def _accepted(self, way: Direction) -> Baseline | None:
+        """Baselines are those of links at full rate; on others they hold nothing."""
+        return self._plan.known.baseline(self._id(way)) if self._link.scale == 1 else None
+
     def _limit(
         self,
         way: Direction,
@@ -257,7 +261,7 @@ class _Judging:
         """All that went this way."""
         chosen = self.counted(way)
         # Accepted baselines are those of sums, not of each of several flows.
-        accepted = self._plan.known.baseline(self._id(way))
+        accepted = self._accepted(way)
         baseline = gating(accepted)
         if len(chosen) == 1:
             (only,) = chosen

@@ -101,6 +101,7 @@ class Gate:
         congestion: str | None = None,
         peer_bitrate: Rate | None = None,
         opposed: bool = False,
+        affinity: int | None = None,
         profile: str | None = None,
         **limits: object,
     ) -> Figures:
@@ -110,7 +111,8 @@ class Gate:
         (rx for incast, bidir for mesh, else tx). ``duration`` (s) is counted of each connection, after ``warmup`` (s);
         left out the profile says how long, and the warm-up is found. ``bitrate`` is per stream and direction;
         ``peer_bitrate`` is what each of the peer's streams sends at most in bidir. ``opposed`` sends each direction of
-        bidir by an iperf3 of its own, as ``peer_bitrate`` does; only the time that both run counts.
+        bidir by an iperf3 of its own, as ``peer_bitrate`` does; only the time that both run counts. ``affinity`` keeps
+        the iperf3 of the device under test on this CPU.
         ``profile`` (fast, standard, soak, full) and ``limits`` override the marker's, by the same words: ``min``,
         ``sum``, ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``, ``latency``, ``cpu``.
         Fails the test beyond a limit; raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive or
@@ -125,6 +127,7 @@ class Gate:
             "opposed": opposed,
             "length": length,
             "congestion": congestion,
+            "affinity": affinity,
         }
         return self._measure(link, "tcp", Traffic, direction, duration, warmup, profile, limits, values)
 

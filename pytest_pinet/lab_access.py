@@ -13,6 +13,7 @@ from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab.launcher import LabUse, launcher_of
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
+from pytest_pinet.model.scale import Scale
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.link import Link
@@ -41,6 +42,8 @@ class LabAccess:
         self._tool: Iperf3 | None = None
         self._http: Http | None = None
         self._use: LabUse | None = None
+        # Known as long as anybody may report on the run.
+        self._last_scale = Scale()
         self._environment: dict[str, str | None] = {}
         # Tells where the run keeps the records of the consoles; asked for when the lab is connected to.
         self.folder: Callable[[], Path] | None = None
@@ -63,6 +66,11 @@ class LabAccess:
             self._http = Http()
         return self._http
 
+    @property
+    def scale(self) -> Scale:
+        """The share of their rate at which the links of a lab run that was started for us; all of it otherwise."""
+        return self._last_scale
+
     def start(self) -> None:
         """Make sure that the lab is up and stays so while this process uses it. Raises PinetError."""
         assert self._lab is not None
@@ -74,6 +82,7 @@ class LabAccess:
         run = run if run.isdigit() else str(os.getpid())
         lab = self._lab
         self._use = launcher.use(lab, run, lambda: self._on_wait(f"starting lab {lab.name}"))
+        self._last_scale = self._use.scale
         for name, value in {**self._use.environment, RUN_VARIABLE: run}.items():
             self._environment.setdefault(name, os.environ.get(name))
             os.environ[name] = value
@@ -89,7 +98,7 @@ class LabAccess:
 
                 folder = self.folder() if self.folder is not None else None
                 self._session = LabSession(self._lab, self._identity, self._timeout_s, self._on_wait, folder)
-                self._session.scale = self._use.scale if self._use is not None else 1.0
+                self._session.scale = self.scale.share
             except PinetError as error:
                 self._error = error
                 raise

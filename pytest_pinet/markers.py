@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.config.names import unknown
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.profile import OTHER_WORDS, PROFILES
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limit_values import parse_bound, parse_marginal
 from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin
@@ -133,6 +133,8 @@ def read_profile(where: str, value: object) -> str | None:
     """The name of a profile, or None where none is asked for. Raises ConfigError."""
     if value is None:
         return None
+    if isinstance(value, str) and value in OTHER_WORDS:
+        return OTHER_WORDS[value]
     if not isinstance(value, str) or value not in PROFILES:
         start = f"{where}: " if where else ""
         raise ConfigError(f"{start}{unknown('profile', str(value), PROFILES)}")

@@ -23,7 +23,7 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.evidence import evidence_record, limited_by_record
 from pytest_pinet.report.parameters import parameters_hash
 from pytest_pinet.report.record import DirectionRecord, ResultRecord, combination_record
-from pytest_pinet.report.traffic import http_record, http_text, ladder_text, window_record
+from pytest_pinet.report.traffic import apart_notes, http_record, http_text, ladder_text, most_apart, window_record
 from pytest_pinet.report.tunings import tuning_notes, tuning_records
 from pytest_pinet.runs import SKEW_MAX_S, ProgressOfWays, Runs
 from pytest_pinet.steps import doing
@@ -97,18 +97,34 @@ def measure(
             with doing("look what else may have limited it"):
                 most, doubts = ceilings(link, traffic, runs.tries[0].flows, tool)
             found = excuse(found, runs.conditions.excuses(runs.tries), most)
-        runs.finish(traffic)
+        broke = runs.finish(traffic)
+        found = invalidated(found, broke)
     record = _record(link, traffic, runs, plan.profile.name, found, build, started, time.monotonic() - clock)
+    record["notes"] += dict.fromkeys(act.removeprefix("  -> ") for one in broke for act in one.splitlines()[1:])
     record["notes"] += [*runs.conditions.notes, *doubts, *kernel_notes(runs.tries), *unseen(traffic, tries)]
     record["evidence"] = [evidence_record(n, end) for n, one in enumerate(runs.tries, 1) for end in one.evidence]
     cause = limited_by(link, sent, tries, found.directions, runs.conditions.before, dict(_named(most)))
     record["limited_by"] = limited_by_record(cause)
-    if link.scale != 1:
-        record["scale"] = link.scale
     record["tunings"] = tuning_records(link.tunings)
-    record["notes"] += tuning_notes(link.tunings)
+    record["notes"] += [*tuning_notes(link.tunings), *_ungated(link, traffic, plan)]
     record["notes"] += _traffic_of(record, tries, traffic, ladder)
+    if raw is not None:
+        raw["versions.txt"] = _versions(record)
     return record
+
+
+def _versions(record: ResultRecord) -> str:
+    """Of the tool at each end, and of kernel, driver and firmware of the device under test."""
+    told = [*record["versions"].items(), *((f"dut {name}", value) for name, value in record["build"].items())]
+    return "".join(f"{name}: {value}\n" for name, value in told if value)
+
+
+def _ungated(link: Link, traffic: Traffic, plan: Plan) -> list[str]:
+    """Why an accepted baseline was not looked at."""
+    ids = [figure_id(link, traffic, way) for way in traffic.direction.parts]
+    if link.scale == 1 or not any(plan.known.baseline(one) for one in ids):
+        return []
+    return [f"its accepted baseline gates nothing: it is of links at full rate, and these run at {link.scale:g} of it"]
 
 
 def _judged(
@@ -127,11 +143,8 @@ def _traffic_of(record: ResultRecord, tries: Sequence[Try], traffic: Traffic, la
     shared = [window_record(number, window) for number, window in windows if window is not None]
     if shared:
         record["windows"] = shared
-        skews = [one["start_skew_s"] for one in shared if one["start_skew_s"] is not None]
-        record["start_skew_s"] = max(skews, default=None)
-        if skews and max(skews) > SKEW_MAX_S:
-            apart = f"the flows began {max(skews) * 1000:.0f} ms apart, though they were sent twice"
-            record["notes"].append(f"{apart}: only the time that they shared counts")
+        record["start_skew_s"], record["start_skew_within_s"] = skew = most_apart(shared)
+        record["notes"] += apart_notes(*skew, SKEW_MAX_S)
     if ladder is not None:
         record["ladder"] = ladder.record()
         return [ladder_text(record["ladder"])]
@@ -217,7 +230,7 @@ def _record(
         "files": [],
         "rerun": "",
         "serials": _serials_of(link),
-        "parameters": parameters_hash(traffic, link.path.mtu, link.tunings),
+        "parameters": parameters_hash(traffic, link.path.mtu, link.tunings, link.scale),
     }
 
 

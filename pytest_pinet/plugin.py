@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -150,7 +152,19 @@ def pytest_configure(config: pytest.Config) -> None:
         try:
             pinet_session(config)
         except ConfigError as error:
+            _tell_allure(config, str(error))
             raise pytest.UsageError(str(error)) from None
+
+
+def _tell_allure(config: pytest.Config, mistake: str) -> None:
+    """Nothing will be measured, and a report without any result would look harmless."""
+    directory = config.getoption("allure_report_dir", None)
+    if directory and not hasattr(config, "workerinput"):
+        from pytest_pinet.errors import ConfigError
+        from pytest_pinet.report.allure.run_files import write_global_error
+
+        with suppress(ConfigError):
+            write_global_error(Path(directory), mistake)
 
 
 def _is_asked(config: pytest.Config) -> bool:

@@ -28,7 +28,7 @@ class Preconditions:
         self._before = self._read()
         self._busy: dict[int, list[str]] = {}
         self._notes: list[str] = []
-        _refuse([sentence for i, one in enumerate(self._before) for sentence in broken(one, bus=self._bus(i))])
+        refuse([sentence for i, one in enumerate(self._before) for sentence in broken(one, bus=self._bus(i))])
 
     def _bus(self, end: int) -> Bus:
         return self._link.ends[end].endpoint.interface.bus
@@ -72,22 +72,26 @@ class Preconditions:
         """What a reader of the figures must know of the ends."""
         return list(dict.fromkeys(self._notes))
 
-    def check_after(self, tries: Sequence[Try], traffic: Traffic, links: Sequence[Link] = ()) -> None:
+    def check_after(self, tries: Sequence[Try], traffic: Traffic, links: Sequence[Link] = ()) -> list[str]:
         """Compare with the state before the traffic, and with what the senders' kernels really sent.
 
-        Raises InvalidMeasurement.
+        Returns a sentence for each thing that broke at an end meanwhile: the figures are those of a broken end. Raises
+        InvalidMeasurement for segments that nobody asked for.
         """
         pairs = zip(self._before, self._read(), strict=True)
-        _refuse([sentence for before, after in pairs for sentence in broke_during(before, after)])
+        broke = [sentence for before, after in pairs for sentence in broke_during(before, after)]
         for number, one in enumerate(tries):
             link = links[number] if links else self._link
+            if one.excluded:
+                continue  # a link that is down has the smallest segments there are, and this stands in no figure
             for measured in one.flows:
                 # What somebody asked for is told with the figure (pytest_pinet.unmet).
                 if measured.flow.sockets is None or traffic.udp or traffic.mss is not None:
                     continue
                 path = link.path_between(measured.sender, measured.receiver)
                 end = str(link.ends[measured.sender].endpoint)
-                _refuse(socket_trouble(measured.flow.sockets, path.mtu, path.timestamps, end=end))
+                refuse(socket_trouble(measured.flow.sockets, path.mtu, path.timestamps, end=end))
+        return broke
 
 
 def _tool_cpu(end: int, tries: Sequence[Try]) -> float:
@@ -102,6 +106,7 @@ def _tool_cpu(end: int, tries: Sequence[Try]) -> float:
     return max(used, default=100.0)
 
 
-def _refuse(sentences: Sequence[str]) -> None:
+def refuse(sentences: Sequence[str]) -> None:
+    """Raises InvalidMeasurement with all of them, where there are any."""
     if sentences:
         raise InvalidMeasurement("\n".join(dict.fromkeys(sentences)))

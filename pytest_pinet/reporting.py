@@ -37,7 +37,8 @@ def series_of(found: Trend, combination: str) -> Series:
     topology, _, tuning = rest.partition("/")
     last = found.points[-1].direction if found.points else ""
     traffic = found.figure.removeprefix(combination).lstrip("/").removesuffix(f"-{last}" if last else "")
-    band = (found.baseline.low_bps, found.baseline.high_bps) if found.baseline is not None else None
+    accepted = found.baseline
+    band = (accepted.low_bps, accepted.figure_bps, accepted.high_bps) if accepted is not None else None
     return Series(
         found.figure, board, nic, topology, traffic, last,
         [_dot(point) for point in found.points],
@@ -52,7 +53,7 @@ def _dot(point: Point) -> Dot:
     return Dot(
         point.run, point.time, point.goodput_bps, point.verdict, point.interval_bps, point.limit_bps, point.oracle_bps,
         name_of(point.build), point.build.get("driver") or "", point.rule or "", point.reason, point.emulated,
-        point.limited_by,
+        point.limited_by, point.scale,
     )  # fmt: skip
 
 
@@ -91,7 +92,7 @@ def _with(series: Series, result: ResultRecord, way: str, emulated: bool) -> Ser
         THIS_RUN, datetime.fromisoformat(result["started"]), one["goodput_bps"], Verdict(one["verdict"]),
         (low_high[0], low_high[1]) if low_high else None, one["limit_bps"], one["oracle_bps"],
         name_of(result["build"]), result["build"].get("driver") or "", one["rule"] or "", one["reason"], emulated,
-        limited_by_text(result),
+        limited_by_text(result), result.get("scale", 1.0),
     )  # fmt: skip
     combination = result["combination"]
     return Series(

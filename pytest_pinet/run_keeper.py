@@ -67,8 +67,28 @@ class RunKeeper:
                 self._folder = RunFolder(Path(self._config.workerinput[WORKER_INPUT]))  # type: ignore[attr-defined]
             else:
                 chosen = self._config.getoption("--pinet-run-dir")
-                self._folder = RunFolder.create(Path(chosen).absolute() if chosen else self._root, self._started)
+                folder = RunFolder.create(Path(chosen).absolute() if chosen else self._root, self._started)
+                folder.begin(self._begun(folder.run))
+                self._folder = folder
         return self._folder
+
+    def _begun(self, run: str) -> RunRecord:
+        """The run when it begins; what stays true of it should it be killed."""
+        return {
+            "schema": SCHEMA_VERSION,
+            "run": run,
+            "lab": self._lab.name if self._lab else "",
+            "lab_file": self._lab_file or "",
+            "figures": self._lab.figures if self._lab else "measured",
+            "pinet": __version__,
+            "started": self._started.isoformat(),
+            "finished": self._started.isoformat(),
+            "complete": False,
+            "exitstatus": int(pytest.ExitCode.INTERRUPTED),
+            "results": [],
+            "skipped": [],
+            "session": self._session,
+        }
 
     @property
     def _root(self) -> Path:
@@ -173,20 +193,15 @@ class RunKeeper:
         if not self._results and self._folder is None:
             return
         run: RunRecord = {
-            "schema": SCHEMA_VERSION,
-            "run": self.folder.run,
-            "lab": self._lab.name if self._lab else "",
-            "lab_file": self._lab_file or "",
-            "figures": self._lab.figures if self._lab else "measured",
-            "pinet": __version__,
-            "started": self._started.isoformat(),
+            **self._begun(self.folder.run),
             "finished": datetime.now(UTC).isoformat(),
             "complete": not self._interrupted,
             "exitstatus": int(session.exitstatus),
             "results": self._results,
             "skipped": list(self._skipped.values()),
-            "session": self._session,
         }
+        if (share := self._access.scale.share) != 1:
+            run["scale"] = share
         self.record = run
         try:
             self.folder.write_results(run)
@@ -252,8 +267,9 @@ class RunKeeper:
                 lines += wrap(f"profile {blind_spots(PROFILES[name])}", hanging="  ")
             if self._results and self._lab is not None and self._lab.figures == "emulated":
                 lines.append(f"figures are emulated: lab {self._lab.name} sets the rates of its links itself")
-                for scale in sorted({result["scale"] for result in self._results if "scale" in result}):
-                    lines.append(f"its links ran at {scale:g} of their rate, and figures are told at full rate")
+            scale = self._access.scale
+            if scale.share != 1 or (scale.because and self._config.get_verbosity() > 0):
+                lines += wrap(f"lab {self._lab.name if self._lab else ''}: {scale}", hanging="  ")
         else:
             lines = []
         if lines:

@@ -65,6 +65,7 @@ class Runs:
         self._collector = Collector([EndReader(end.shell, end.device, str(end.endpoint)) for end in link.ends])
         self._counted_from = 0
         self._links: list[Link] = []
+        self._sent: Traffic | None = None
         self.tries: list[Try] = []
 
     def __enter__(self) -> Runs:
@@ -80,6 +81,7 @@ class Runs:
         self._raw.update(_printed(self.tries))
         self._raw.update({f"{index}-observer.txt": one.text for index, one in self._observers.items()})
         self._raw.update(self._collector.raw())
+        self._raw.update(self.cables.raw())
 
     def again(self, traffic: Traffic, fresh: Fresh = Fresh.CONNECTION) -> Try:
         """Run the traffic once more, after the link of the device under test was taken down and up for Fresh.LINK.
@@ -91,12 +93,16 @@ class Runs:
             with doing("take the link down and up"):
                 bounce(self._link)
             self.cables.accept_carriers()
+        if self._sent not in (None, traffic):
+            # A step of a ladder is a measurement of its own.
+            self._read_rest()
+        self._sent = traffic
         number = len(self.tries) + 1
         what = f"{traffic.key} {traffic.direction} #{number}"
         with doing(f"measure {what}"):
             one = self._once(traffic, fresh, number, LEAD_S)
         if one.skew_s is not None and one.skew_s > SKEW_MAX_S and not one.excluded:
-            late = one.flows
+            late = one
             with doing(f"measure {what} again, since flows began {one.skew_s * 1000:.0f} ms apart"):
                 again = self._once(traffic, Fresh.CONNECTION, number, LONG_LEAD_S)
             one = replace(again, fresh=fresh, discarded=late)
@@ -128,6 +134,8 @@ class Runs:
                 f"{dropped[-1]}; so it went in {len(dropped)} of {len(self.tries)} connections",
                 "check cable, connector and power supply; if other kernels hold this link, its driver lost it",
             )
+        # What was read of it explains no figure, so that others are read instead.
+        self._read_rest()
         self.begin_anew()
 
     def begin_anew(self, same: bool = True) -> None:
@@ -139,15 +147,26 @@ class Runs:
         self.cables.rebase()
         self._counted_from = len(self.tries)
 
-    def finish(self, traffic: Traffic) -> None:
-        """Look at everything again. Raises InvalidMeasurement or TrafficError when the figures mean something else."""
-        with doing("look at ends and cables again"):
-            self._look_again(traffic)
+    def finish(self, traffic: Traffic) -> list[str]:
+        """Look at everything again; returns a sentence for each end that broke meanwhile (its power, its bus).
 
-    def _look_again(self, traffic: Traffic) -> None:
-        self.conditions.check_after(self.tries, traffic, self._links)
-        flows = [flow for one in self.tries[self._counted_from :] for flow in (*one.flows, *one.discarded)]
+        Raises InvalidMeasurement or TrafficError when the figures mean something else than was asked for.
+        """
+        with doing("look at ends and cables again"):
+            self._read_rest()
+            return self._look_again(traffic)
+
+    def _read_rest(self) -> None:
+        """Let the last try tell what was counted during those that were not read by themselves."""
+        if self.tries and (found := self._collector.rest(_lasted_s(self.tries[-1].measurements))):
+            self.tries[-1] = replace(self.tries[-1], evidence=found)
+
+    def _look_again(self, traffic: Traffic) -> list[str]:
+        broke = self.conditions.check_after(self.tries, traffic, self._links)
+        ran = [both for one in self.tries[self._counted_from :] for both in (one, one.discarded) if both is not None]
+        flows = [flow for one in ran for flow in one.flows]
         self.cables.check(flows, traffic)
+        return broke
 
 
 def _jobs(link: Link, traffic: Traffic) -> list[Job]:
@@ -248,11 +267,18 @@ def _printed(tries: Sequence[Try]) -> dict[str, str]:
     """What every process printed; the files of a repeat begin with its number."""
     found = {}
     for number, one in enumerate(tries, 1):
-        prefix = "" if number == 1 else f"{number}-"
-        if len(one.measurements) == 1:
-            found.update({f"{prefix}{name}": text for name, text in one.measurements[0].raw.items()})
-            continue
-        runs = dict.fromkeys(flow.run for flow in one.flows)
-        for run, measurement in zip(runs, one.measurements, strict=True):
-            found.update({f"{prefix}{run.a}-{run.b}-{name}": text for name, text in measurement.raw.items()})
+        found.update(_printed_by(one, "" if number == 1 else f"{number}-"))
+        if one.discarded is not None:
+            found.update(_printed_by(one.discarded, f"{number}-not-counted-"))
     return found
+
+
+def _printed_by(one: Try, prefix: str) -> dict[str, str]:
+    if len(one.measurements) == 1:
+        return {f"{prefix}{name}": text for name, text in one.measurements[0].raw.items()}
+    runs = dict.fromkeys(flow.run for flow in one.flows)
+    return {
+        f"{prefix}{run.a}-{run.b}-{name}": text
+        for run, measurement in zip(runs, one.measurements, strict=True)
+        for name, text in measurement.raw.items()
+    }

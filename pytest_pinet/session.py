@@ -272,8 +272,9 @@ class PinetSession:
 
     def _finished(self, item: pytest.Item, record: ResultRecord, raw: Mapping[str, str]) -> ResultRecord:
         """The record with what only the session knows."""
-        record["test"] = item.nodeid
-        record["rerun"] = self.rerun_command(item)
+        record["test"], record["rerun"] = item.nodeid, self.rerun_command(item)
+        if (share := self.access.scale.share) != 1:
+            record["scale"] = share
         record["files"] = self.keeper.folder.write_raw(record["id"], raw)
         # An error that follows has its own files.
         item.stash[RAW_KEY] = {}

@@ -36,7 +36,7 @@ class Try:
     """One run of the traffic, all flows of it on fresh connections.
 
     ``seconds`` is what it took, set-up included. ``excluded`` says why it stands in no figure (empty: it does).
-    ``discarded`` are flows that ran before, of which nothing is kept but that they crossed the link.
+    ``discarded`` ran before and counts for nothing, since its flows began too far apart; they crossed the link, though.
     ``evidence`` has what each end counted meanwhile, by its number; empty where nobody looked.
     """
 
@@ -48,7 +48,7 @@ class Try:
     events: tuple[Event, ...] = ()
     excluded: str = ""
     evidence: tuple[EndEvidence, ...] = ()
-    discarded: tuple[MeasuredFlow, ...] = ()
+    discarded: Try | None = None
 
     @property
     def skew_s(self) -> float | None:

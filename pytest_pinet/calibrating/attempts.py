@@ -52,6 +52,10 @@ def calibrate(
             if link_ups and not can_bounce(link):
                 link_ups = 0
                 course.notes.append(f"{link.dut} cannot be taken down: link-ups are not measured")
+            if link.scale != 1:
+                course.notes.append(
+                    f"links run at {link.scale:g} of their rate: at full rate figures may vary otherwise"
+                )
             course.build = read_build(link.dut.shell, link.dut.device)
             traffics = {way: standard_traffic(way, connection_s, streams) for way in ways}
             lasts_s = (link_ups + 1) * (levels.runs * len(ways) * (connection_s + 1.0) + LINK_UP_S)

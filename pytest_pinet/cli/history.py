@@ -139,17 +139,26 @@ def _write_lines(path: Path, lines: Any) -> None:
 @HISTORY_OPTION
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 def import_(history_url: str, files: tuple[Path, ...]) -> None:
-    """Take in runs: each FILE is a results.json, or lines of 'pinet history export'. What is there already stays."""
-    from pytest_pinet.history.keep import import_results
-    from pytest_pinet.history.lines import import_lines
+    """Take in runs. What is there already stays.
+
+    Each FILE is a results.json, lines of 'pinet history export', or the results.jsonl of a run that was killed, which
+    is kept as an interrupted one: it never feeds a baseline.
+    """
+    from pytest_pinet.history.keep import import_killed, import_results
+    from pytest_pinet.history.lines import FORMAT, import_lines
 
     store = open_store(history_url, create=True)
     new = seen = 0
     try:
         for path in files:
-            if _is_lines(path):
+            if FORMAT in _beginning(path):
                 with path.open(encoding="utf-8", errors="replace") as file:
                     some, all_of_them = import_lines(store, file, str(path))
+            elif path.suffix == ".jsonl":
+                is_new, left_out = import_killed(store, path)
+                some, all_of_them = int(is_new), 1
+                if left_out:
+                    click.echo(f"{path}: {left_out}", err=True)
             else:
                 some, all_of_them = int(import_results(store, path)), 1
             new, seen = new + some, seen + all_of_them
@@ -158,11 +167,9 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
     click.echo(f"{seen} run{'s' if seen != 1 else ''} read, {new} of them new")
 
 
-def _is_lines(path: Path) -> bool:
-    from pytest_pinet.history.lines import FORMAT
-
+def _beginning(path: Path) -> str:
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            return FORMAT in file.readline(200)
+            return file.readline(200)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; expected a results.json or an export") from None

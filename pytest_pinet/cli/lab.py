@@ -14,6 +14,7 @@ from pytest_pinet.cli.lab_file import LAB_OPTION as _LAB_OPTION
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.quantities import Share
+from pytest_pinet.model.scale import Scale
 
 WIDTH = 80
 MOST_STALE_S = 3600.0
@@ -33,9 +34,10 @@ def up(lab_file: str) -> None:
 
     for line in _exports(launcher().up(_load(lab_file))):
         click.echo(line)
-    for line in _scale(read_status(lab_file) or {}):
+    found = read_status(lab_file) or {}
+    if found.get("scale_because") or found.get("scale", 1.0) != 1:
         # The rest is for a shell.
-        click.echo(line, err=True)
+        click.echo(f"lab {found['lab']}: {_scale(found)}", err=True)
 
 
 @lab.command()
@@ -84,6 +86,11 @@ def status(lab_file: str, as_json: bool) -> None:
 @click.option("--panic", type=click.Choice(["now", "boot"]), help="NODE: kernel panic, now or at each boot.")
 @click.option("--hang-console", is_flag=True, help="NODE: its console is dead, its network is not.")
 @click.option("--console-line", metavar="TEXT", help="NODE: its kernel prints this, once.")
+@click.option(
+    "--throttle",
+    type=click.Choice(["under-voltage", "capped", "throttled", "hot"]),
+    help="NODE: its firmware tells that this is so.",
+)
 @click.option("--drop-ssh", is_flag=True, help="NODE: cut its ssh connections, once.")
 @click.option("--dead", is_flag=True, help="pdu, SWITCH: does not answer.")
 @click.option("--lie", is_flag=True, help="pdu[/NODE], SWITCH[/PORT]: says that it did, and does nothing.")
@@ -182,9 +189,8 @@ def _exports(environment: Any) -> list[str]:
     return [f"export {name}={value}" for name, value in environment.items()]
 
 
-def _scale(found: Mapping[str, Any]) -> list[str]:
-    scale = found.get("scale", 1.0)
-    return [] if scale == 1 else [f"links run at {scale:g} of their rate; all rates are told at full rate"]
+def _scale(found: Mapping[str, Any]) -> Scale:
+    return Scale(found.get("scale", 1.0), found.get("scale_because", ""))
 
 
 def _table(found: dict[str, Any]) -> list[str]:
@@ -210,7 +216,9 @@ def _table(found: dict[str, Any]) -> list[str]:
             lines.append(f"{line}  {row[7]}".rstrip())
         else:
             lines += [line.rstrip(), f"  ! {row[7]}"]
-    lines += _scale(found)
+    from pytest_pinet.report.fit import wrap
+
+    lines += [] if found.get("scale", 1.0) == 1 else wrap(str(_scale(found)), hanging="  ", width=WIDTH)
     lines += [f"! {name}: {', '.join(faults)}" for name, faults in broken if faults]
     lines += [
         f"! the {name} has died: pinet lab down, then up again"

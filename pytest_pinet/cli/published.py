@@ -27,6 +27,7 @@ def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None
     """
     from pytest_pinet.catalogue.published import published as figures
     from pytest_pinet.published.table import EMULATED, page, rows, summary, table
+    from pytest_pinet.report.scale import scale_text
 
     read = sorted((_read(Path(run)) for run in runs or (LATEST,)), key=lambda run: str(run["started"]))
     kinds, labs = {run["figures"] for run in read}, {str(run["lab"]) for run in read}
@@ -35,7 +36,8 @@ def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None
         raise ConfigError(f"these are runs of several labs ({which}); expected runs of one lab")
     emulated = kinds == {EMULATED}
     found = rows(figures().values(), [result for run in read for result in run["results"]], emulated)
-    for line in [*table(found, emulated), "", summary(found)]:
+    scaled = scale_text(result for run in read for result in run["results"])
+    for line in [*table(found, emulated), "", summary(found), *filter(None, [scaled])]:
         click.echo(line)
     if output is not None:
         _write(Path(output), page(found, read))

@@ -50,6 +50,9 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
     found = _series(history_url, lab_file, last)
     allure = _allure() if results is not None and not page else None
     if allure is not None and results is not None:
+        if not any(results.glob("*-result.json")):
+            # Such a page is empty, and looks as if nothing were wrong.
+            click.echo(f"pinet: {results} holds no result of any test: nothing was measured", err=True)
         tests = remembered(known_tests(results), MEMORY)
         place = _by_allure(allure, results, tests, found, output)
         made_by = str(allure)

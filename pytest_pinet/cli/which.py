@@ -22,22 +22,25 @@ _SEARCHED = 500
 
 
 def results_file(what: str) -> Path | None:
-    """The results.json that ``what`` names as a path; None when it is no path."""
+    """The results that ``what`` names as a path; None when it is no path. A killed run left results.jsonl only."""
+    from pytest_pinet.history.killed import LINES
+
     path = Path(what)
     if path.is_dir():
-        path = path / "results.json"
-        if not path.exists():
+        found = next((path / name for name in ("results.json", LINES) if (path / name).exists()), None)
+        if found is None:
             raise ConfigError(f"{what} has no results.json; expected a run folder such as {LATEST}")
-        return path
+        return found
     return path if path.is_file() else None
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """A whole results.json. Raises ConfigError."""
+    """A whole results.json, or what a killed run left. Raises ConfigError."""
+    from pytest_pinet.history.killed import LINES, record_of
     from pytest_pinet.history.records import points_of
 
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = record_of(path)[0] if path.name == LINES else json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; expected a results.json") from None
     except ValueError as error:

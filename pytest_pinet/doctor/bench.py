@@ -58,6 +58,11 @@ class Bench:
         return [interface for node in self.ready for interface in node.interfaces]
 
     @property
+    def scale(self) -> float:
+        """The share of their rate at which links run."""
+        return self._access.scale.share
+
+    @property
     def coordinator(self) -> Coordinator:
         """Only after ``connect``."""
         assert self._coordinator is not None, "connect comes first"

@@ -52,7 +52,9 @@ class IdleNoise:
     def _look(self, bench: Bench, node: Node) -> list[Finding]:
         devices = " ".join(interface.device for interface in node.interfaces if interface in bench.states)
         command = _READ.format(look=_LOOK.format(devices=devices))
-        return judge(self.name, node, parse(bench.shell(node.name).run(command).stdout)) or ok(self.name, [node])
+        return judge(self.name, node, parse(bench.shell(node.name).run(command).stdout), bench.scale) or ok(
+            self.name, [node]
+        )
 
 
 def parse(text: str) -> Noise | None:
@@ -82,8 +84,8 @@ def _look(text: str) -> tuple[list[int], float, dict[str, tuple[int, int]]] | No
         return None
 
 
-def judge(check: str, node: Node, noise: Noise | None) -> list[Finding]:
-    """What is too loud; nothing when all is quiet."""
+def judge(check: str, node: Node, noise: Noise | None, scale: float = 1.0) -> list[Finding]:
+    """What is too loud for links that run at ``scale`` of their rate; nothing when all is quiet."""
     if noise is None:
         return [Finding(check, Status.UNKNOWN, node.name, "/proc does not tell")]
     found = []
@@ -92,15 +94,15 @@ def judge(check: str, node: Node, noise: Noise | None) -> list[Finding]:
         found.append(Finding(check, Status.WRONG, node.name, message, "on that node: top -b -n 1"))
     for interface in node.interfaces:
         rx, tx = noise.octets.get(interface.device, (0.0, 0.0))
-        if max(rx, tx) > _quiet(interface):
+        if max(rx, tx) > _quiet(interface, scale):
             message = f"{interface.device} receives {_rate(rx)} and sends {_rate(tx)} while nothing is measured"
             act = f"on that node: sudo tcpdump -n -i {interface.device}"
             found.append(Finding(check, Status.WRONG, node.name, message, act))
     return found
 
 
-def _quiet(interface: Interface) -> float:
-    return max(CHATTER_OCTETS, TRAFFIC_SHARE * interface.speed_mbps * 1e6 / 8)
+def _quiet(interface: Interface, scale: float) -> float:
+    return max(CHATTER_OCTETS, TRAFFIC_SHARE * scale * interface.speed_mbps * 1e6 / 8)
 
 
 def _rate(octets: float) -> str:

@@ -2,6 +2,9 @@
 
 Nothing here raises what an end does: evidence that is missing is missing, and an end that is gone is told by the
 traffic itself.
+
+A try costs two remote commands at each end, and they have to stay cheap: once a measurement has spent what it may, its
+further tries are not read one by one. One more reading at the end tells what was counted during all of them together.
 """
 
 from __future__ import annotations
@@ -47,6 +50,8 @@ MARK = "@@pinet "
 # A node that is busy with traffic answers late; one that does not answer is told by others.
 ANSWER_S = 5.0
 HALF = 0.5
+# What all readings of one measurement may take (s); a first try is read however long that takes.
+ALLOWED_S = 0.3
 # What came since then nobody knows where the first reading is missing.
 NEVER = float("inf")
 
@@ -102,12 +107,23 @@ class EndReader:
         self._end = end
         self._sources = sources
         self._before: Mapping[str, str] = {}
+        self._after: Mapping[str, str] = {}
+        self._since = NEVER
         self._half = ""
         self._kept: dict[str, list[str]] = {}
 
     def before(self, number: int) -> None:
+        """Read it right before the traffic of a try."""
         self._half = ""
         self._before = self._read(number, "before", None)
+        since = last_stamp(self._before.get(KernelMessages.name, ""))
+        if since is None:
+            since = uptime(self._before.get(Processors.name, ""))
+        self._since = NEVER if since is None else since
+
+    def pass_over(self) -> None:
+        """A try that is not read by itself."""
+        self._half = ""
 
     def half_way(self, number: int) -> None:
         """The clock under load, where this end tells clocks at all."""
@@ -116,13 +132,26 @@ class EndReader:
             self._keep(Thermals.name, number, "during", self._half)
 
     def after(self, number: int, traffic_s: float) -> EndEvidence:
-        since = last_stamp(self._before.get(KernelMessages.name, ""))
-        if since is None:
-            since = uptime(self._before.get(Processors.name, ""))
-        after = self._read(number, "after", NEVER if since is None else since)
+        """Read it right after the traffic of a try: the differences."""
+        return self._differences(self._before, number, traffic_s)
+
+    def passed(self, traffic_s: float) -> EndEvidence:
+        """Of a try that is not read by itself: what was seen in its middle."""
+        return EndEvidence(self._end, self._device, traffic_s=traffic_s, under_load=parse_heat(self._half))
+
+    def rest(self, first: int, number: int, traffic_s: float) -> EndEvidence:
+        """Read it after the last of the tries that were passed over, from ``first`` on: the differences of them all."""
+        since = last_stamp(self._after.get(KernelMessages.name, ""))
+        self._since = self._since if since is None else since
+        found = self._differences(self._after, number, traffic_s)
+        # What the processors did between the tries is in it, too.
+        return replace(found, processors=None, first_try=first)
+
+    def _differences(self, before: Mapping[str, str], number: int, traffic_s: float) -> EndEvidence:
+        self._after = self._read(number, "after", self._since)
         found = EndEvidence(self._end, self._device, traffic_s=traffic_s, under_load=parse_heat(self._half))
         for source in self._sources:
-            found = source.add(found, Texts(self._before.get(source.name, ""), after.get(source.name, "")))
+            found = source.add(found, Texts(before.get(source.name, ""), self._after.get(source.name, "")))
         return replace(found, restarted=tuple(dict.fromkeys(found.restarted)))
 
     def _read(self, number: int, moment: str, since: float | None) -> Mapping[str, str]:
@@ -149,10 +178,14 @@ class EndReader:
 
 
 class Collector:
-    """All ends of a link, for one try after the other."""
+    """All ends of a link, for one try after the other. ``spent_s`` is what reading them took so far."""
 
-    def __init__(self, ends: Sequence[EndReader]) -> None:
+    def __init__(self, ends: Sequence[EndReader], allowed_s: float = ALLOWED_S) -> None:
+        self.spent_s = 0.0
         self._ends = ends
+        self._allowed_s = allowed_s
+        self._read = 0
+        self._passed_from: int | None = None
         self._number = 0
         self._looks: list[threading.Thread] = []
 
@@ -161,7 +194,13 @@ class Collector:
         self._number = number
         # Of a try that broke.
         self._looks = []
-        self._each(lambda end: end.before(number))
+        # Another pair of readings, and the one at the end.
+        if self._read and self.spent_s * (1 + 1.5 / self._read) > self._allowed_s:
+            self._passed_from = self._passed_from or number
+            for end in self._ends:
+                end.pass_over()
+        else:
+            self._timed(lambda end: end.before(number))
 
     def watching(self, watch: Callable[[], None] | None, traffic_s: float) -> Callable[[], None]:
         """What to call all the time while traffic runs: passes ``watch`` on, and looks once in the middle.
@@ -192,11 +231,28 @@ class Collector:
             thread.join(ANSWER_S)
         self._looks = []
         number = self._number
-        return tuple(self._each(lambda end: end.after(number, traffic_s)))
+        if self._passed_from is not None:
+            return tuple(end.passed(traffic_s) for end in self._ends)
+        found = self._timed(lambda end: end.after(number, traffic_s))
+        self._read += 1
+        return tuple(found)
 
-    def _each(self, do: Callable[[EndReader], T]) -> list[T]:
+    def rest(self, traffic_s: float) -> tuple[EndEvidence, ...]:
+        """After the last try, which took ``traffic_s``: what all passed over counted together; empty without any.
+
+        The next try is read again, and so are those behind it as far as is allowed.
+        """
+        first, number = self._passed_from, self._number
+        found = [] if first is None else self._timed(lambda end: end.rest(first, number, traffic_s))
+        self._passed_from, self._read, self.spent_s = None, 0, 0.0
+        return tuple(found)
+
+    def _timed(self, do: Callable[[EndReader], T]) -> list[T]:
+        started = time.monotonic()
         with ThreadPoolExecutor(max(1, len(self._ends)), thread_name_prefix="pinet-evidence") as pool:
-            return list(pool.map(do, self._ends))
+            found = list(pool.map(do, self._ends))
+        self.spent_s += time.monotonic() - started
+        return found
 
     def raw(self) -> dict[str, str]:
         """All that was read, by file name: the number of the end, and the source."""

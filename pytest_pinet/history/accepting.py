@@ -88,6 +88,8 @@ def _refusal(point: Point, again: bool) -> str:
         return "repeated"
     if is_dirty(point.build):
         return "dirty build"
+    if point.scale != 1:
+        return "links at less than their rate"
     return "" if point.complete else "interrupted run"
 
 

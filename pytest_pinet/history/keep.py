@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.database import OFF
+from pytest_pinet.history.killed import record_of
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.store import Store
 
@@ -33,6 +34,20 @@ def keep_run(url: str | None, run: Mapping[str, Any], folder: Path) -> str | Non
     except ConfigError as error:
         return f"{error}\nnot in the history; later: pinet history import {folder / 'results.json'}"
     return None
+
+
+def import_killed(store: Store, path: Path) -> tuple[bool, str]:
+    """Keep a run of which only its ``results.jsonl`` is left; False when it is there already, and what was left out.
+
+    A run that came to its end after all is that of its ``results.json``. Raises ConfigError.
+    """
+    whole = path.with_name("results.json")
+    if whole.exists():
+        return import_results(store, whole), ""
+    record, cut = record_of(path)
+    run, points = points_of(record, str(path.parent.absolute()), str(path))
+    lines = f"{cut} line{'s' if cut > 1 else ''} of it cut short and left out" if cut else ""
+    return store.add(run, points), lines
 
 
 def import_results(store: Store, path: Path) -> bool:

@@ -31,6 +31,8 @@ def lines_of(runs: Iterable[tuple[Run, list[Point]]]) -> Iterator[str]:
             # The first version had none.
             if not plain["limited_by"]:
                 del plain["limited_by"]
+            if plain["scale"] == 1:
+                del plain["scale"]
             yield _line({"point": plain})
 
 

@@ -78,7 +78,8 @@ class Point:
 
     ``serials`` are of the boards, by end; ``artefacts`` are paths relative to the run folder ``folder``. ``parameters``
     is a hash of what was measured and how: points with different ones are no trend. ``number`` counts from 1 when a run
-    measured the same figure again. ``limited_by`` says in a line what set the figure.
+    measured the same figure again. ``limited_by`` says in a line what set the figure. ``scale`` is the share of their
+    rate at which links ran.
     """
 
     run: str
@@ -108,6 +109,7 @@ class Point:
     complete: bool = True
     pinet: str = ""
     limited_by: str = ""
+    scale: float = 1.0
 
     @property
     def share(self) -> float | None:

@@ -94,6 +94,7 @@ def _of_result(result: Mapping[str, Any], common: Mapping[str, Any], started: da
         "versions": dict(result.get("versions") or {}),
         "parameters": str(result.get("parameters") or ""),
         "artefacts": tuple(result.get("files") or ()),
+        "scale": float(result.get("scale") or 1.0),
         "limited_by": f"{limited['cause']}: {limited['text']}" if (limited := result.get("limited_by")) else "",
     }
     directions = result.get("directions") or {}

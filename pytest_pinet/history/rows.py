@@ -66,6 +66,8 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
         more["artefacts"] = list(point.artefacts)
     if point.limited_by:
         more["limited_by"] = clean(point.limited_by)
+    if point.scale != 1:
+        more["scale"] = point.scale
     return {
         "series": series,
         "time": instant(point.time),
@@ -114,6 +116,7 @@ def point_of(row: Any, run: Any, series: Any, context: Mapping[str, Any]) -> Poi
         bool(run.complete),
         run.pinet,
         more.get("limited_by", ""),
+        more.get("scale", 1.0),
     )
 
 

@@ -32,3 +32,5 @@ PROFILES: dict[str, Profile] = {
     )
 }
 DEFAULT_PROFILE = "standard"
+# Other words for them: what is not ``full`` in the suites of tests/gate/ is ``quick``.
+OTHER_WORDS = {"quick": DEFAULT_PROFILE}

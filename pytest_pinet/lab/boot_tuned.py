@@ -29,11 +29,12 @@ def boot_tuned(
         if name != dut.node.name:
             _boot_with(other, name, Tuning())
 
-    def place() -> Place:
-        return Place(session.shell, dut.interface.device, str(dut), dut.node.name)
+    def place(device: str) -> Place:
+        return Place(session.shell, device, str(dut), dut.node.name)
 
     if session.boot_tuning != wanted:
-        before = booting.found(place(), wanted)
+        # Of all, since tests of its other NICs share this boot.
+        before = {i.device: booting.found(place(i.device), wanted) for i in dut.node.interfaces}
         try:
             _boot_with(session, dut.node.name, wanted)
         except NoKnob as why:
@@ -49,7 +50,10 @@ def boot_tuned(
             again = type(error)(f"{error.message} (booted with {wanted.key})", act)
             again.excerpt = error.excerpt
             raise again from error
-    return tuple(booting.read_back(place(), wanted, session.boot_before)) if wanted else ()
+    if not wanted:
+        return ()
+    device = dut.interface.device
+    return tuple(booting.read_back(place(device), wanted, session.boot_before.get(device, {})))
 
 
 def _boot_with(session: NodeSession, name: str, wanted: Tuning) -> None:

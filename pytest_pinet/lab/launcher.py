@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.scale import Scale
 
 # Name in the lab file -> module that holds a ``launcher()`` factory; imported when it is asked for.
 LAUNCHERS: dict[str, str] = {"virtual": "pytest_pinet.virtual.launcher"}
@@ -24,7 +25,7 @@ class LabUse(Protocol):
         """The ``LG_*`` variables of the lab."""
 
     @property
-    def scale(self) -> float:
+    def scale(self) -> Scale:
         """The share of their rate at which its links run."""
 
     def leave(self) -> None:

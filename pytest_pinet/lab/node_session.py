@@ -53,7 +53,8 @@ class NodeSession:
         self.reset_due = False
         # What its boot files ask for beyond their originals, and what was found of it before.
         self.boot_tuning = Tuning()
-        self.boot_before: dict[str, Reading] = {}
+        # By device.
+        self.boot_before: dict[str, dict[str, Reading]] = {}
         self.warnings: list[str] = []
 
     @property
@@ -149,16 +150,17 @@ class NodeSession:
         Raises LabError.
         """
         name = self.node.name
+        stale = False
         try:
             left = replay(self.shell)
+            # Ours are there on purpose.
+            stale = self.boots and not self.boot_tuning and boot_files.put_back(self.shell)
         except SshError as error:
             # What hangs now would hang for everybody who comes after.
             left = Replayed(failed=(f"what had been left ({error.message})",))
         self.warnings += [f"put back {what}, which had been left on {name}" for what in left.done]
         cure = "booted it anew" if self.boots else "it stays like that until somebody boots it"
         self.warnings += [f"could not put back {what} on {name}: {cure}" for what in left.failed]
-        # Ours are there on purpose.
-        stale = self.boots and not self.boot_tuning and boot_files.put_back(self.shell)
         if stale:
             self.warnings.append(f"put back the boot files of {name}, which had been left changed: booted it anew")
         if self.boots and (stale or left.failed):

@@ -48,7 +48,8 @@ class EndEvidence:
     ``window_s`` lies between the two readings; the traffic in it took ``traffic_s``. ``interrupts`` (by action),
     ``softirqs`` and ``softnet`` (by column) have a number for each CPU. ``interface`` and ``nic`` are counters of the
     device, the latter its driver's own. ``restarted`` names the sources whose counters began anew. ``kernel`` are lines
-    of the kernel's log that tell of trouble. ``under_load`` was read in mid-traffic.
+    of the kernel's log that tell of trouble. ``under_load`` was read in mid-traffic. ``first_try`` is set where the
+    differences are those of several tries together, from that one on.
     """
 
     end: str
@@ -67,6 +68,7 @@ class EndEvidence:
     under_load: Heat | None = None
     after: Heat | None = None
     restarted: tuple[str, ...] = ()
+    first_try: int | None = None
 
     @property
     def busiest(self) -> ProcessorLoad | None:

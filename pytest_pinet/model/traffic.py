@@ -39,6 +39,8 @@ class Traffic:
 
     With both directions at once, ``opposed`` sends each by a process of its own instead of one that does both, and
     ``peer_bitrate`` (per stream) is what the peer sends at most, which takes two processes, too.
+
+    ``affinity`` is the CPU of the device under test that the tool is kept on.
     """
 
     direction: Direction
@@ -53,6 +55,7 @@ class Traffic:
     congestion: str | None = None
     peer_bitrate: Bitrate | None = None
     opposed: bool = False
+    affinity: int | None = None
 
     @property
     def apart(self) -> bool:
@@ -103,6 +106,8 @@ class Traffic:
             parts.append(f"l{self.length}")
         if self.congestion is not None:
             parts.append(self.congestion)
+        if self.affinity is not None:
+            parts.append(f"A{self.affinity}")
         if self.direction is Direction.BIDIR:
             parts.append("bidir")
         return "-".join(parts)

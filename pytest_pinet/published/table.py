@@ -10,6 +10,7 @@ from typing import Any
 from pytest_pinet.catalogue.published import ONE_WAY, PublishedFigure
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.published.matching import Result, numbers_of, results_of
+from pytest_pinet.report.scale import scale_text
 
 WIDTH = 80
 # How far a figure may be off: those of both ways at once move by several percent between runs of their own sources.
@@ -85,6 +86,8 @@ the suites and the models reproduce what was published, not what a board does.""
     made = f"""\
 Made by `pinet published -o docs/published.md` of {which} of {run["started"][:16]} UTC on lab \
 {run["lab"]}; not edited."""
+    if scaled := scale_text(result for one in runs for result in one.get("results", ())):
+        kind += f" {scaled.capitalize()}."
     how = f"""\
 A figure is `ok` within {TOLERANCE:.0%} one-way and {TOLERANCE_OF_BOTH:.0%} where both directions run at once.
 All are Mbit/s of goodput at the receiver; several numbers are those of several pairs at once, of both directions

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
+from pytest_pinet.report.scale import text_of
 
 
 def benchmark_action(points: Sequence[Point]) -> str:
@@ -25,5 +26,7 @@ def _entry(point: Point) -> dict[str, Any]:
     said = [f"verdict {point.verdict}", f"build {name_of(point.build)}", f"lab {point.lab}", f"run {point.run}"]
     if point.emulated:
         said.append("emulated")
+    if scaled := text_of([point.scale]):
+        said.append(scaled)
     entry["extra"] = "\n".join(said)
     return entry

@@ -33,7 +33,13 @@ class HeatRecord(TypedDict):
     throttling: int | None
 
 
-class EvidenceRecord(TypedDict):
+class SeveralRecord(TypedDict, total=False):
+    """``from_attempt``: the differences are those of all attempts from that one to this one, and the time between."""
+
+    from_attempt: int
+
+
+class EvidenceRecord(SeveralRecord):
     """One end during one attempt (from 1): what changed between just before and just after the traffic.
 
     ``interrupts`` (by action, the most frequent), ``softirqs`` and ``softnet`` have a number for each CPU;
@@ -81,7 +87,7 @@ def evidence_record(attempt: int, found: EndEvidence) -> EvidenceRecord:
     interface = found.interface
     if interface is not None:
         interface = {name: count for name, count in interface.items() if count or name == "carrier_changes"}
-    return {
+    record: EvidenceRecord = {
         "attempt": attempt,
         "end": found.end,
         "device": found.device,
@@ -100,6 +106,9 @@ def evidence_record(attempt: int, found: EndEvidence) -> EvidenceRecord:
         "after": _heat(found.after),
         "restarted": list(found.restarted),
     }
+    if found.first_try is not None:
+        record["from_attempt"] = found.first_try
+    return record
 
 
 def limited_by_record(found: Diagnosis) -> LimitedByRecord:

@@ -10,6 +10,7 @@ from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.fit import WIDTH, copyable, plain, rate, wrap, wrap_command
 from pytest_pinet.report.record import AttemptRecord, DirectionRecord, ResultRecord
 from pytest_pinet.report.rows import evenness_note, limited_by_text
+from pytest_pinet.report.scale import scale_text
 
 _NAME_WIDTH = 11
 # Sets what continues a line apart from a line of its own.
@@ -142,6 +143,7 @@ def _surroundings(result: ResultRecord, run_folder: str | None) -> list[str]:
         lines += _row("" if lines else "notes", note, hanging=_HANGING)
     lines += _row("limited by", limited) if (limited := limited_by_text(result)) else []
     lines += _row("link", result["link"]) if result["link"] else []
+    lines += _row("scale", scaled) if (scaled := scale_text([result])) else []
     lines += _row("ends", f"{dut} (DUT), {peer} (peer)")
     if result["files"]:
         folder = PurePosixPath(run_folder or "") / PurePosixPath(result["files"][0]).parent

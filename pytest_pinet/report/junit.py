@@ -21,8 +21,8 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     ``pinet.tcp-P10.tx.goodput_bps`` where the test measured several traffics; when one is measured again, the later
     figures get ``pinet.tx#2``. Several flows at once have ``pinet.flow.NAME.goodput_bps``, ``pinet.least_share`` and
     ``pinet.fairness`` (Jain's index). ``pinet.tuning`` is what was asked for; a setting that does not hold has its
-    outcome, as in ``pinet.tuning.xps``. Rates are whole bit/s; ``cpu_percent_dut`` and ``cpu_percent_peer`` are of one
-    core.
+    outcome, as in ``pinet.tuning.xps``. ``pinet.scale`` is there where links ran at less than their rate. Rates are
+    whole bit/s; ``cpu_percent_dut`` and ``cpu_percent_peer`` are of one core.
     """
     if not results:
         return []
@@ -41,6 +41,8 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     properties += [(f"pinet.build.{key}", value) for key, value in first["build"].items() if value is not None]
     if first["link"] is not None:
         properties.append(("pinet.link", first["link"]))
+    if "scale" in first:
+        properties.append(("pinet.scale", first["scale"]))
     seen: dict[str, int] = {}
     for result in results:
         cpu = [(f"cpu_percent_{end}", round(percent, 1)) for end, percent in result["cpu_percent"].items()]

@@ -10,6 +10,7 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.fit import copyable, rate
 from pytest_pinet.report.record import ResultRecord, RunRecord
 from pytest_pinet.report.rows import Row, rows_of
+from pytest_pinet.report.scale import scale_text
 from pytest_pinet.report.terminal import WORDS, count_line
 
 # A comment of GitHub takes 65536 characters, a job page more.
@@ -45,6 +46,8 @@ def verdict_in_words(run: RunRecord) -> str:
         sentence = f"Throughput holds: {said}."
     if run.get("figures") == "emulated":
         sentence += " The figures are emulated."
+    if scaled := scale_text(run["results"]):
+        sentence += f" {scaled.capitalize()}."
     return sentence if run.get("complete", True) else f"{sentence} The run was interrupted."
 
 
@@ -84,7 +87,7 @@ def _table(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         share = row.share
         cells = (
-            _escaped(row.label),
+            "<br>".join(map(_escaped, (row.label, *row.told))),
             row.direction or "-",
             "-" if row.goodput_bps is None else rate(row.goodput_bps),
             "-" if row.limit_bps is None else rate(row.limit_bps),

@@ -54,6 +54,7 @@ def _labels(point: Point, *more: tuple[str, str]) -> str:
         ("direction", point.direction),
         ("lab", point.lab),
         ("emulated", "true" if point.emulated else "false"),
+        *([("scale", f"{point.scale:g}")] if point.scale != 1 else []),
         *more,
     )
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in own) + "}"

@@ -210,8 +210,8 @@ class RareRecord(TypedDict, total=False):
     limited them, what each end counted in each attempt, and what came of each setting of their tuning.
 
     Where several flows ran at once, ``windows`` is the time that they shared in each attempt, and ``start_skew_s`` the
-    most by which they began apart. ``http``, ``ping`` and ``ladder`` are there for such traffic; pings have no
-    ``directions``, since they have no goodput.
+    most by which they began apart, give or take ``start_skew_within_s`` (95 %). ``http``, ``ping`` and ``ladder`` are
+    there for such traffic; pings have no ``directions``, since they have no goodput.
 
     ``serials`` are those of the boards, by end, where a board tells its own. ``parameters`` is a hash of how it was
     measured (length of connections, MTU and the like): figures with different ones are no trend.
@@ -225,6 +225,7 @@ class RareRecord(TypedDict, total=False):
     comparison: ComparisonRecord
     windows: list[WindowRecord]
     start_skew_s: float | None
+    start_skew_within_s: float | None
     http: HttpRecord
     ping: PingRecord
     ladder: LadderRecord
@@ -285,9 +286,13 @@ class SkippedRecord(TypedDict):
 
 
 class RareRunRecord(TypedDict, total=False):
-    """What files of the first versions lack: ``session``, which no other run of any runner has."""
+    """What files of the first versions lack: ``session``, which no other run of any runner has.
+
+    ``scale`` is the share of their rate at which the lab's links ran, where that is less than 1.
+    """
 
     session: str
+    scale: float
 
 
 class RunRecord(RareRunRecord):

@@ -22,7 +22,9 @@ class Row:
     """One line of the table; None where nothing was measured or no limit was set.
 
     ``per_flow``: not the sum is limited but each of its flows. ``notes`` say why there is no judgement, and what else a
-    reader of figures that are not good must know. ``limited_by`` stands in the first row of a result.
+    reader of figures that are not good must know. ``limited_by`` stands in the first row of a result, and so does
+    ``told``: what traffic gave beside goodput, such as round trips, or how flows shared it;
+    it is among the notes, too.
     """
 
     label: str
@@ -35,6 +37,7 @@ class Row:
     notes: tuple[str, ...] = ()
     per_flow: bool = False
     limited_by: str = ""
+    told: tuple[str, ...] = ()
 
     @property
     def share(self) -> float | None:
@@ -69,15 +72,15 @@ def _rows_of(result: ResultRecord) -> list[Row]:
         rows = [replace(row, per_flow=row.limit_bps is None) for row in rows]
     if rows:
         rows[0] = replace(rows[0], limited_by=limited_by_text(result))
-    if result["evenness"] is not None and rows:
-        rows[0] = replace(rows[0], notes=(*rows[0].notes, evenness_note(result)))
-    told = [ladder_text(result["ladder"])] if "ladder" in result else []
+    told = [evenness_note(result)] if result["evenness"] is not None else []
+    told += [ladder_text(result["ladder"])] if "ladder" in result else []
     told += [http_text(result["http"])] if "http" in result else []
     if rows:
-        rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *told))))
+        rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *told))), told=tuple(told))
     verdict = Verdict(result["verdict"])
     if "ping" in result:
-        rows.append(Row(label, test, "", verdict, notes=(ping_text(result["ping"]),)))
+        trips = (ping_text(result["ping"]),)
+        rows.append(Row(label, test, "", verdict, notes=trips, told=trips))
     elif all(row.verdict is not verdict for row in rows):
         # What ended the measurement belongs to none of its directions.
         rows.append(Row(label, test, "", verdict, notes=(result["message"], *notes)))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import re
 import secrets
+import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_pinet.report.json_file import write_json, writing
+from pytest_pinet.history.killed import HEAD, LINES
+from pytest_pinet.report.json_file import replace_file, write_json, writing
 from pytest_pinet.report.record import ResultRecord, RunRecord
 
 OPTION = "--pinet-run-dir"
@@ -56,6 +60,17 @@ class RunFolder:
         """The run's id, unique below its root."""
         return self.path.name
 
+    def begin(self, run: RunRecord) -> None:
+        """Write ``run.json``, which says what this run is should it never come to an end; locked while we live."""
+        path = self.path / HEAD
+        with writing(path, OPTION):
+            replace_file(path, (json.dumps(run, indent=1, ensure_ascii=True) + "\n").encode("ascii"))
+            descriptor = os.open(path, os.O_RDWR)
+            weakref.finalize(self, os.close, descriptor)
+            # Not every file system has locks; without one a run that goes on looks like one that was killed.
+            with suppress(OSError):
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
     def write_results(self, run: RunRecord) -> None:
         """Write ``results.json`` atomically."""
         write_json(self.path / "results.json", run, OPTION)
@@ -63,7 +78,7 @@ class RunFolder:
     def append(self, result: ResultRecord) -> None:
         """Add one result to ``results.jsonl`` at once, so that it outlives a ``kill -9`` of the run."""
         line = json.dumps(result, ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
-        path = self.path / "results.jsonl"
+        path = self.path / LINES
         with writing(path, OPTION):
             # Unbuffered and in one call: lines of several workers do not mix.
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)

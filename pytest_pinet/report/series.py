@@ -13,7 +13,8 @@ from pytest_pinet.model.verdict import Verdict
 class Dot:
     """One figure of one run; None where nothing was measured, known or limited. ``build`` is what ran, shortly.
 
-    ``limited_by`` says what set the figure, where somebody looked.
+    ``limited_by`` says what set the figure, where somebody looked. ``scale`` is the share of their rate at which links
+    ran.
     """
 
     run: str
@@ -29,6 +30,7 @@ class Dot:
     reason: str = ""
     emulated: bool = False
     limited_by: str = ""
+    scale: float = 1.0
 
     @property
     def share(self) -> float | None:
@@ -59,7 +61,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class Series:
-    """One figure's runs, oldest first; ``band_bps`` is the accepted baseline, from its lowest to its highest."""
+    """One figure's runs, oldest first; ``band_bps`` is the accepted baseline: lowest run, figure, highest run."""
 
     figure: str
     board: str
@@ -69,7 +71,7 @@ class Series:
     direction: str
     dots: Sequence[Dot]
     shifts: Sequence[Shift] = ()
-    band_bps: tuple[float, float] | None = None
+    band_bps: tuple[float, float, float] | None = None
     lab: str = ""
     tuning: str = ""
 

@@ -11,10 +11,16 @@ from pytest_pinet.model.measurement import Flow, Window
 from pytest_pinet.model.ping import Ping, PingReport
 
 
-class WindowRecord(TypedDict):
+class SureRecord(TypedDict, total=False):
+    """``start_skew_within_s``: the skew is off by no more in 95 of 100 cases; the first files lack it."""
+
+    start_skew_within_s: float | None
+
+
+class WindowRecord(SureRecord):
     """The time that counted of flows which ran at once in one attempt (from 1): seconds after the first one began.
 
-    ``start_skew_s``: how long after the first one the last one began, to some 20 ms; None where an end cannot tell.
+    ``start_skew_s``: how long after the first one the last one began; None where an end cannot tell.
     """
 
     attempt: int
@@ -110,7 +116,27 @@ def window_record(attempt: int, window: Window) -> WindowRecord:
         "start_s": window.start_s,
         "seconds": window.seconds,
         "start_skew_s": window.skew_s,
+        "start_skew_within_s": window.skew_within_s,
     }
+
+
+def most_apart(windows: Sequence[WindowRecord]) -> tuple[float | None, float | None]:
+    """The largest skew of all attempts, and how sure it is; None where nobody told."""
+    known = [(skew, one.get("start_skew_within_s")) for one in windows if (skew := one["start_skew_s"]) is not None]
+    return max(known, key=lambda found: (found[0], found[1] or 0.0), default=(None, None))
+
+
+def apart_notes(skew_s: float | None, within_s: float | None, most_s: float) -> list[str]:
+    """A sentence where flows did not begin within ``most_s``, or that is not sure."""
+    if skew_s is None:
+        return ["nobody told how far apart the flows began: only the time that they shared, as seen from here, counts"]
+    sure_s = within_s or 0.0
+    if skew_s + sure_s <= most_s:
+        return []
+    told = f"the flows began {skew_s * 1000:.0f} ms apart" + (f" (give or take {sure_s * 1000:.0f} ms)" * bool(sure_s))
+    if skew_s > most_s:
+        return [f"{told}, though they were sent twice: only the time that they shared counts"]
+    return [f"{told}, which may be more than {most_s * 1000:.0f} ms: only the time that they shared counts"]
 
 
 def sockets_record(flow: Flow) -> SocketsRecord | None:

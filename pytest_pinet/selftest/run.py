@@ -16,9 +16,11 @@ from pytest_pinet.lab.link import Link
 from pytest_pinet.lab.reduction import Rates, rate_for, reduced
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.preconditions import refuse
 from pytest_pinet.runs import Runs
 from pytest_pinet.selftest.counts import Mark, Outcome, mark
 from pytest_pinet.selftest.plan import BASELINE_CONNECTIONS, Case, Plan
@@ -99,7 +101,7 @@ class Selftest:
         ):
             while sum(not one.excluded for one in runs.tries) < BASELINE_CONNECTIONS:
                 runs.again(traffic)
-            runs.finish(traffic)
+            refuse(runs.finish(traffic))
         found = [attempt_at(one, way) for one in runs.tries]
         return Bitrate(median(attempt.goodput.bps for attempt in found if not attempt.excluded))
 
@@ -131,10 +133,15 @@ class Selftest:
     def _shaper(self, reduction: float, baselines: Mapping[Direction, Bitrate]) -> AbstractContextManager[None]:
         if not reduction:
             return nullcontext()
-        path = self._link.path
-        line = Bitrate(path.speed_mbps * 1e6)
-        tx, rx = (
-            rate_for(Bitrate(baselines[way].bps * (1 - reduction)), path) if way in baselines else line
-            for way in (Direction.TX, Direction.RX)
-        )
-        return reduced(self._link.peer, Rates(tx, rx), 2 * self._profile.budget_s + SHAPER_EXTRA_S)
+        rates = shaped(baselines, reduction, self._link.path, self._link.scale)
+        return reduced(self._link.peer, rates, 2 * self._profile.budget_s + SHAPER_EXTRA_S)
+
+
+def shaped(baselines: Mapping[Direction, Bitrate], reduction: float, path: Path, scale: float) -> Rates:
+    """What makes a link slower that runs at ``scale`` of its rate; the baselines are told at all of it."""
+    line = Bitrate(path.speed_mbps * 1e6)
+    tx, rx = (
+        rate_for(Bitrate(baselines[way].bps * (1 - reduction) * scale), path) if way in baselines else line
+        for way in (Direction.TX, Direction.RX)
+    )
+    return Rates(tx, rx)

@@ -83,7 +83,8 @@ def client_is_dut(direction: Direction) -> bool:
 
 def server_argv(run: Run) -> list[str]:
     """A server for this one run."""
-    return ["iperf3", "-s", "-1", "-J", "-i", f"{run.interval_s:g}", "-p", str(run.port), *_bind(run.server)]
+    argv = ["iperf3", "-s", "-1", "-J", "-i", f"{run.interval_s:g}", "-p", str(run.port), *_bind(run.server)]
+    return argv + _keep_on(run.traffic, not client_is_dut(run.traffic.direction))
 
 
 def client_argv(run: Run) -> list[str]:
@@ -102,7 +103,7 @@ def client_argv(run: Run) -> list[str]:
     for option, value in (("-w", traffic.window), ("-M", traffic.mss), ("-l", traffic.length)):
         if value is not None:
             argv += [option, str(value)]
-    return argv
+    return argv + _keep_on(traffic, client_is_dut(traffic.direction))
 
 
 def client_command(run: Run) -> str:
@@ -126,6 +127,11 @@ def server_command(run: Run) -> str:
         wait += f'while {lives} && [ "$({streams})" -lt {least} ]; do sleep 0.01 2>/dev/null || :; done; '
         wait += f"{lives} && read -r up x </proc/uptime && echo '{FLOWING}' $up; "
     return guarded(server_argv(run), run.server.timeout, run.seconds + LIFETIME_S + CONNECT_TIMEOUT_S, wait)
+
+
+def _keep_on(traffic: Traffic, is_dut: bool) -> list[str]:
+    """The CPU that the process of the device under test is kept on."""
+    return ["-A", str(traffic.affinity)] if is_dut and traffic.affinity is not None else []
 
 
 def _bind(side: Side) -> list[str]:

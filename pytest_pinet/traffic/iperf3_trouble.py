@@ -122,6 +122,7 @@ _COMMON_RULES = (
         "{end} refuses the window that was asked for (net.core.rmem_max and wmem_max bound it)",
         kind=UnsupportedError,
     ),
+    Rule("CPU affinity", "{end} has no such CPU as affinity= asks for", kind=UnsupportedError),
     Rule("MSS", "{end} refuses the MSS that was asked for", kind=UnsupportedError),
 )
 

@@ -15,6 +15,7 @@ INTERVAL_MIN_S = 0.1
 MSS_RANGE = (88, 9216)
 WINDOW_RANGE = (1, 512 * 1024**2)
 TCP_LENGTH_RANGE = (1, 1024**2)
+AFFINITY_RANGE = (0, 1023)
 UDP_LENGTH_RANGE = (16, 65_507)
 # The kernel's TCP_CA_NAME_MAX is 16 with the final zero.
 _CONGESTION = re.compile(r"[A-Za-z0-9_-]{1,15}")
@@ -44,6 +45,8 @@ def validate(traffic: Traffic) -> None:
         math.isfinite(traffic.peer_bitrate.bps) and traffic.peer_bitrate.bps >= 1
     ):
         raise ConfigError(f"peer_bitrate={traffic.peer_bitrate.bps:g} bit/s: expected at least 1 bit/s")
+    if traffic.affinity is not None:
+        _range("affinity", traffic.affinity, AFFINITY_RANGE)
     if traffic.window is not None:
         _range("window", traffic.window, WINDOW_RANGE, " bytes")
     if traffic.length is not None:

@@ -2,7 +2,8 @@
 
 Bytes and counts grow by ``1 / scale``, since a link of a tenth moves a tenth of them in the same seconds. Queues are
 emptied as much slower, so round trips and answers shrink by ``scale``; what the kernel keeps in bytes (MSS, windows,
-buffers) stays.
+buffers) stays. What is counted as a whole is smaller, so that as many of it arrive in a second: the pieces in which TCP
+is given to the kernel, and the files that a web server sends.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from pytest_pinet.model.http import HttpReport
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.sockets import Sockets
-from pytest_pinet.model.traffic import WARMUP_CAP_S, LadderTraffic, Traffic
+from pytest_pinet.model.traffic import RESPONSE_HEAD, WARMUP_CAP_S, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.shell import Shell
 from pytest_pinet.traffic.tool import BeforeClient, Progress, TrafficTool, Watch
 
 T = TypeVar("T", bound=Traffic)
+
+# What iperf3 hands TCP at once where nobody says otherwise, and the least that is worth a call of the kernel.
+TCP_PIECE, LEAST_PIECE = 128 * 1024, 1024
+# Smaller files than this are mostly their heads.
+LEAST_FILE = 10 * RESPONSE_HEAD
 
 
 def scaled(tool: TrafficTool, scale: float) -> TrafficTool:
@@ -62,24 +68,50 @@ class ScaledTool:
             before_client=before_client,
             warmup_cap_s=warmup_cap_s,
         )
-        return replace(told(found, self._scale), traffic=traffic)
+        return replace(told(found, self._scale, traffic), traffic=traffic)
 
 
 def sent(traffic: T, scale: float) -> T:
     """What to send on such a link."""
     if isinstance(traffic, LadderTraffic):
         traffic = replace(traffic, rates=tuple(_slower(rate, scale) for rate in traffic.rates))
+    if isinstance(traffic, HttpTraffic):
+        response = round((traffic.size + RESPONSE_HEAD) * scale)
+        traffic = replace(traffic, size=min(traffic.size, max(LEAST_FILE, response - RESPONSE_HEAD)))
     return replace(
         traffic,
+        length=_piece(traffic, scale),
         bitrate=None if traffic.bitrate is None else _slower(traffic.bitrate, scale),
         peer_bitrate=None if traffic.peer_bitrate is None else _slower(traffic.peer_bitrate, scale),
     )
 
 
-def told(found: Measurement, scale: float) -> Measurement:
-    """What came of it, on links of full rate. Raw output stays as it was printed."""
+def told(found: Measurement, scale: float, asked: Traffic | None = None) -> Measurement:
+    """What came of it, on links of full rate, where ``asked`` is what was to be sent. Raw output stays as printed."""
     flows = {way: _flow(flow, scale) for way, flow in found.flows.items()}
-    return replace(found, flows=flows, http=None if found.http is None else _http(found.http, scale))
+    if found.http is None:
+        return replace(found, flows=flows)
+    smaller = 1.0
+    if isinstance(asked, HttpTraffic) and isinstance(found.traffic, HttpTraffic):
+        size, full = found.traffic.size, asked.size
+        smaller = (size + RESPONSE_HEAD) / (full + RESPONSE_HEAD)
+        flows = {way: _with_payload(flow, smaller * full / size) for way, flow in flows.items()}
+    return replace(found, flows=flows, http=_http(found.http, scale, smaller))
+
+
+def _with_payload(flow: Flow, times: float) -> Flow:
+    """Of larger files more is payload, and less their heads."""
+    samples = tuple(replace(sample, bytes=round(times * sample.bytes)) for sample in flow.samples)
+    more = sum(sample.bytes for sample in samples) - sum(sample.bytes for sample in flow.samples)
+    return replace(flow, samples=samples, head_bytes=max(0, flow.head_bytes - more))
+
+
+def _piece(traffic: Traffic, scale: float) -> int | None:
+    """A datagram stays what it is: its length is that of a packet."""
+    if traffic.udp or isinstance(traffic, HttpTraffic):
+        return traffic.length
+    whole = traffic.length or TCP_PIECE
+    return min(whole, max(LEAST_PIECE, round(whole * scale)))
 
 
 def _slower(rate: Bitrate, scale: float) -> Bitrate:
@@ -119,14 +151,17 @@ def _sockets(found: Sockets | None, scale: float) -> Sockets | None:
     )
 
 
-def _http(found: HttpReport, scale: float) -> HttpReport:
+def _http(found: HttpReport, scale: float, smaller: float) -> HttpReport:
+    """``smaller``: the part of a response of full size that each of these was."""
+    times = smaller / scale
     return replace(
         found,
-        requests=round(found.requests / scale),
-        refused=round(found.refused / scale),
-        latency_mean_s=_shorter(found.latency_mean_s, scale),
-        latency_max_s=_shorter(found.latency_max_s, scale),
-        latency_p99_s=_shorter(found.latency_p99_s, scale),
+        requests=round(times * found.requests),
+        refused=round(times * found.refused),
+        read_bytes=found.read_bytes / scale,
+        latency_mean_s=_shorter(found.latency_mean_s, 1 / times),
+        latency_max_s=_shorter(found.latency_max_s, 1 / times),
+        latency_p99_s=_shorter(found.latency_p99_s, 1 / times),
     )
 
 

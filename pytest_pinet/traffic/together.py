@@ -12,7 +12,7 @@ from pytest_pinet.errors import TrafficError
 from pytest_pinet.model.measurement import Flow, Measurement, Sample, Window
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.shell import Shell
-from pytest_pinet.traffic.clock import Clock, read_clock
+from pytest_pinet.traffic.clock import Clock, apart_within_s, read_clock
 from pytest_pinet.traffic.iperf3_watch import POLL_S, PROGRESS_S
 from pytest_pinet.traffic.tool import Progress, TrafficTool, Watch
 
@@ -128,18 +128,49 @@ def _at_once(
             raise
     measurements = [future.result() for future in futures]
     told = [_began(m, job, clocks) for m, job in zip(measurements, jobs, strict=True)]
-    known = [moment for moment in told if moment is not None]
+    known = [began for began in told if began is not None]
     if len(known) < len(told):
         return _shared_time(measurements, start.times(), jobs, None)
-    return _shared_time(measurements, known, jobs, max(known) - min(known))
+    measurements = [
+        replace(m, raw={**m.raw, "start.txt": began.text}) for m, began in zip(measurements, known, strict=True)
+    ]
+    first, last = (choose(known, key=lambda began: began.here_s) for choose in (min, max))
+    skew = last.here_s - first.here_s, apart_within_s(first.clock, last.clock)
+    return _shared_time(measurements, [began.here_s for began in known], jobs, skew)
 
 
-def _began(measurement: Measurement, job: Job, clocks: Mapping[int, Clock | None]) -> float | None:
-    """When its traffic began, by the runner's clock; None where nobody told."""
+@dataclass(frozen=True)
+class _Told:
+    """When a flow began, as an end told it."""
+
+    shell: Shell
+    uptime_s: float
+    clock: Clock
+
+    @property
+    def here_s(self) -> float:
+        """By the runner's clock."""
+        return self.clock.here(self.uptime_s)
+
+    @property
+    def text(self) -> str:
+        """For the raw output: all that it comes from."""
+        return (
+            f"{self.shell.name} told {self.uptime_s:.2f} s of uptime when the streams stood\n"
+            f"its uptime is the runner's monotonic clock less {self.clock.offset_s:.4f} s, "
+            f"within {self.clock.within_s * 1000:.1f} ms\n"
+            f"so the flow began at {self.here_s:.4f} s of the runner's clock, "
+            f"standard uncertainty {self.clock.moment_u_s * 1000:.1f} ms\n"
+        )
+
+
+def _began(measurement: Measurement, job: Job, clocks: Mapping[int, Clock | None]) -> _Told | None:
+    """When its traffic began; None where nobody told."""
     if measurement.began is None:
         return None
-    clock = clocks[id(job.a if measurement.began.end == "dut" else job.b)]
-    return None if clock is None else clock.here(measurement.began.uptime_s)
+    shell = job.a if measurement.began.end == "dut" else job.b
+    clock = clocks[id(shell)]
+    return None if clock is None else _Told(shell, measurement.began.uptime_s, clock)
 
 
 class _Start:
@@ -225,9 +256,15 @@ def _wait(
 
 
 def _shared_time(
-    measurements: Sequence[Measurement], starts: Sequence[float], jobs: Sequence[Job], skew_s: float | None
+    measurements: Sequence[Measurement],
+    starts: Sequence[float],
+    jobs: Sequence[Job],
+    skew: tuple[float, float] | None,
 ) -> list[Measurement]:
-    """Count only what lies in the time that all flows share. Raises TrafficError when that is too short."""
+    """Count only what lies in the time that all flows share. Raises TrafficError when that is too short.
+
+    ``skew`` is how far apart they began, and how sure that is (s); None where nobody told.
+    """
     traffic = jobs[0].traffic
     begin = max(
         start + _warmup_end(flow) for m, start in zip(measurements, starts, strict=True) for flow in m.flows.values()
@@ -237,7 +274,7 @@ def _shared_time(
         for m, start in zip(measurements, starts, strict=True)
         for flow in m.flows.values()
     )
-    window = Window(begin - min(starts), max(0.0, end - begin), skew_s)
+    window = Window(begin - min(starts), max(0.0, end - begin), *(skew or ()))
     trimmed = [
         replace(_trim(m, begin - start, end - start), window=window)
         for m, start in zip(measurements, starts, strict=True)

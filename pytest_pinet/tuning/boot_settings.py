@@ -9,13 +9,18 @@ from typing import Protocol
 from pytest_pinet.tuning.boot_files import BootFiles
 from pytest_pinet.tuning.eee import Eee
 from pytest_pinet.tuning.files import look_into
+from pytest_pinet.tuning.pcie_payload import read_payloads
 from pytest_pinet.tuning.setting import NoKnob, Place, Reading
 from pytest_pinet.tuning.values import one_of, shown, whole
 
 _PARAMETER = re.compile(r"[A-Za-z0-9_.-]+(=[A-Za-z0-9._:@=,-]*)?")
-# Within the lines of one device: those behind its first are indented.
-_PAYLOAD = re.compile(r"^(\S+) .*(?:\n[ \t].*)*?\n[ \t]+DevCtl:(?:.*\n[ \t])*?.*MaxPayload (\d+) bytes", re.MULTILINE)
+# What of pci= is to enlarge payloads: of each device on its own, and to what all of them can.
+_LARGER = ("pcie_bus_perf", "pcie_bus_safe")
 _GIGATRANSFERS = {"1": "2.5", "2": "5.0", "3": "8.0"}
+
+
+# In the context of a reading: what the setting is to change beside itself, and, where that can change no further, why.
+MOVES, AT_END = "moves", "at its end"
 
 
 class BootSetting(Protocol):
@@ -103,17 +108,15 @@ class KernelParameter:
         words = place.ask(f"cat {place.root}/proc/cmdline").stdout.split()
         there = [word for word in asked.split() if word in words]
         text = " ".join(there) or "not in /proc/cmdline"
-        payloads = _payloads(place) if "pcie_bus" in asked else ""
-        return Reading({"cmdline": " ".join(there)}, f"{text}; {payloads}" if payloads else text)
+        if not any(option in word for word in asked.split() for option in _LARGER):
+            return Reading({"cmdline": " ".join(there)}, text)
+        payloads = read_payloads(place)
+        largest = payloads.most is not None and min(payloads.used.values()) >= payloads.most
+        context = {MOVES: str(payloads)} | ({AT_END: "the most that all of them can"} if largest else {})
+        return Reading({"cmdline": " ".join(there)}, f"{text}; {payloads}", context)
 
     def holds(self, asked: str, now: Reading) -> bool:
         return now.values["cmdline"] == asked
-
-
-def _payloads(place: Place) -> str:
-    """What bridges and cards use (DevCtl, not what they could: DevCap)."""
-    found = _PAYLOAD.findall(place.change("lspci -vv 2>/dev/null").stdout)
-    return "MaxPayload " + ", ".join(f"{size} ({slot})" for slot, size in found) if found else ""
 
 
 class DeviceTree:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pytest_pinet.model.tuning import Outcome, Tuned, Tuning
 from pytest_pinet.shell import Shell
 from pytest_pinet.tuning import boot_files
-from pytest_pinet.tuning.boot_settings import BOOT_SETTINGS
+from pytest_pinet.tuning.boot_settings import AT_END, BOOT_SETTINGS, MOVES
 from pytest_pinet.tuning.setting import NoKnob, Place, Reading
 
 
@@ -50,11 +50,26 @@ def _judged(place: Place, name: str, asked: str, before: Reading | None) -> Tune
         return Tuned(place.node, name, asked, was, "", Outcome.UNSUPPORTED, str(error))
     if setting.holds(asked, now):
         held = before is not None and setting.holds(asked, before)
-        return Tuned(place.node, name, asked, was, now.text, Outcome.UNCHANGED if held else Outcome.APPLIED)
+        outcome, why = (Outcome.UNCHANGED, "") if held else _effect(before, now)
+        return Tuned(place.node, name, asked, was, now.text, outcome, why)
     if before is not None and before.values == now.values:
         why = "it stands in the boot files, and the boot changed nothing"
         return Tuned(place.node, name, asked, was, now.text, Outcome.REJECTED, why)
     return Tuned(place.node, name, asked, was, now.text, Outcome.CLAMPED)
+
+
+def _effect(before: Reading | None, now: Reading) -> tuple[Outcome, str]:
+    """What came of a setting that the node was booted with, by what it is to change."""
+    moved = now.context.get(MOVES)
+    if moved is None:
+        return Outcome.APPLIED, ""
+    if before is None:
+        return Outcome.UNCHANGED, f"nobody knows how it was before: {moved}"
+    if before.context.get(MOVES) != moved:
+        return Outcome.APPLIED, ""
+    if end := now.context.get(AT_END):
+        return Outcome.UNCHANGED, f"it was so before: {moved}, {end}"
+    return Outcome.UNSUPPORTED, f"it changed nothing: {moved}"
 
 
 def unsupported(node: str, tuning: Tuning, why: str) -> list[Tuned]:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from pytest_pinet.virtual import pcie
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.snmp_access import POE_COMMUNITY, POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.spec import NodeSpec, SwitchSpec
@@ -65,11 +66,13 @@ _BASHRC = "PS1='\\u@\\h:\\w# '\nunset PROMPT_COMMAND HISTFILE\n"
 _PROFILE = f"PATH={_PATH}\nexport PATH\nmesg n 2>/dev/null\n. /root/.bashrc\n"
 
 
-# What config.txt set at power-on; there is no firmware here that could tell of clocks, voltages or temperatures.
+# What config.txt set at power-on, and the throttling that somebody asked for (`pinet lab degrade --throttle`); there is
+# no firmware here that could tell of clocks, voltages or temperatures.
 _VCGENCMD = """\
 #!/bin/sh
 case "$1" in
 get_config) grep "^$2=" /run/pinet/firmware || echo "$2 is unknown" ;;
+get_throttled) read -r bits </run/pinet/throttled && echo "throttled=0x$bits" ;;
 *) echo "the firmware of a virtual board does not know the command $1" >&2; exit 1 ;;
 esac
 """
@@ -97,14 +100,23 @@ rwuser {access.user} priv
 AGENTX_PORT = 705
 
 
-def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings) -> None:
-    """Fill ``directory`` (made anew) with what ``node-init.sh`` expects of a board that boots so."""
+def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, throttled: int = 0) -> None:
+    """Fill ``directory`` (made anew) with what ``node-init.sh`` expects of a board that boots so.
+
+    ``throttled`` are the bits that its firmware tells.
+    """
     _write_common(directory, node.name, keys)
     _write(directory / "bootlog-early", boot_log_early(node, boot))
     _write(directory / "bootlog-late", _boot_log_late(node))
     _write(directory / "cmdline", f"{boot.cmdline}\n")
     _write(directory / "firmware", "".join(f"{name}={value}\n" for name, value in boot.answers().items()))
     _write(directory / "bin" / "vcgencmd", _VCGENCMD, 0o755)
+    _write(directory / "throttled", f"{throttled:x}\n")
+    cards = [interface.device for interface in node.interfaces if interface.pcie]
+    _write(directory / "lspci", pcie.lspci(len(cards), boot.payload))
+    _write(directory / "bin" / "lspci", pcie.LSPCI, 0o755)
+    if cards:
+        _write(directory / "bin" / "ethtool", pcie.ethtool(cards), 0o755)
     for interface in node.interfaces:
         write_phy(directory, interface.device, interface.speed_mbps)
 

@@ -15,7 +15,9 @@ from pytest_pinet.virtual.link_models import PLAIN_MTU, Shape
 from pytest_pinet.virtual.namespaces import NetNamespace
 from pytest_pinet.virtual.shaping import (
     arbiter,
+    bus_bucket,
     bus_lines,
+    chunk,
     count_arrivals,
     from_port,
     node_queue,
@@ -69,7 +71,7 @@ class Cable:
         await ip(self._node_side, [f"link set dev {device} down", f"link set dev {device} netns {namespace.path}"])
         self._node_side = namespace
         self.mtu = PLAIN_MTU
-        lines = [f"link set dev {device} mtu {self.mtu} gso_max_segs 65535"]
+        lines = [f"link set dev {device} mtu {self.mtu} gso_max_segs 65535 gso_max_size {chunk(self.scale)}"]
         for bus_device in self._bus_devices if self.shape.bus is not None else ():
             lines += [
                 f"link add name {bus_device} type ifb",
@@ -85,9 +87,10 @@ class Cable:
 
     async def set_mtu(self, mtu: int) -> None:
         """Follow the MTU that somebody gave the device: frames of another size fill the wire otherwise."""
-        before, self.mtu = self.shape, mtu
-        if self.shape != before:
+        before, self.mtu = self._buckets(), mtu
+        if self._buckets() != before:
             await self.set_rates()
+            await tc(self._node_side, self._bus_bucket())
 
     async def set_rates(self) -> None:
         """Set the rates of both ends as the link model and the faults say."""
@@ -111,15 +114,22 @@ class Cable:
         inputs = [from_port(other) for other in self.switch.inputs if other != port]
         return [self._switch_bucket(), *arbiter(port, rate, inputs), *count_arrivals(port)]
 
+    def _buckets(self) -> list[str]:
+        return [self._node_bucket(), self._switch_bucket(), *self._bus_bucket()]
+
+    def _bus_bucket(self) -> list[str]:
+        bus = self.shape.bus
+        return [] if bus is None else bus_bucket(self._bus_devices[0], bus, self.mtu)
+
     def _node_bucket(self) -> str:
         shape, factor = self.shape, self.faults.tx_rate
         rate = shape.wire_bps if factor == 1.0 else factor * shape.tx_bps
-        return token_bucket(self.spec.device, rate, node_queue(rate))
+        return token_bucket(self.spec.device, rate, node_queue(rate), self.mtu)
 
     def _switch_bucket(self) -> str:
         shape, factor = self.shape, self.faults.rx_rate
         rate = shape.wire_bps if factor == 1.0 else factor * shape.rx_bps
-        return token_bucket(self.port, rate, port_queue(rate))
+        return token_bucket(self.port, rate, port_queue(rate), self.mtu)
 
     async def attach_bus(self) -> None:
         """Lead the traffic of a freshly moved end through its bus, if it has one."""

@@ -165,9 +165,7 @@ class Daemon:
         try:
             await self.build()
             machines = Machines(self.nodes, self.switches, self._pdu)
-            operations = Operations(
-                self._spec.name, self._spec.scale or 1.0, machines, self._remember, self._stopped.set
-            )
+            operations = Operations(self._spec.name, machines, self._remember, self._stopped.set)
             await ControlServer(self._runtime.control, operations.table()).serve()
             owner = self._runtime.path.stat()
             os.chown(self._runtime.control, owner.st_uid, owner.st_gid)

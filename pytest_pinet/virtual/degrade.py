@@ -12,11 +12,11 @@ from pytest_pinet.virtual.cable import Cable
 from pytest_pinet.virtual.faults import Faults
 from pytest_pinet.virtual.firmware import SwitchFaults, with_lies
 from pytest_pinet.virtual.machines import Machines, NodeTarget, PduTarget, SwitchTarget
-from pytest_pinet.virtual.node import VirtualNode
+from pytest_pinet.virtual.node import THROTTLING, VirtualNode
 from pytest_pinet.virtual.pdu import PduFaults
 
 _CABLE = ("rate", "loss", "down", "direction", "swap_with")
-_NODE = ("freeze", "hang_console", "panic", "console_line", "drop_ssh")
+_NODE = ("freeze", "hang_console", "panic", "console_line", "drop_ssh", "throttle")
 # What goes with which kind of target, by the names of the request; the command line has the same with dashes.
 FAULTS: Mapping[type, tuple[str, ...]] = {
     NodeTarget: (*_CABLE, *_NODE),
@@ -99,6 +99,8 @@ class Degrade:
             node.print_line(request["console_line"])
         if request.get("drop_ssh"):
             node.relay.cut()
+        if request.get("throttle"):
+            await node.throttle(node.throttled | 1 << THROTTLING.index(request["throttle"]))
         match request.get("panic"):
             case "boot":
                 node.panics_at_boot = True
@@ -172,6 +174,9 @@ class Degrade:
             await node.thaw()
             await node.heal()
             node.console.dead = False
+            healed.append(node.spec.name)
+        if target.whole and node.throttled:
+            await node.throttle(0)
             healed.append(node.spec.name)
         for cable in target.cables:
             if cable.faults != Faults():

@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 from pytest_pinet.errors import CoordinatorError, LabError
 from pytest_pinet.lab.launcher import LabUse, Launcher
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.scale import Scale
 from pytest_pinet.virtual import labgrid_files, password
 from pytest_pinet.virtual.control_client import ask
 from pytest_pinet.virtual.processes import ProcessId, end, wait_gone
-from pytest_pinet.virtual.requirements import as_root, check_commands
+from pytest_pinet.virtual.requirements import as_root, check_commands, check_kernel
 from pytest_pinet.virtual.runtime import Runtime
 from pytest_pinet.virtual.scale import found_scale
 from pytest_pinet.virtual.snmp_access import SnmpAccess
@@ -79,7 +80,7 @@ class VirtualLauncher:
             if environment is None:
                 on_start()
                 environment = _start_clean(lab, runtime, keep=False)
-            scale = (runtime.read_json("state.json") or {}).get("scale", 1.0)
+            scale = Scale(**(runtime.read_json("state.json") or {}).get("scale", {}))
             return VirtualUse(runtime, environment, Users(runtime.users).join(run), scale)
 
     def down(self, lab: Lab) -> int:
@@ -90,7 +91,7 @@ class VirtualLauncher:
 class VirtualUse:
     """A user of a virtual lab; ``fd`` is what makes it one."""
 
-    def __init__(self, runtime: Runtime, environment: Mapping[str, str], fd: int, scale: float) -> None:
+    def __init__(self, runtime: Runtime, environment: Mapping[str, str], fd: int, scale: Scale) -> None:
         self.environment = environment
         self.scale = scale
         self._runtime = runtime
@@ -145,7 +146,8 @@ def _start_clean(lab: Lab, runtime: Runtime, keep: bool) -> Mapping[str, str]:
     check_commands()
     root = as_root()
     spec = spec_of(lab)
-    scale = found_scale(lab, spec.fastest_bps, root) if spec.scale is None else spec.scale
+    check_kernel(spec, root)
+    scale = found_scale(lab, spec.fastest_bps, root) if spec.scale is None else Scale(spec.scale)
     _clean(runtime)
     runtime.create()
     try:
@@ -155,7 +157,7 @@ def _start_clean(lab: Lab, runtime: Runtime, keep: bool) -> Mapping[str, str]:
         raise
 
 
-def _start(spec: LabSpec, scale: float, runtime: Runtime, root: list[str], keep: bool) -> Mapping[str, str]:
+def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep: bool) -> Mapping[str, str]:
     """All three at once; each waits only for what it needs of the others."""
     deadline = time.monotonic() + UP_TIMEOUT_S
     started: dict[str, ProcessId] = {}
@@ -178,7 +180,7 @@ def _start(spec: LabSpec, scale: float, runtime: Runtime, root: list[str], keep:
     runtime.write_private(runtime.console_password_hash, password.hash_of(console))
     access = SnmpAccess.make()
     runtime.write_private(runtime.snmp_access, json.dumps(access.to_json()))
-    runtime.write_json("spec.json", replace(spec, scale=scale).to_json())
+    runtime.write_json("spec.json", replace(spec, scale=scale.share).to_json())
     module = [sys.executable, "-m", "pytest_pinet.virtual.daemon", str(runtime.path)]
     daemon = _spawn(runtime, "daemon", [*root, *module], Path("/"))
     ports = _await(lambda: runtime.read_json("ports.json"), "the daemon to bind its ports", daemon, runtime, deadline)
@@ -207,7 +209,7 @@ def _start(spec: LabSpec, scale: float, runtime: Runtime, root: list[str], keep:
         {
             "lab": spec.name,
             "digest": spec.digest,
-            "scale": scale,
+            "scale": vars(scale),
             "processes": {name: vars(identity) for name, identity in started.items()},
             "complete": True,
             # Whether it outlives its last user: `pinet lab up` asked for it, not pytest.

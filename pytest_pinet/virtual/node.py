@@ -19,6 +19,10 @@ from pytest_pinet.virtual.namespaces import NetNamespace
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.spec import NodeSpec
 
+# Of the bits of `vcgencmd get_throttled`: what is now, and how far up the same stand that were since the boot.
+_NOW, _SINCE_BOOT = 0xF, 16
+THROTTLING = ("under-voltage", "capped", "throttled", "hot")
+
 
 class VirtualNode:
     """Each power-on is a fresh network namespace, so that settings do not survive it, as they do not on a board.
@@ -44,6 +48,8 @@ class VirtualNode:
         self._on_since = 0.0
         self._frozen = False
         self._panicked = False
+        # What its firmware tells of power and heat, as `vcgencmd get_throttled` has it: the lowest four bits are now.
+        self._throttled = 0
         # From the next boot on its kernel panics before it starts init.
         self.panics_at_boot = False
         self._lock = asyncio.Lock()
@@ -149,6 +155,21 @@ class VirtualNode:
             await self.power_off()
             await self.power_on()
 
+    @property
+    def throttled(self) -> int:
+        """Bits that are so now."""
+        return self._throttled & _NOW
+
+    async def throttle(self, bits: int) -> None:
+        """Let its firmware tell that this is so now (none: no more); that it was so it tells until the next boot."""
+        self._throttled = bits | bits << _SINCE_BOOT | self._throttled & ~_NOW
+        if self._container is not None:
+            await self._container.command(["sh", "-c", f"echo {self._throttled:x} >/run/pinet/throttled"])
+
+    def _write_files(self) -> None:
+        self._throttled = self.throttled | self.throttled << _SINCE_BOOT
+        boot_files.write_node(self._directory, self.spec, self._keys, self._boot_settings, self._throttled)
+
     def print_line(self, line: str) -> None:
         """Its kernel prints a line on the console. Raises LabError while it is off."""
         if not self._on:
@@ -185,7 +206,7 @@ class VirtualNode:
         self._mtus = MtuWatch(self.namespace, follow)
 
     async def _boot(self) -> None:
-        await asyncio.to_thread(boot_files.write_node, self._directory, self.spec, self._keys, self._boot_settings)
+        await asyncio.to_thread(self._write_files)
         devices = " ".join(cable.spec.device for cable in self.cables)
         terminal = self.console.attach()
         environment = {"ROLE": "node", "DEVICES": devices, "CARD": str(self._card)}

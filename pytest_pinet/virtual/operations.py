@@ -10,7 +10,7 @@ from pytest_pinet.virtual.control import Operation
 from pytest_pinet.virtual.degrade import Degrade
 from pytest_pinet.virtual.link_models import goodput
 from pytest_pinet.virtual.machines import Machines
-from pytest_pinet.virtual.node import VirtualNode
+from pytest_pinet.virtual.node import THROTTLING, VirtualNode
 from pytest_pinet.virtual.pdu import Pdu
 from pytest_pinet.virtual.switch import VirtualSwitch
 
@@ -18,11 +18,8 @@ from pytest_pinet.virtual.switch import VirtualSwitch
 class Operations:
     """``changed`` is called when other processes run than before, ``stop`` when the lab is to end."""
 
-    def __init__(
-        self, lab: str, scale: float, machines: Machines, changed: Callable[[], None], stop: Callable[[], None]
-    ) -> None:
+    def __init__(self, lab: str, machines: Machines, changed: Callable[[], None], stop: Callable[[], None]) -> None:
         self._lab = lab
-        self._scale = scale
         self._machines = machines
         self._degrade = Degrade(machines, changed)
         self._stop = stop
@@ -46,7 +43,6 @@ class Operations:
     async def status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "lab": self._lab,
-            "scale": self._scale,
             "nodes": [_node_status(node) for node in self._machines.nodes.values()],
             "switches": [_switch_status(switch) for switch in self._machines.switches.values()],
             "pdu": _pdu_status(self._machines.pdu, list(self._machines.nodes)),
@@ -96,6 +92,7 @@ def _node_faults(node: VirtualNode) -> list[str]:
         found.append("console hangs")
     if node.panics_at_boot:
         found.append("panics at boot")
+    found += [f"firmware: {name}" for bit, name in enumerate(THROTTLING) if node.throttled >> bit & 1]
     if node.panicked:
         found.append("hangs in a kernel panic")
     return found

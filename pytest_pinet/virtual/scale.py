@@ -1,62 +1,124 @@
-"""At which share of their rate a machine can carry the links of a virtual lab: tried out, never guessed.
+"""At which share of their rate a machine can carry the links of a virtual lab: tried out once, never guessed.
 
-``python -m pytest_pinet.virtual.scale RATE`` (as root) makes one cable of that layer 2 rate (bit/s) between two network
-namespaces and prints which part of it TCP got. All of it goes with the process.
+A trial takes half a second on a machine that is fast enough and 2 s on one that is not (``virtual.trial``). What it
+said is kept for this host, so that only the first lab with a faster link takes the next one.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import signal
+import os
+import platform
 import subprocess
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from pytest_pinet.errors import LabError, LeaseError
 from pytest_pinet.lab.contention import all_domains, exclusive, lab_key
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.virtual.commands import ip, tc
-from pytest_pinet.virtual.link_models import goodput
-from pytest_pinet.virtual.namespaces import NetNamespace
-from pytest_pinet.virtual.shaping import node_queue, token_bucket
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.scale import Scale
+from pytest_pinet.virtual.trial import ENOUGH
 
 SMALL = 0.1
-# What may be missing at full rate: published figures are to come out within 3 %.
-ENOUGH = 0.97
-SECONDS = 2
-# For the machine to be free of measurements of others, and for the trial itself.
-PATIENCE_S = 120.0
-TRIAL_S = 30.0
-_ADDRESSES = ("198.18.0.1", "198.18.0.2")
-_POLL_S = 0.05
+# For the machine to be free of measurements of others, which a trial would disturb; and for the trial itself.
+PATIENCE_S = 1.0
+TRIAL_S = 15.0
+# A machine that was too slow may have been busy, and one that was not may have lost its processors to others.
+SLOW_FOR, FAST_FOR = timedelta(days=1), timedelta(days=30)
 
 
-def found_scale(lab: Lab, fastest_bps: float, root: Sequence[str]) -> float:
-    """1 on a machine that carries the lab's fastest link, SMALL on one that does not, or is never free for a trial.
+@dataclass(frozen=True)
+class Trial:
+    """At ``at`` (ISO 8601, UTC) TCP got ``part`` of a link of the layer 2 rate ``rate_bps``."""
+
+    rate_bps: float
+    part: float
+    at: str
+
+    @property
+    def enough(self) -> bool:
+        return self.part >= ENOUGH
+
+    def __str__(self) -> str:
+        # A bucket lets a little more pass after a moment in which nothing came.
+        return f"this machine carried {min(1.0, self.part) * 100:.3g} % of {Bitrate(self.rate_bps)} on {self.at[:10]}"
+
+
+class Trials:
+    """Those of this host; a host that got another kernel or other processors begins anew."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path or _folder() / f"trials-{platform.node() or 'here'}.json"
+        self._machine = f"{platform.release()} {platform.machine()}, {len(os.sched_getaffinity(0))} processors"
+
+    def read(self) -> list[Trial]:
+        """None where there is no file, or one that nobody can read."""
+        try:
+            told = json.loads(self._path.read_text(encoding="utf-8"))
+            if told["machine"] != self._machine:
+                return []
+            return [Trial(float(one["rate_bps"]), float(one["part"]), str(one["at"])) for one in told["trials"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+
+    def of(self, rate_bps: float) -> Trial | None:
+        """The one that tells of a link of this rate: of a faster one that was carried, or a slower one that was not."""
+        now = datetime.now(UTC)
+        for one in reversed(self.read()):
+            tells = one.rate_bps >= 0.999 * rate_bps if one.enough else one.rate_bps <= 1.001 * rate_bps
+            if tells and one.at > (now - (FAST_FOR if one.enough else SLOW_FOR)).isoformat():
+                return one
+        return None
+
+    def add(self, trial: Trial) -> None:
+        """Keep it instead of those of this rate; where that cannot be, the next lab tries again."""
+        others = [one for one in self.read() if one.rate_bps != trial.rate_bps]
+        told = {"machine": self._machine, "trials": [asdict(one) for one in (*others, trial)]}
+        draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+            draft.replace(self._path)
+
+
+def _folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "pytest-pinet"
+
+
+def found_scale(lab: Lab, fastest_bps: float, root: Sequence[str], trials: Trials | None = None) -> Scale:
+    """Full rate on a machine that carries the lab's fastest link, SMALL on one that was tried and does not.
 
     ``root`` are the words that make a command run as root. Raises LabError when the trial fails.
     """
     if fastest_bps <= 0:
-        return 1.0
+        return Scale(1.0, "no two of its NICs reach each other")
+    trials = trials or Trials()
+    known = trials.of(fastest_bps)
+    if known is not None:
+        return scale_for(known)
     domains = [name for name, members in all_domains(lab).items() if set(lab.nodes) <= set(members)]
     try:
         with exclusive(lab_key(lab, ""), domains, PATIENCE_S, lambda _: None):
-            return scale_for(_tried(fastest_bps, root))
+            found = Trial(fastest_bps, _tried(fastest_bps, root), datetime.now(UTC).isoformat(timespec="seconds"))
     except LeaseError:
-        return SMALL
+        return Scale(1.0, "not tried: somebody else measures on this machine")
+    trials.add(found)
+    return scale_for(found)
 
 
-def scale_for(part: float) -> float:
-    """``part`` is what TCP got of the fastest link."""
-    return 1.0 if part >= ENOUGH else SMALL
+def scale_for(trial: Trial) -> Scale:
+    """What follows from a trial."""
+    return Scale(1.0 if trial.enough else SMALL, str(trial))
 
 
 def _tried(rate_bps: float, root: Sequence[str]) -> float:
-    argv = [*root, sys.executable, "-m", "pytest_pinet.virtual.scale", f"{rate_bps:.0f}"]
+    argv = [*root, sys.executable, "-m", "pytest_pinet.virtual.trial", f"{rate_bps:.0f}"]
     try:
         done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=TRIAL_S, cwd="/")
     except subprocess.TimeoutExpired:
@@ -68,70 +130,3 @@ def _tried(rate_bps: float, root: Sequence[str]) -> float:
             f"what this machine carries could not be tried out: {done.stderr.strip() or 'no answer'}",
             "write 'scale: 0.1' or 'scale: 1' into the lab file",
         ) from None
-
-
-def part_of(report: Mapping[str, Any], rate_bps: float) -> float:
-    """Which part of a layer 2 rate a report of iperf3 says that its receiver got, by its goodput."""
-    try:
-        got = float(report["end"]["sum_received"]["bits_per_second"])
-    except (KeyError, TypeError, ValueError):
-        raise LabError(f"iperf3: {report.get('error', 'its report has no figure')}") from None
-    return got / goodput(rate_bps)
-
-
-async def _cable(ends: tuple[NetNamespace, NetNamespace], rate_bps: float) -> None:
-    near, far = ends
-    await ip(near, [f"link add name eth0 type veth peer name eth0 netns {far.path}"])
-    for end, address in zip(ends, _ADDRESSES, strict=True):
-        # As on virtual boards.
-        end.set_sysctl("net.ipv4.tcp_congestion_control", "cubic")
-        await ip(end, ["link set dev lo up", f"address add {address}/24 dev eth0", "link set dev eth0 up"])
-        await tc(end, [token_bucket("eth0", rate_bps, node_queue(rate_bps))])
-
-
-def _inside(end: NetNamespace, *argv: str) -> subprocess.Popen[str]:
-    """A process that dies with this one."""
-    words = ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net={end.path}", *argv]
-    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def try_out(rate_bps: float) -> float:
-    """Send TCP through one cable of this rate. Raises LabError."""
-    ends = (NetNamespace(), NetNamespace())
-    asyncio.run(_cable(ends, rate_bps))
-    deadline = time.monotonic() + TRIAL_S / 2
-    server = _inside(ends[1], "iperf3", "-s", "-1", "-B", _ADDRESSES[1])
-    try:
-        while True:
-            client = _inside(ends[0], "iperf3", "-c", _ADDRESSES[1], "-t", str(SECONDS), "-J")
-            try:
-                report = json.loads(client.communicate(timeout=max(1.0, deadline - time.monotonic()))[0])
-            except subprocess.TimeoutExpired:
-                return 0.0
-            finally:
-                client.kill()
-                client.wait()
-            # The server may not listen yet.
-            if "error" not in report or time.monotonic() > deadline or server.poll() is not None:
-                return part_of(report, rate_bps)
-            time.sleep(_POLL_S)
-    finally:
-        server.kill()
-        server.wait()
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Print the part."""
-    # A terminated one ends what it started, too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    with suppress(KeyboardInterrupt):
-        try:
-            sys.stdout.write(f"{try_out(float(arguments[0]))}\n")
-        except (LabError, OSError, ValueError) as error:
-            sys.stderr.write(f"{error}\n")
-            return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -8,24 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_pinet.virtual.link_models import Bus, Lane
+from pytest_pinet.virtual.link_models import PLAIN_MTU, Bus, Lane
 
 # Below the size of a GSO packet the bucket splits every packet in software, which costs up to 28 % (facts 5.1).
+# At 10 Mbit/s these are 65 ms, for which a slow machine may do something else: links run at a tenth on such.
 SMALLEST_BURST = 80_000
 BURST_S = 0.004
+# Of the kernel, and what two plain packets need.
+LARGEST_CHUNK, SMALLEST_CHUNK = 65_536, 4_096
 # A NIC's own queue: TCP's small queues keep it short, so it only has to take what they allow.
 SMALLEST_NODE_QUEUE = 200_000
 BUS_QUEUE = 512_000
 COPIES_QUEUE = 1_000_000
 # Of classic BPF: SKF_AD_OFF + SKF_AD_RANDOM, a word that is a random number.
 _RANDOM = 2**32 - 0x1000 + 56
-# What a lane keeps whatever the other direction does.
-_LEAST_BPS = 8_000_000
+# What a lane keeps of its rate whatever the other direction does.
+_LEAST = 0.01
 PACKET_BY_PACKET_BPS = 200e6
+# With all headers, whatever the MTU; and what they are beside it.
 LARGEST_PACKET = 2000
+HEADERS = 32
 # What one contender may send before the next. Not less than a packet, GSO or not, or HTB counts packets, not bytes.
 SMALL_TURN, LARGE_TURN = 3_000, 66_000
 MOST_QUEUES = 32
+
+
+def chunk(scale: float) -> int:
+    """What TCP may hand a NIC at once, in bytes: on links that run at a share of their rate as much less.
+
+    Two chunks of 64 KB are 110 ms of 10 Mbit/s, and more than the queue holds: each loss then cost 0.2 s (measured).
+    """
+    return max(SMALLEST_CHUNK, round(LARGEST_CHUNK * scale))
 
 
 def burst(rate_bps: float) -> int:
@@ -45,15 +58,16 @@ def node_queue(rate_bps: float) -> int:
     return max(SMALLEST_NODE_QUEUE, port_queue(rate_bps))
 
 
-def token_bucket(device: str, rate_bps: float, limit: int) -> str:
+def token_bucket(device: str, rate_bps: float, limit: int, mtu: int = PLAIN_MTU) -> str:
     """Limit what a device sends; on a device that is shaped already, only the rate changes.
 
     Slow ones send packet by packet, as a wire does, so that contenders are served fairly and losses are single packets:
-    the bucket splits what is larger than ``mtu``. That costs little at 100 Mbit/s, and too much at 1 Gbit/s.
+    the bucket splits what is larger than a packet of this ``mtu``, or drops it where it is one. That costs little at
+    100 Mbit/s, and too much at 1 Gbit/s.
     """
     words = f"tbf rate {round(rate_bps)}bit burst {burst(rate_bps)} limit {limit}"
     if rate_bps <= PACKET_BY_PACKET_BPS:
-        words += f" peakrate 100gbit mtu {LARGEST_PACKET}"
+        words += f" peakrate 100gbit mtu {max(LARGEST_PACKET, mtu + HEADERS)}"
     return f"qdisc replace dev {device} root handle 1: {words}"
 
 
@@ -95,6 +109,13 @@ def count_arrivals(device: str) -> list[str]:
     ]
 
 
+def bus_bucket(bus_device: str, bus: Bus, mtu: int = PLAIN_MTU) -> list[str]:
+    """The one queue of a bus; none where each direction has a lane."""
+    if bus.rate_bps is None:
+        return []
+    return [token_bucket(bus_device, bus.rate_bps, BUS_QUEUE, mtu)]
+
+
 def bus_lines(device: str, bus_devices: tuple[str, str], bus: Bus, mac: str) -> list[str]:
     """Lead both directions of ``device`` through the first bus device, or through one each where each has a lane.
 
@@ -103,11 +124,8 @@ def bus_lines(device: str, bus_devices: tuple[str, str], bus: Bus, mac: str) -> 
     lines = [f"qdisc replace dev {device} clsact"]
     if bus.tx is None or bus.rx is None:
         assert bus.rate_bps is not None
-        return [
-            *lines,
-            *(_redirect(device, hook, bus_devices[0]) for hook in ("egress", "ingress")),
-            token_bucket(bus_devices[0], bus.rate_bps, BUS_QUEUE),
-        ]
+        redirects = [_redirect(device, hook, bus_devices[0]) for hook in ("egress", "ingress")]
+        return [*lines, *redirects, *bus_bucket(bus_devices[0], bus)]
     out, back = bus_devices
     return [
         *lines,
@@ -150,7 +168,7 @@ def _lane_lines(bus_device: str, lane: Lane, copies: str) -> list[str]:
         f"qdisc replace dev {bus_device} root handle 1: htb default 20 r2q 1000",
         f"class add dev {bus_device} parent 1: classid 1:1 htb rate {rate}bit {words}",
         f"class add dev {bus_device} parent 1:1 classid 1:10 htb rate {rate}bit {words} prio 0",
-        f"class add dev {bus_device} parent 1:1 classid 1:20 htb rate {_LEAST_BPS}bit {words} prio 1",
+        f"class add dev {bus_device} parent 1:1 classid 1:20 htb rate {round(_LEAST * rate)}bit {words} prio 1",
         f"qdisc add dev {bus_device} parent 1:10 handle 10: bfifo limit {COPIES_QUEUE}",
         f"qdisc add dev {bus_device} parent 1:20 handle 20: bfifo limit {lane.limit}",
         f"filter add dev {bus_device} parent 1: protocol all prio 1 u32 match ether {copies} flowid 1:10",

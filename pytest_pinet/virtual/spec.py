@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Interface, Lab, Node
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.link_models import LinkModel, model_of
@@ -23,7 +24,7 @@ OUTLETS = ("rest", "shelly_gen2", "poe_mib")
 
 @dataclass(frozen=True)
 class InterfaceSpec:
-    """A NIC: its name in the lab file, its device, address, cable and link model."""
+    """A NIC: its name in the lab file, its device, address, cable and link model; ``pcie``: a card in a slot."""
 
     name: str
     device: str
@@ -32,6 +33,7 @@ class InterfaceSpec:
     port: str
     speed_mbps: int
     model: LinkModel
+    pcie: bool = False
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,7 @@ def _interface(board: str, interface: Interface) -> InterfaceSpec:
         port=interface.port.port,
         speed_mbps=interface.speed_mbps,
         model=model_of(board, interface.nic.name, interface.speed_mbps, interface.port.switch),
+        pcie=interface.bus in (Bus.PCIE2X1, Bus.PCIE3X1),
     )
 
 

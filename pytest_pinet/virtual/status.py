@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.model.scale import Scale
 from pytest_pinet.virtual.control_client import ask
 from pytest_pinet.virtual.launcher import PROCESSES
 from pytest_pinet.virtual.processes import ProcessId
@@ -25,7 +26,9 @@ def status(lab_file: str) -> dict[str, Any] | None:
     if not any(alive.values()):
         return None
     found = ask(runtime.control, "status") if alive["daemon"] else {"lab": state["lab"], "nodes": [], "switches": []}
-    return {**found, "processes": alive, "environment": state["environment"]}
+    scale = Scale(**state.get("scale", {}))
+    told = {"scale": scale.share, "scale_because": scale.because}
+    return {**found, **told, "processes": alive, "environment": state["environment"]}
 
 
 def ssh_command(lab_file: str, node: str, command: Sequence[str]) -> list[str]:

@@ -37,7 +37,7 @@ class VirtualUplink:
             if end is switch:
                 inputs = [from_port(other) for other in switch.inputs if other != port]
                 lines += [
-                    token_bucket(port, rate, port_queue(rate)),
+                    token_bucket(port, rate, port_queue(rate), LARGEST_MTU),
                     *arbiter(port, rate, inputs),
                     *count_arrivals(port),
                 ]

@@ -31,6 +31,10 @@ import pytest
 def test_rate(link, gate, direction):
     gate.tcp(link, direction=direction, duration=1)
 
+@pytest.mark.pinet(board="pi3b", nic="onboard", tuning={"congestion": "reno"})
+def test_tuned(link, gate):
+    gate.tcp(link, streams=2, duration=1, min="1 Mbit/s")
+
 @pytest.mark.pinet(board="pi3b", nic="onboard")
 def test_nothing(link, gate):
     pass
@@ -124,6 +128,17 @@ def test_a_result_tells_all_that_was_done_and_found(runs: Runs) -> None:
     assert pictures | {f"switch and NIC counters {TX}", f"evidence {TX}", "client.json"} <= names
 
 
+def test_a_tuned_result_tells_what_was_set_and_taken_back(runs: Runs) -> None:
+    found = runs.result("tcp-P2 tx")
+    assert found["name"].startswith("pi3b:onboard/pair/congestion=reno · tcp-P2 tx ")
+    assert {"name": "tuning", "value": "congestion=reno"} in found["labels"]
+    steps = [step["name"] for step in found["steps"]]
+    ends = ("pi3b-1", "pi3b-2")
+    order = [steps.index(f"tune congestion=reno of {end}:onboard") for end in ends]
+    order += [steps.index("judge"), *(steps.index(f"take back congestion=reno of {end}") for end in reversed(ends))]
+    assert order == sorted(order)
+
+
 def test_no_password_is_in_what_leaves_the_lab(runs: Runs, gate_lab: GateLab) -> None:
     password = gate_lab.environment["LG_CONSOLE_PASSWORD"]
     texts = [path.read_text(errors="replace") for path in (runs.project.path / "res").iterdir()]
@@ -169,6 +184,13 @@ def test_allure_3_shows_figures_history_steps_and_pictures_and_asks_nobody(runs:
         seen.picture(pictures / "allure-history.png")
         assert seen.left_the_machine() == []
         assert seen.complaints() == []
+    with browser(1100, 1640) as seen:
+        # That of the README: `make pictures` puts it into docs/.
+        seen.open(page)
+        seen.click("pi3b:onboard/pair · tcp-P1 tx 8")
+        seen.await_text("regression: tx 8")
+        seen.until(lambda: seen.run(images) >= 1, "the trend in the description")
+        seen.picture(pictures / "report-allure.png")
     with browser(1400, 900) as seen:
         seen.open(page, "/metrics")
         seen.await_text("pi3b:onboard/pair tcp-P1 tx")

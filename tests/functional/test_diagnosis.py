@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gate_bench import LAB_FILE, GateLab, NewProject, Project
+from gate_bench import LAB_FILE, GateLab, NewProject, Project, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +45,11 @@ def test_told_peer(link, gate):
 @fast_ethernet
 def test_fast_ethernet(link, gate):
     gate.tcp(link, duration=3)
+
+
+@fast_ethernet
+def test_long(link, gate):
+    gate.tcp(link, duration=6)
 
 
 @usb2
@@ -106,7 +111,8 @@ def test_a_full_line(project: Project) -> None:
     assert sum(dut["softnet"]["processed"]) > 1000
     assert dut["window_s"] == pytest.approx(dut["traffic_s"], abs=1.0)
     names = {Path(name).name for name in result["files"]}
-    assert {f"0-{name}.txt" for name in ("stat", "softirqs", "softnet", "interrupts", "interface")} <= names
+    sources = ("stat", "softirqs", "softnet", "interrupts", "interface", "switch")
+    assert {"versions.txt", *(f"0-{name}.txt" for name in sources)} <= names
 
 
 def test_without_verbosity_the_table_stays_short(project: Project) -> None:
@@ -156,6 +162,35 @@ def test_a_rate_that_somebody_holds(project: Project, gate_lab: GateLab) -> None
     output.stdout.fnmatch_lines(["*  limited by shaper: held at a constant 47.1 Mbit/s of*"])
 
 
+@pytest.mark.parametrize("what", ["throttled", "under-voltage"])
+def test_a_board_whose_firmware_throttles_in_mid_traffic(project: Project, gate_lab: GateLab, what: str) -> None:
+    argv = project.argv("test_scenarios.py::test_long", "-v")
+    # A board that is throttled is slower; a full line stays one, whatever else there is.
+    with (
+        degraded(gate_lab, "pi3b-1:onboard", "--rate", "0.6"),
+        subprocess.Popen(argv, cwd=project.path, env=project.environment(), stdout=subprocess.PIPE) as process,
+    ):
+        try:
+            wait_until("traffic to start", lambda: len(gate_lab.processes("iperf3")) >= 2, PATIENCE_S)
+            gate_lab.pinet("degrade", "pi3b-1", "--throttle", what)
+            output, _ = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    # Until its next boot the firmware tells that it was so.
+    gate_lab.switch_power(False, "pi3b-1")
+    gate_lab.switch_power(True, "pi3b-1")
+    gate_lab.await_boot("pi3b-1")
+    (result,) = project.results["results"]
+    assert result["limited_by"]["cause"] == "thermal or under-voltage", output.decode()
+    assert result["limited_by"]["text"] == f"pi3b-1:onboard had {what} during the traffic"
+    # What was measured is told, with what it is worth.
+    figure = result["directions"]["tx"]
+    assert (result["verdict"], figure["verdict"]) == ("invalid", "invalid")
+    assert figure["goodput_bps"] == pytest.approx(0.6 * 94.1e6, rel=0.05)
+    assert "says nothing: pi3b-1 is limited by its firmware" in result["message"]
+    assert "give it a stronger power supply, a shorter cable, or cooling" in result["notes"]
+
+
 def test_a_shared_bus(project: Project) -> None:
     found = limited_by(project, "test_both_ways")
     assert found["cause"] == "USB bus"
@@ -165,7 +200,7 @@ def test_a_shared_bus(project: Project) -> None:
 def test_a_port_at_100(tmp_path: Path) -> None:
     file = tmp_path / "virtual.yaml"
     port = "onboard: {port: sw1/p4}"
-    text = LAB_FILE.read_text()
+    text = LAB_FILE.read_text().replace("scale: auto", "scale: 1")
     assert port in text
     file.write_text(text.replace(port, "onboard: {port: sw1/p4, speed: 100 Mbit/s}"))
     lab = GateLab(file)

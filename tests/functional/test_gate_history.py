@@ -44,7 +44,19 @@ def pinet(project: Project, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_runs_with_and_without_workers_make_one_history(project: Project) -> None:
     project.pytest("-n", "2", timeout_s=LONGEST_S).assert_outcomes(passed=2)
-    project.pytest(timeout_s=LONGEST_S).assert_outcomes(passed=2)
+    output = project.pytest(timeout_s=LONGEST_S)
+    output.assert_outcomes(passed=2)
+    # Each figure in the table, and its trend in a line below.
+    output.stdout.fnmatch_lines_random(
+        [
+            "pi3b:onboard/pair *tx * pass",
+            "pi5:onboard/pair *tx * pass",
+            "trend of the last 16 runs, newest at the right*",
+        ]
+    )
+    output.stdout.fnmatch_lines([f"{figure} *[[]??]*" for figure in FIGURES])
+    summary = output.stdout.str().partition("pinet throughput")[2]
+    assert [line for line in summary.splitlines()[1:] if len(line) > 80] == []
     with History.open(str(project.path / ".pinet" / "history.db")) as history:
         runs = history.runs()
         trends = [history.trend(figure.id) for figure in history.figures()]

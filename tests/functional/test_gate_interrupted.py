@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from gate_bench import GateLab, NewProject, Project
+from gate_bench import PINET, GateLab, NewProject, Project
+
+from pytest_pinet.history.points import History
 
 QUICK = "duration=0.5, warmup=0.5, bitrate='20 Mbit/s', min='10 Mbit/s'"
 TESTS = f"""
@@ -127,7 +129,8 @@ def test_two_workers_write_one_complete_file(parallel: tuple[Project, pytest.Run
     connections = [len(figures["attempts"]) for result in results for figures in result["directions"].values()]
     assert len(connections) == 4
     assert len(set(files)) == len(files)
-    assert len([file for file in files if "client." in file or "server." in file]) == 6 * sum(connections)
+    ends = [file for file in files if Path(file).stem.rpartition("-")[2] in ("client", "server")]
+    assert len(ends) == 6 * sum(connections)
     assert len([file for file in files if file.endswith("observer.txt")]) == 4 * 2
     assert all((latest / file).exists() for file in files)
 
@@ -172,6 +175,7 @@ class AfterKill:
     """What was seen after pytest was killed in mid-traffic, and then the next run."""
 
     traffic_ended: bool
+    folder: Path
     kept: list[str]
     output: pytest.RunResult
     addresses: list[str]
@@ -186,16 +190,28 @@ def after_kill(project: Project, gate_lab: GateLab) -> Iterator[AfterKill]:
     while gate_lab.processes("iperf3") and time.monotonic() < deadline:
         time.sleep(0.05)
     ended = not gate_lab.processes("iperf3")
-    kept = (project.path / ".pinet" / "latest" / "results.jsonl").read_text().splitlines()
+    folder = (project.path / ".pinet" / "latest").resolve()
+    kept = (folder / "results.jsonl").read_text().splitlines()
     output = project.pytest("-k", "first")
     addresses = gate_lab.addresses("pi3b-1") + gate_lab.addresses("pi3b-2")
-    yield AfterKill(ended, kept, output, addresses)
+    yield AfterKill(ended, folder, kept, output, addresses)
     gate_lab.switch_power(False, "pi3b-1", "pi3b-2")
 
 
 @pytest.mark.slow
 def test_a_killed_run_keeps_what_it_has_measured(after_kill: AfterKill) -> None:
     assert [json.loads(line)["test"].partition("::")[2] for line in after_kill.kept] == [FIRST]
+
+
+@pytest.mark.slow
+def test_what_a_killed_run_measured_can_come_into_the_history(after_kill: AfterKill, tmp_path: Path) -> None:
+    url = str(tmp_path / "history.db")
+    words = [PINET, "history", "import", "--history", url, str(after_kill.folder / "results.jsonl")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "1 run read, 1 of them new\n", done.stderr
+    with History.open(url) as history:
+        (run,) = history.runs()
+    assert (run.lab, run.emulated, run.complete, run.verdicts) == ("virtual", True, False, {"pass": 1})
 
 
 @pytest.mark.slow

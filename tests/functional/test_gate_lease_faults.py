@@ -100,7 +100,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FragileLab]:
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     file = tmp_path_factory.mktemp("fragile-lab") / "virtual.yaml"
-    file.write_text(LAB_FILE.read_text())
+    file.write_text(LAB_FILE.read_text().replace("scale: auto", "scale: 1"))
     assert Runtime.of(str(file)).read_json("state.json") is None
     fragile = FragileLab(file)
     yield fragile

@@ -129,7 +129,7 @@ def status(file: Path) -> dict[str, Any]:
 def too_fast(new_project: NewProject) -> tuple[Project, pytest.RunResult, dict[str, Any]]:
     """The run, and what `pinet lab status` says after it."""
     project = new_project({"test_invalid.py": INVALID})
-    text = LAB_FILE.read_text().replace("\n  nodes:", f"\n{WRONG_BUS}", 1)
+    text = LAB_FILE.read_text().replace("scale: auto", "scale: 1").replace("\n  nodes:", f"\n{WRONG_BUS}", 1)
     text = text.replace("usb: {nic: rtl8153,", "usb: {nic: tester,", 1)
     own = [line for line in text.splitlines() if "nic: rtl8153, direction" not in line]
     project.write("wrong.yaml", "\n".join(own))

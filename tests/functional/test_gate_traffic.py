@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,9 @@ def test_a_capped_peer_and_a_free_device_each_by_a_process_of_its_own(
     (window,) = result["windows"][:1]
     assert window["seconds"] == pytest.approx(3.0, abs=1.1)
     assert result["start_skew_s"] is not None
-    assert result["start_skew_s"] <= 0.05 or any("ms apart" in note for note in result["notes"])
+    sure_s = result["start_skew_s"] + result["start_skew_within_s"]
+    assert sure_s <= 0.05 or any("ms apart" in note for note in result["notes"])
+    assert {"tx-start.txt", "rx-start.txt"} <= {name.rpartition("/")[2] for name in result["files"]}
     assert_left_clean(gate_lab)
 
 
@@ -76,6 +79,11 @@ def test_flows_that_began_too_far_apart_are_sent_once_more_and_that_is_told(
     assert len(result["directions"]["tx"]["attempts"]) == 1
     assert result["combination"]["traffic"] == "tcp-P1-opposed-bidir"
     assert result["cables"][0]["node"]["tx_bytes"] > 1.5 * 90e6 / 8 * 2
+    # What did not count is kept, and its name says so.
+    kept = {name.rpartition("/")[2]: project.path / ".pinet" / "latest" / name for name in result["files"]}
+    counted, late = (kept[f"{prefix}tx-client.json"].read_text() for prefix in ("", "1-not-counted-"))
+    assert json.loads(late)["end"]["sum_received"]["bytes"] > 0
+    assert late != counted
     assert_left_clean(gate_lab)
 
 

@@ -215,8 +215,9 @@ def test_a_panic_ends_the_wait_for_a_boot_at_once(new_board: NewBoard, driver: s
 def test_a_board_that_panics_once_boots_the_second_time_and_it_is_told(new_board: NewBoard) -> None:
     board = new_board(PANIC, BOOT)
     session = session_of(board, 20)
-    session.strategy.connect = lambda timeout_s: None
+    session.strategy.connect = lambda timeout_s: None  # this board has a console only
     session.strategy.ssh.ssh_prefix = []
+    session._put_back_leftovers = lambda: None  # type: ignore[method-assign]
     session.switch_on()
     session.log_in()
     assert session.ready

@@ -12,6 +12,7 @@ from labgrid.resource import NetworkPowerPort, NetworkSerialPort, NetworkService
 
 from pytest_pinet.errors import ConsoleError, PowerError
 from pytest_pinet.lab.drivers import PiShellDriver, PiSSHDriver, PiStrategy
+from pytest_pinet.steps import Recorder
 
 
 @pytest.fixture
@@ -57,3 +58,13 @@ def test_a_console_whose_resource_is_gone_is_a_console_error(board: PiStrategy) 
     board.console.port.avail = False
     with pytest.raises(ConsoleError, match=r"labgrid cannot open the serial console of pi1: NoResourceFoundError"):
         board.open_console()
+
+
+def test_what_is_put_in_place_before_a_boot_is_a_step_of_its_own(board: PiStrategy) -> None:
+    recorder, put = Recorder(), []
+    recorder.start()
+    board.state_staged()
+    board.stage(lambda: put.append("files"))
+    board.state_staged()
+    assert [step.title for step in recorder.stop()] == ["deploy to pi1"]
+    assert put == ["files"]

@@ -46,6 +46,11 @@ def test_flows_begin_at_one_moment_and_the_time_they_share_is_told() -> None:
     (window,) = windows
     assert window is not None
     assert window.skew_s is not None
+    assert window.skew_within_s is not None
+    # A shell here answers within some ms, and the uptimes that it tells have two decimals.
+    assert 0.010 < window.skew_within_s < 0.2
+    for measurement in found:
+        assert "so the flow began at" in measurement.raw["start.txt"]
     # 50 ms on a machine with nothing else to do.
     assert window.skew_s < 0.2
     assert window.start_s == pytest.approx(0.5, abs=0.3)

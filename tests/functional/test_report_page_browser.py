@@ -62,6 +62,15 @@ def test_it_is_readable_at_any_width_and_asks_nobody(page: Path, pictures: Path,
         assert seen.complaints() == []
 
 
+def test_the_picture_of_the_readme_shows_state_changes_and_figures(page: Path, pictures: Path) -> None:
+    """``make pictures`` puts it into docs/."""
+    with browser(1200, 860) as seen:
+        seen.open(page)
+        for head in ("What needs attention", "Where levels moved", "Newest figures"):
+            assert head in seen.text
+        seen.picture(pictures / "report-page.png")
+
+
 def test_every_planted_change_is_named_at_its_build(page: Path) -> None:
     with browser() as seen:
         seen.open(page)

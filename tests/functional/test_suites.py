@@ -24,7 +24,7 @@ def take_suites(project: Project) -> None:
 @pytest.fixture(scope="module")
 def published_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateLab]:
     file = tmp_path_factory.mktemp("published-lab") / "published.yaml"
-    file.write_text(LAB_FILE.with_name("published.yaml").read_text())
+    file.write_text(LAB_FILE.with_name("published.yaml").read_text().replace("scale: auto", "scale: 1"))
     lab = GateLab(file)
     yield lab
     lab.down()

@@ -41,7 +41,7 @@ OURS = f"""\
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateLab]:
     """A lab whose environment gives one place our driver."""
-    text = LAB_FILE.read_text()
+    text = LAB_FILE.read_text().replace("scale: auto", "scale: 1")
     assert text.count(TARGET) == 1
     file = tmp_path_factory.mktemp("driver-lab") / "virtual.yaml"
     file.write_text(text.replace(TARGET, OURS))

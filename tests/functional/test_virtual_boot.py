@@ -51,10 +51,15 @@ def test_a_clock_in_config_txt_holds_from_the_next_power_on(gate_lab: GateLab, b
 @pytest.mark.parametrize("board", ["cm4-1"], indirect=True)
 def test_the_kernel_is_told_the_line_of_cmdline_txt_and_the_card_runs_by_it(gate_lab: GateLab, board: str) -> None:
     before = gate_lab.pinet("exec", board, "--", "cat /proc/cmdline")
+    assert "MaxPayload 128 bytes, MaxReadReq" in gate_lab.pinet("exec", board, "--", "lspci -D -vv")
     gate_lab.pinet("exec", board, "--", f"sed -i 's/$/ pci=pcie_bus_perf/' {BOOT}/cmdline.txt")
     cycle(gate_lab, board)
     assert gate_lab.pinet("exec", board, "--", "cat /proc/cmdline") == f"{before.strip()} pci=pcie_bus_perf\n"
     assert interface(gate_lab, board, "pcie")["rx_goodput_bps"] / 1e6 == pytest.approx(3420, abs=5)
+    # As a tuning reads it back: of the bridge and of the card, which the board's own NIC is not behind.
+    assert gate_lab.pinet("exec", board, "--", "lspci -D -vv").count("MaxPayload 512 bytes, MaxReadReq") == 2
+    assert "bus-info: 0000:01:00.0" in gate_lab.pinet("exec", board, "--", "ethtool -i eth1")
+    assert "0000:01" not in gate_lab.pinet("exec", board, "--", "ethtool -i eth0")
     refused = gate_lab.pinet("exec", board, "--", "echo x > /proc/cmdline 2>&1 || echo refused")
     assert "refused" in refused
 
@@ -70,3 +75,24 @@ def test_the_rates_follow_the_mtu_of_the_device_until_the_power_goes(gate_lab: G
     cycle(gate_lab, board)
     assert mtu() == 1500
     assert interface(gate_lab, board, "pcie")["tx_goodput_bps"] / 1e6 == pytest.approx(3020, abs=5)
+
+
+@pytest.mark.parametrize("board", ["pi3b-1"], indirect=True)
+def test_what_the_firmware_tells_of_throttling_is_over_with_a_boot_at_the_latest(gate_lab: GateLab, board: str) -> None:
+    def bits() -> str:
+        return gate_lab.pinet("exec", board, "--", "vcgencmd get_throttled").strip()
+
+    def faults() -> list[str]:
+        return next(list(node["faults"]) for node in gate_lab.status()["nodes"] if node["name"] == board)
+
+    assert bits() == "throttled=0x0"
+    gate_lab.pinet("degrade", board, "--throttle", "under-voltage")
+    gate_lab.pinet("degrade", board, "--throttle", "throttled")
+    assert bits() == "throttled=0x50005"
+    assert faults() == ["firmware: under-voltage", "firmware: throttled"]
+    cycle(gate_lab, board)
+    assert bits() == "throttled=0x50005"
+    assert board in gate_lab.pinet("restore")
+    assert (bits(), faults()) == ("throttled=0x50000", [])
+    cycle(gate_lab, board)
+    assert bits() == "throttled=0x0"

@@ -174,7 +174,7 @@ def test_access_gives_the_environment_back_and_leaves_only_once(lab: Lab, monkey
 
 @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_pytest_stops_the_lab_that_it_started(tmp_path: Path, workers: str) -> None:
-    (tmp_path / "virtual.yaml").write_text(LAB_FILE.read_text())
+    (tmp_path / "virtual.yaml").write_text(LAB_FILE.read_text().replace("scale: auto", "scale: 1"))
     lab = load(tmp_path / "virtual.yaml")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_it.py").write_text(
@@ -184,7 +184,7 @@ def test_pytest_stops_the_lab_that_it_started(tmp_path: Path, workers: str) -> N
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "LG_", "PINET_"))}
     argv = [str(BIN / "pytest"), f"--pinet-lab={lab.file}", "-n", workers, "-q"]
     process = subprocess.Popen(argv, cwd=tmp_path, env=variables, stdout=subprocess.PIPE, text=True)
-    wait_until("the lab", lambda: is_up(lab) or process.poll() is not None)
+    wait_until("the lab", lambda: is_up(lab) or process.poll() is not None, 30)
     print(process.communicate(timeout=60)[0])  # noqa: T201  (pytest shows it when the test fails)
     assert process.returncode == 0
     assert not Runtime.of(lab.file).path.exists()

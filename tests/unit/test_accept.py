@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from history_data import FIGURE, day, kept
 
+import pytest_pinet
 from pytest_pinet.cli import main, pinet
 from pytest_pinet.config import labfile
 from pytest_pinet.config.baselines import load_baselines
@@ -214,3 +215,10 @@ def test_mistakes(
         main()
     assert caught.value.code == 4
     assert said in capsys.readouterr().err
+
+
+def test_nothing_but_the_command_writes_baselines() -> None:
+    """A run never changes what it is judged by."""
+    sources = Path(pytest_pinet.__file__).parent
+    using = [path for path in sources.rglob("*.py") if "write_baselines" in path.read_text()]
+    assert sorted(str(path.relative_to(sources)) for path in using) == ["cli/accept.py", "config/baselines.py"]

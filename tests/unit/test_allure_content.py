@@ -20,6 +20,9 @@ SUBJECT = Subject("pi4b", "onboard", "pair", "test_rate", {"direction": "tx"}, "
 GOOD = result("pi4b:onboard/pair", {"tx": direction(941.3e6, 885e6)})
 SLOW = result("pi4b:onboard/pair", {"tx": direction(700.2e6, 885e6, "fail")}, message="tx 700.2 Mbit/s is too slow")
 LAB = result("pi4b:onboard/pair", {}, "error", "no carrier on eth0")
+INVALID = result(
+    "pi4b:onboard/pair", {"tx": direction(941.3e6, 885e6, "invalid")}, message="segments carried 1448 bytes"
+)
 
 
 def test_the_title_holds_the_figure() -> None:
@@ -125,6 +128,25 @@ def test_a_status_is_never_better_than_verdict_or_test(
     results: list[object], pytest_status: str | None, status: str, prefix: str
 ) -> None:
     assert status_of(results, pytest_status) == (status, prefix)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("results", "pytest_status", "status", "prefix"),
+    [
+        ([INVALID], "skipped", "skipped", "expected"),
+        ([SLOW], "skipped", "skipped", "expected"),
+        ([GOOD], "skipped", "skipped", ""),
+        # Nobody expects a lab to break.
+        ([LAB], "skipped", "broken", "lab error"),
+        # It ended otherwise than it was marked to.
+        ([INVALID], "broken", "broken", "invalid"),
+        ([GOOD], "passed", "passed", ""),
+    ],
+)
+def test_what_a_test_is_marked_to_end_with_is_grey(
+    results: list[object], pytest_status: str, status: str, prefix: str
+) -> None:
+    assert status_of(results, pytest_status, expected=True) == (status, prefix)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("verdict", PREFIX)

@@ -256,6 +256,19 @@ def test_a_verdict_becomes_a_status_and_a_category(bench: Bench, body: str, stat
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("call", ["run=False, ", ""])
+def test_what_a_test_expects_is_grey_with_its_reason(bench: Bench, call: str) -> None:
+    marked = f'@pytest.mark.xfail({call}reason="no segments of 8960 bytes")\ndef test_rate'
+    body = 'measure(941e6, "invalid"); raise RuntimeError("x")'
+    bench.write("test_a.py", RATE.replace("def test_rate", marked).replace("    measure()", f"    {body}"))
+    bench.run()
+    found = bench.only()
+    assert found["status"] == "skipped"
+    assert "no segments of 8960 bytes" in found["statusDetails"]["message"]
+    if not call:
+        assert found["statusDetails"]["message"] == "expected: no segments of 8960 bytes: tx is invalid"
+
+
 def test_a_kernel_that_breaks_in_the_set_up_is_no_skipped_test(bench: Bench) -> None:
     """pytest's report says call, which allure-pytest then never saw pass or fail."""
     bench.write(
@@ -312,6 +325,35 @@ def test_what_cannot_be_collected_stands_in_the_report(bench: Bench, pytester: p
     assert bench.run().ret == pytest.ExitCode.INTERRUPTED
     (path,) = (pytester.path / "res").glob("*-globals.json")
     assert "SyntaxError" in json.loads(path.read_text())["errors"][0]["message"]
+
+
+def errors(folder: Path) -> list[str]:
+    """What stands in the report beside its results."""
+    found = [json.loads(path.read_text()) for path in folder.glob("*-globals.json")]
+    return [error["message"] for one in found for error in one.get("errors", ())]
+
+
+def test_a_test_file_that_is_not_there_stands_in_the_report(bench: Bench, pytester: pytest.Pytester) -> None:
+    assert bench.run("test_gone.py").ret == pytest.ExitCode.USAGE_ERROR
+    (message,) = errors(pytester.path / "res")
+    assert message.startswith("pytest could not begin\nfile or directory not found: test_gone.py")
+
+
+@pytest.mark.slow
+def test_a_lab_file_that_is_wrong_stands_in_the_report(bench: Bench, pytester: pytest.Pytester) -> None:
+    bench.write("test_a.py", RATE)
+    assert bench.run("--pinet-lab=gone.yaml", dies=True).ret == pytest.ExitCode.USAGE_ERROR
+    (message,) = errors(pytester.path / "res")
+    assert "gone.yaml" in message
+
+
+def test_a_folder_that_holds_an_earlier_run_is_warned_of(bench: Bench) -> None:
+    bench.write("test_a.py", RATE)
+    bench.write("res/pinet-run.json", "{}")
+    bench.run().stdout.fnmatch_lines(
+        ["WARNING */res holds an earlier run: Allure takes two results of a test for retries*; add --clean-alluredir*"]
+    )
+    bench.run("--clean-alluredir").stdout.no_fnmatch_line("WARNING*")
 
 
 def test_ordinary_tests_are_left_as_allure_pytest_has_them(bench: Bench) -> None:

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from report_data import NIGHT
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.report.allure.tool import VARIABLE, Allure, find_allure, generate, without_analytics
+from pytest_pinet.report.allure.run_files import metrics
+from pytest_pinet.report.allure.tool import VARIABLE, Allure, find_allure, generate, performance, without_analytics
 
 # The end of index.html of Allure 3.18.0, then of 2.46.1, as they were made.
 ALLURE_3 = """\
@@ -95,6 +97,22 @@ def test_allure_3_goes_before_2_wherever_they_are(proof: Path, tmp_path: Path, m
     assert not found.has_metrics
 
 
+def test_the_node_of_our_own_environment_goes_before_an_older_one_of_the_system(
+    proof: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = fake(tmp_path, "3.18.0")
+    command.write_text("#!/usr/bin/env node\n")
+    for folder, version in (("system", ""), ("venv/bin", "3.18.0")):
+        node = tmp_path / folder / "node"
+        node.parent.mkdir(parents=True)
+        node.write_text(f"#!/bin/sh\necho {version}\n")
+        node.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'system'}:/usr/bin:/bin")
+    assert find_allure([tmp_path]) is None
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "venv"))
+    assert find_allure([tmp_path]) == Allure(str(command), (3, 18, 0))
+
+
 def test_without_allure_there_is_none(proof: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     broken = fake(tmp_path, "no version at all")
@@ -119,6 +137,20 @@ def test_allure_3_gets_a_history_that_it_must_not_append_to(proof: Path, tmp_pat
     page = (tmp_path / "out" / "report.html").read_text()
     assert "google" not in page
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
+
+
+def test_names_and_units_of_metrics_stand_where_allure_documents_them(proof: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "1-perf.json").write_text(json.dumps(metrics(NIGHT[:1])))
+    (results / "2-perf.json").write_text('[{"id": "of another plugin", "key": "x", "value": 1}]')
+    (results / "3-perf.json").write_text("{")
+    key = "pi3b:onboard/pair/tcp-P1-tx"
+    named = {"title": "pi3b:onboard/pair tcp-P1 tx", "unit": "Mbit/s", "better": "higher", "group": "pi3b"}
+    assert performance(results) == {"metrics": {key: named}, "groups": {"pi3b": {"title": "pi3b"}}}
+    allure = Allure(str(fake(tmp_path, "3.18.0")), (3, 18, 0))
+    generate(allure, results, "", "x", tmp_path / "report.html", single=True)
+    assert json.loads((proof / "rc.json").read_text())["performance"] == performance(results)
 
 
 def test_allure_2_gets_its_history_beside_the_results_and_no_analytics(proof: Path, tmp_path: Path) -> None:

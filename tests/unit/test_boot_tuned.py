@@ -20,7 +20,7 @@ from pytest_pinet.steps import Recorder
 from pytest_pinet.traffic.local import LocalShell
 from pytest_pinet.tuning import booting
 from pytest_pinet.tuning.registry import read_tuning
-from pytest_pinet.tuning.setting import NoKnob
+from pytest_pinet.tuning.setting import NoKnob, Place, Reading
 
 FAST = read_tuning({"arm_freq": 2000, "mtu": 9000})
 
@@ -31,7 +31,7 @@ class Session:
     def __init__(self, name: str) -> None:
         self.shell: Shell = LocalShell(name)
         self.boot_tuning = Tuning()
-        self.boot_before: dict[str, object] = {}
+        self.boot_before: dict[str, dict[str, object]] = {}
         self.reset_due = False
         self.why_not = ""
 
@@ -77,6 +77,23 @@ def test_tests_in_a_row_share_a_boot_and_the_next_without_takes_another(bench: B
     assert bench.open(Tuning()) == []
     assert bench.boots == 2
     assert not any(session.boot_tuning for session in bench.sessions.values())
+
+
+def test_what_was_before_the_boot_is_asked_of_each_nic_of_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def found(place: Place, _: Tuning) -> dict[str, Reading]:
+        asked.append(place.device)
+        return {}
+
+    monkeypatch.setattr(booting, "found", found)
+    bench = Bench(tmp_path)
+    bench.open(FAST)
+    (node,) = {end.node.name: end.node for end in bench.combination.ends if end.node.name == "one"}.values()
+    assert asked == [interface.device for interface in node.interfaces]
+    assert list(bench.sessions["one"].boot_before) == asked
 
 
 def test_only_the_device_under_test_is_booted_so(bench: Bench) -> None:

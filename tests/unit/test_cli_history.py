@@ -259,6 +259,17 @@ def test_a_markdown_page_has_what_is_bad_first_and_the_rest_folded() -> None:
     assert rest.count("<details") + 1 == rest.count("</details>")
 
 
+def test_a_markdown_page_says_how_flows_shared() -> None:
+    one = result("pi4b:onboard/incast:2", {"rx": direction(941e6, 885e6)})
+    flows = [{**direction(rate), "name": name, "direction": "rx"} for name, rate in (("b>a", 470e6), ("c>a", 471e6))]
+    one["flows"] = flows  # type: ignore[typeddict-item]
+    one["evenness"] = {
+        "least_share": 0.998, "least_flow": "b>a", "jain": 1.0, "rule": None, "verdict": "pass", "reason": ""
+    }  # fmt: skip
+    told = r"<br>2 flows, 470.0 to 471.0 Mbit/s; the least got 99.8 % of its fair share \(b\>a\), Jain's index 1.000"
+    assert told in summary_markdown(run_record([one]))
+
+
 def test_text_of_a_lab_does_not_break_the_page() -> None:
     one = result(
         "pi4b:onboard/pair", {"tx": direction(7e8, 9e8, "fail")}, message="``` <script> | x\nnext", notes=("a|b",)

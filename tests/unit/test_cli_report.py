@@ -50,6 +50,19 @@ def run_folders(root: Path) -> None:
         (folder / "results.json").write_text(json.dumps(run))
 
 
+def allure_3(here: Path) -> None:
+    """A stand-in that makes a page."""
+    command = here / "node_modules" / ".bin" / "allure"
+    command.parent.mkdir(parents=True)
+    command.write_text(
+        '#!/bin/sh\n[ "$1" != --version ] || { echo 3.18.0; exit; }\n'
+        "for word; do case $word in *allurerc.json)\n"
+        'out=$(sed \'s/.*"output": "\\([^"]*\\)".*/\\1/\' "$word");; esac; done\n'
+        'mkdir -p "$out"; echo "<html>" > "$out/index.html"\n'
+    )
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+
+
 def test_the_page_of_a_history_is_written_and_named(history: Path) -> None:
     done = report("-o", "out/page.html")
     assert done.exit_code == 0, done.output
@@ -103,19 +116,25 @@ def test_with_many_results_the_report_is_a_folder_that_must_be_served(history: P
     results.mkdir()
     for number in range(101):
         write_stand_in(results, Subject("pi4b", f"nic{number}", "pair", "test_rate", {}, "test_a.py"))
-    command = history / "node_modules" / ".bin" / "allure"
-    command.parent.mkdir(parents=True)
-    command.write_text(
-        '#!/bin/sh\n[ "$1" != --version ] || { echo 3.18.0; exit; }\n'
-        "for word; do case $word in *allurerc.json)\n"
-        'out=$(sed \'s/.*"output": "\\([^"]*\\)".*/\\1/\' "$word");; esac; done\n'
-        'mkdir -p "$out"; echo "<html>" > "$out/index.html"\n'
-    )
-    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    allure_3(history)
     done = report("--allure-results", "res", "-o", "report.html")
     assert done.exit_code == 0, done.exception
     assert (history / "report" / "index.html").is_file()
     assert "to read it: python3 -m http.server -d report" in done.output
+
+
+def test_only_so_many_runs_are_shown_as_are_asked_for(history: Path) -> None:
+    for last, told in (("5", "Newest 5 runs as a table"), ("200", "Newest 12 runs as a table")):
+        report("--last", last)
+        assert told in (history / "report.html").read_text()
+
+
+def test_a_folder_without_any_result_is_told(history: Path) -> None:
+    (history / "res").mkdir()
+    allure_3(history)
+    done = report("--allure-results", "res")
+    assert done.exit_code == 0, done.exception
+    assert "pinet: res holds no result of any test: nothing was measured" in done.stderr
 
 
 def test_the_newest_point_of_a_trend_is_the_run_that_goes_on(history: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from pytest_pinet.errors import SshError
 from pytest_pinet.evidence.collecting import Collector, EndReader, script, sections
 from pytest_pinet.model.conditions import Throttling
+from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.shell import Completed, Process
 from pytest_pinet.traffic.local import LocalShell
 
@@ -108,7 +109,7 @@ def test_of_a_log_that_was_empty_all_is_told_that_came_since_then(tmp_path: Path
 
 
 def test_a_try_that_broke_does_not_blind_the_next_one(tmp_path: Path) -> None:
-    collector = Collector([EndReader(node(tmp_path), "lo", "pi:lo")])
+    collector = Collector([EndReader(node(tmp_path), "lo", "pi:lo")], allowed_s=60)
     for number in (1, 2):
         collector.before(number)
         look = collector.watching(None, traffic_s=0.0)
@@ -116,6 +117,59 @@ def test_a_try_that_broke_does_not_blind_the_next_one(tmp_path: Path) -> None:
         look()
     (found,) = collector.after(0.1)
     assert found.under_load is not None
+
+
+def tried(collector: Collector, number: int) -> EndEvidence:
+    """A try with a look in its middle."""
+    collector.before(number)
+    look = collector.watching(None, traffic_s=0.0)
+    look()
+    look()
+    (found,) = collector.after(0.1)
+    return found
+
+
+def test_readings_of_many_tries_stay_within_what_is_allowed(tmp_path: Path) -> None:
+    slow = node(tmp_path, {**PI, "ethtool": f"sleep 0.1; {PI['ethtool']}"})
+    collector = Collector([EndReader(slow, "lo", "pi:lo")], allowed_s=1.0)
+    found = [tried(collector, number) for number in range(1, 9)]
+    read = [number for number, one in enumerate(found, 1) if one.processors is not None]
+    # Two readings of 0.1 s and some more for each.
+    assert read == list(range(1, len(read) + 1))
+    assert 1 <= len(read) <= 4
+    assert collector.spent_s <= 1.0 or read == [1]
+    # A clock that falls with its load is seen in every try, at no cost.
+    assert all(one.under_load is not None and one.under_load.throttling == Throttling(0) for one in found)
+
+
+def test_what_was_not_read_one_by_one_is_read_together_at_the_end(tmp_path: Path) -> None:
+    collector = Collector([EndReader(node(tmp_path), "lo", "pi:lo")], allowed_s=0.0)
+    assert tried(collector, 1).nic is not None
+    node(tmp_path, {"dmesg": f"{PI['dmesg']}; echo '[    0.500001] eth0: hw csum failure'"})
+    for number in (2, 3):
+        assert tried(collector, number).kernel is None
+    (rest,) = collector.rest(0.1)
+    assert rest.kernel == ("[    0.500001] eth0: hw csum failure",)
+    assert (rest.first_try, rest.processors) == (2, None)
+    assert rest.nic is not None
+    assert rest.softnet is not None
+    assert rest.under_load is not None
+    assert rest.after is not None
+    assert "# after try 3, " in collector.raw()["0-kernel.txt"]
+    # Nothing is left, and the next is read again.
+    assert collector.rest(0.1) == ()
+    assert tried(collector, 4).processors is not None
+
+
+def test_lines_that_a_try_told_are_not_told_again_with_the_rest(tmp_path: Path) -> None:
+    collector = Collector([EndReader(node(tmp_path), "lo", "pi:lo")], allowed_s=0.0)
+    collector.before(1)
+    node(tmp_path, {"dmesg": f"{PI['dmesg']}; echo '[    0.500001] eth0: hw csum failure'"})
+    (first,) = collector.after(0.1)
+    assert first.kernel == ("[    0.500001] eth0: hw csum failure",)
+    tried(collector, 2)
+    (rest,) = collector.rest(0.1)
+    assert rest.kernel == ()
 
 
 def test_a_log_that_may_not_be_read_is_unknown(tmp_path: Path) -> None:

@@ -230,3 +230,7 @@ def test_idle_noise(bench: Lab) -> None:
         "eth0 receives 14.40 Mbit/s and sends 0.00 Mbit/s while nothing is measured",
     ]
     assert noise.judge("noise", node, noise.parse("nothing"))[0].status is Status.UNKNOWN
+    # 0.1 % of a gigabit are 125 kB/s; of one that runs at a tenth, much more than that.
+    some = noise.parse(QUIET.replace("eth0 1800 600", "eth0 51000 600"))
+    assert noise.judge("noise", node, some) == []
+    assert "eth0 receives" in noise.judge("noise", node, some, scale=0.1)[0].message

@@ -9,10 +9,11 @@ import pytest
 from history_data import FIGURE, day, kept
 
 from pytest_pinet.history.builds import differences, is_dirty, name_of
-from pytest_pinet.history.points import Point, Trend
+from pytest_pinet.history.points import Band, Point, Trend
 from pytest_pinet.history.trends import trend
 from pytest_pinet.history.words import figure_lines, run_lines, spark
 from pytest_pinet.report.record import RunRecord
+from pytest_pinet.reporting import series_of
 
 
 def points_of(records: list[RunRecord]) -> list[Point]:
@@ -116,6 +117,12 @@ def test_a_baseline_is_a_band(tmp_path: Any) -> None:
     band = trend(FIGURE, "virtual", points_of(slower_from(99)), accepted).baseline
     assert band is not None
     assert (band.low_bps, band.figure_bps, band.high_bps, band.runs) == (940e6, 941e6, 942e6, 2)
+
+
+def test_charts_get_the_figure_of_a_baseline_not_the_middle_of_its_runs() -> None:
+    point = points_of([day(0)])[0]
+    found = Trend(FIGURE, "virtual", (point,), Band(941e6, 900e6, 942e6, 5, "2026-11-22", "x"))
+    assert series_of(found, point.combination).band_bps == (900e6, 941e6, 942e6)
 
 
 def test_a_flat_course_looks_flat_and_failures_stand_out() -> None:

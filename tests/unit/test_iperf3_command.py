@@ -50,6 +50,15 @@ def test_every_setting_has_its_option_in_plain_numbers() -> None:
     assert line.endswith("-R -P 1 -b 2500000000 -C cubic -w 65536 -M 1000 -l 16384")
 
 
+@pytest.mark.parametrize("direction", Direction)
+def test_the_process_of_the_device_under_test_is_kept_on_a_cpu(direction: Direction) -> None:
+    run = replace(RUN, traffic=Traffic(direction, affinity=3))
+    ends = {True: client_argv(run), False: server_argv(run)}
+    assert ends[client_is_dut(direction)][-2:] == ["-A", "3"]
+    assert "-A" not in ends[not client_is_dut(direction)]
+    assert run.traffic.key.removesuffix("-bidir") == "tcp-P1-A3"
+
+
 def test_udp() -> None:
     run = replace(RUN, traffic=Traffic(Direction.RX, udp=True, bitrate=Bitrate(20e6), length=1400), congestion=None)
     assert shlex.join(client_argv(run)).endswith("-R -P 1 -u -b 20000000 -l 1400")

@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.errors import LinkError, PinetError, TrafficError, UnsupportedError
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.iperf3_parser import parse_client
-from pytest_pinet.traffic.iperf3_trouble import Output, Role
+from pytest_pinet.traffic.iperf3_trouble import Output, Role, explain
 
 DATA = Path(__file__).parent.parent / "data" / "iperf3"
 BUILDS = ("3.7", "3.9", "3.12-debian12", "3.16", "3.21")
@@ -175,3 +175,11 @@ def test_an_old_server_does_not_lose_a_direction_silently() -> None:
         UnsupportedError, match=r"iperf3 of far repeats the JSON key 'sum'.* needs iperf3 3\.11 or newer"
     ):
         parse_client(client, "", 0, traffic, ("near", "far"), server)
+
+
+def test_a_cpu_that_is_not_there_is_told_of_the_end_that_lacks_it() -> None:
+    # As 3.12 says it, the server before it listens.
+    told = "iperf3: error - unable to set CPU affinity: Invalid argument\n"
+    found = explain(Output(Role.SERVER, "pi", "pc", 1, "", told))
+    assert isinstance(found, UnsupportedError)
+    assert str(found).startswith("pi has no such CPU as affinity= asks for (unable to set CPU affinity")

@@ -47,6 +47,7 @@ def test_what_iperf3_takes_is_accepted(traffic: Traffic) -> None:
         (replace(TCP, window=2**30), "window=1073741824 bytes: expected 1 to 536870912 bytes"),
         (replace(TCP, mss=87), "mss=87 bytes: expected 88 to 9216 bytes"),
         (replace(TCP, mss=9217), "mss=9217 bytes: expected 88 to 9216 bytes"),
+        (replace(TCP, affinity=-1), "affinity=-1: expected 0 to 1023"),
         (replace(TCP, length=2**20 + 1), "length=1048577 bytes: expected 1 to 1048576 bytes"),
         (replace(UDP, length=15), "length=15 bytes: expected 16 to 65507 bytes"),
         (replace(UDP, length=65_508), "length=65508 bytes: expected 16 to 65507 bytes"),

@@ -8,7 +8,8 @@ import pytest
 
 from pytest_pinet.config import labfile
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.markers import Request, read_limits, read_marker
+from pytest_pinet.judge.profile import DEFAULT_PROFILE
+from pytest_pinet.markers import Request, read_limits, read_marker, read_profile
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
 from pytest_pinet.model.tolerance import Tolerance
@@ -159,3 +160,7 @@ def test_a_mistake_in_an_option_is_one_sentence(metric: Metric, text: str, says:
     with pytest.raises(ConfigError) as caught:
         option(metric, text)
     assert str(caught.value).startswith(says)
+
+
+def test_quick_is_another_word_for_the_usual_profile() -> None:
+    assert read_profile("--pinet-profile", "quick") == DEFAULT_PROFILE

@@ -1,7 +1,12 @@
-from report_data import direction, result
+from xml.etree import ElementTree
+
+import pytest
+from report_data import NIGHT, direction, result
+from traffic_data import ALL
 
 from pytest_pinet.model.tuning import Outcome, Tuned
 from pytest_pinet.report.junit import junit_properties
+from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.tunings import tuning_records
 
 
@@ -70,3 +75,22 @@ def test_a_tuning_and_what_did_not_come_of_it() -> None:
     assert properties["pinet.tuning"] == "xps=all+mtu=9000"
     assert properties["pinet.tuning.xps"] == "unsupported"
     assert "pinet.tuning.mtu" not in properties
+
+
+@pytest.mark.parametrize("one", [*NIGHT, *ALL.values()])
+def test_every_value_is_flat_and_no_key_comes_twice(one: ResultRecord) -> None:
+    """JUnit XML has texts only: of a mapping it would have Python's."""
+    found = junit_properties([one])
+    assert all(isinstance(value, str | int | float) for _, value in found)
+    assert len(dict(found)) == len(found)
+
+
+def test_pytest_writes_them_as_numbers_that_can_be_read(pytester: pytest.Pytester) -> None:
+    properties = junit_properties([NIGHT[0], ALL["ping"]])
+    found = [(key, value) for key, value in properties if isinstance(value, int | float)]
+    pytester.makeconftest(f"def pytest_runtest_setup(item):\n    item.user_properties += {found!r}\n")
+    pytester.makepyfile("def test_one(): pass")
+    done = pytester.runpytest_inprocess("-p", "no:labgrid", "--junitxml=j.xml")
+    done.assert_outcomes(passed=1)
+    written = ElementTree.parse(pytester.path / "j.xml").getroot().iter("property")
+    assert {one.get("name"): float(one.get("value", "")) for one in written} == {key: float(v) for key, v in found}

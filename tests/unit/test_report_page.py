@@ -11,7 +11,7 @@ from report_series import dot, series
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.charts.scale import rate_text
 from pytest_pinet.report.page.page import page
-from pytest_pinet.report.page.words import lead
+from pytest_pinet.report.page.words import lead, unbroken
 from pytest_pinet.report.series import Series
 
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
@@ -152,3 +152,9 @@ def test_five_hundred_figures_are_a_page_within_seconds() -> None:
 
 def test_before_the_first_run_there_is_a_page_too() -> None:
     assert "Nothing was measured yet." in page([], NOW)
+
+
+def test_no_line_ends_between_a_number_and_its_unit() -> None:
+    assert unbroken("-5.9 %, 940.5 Mbit/s to <884.7 Gbit/s> with 6.12 x") == (
+        "-5.9\u00a0%, 940.5\u00a0Mbit/s to &lt;884.7\u00a0Gbit/s&gt; with 6.12 x"
+    )

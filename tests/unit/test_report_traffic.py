@@ -7,11 +7,13 @@ import pytest
 from report_data import run_record
 from traffic_data import climbed, pinged, served
 
+from pytest_pinet.model.measurement import Window
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import count_line, summary_table
+from pytest_pinet.report.traffic import apart_notes, most_apart, window_record
 
 
 def test_a_ping_is_a_row_without_goodput_and_counts_as_measured() -> None:
@@ -42,3 +44,31 @@ def test_junit_has_them_as_properties() -> None:
 
 def test_they_are_in_the_schema() -> None:
     jsonschema.validate(run_record([pinged(), served(), climbed()]), results_schema())
+
+
+def test_the_largest_skew_stands_beside_how_sure_it_is() -> None:
+    windows = [Window(0.0, 3.0, 0.01, 0.02), Window(0.0, 3.0, 0.03, 0.016), Window(0.0, 3.0)]
+    records = [window_record(number, window) for number, window in enumerate(windows, 1)]
+    assert records[1]["start_skew_within_s"] == 0.016
+    assert most_apart(records) == (0.03, 0.016)
+    assert most_apart(records[2:]) == (None, None)
+
+
+SHARED = "only the time that they shared counts"
+
+
+@pytest.mark.parametrize(
+    ("skew_s", "within_s", "told"),
+    [
+        (0.02, 0.016, []),
+        (0.04, 0.016, ["the flows began 40 ms apart (give or take 16 ms), which may be more than 50 ms: "]),
+        (0.061, 0.016, ["the flows began 61 ms apart (give or take 16 ms), though they were sent twice: "]),
+    ],
+)
+def test_flows_that_may_have_begun_too_far_apart_are_told(skew_s: float, within_s: float, told: list[str]) -> None:
+    assert apart_notes(skew_s, within_s, 0.05) == [f"{text}{SHARED}" for text in told]
+
+
+def test_where_nobody_tells_that_is_told() -> None:
+    (note,) = apart_notes(None, None, 0.05)
+    assert note.startswith("nobody told how far apart the flows began")

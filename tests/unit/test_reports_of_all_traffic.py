@@ -207,6 +207,15 @@ def test_allure_s_histories_know_what_became_of_pings_and_have_no_metric_of_them
     assert not any("ping" in str(one["key"]) for one in metrics([pinged()]))
 
 
+def test_markdown_tells_round_trips_requests_and_rates_that_were_held() -> None:
+    told = [ALL[name] for name in ("ping", "http", "ladder")]
+    cells = [line.split(" | ")[0] for line in summary_markdown(run_record(told)).splitlines()]
+    assert r"| pi4b:onboard/pair ping-c10-i0.2-s56<br>10 of 10 pings came back in 2 ms \(1 to 3\)" in cells
+    assert "| pi4b:onboard/pair http-c8-s1000<br>10000 requests/s of 1000 bytes on 8 connections" in cells
+    assert any("ladder<br>90 Mbit/s is the highest of 2 rates held with at most 0.1 % lost" in cell for cell in cells)
+    assert "s56<br>0 of 10 pings came back | - |" in summary_markdown(run_record([ALL["ping-lost"]]))
+
+
 def test_a_run_of_pings_alone_measured_something() -> None:
     assert verdict_in_words(run_record([pinged()])).startswith("Throughput holds: one measurement keeps its limit.")
     assert verdict_in_words(run_record([pinged("fail")])).startswith("Throughput fails in 1 of 1 measurements.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import link_bench
@@ -14,9 +15,12 @@ from pytest_pinet.cables import Cables
 from pytest_pinet.config.labfile import load
 from pytest_pinet.costs import extras_of
 from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.lab.contention import exclusive, lab_key
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.scale import Scale
 from pytest_pinet.virtual import scale
-from pytest_pinet.virtual.link_models import goodput, wire_rate
+from pytest_pinet.virtual.link_models import wire_rate
+from pytest_pinet.virtual.scale import Trial, Trials
 from pytest_pinet.virtual.spec import LabSpec, spec_of
 
 LAB = """\
@@ -67,33 +71,112 @@ def test_the_fastest_flow_is_what_two_nics_of_one_switch_can(tmp_path: Path) -> 
     assert spec_of(lab(tmp_path, "launcher: virtual")).fastest_bps == wire_rate(1000)
 
 
+def trial(part: float, mbps: float = 2461, days: float = 0) -> Trial:
+    return Trial(mbps * 1e6, part, (datetime.now(UTC) - timedelta(days=days)).isoformat())
+
+
+@pytest.fixture
+def trials(tmp_path: Path) -> Trials:
+    return Trials(tmp_path / "kept" / "trials-here.json")
+
+
 @pytest.mark.parametrize(("part", "found"), [(1.0, 1.0), (0.975, 1.0), (0.96, 0.1), (0.0, 0.1)])
 def test_a_machine_that_misses_3_percent_runs_a_tenth(part: float, found: float) -> None:
-    assert scale.scale_for(part) == found
+    assert scale.scale_for(trial(part)).share == found
 
 
-def test_a_report_tells_which_part_arrived() -> None:
-    report = {"end": {"sum_received": {"bits_per_second": 0.9 * goodput(wire_rate(1000))}}}
-    assert scale.part_of(report, wire_rate(1000)) == pytest.approx(0.9)
-    with pytest.raises(LabError, match="iperf3: unable to connect"):
-        scale.part_of({"error": "unable to connect"}, 1e9)
+def test_one_line_says_what_was_found_and_chosen() -> None:
+    kept = Trial(2.461e9, 0.41234, "2026-11-22T06:30:00+00:00")
+    assert str(scale.scale_for(kept)) == (
+        "links run at 0.1 of their rate (this machine carried 41.2 % of 2.46 Gbit/s on 2026-11-22); "
+        "figures are told at full rate"
+    )
+    assert str(scale.scale_for(replace(kept, part=0.998))) == (
+        "links run at full rate (this machine carried 99.8 % of 2.46 Gbit/s on 2026-11-22)"
+    )
+    assert str(Scale(0.1)) == "links run at 0.1 of their rate; figures are told at full rate"
 
 
-def test_who_has_no_link_needs_no_trial(tmp_path: Path) -> None:
-    assert scale.found_scale(lab(tmp_path, "launcher: virtual"), 0.0, ["false"]) == 1.0
+def test_what_was_tried_is_kept_for_links_that_it_tells_of(trials: Trials) -> None:
+    assert trials.of(2.461e9) is None
+    trials.add(trial(0.99))
+    assert trials.of(2.461e9) == trials.of(1e9) == trials.read()[0]
+    assert trials.of(6e9) is None
+    trials.add(trial(0.5, 6315))
+    assert trials.of(6.315e9) == trials.of(9e9) == trials.read()[1]
+    assert trials.of(3e9) is None, "nobody knows between what was carried and what was not"
+
+
+def test_a_machine_that_was_slow_is_tried_again_after_a_day_and_a_fast_one_after_a_month(trials: Trials) -> None:
+    trials.add(trial(0.5, days=0.9))
+    assert trials.of(2.461e9) is not None
+    trials.add(trial(0.5, days=1.1))
+    assert trials.of(2.461e9) is None
+    trials.add(trial(0.98, days=29))
+    assert trials.of(2.461e9) is not None
+    trials.add(trial(0.98, days=31))
+    assert trials.of(2.461e9) is None
+    assert len(trials.read()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"machine": 1, "trials": 2}', "null", '{"trials": [{}]}'])
+def test_a_file_that_nobody_can_read_is_none(trials: Trials, tmp_path: Path, text: str) -> None:
+    trials.add(trial(0.99))
+    (tmp_path / "kept" / "trials-here.json").write_text(text)
+    assert trials.read() == []
+    trials.add(trial(0.99))
+    assert len(trials.read()) == 1
+
+
+def test_another_kernel_or_other_processors_begin_anew(trials: Trials, tmp_path: Path) -> None:
+    trials.add(trial(0.99))
+    file = tmp_path / "kept" / "trials-here.json"
+    told = json.loads(file.read_text())
+    file.write_text(json.dumps({**told, "machine": "another"}))
+    assert trials.read() == []
+
+
+def test_where_nothing_can_be_kept_the_next_lab_tries_again(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    nowhere = Trials(tmp_path / "file" / "trials.json")
+    nowhere.add(trial(0.99))
+    assert nowhere.read() == []
+
+
+def test_trials_lie_in_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    Trials().add(trial(0.99))
+    assert [file.parent for file in tmp_path.rglob("trials-*.json")] == [tmp_path / "pytest-pinet"]
+
+
+def test_who_has_no_link_needs_no_trial(tmp_path: Path, trials: Trials) -> None:
+    assert scale.found_scale(lab(tmp_path, "launcher: virtual"), 0.0, ["false"], trials).share == 1.0
 
 
 @pytest.mark.parametrize(("answer", "found"), [("0.99", 1.0), ("0.5", 0.1)])
-def test_the_trial_decides(tmp_path: Path, answer: str, found: float) -> None:
+def test_the_trial_decides_once(tmp_path: Path, trials: Trials, answer: str, found: float) -> None:
+    # A domain of its own: this is no measurement that others must wait for.
+    own = lab(tmp_path, "launcher: virtual", f"domains: {{{tmp_path.name[:20]}-{answer[-2:]}: '*'}}")
     root = [sys.executable, "-c", f"print({answer})"]
-    assert scale.found_scale(lab(tmp_path, "launcher: virtual", "domains: {mine: '*'}"), 1e9, root) == found
+    assert scale.found_scale(own, 1e9, root, trials).share == found
+    assert scale.found_scale(own, 1e9, ["false"], trials).share == found
 
 
-def test_a_trial_that_fails_says_what_to_write(tmp_path: Path) -> None:
+def test_a_trial_that_fails_says_what_to_write(tmp_path: Path, trials: Trials) -> None:
     root = [sys.executable, "-c", "raise SystemExit('no veth here')"]
+    own = lab(tmp_path, "launcher: virtual", "domains: {mine: '*'}")
     with pytest.raises(LabError, match="no veth here") as caught:
-        scale.found_scale(lab(tmp_path, "launcher: virtual", "domains: {mine: '*'}"), 1e9, root)
+        scale.found_scale(own, 1e9, root, trials)
     assert "scale: 0.1" in str(caught.value)
+    assert trials.read() == []
+
+
+def test_while_others_measure_nobody_tries_and_nothing_is_kept(tmp_path: Path, trials: Trials) -> None:
+    own = lab(tmp_path, "launcher: virtual", "domains: {mine-too: '*'}")
+    with exclusive(lab_key(own, ""), ["mine-too"], 1.0, lambda _: None):
+        found = scale.found_scale(own, 1e9, ["false"], trials)
+    assert str(found) == "links run at full rate (not tried: somebody else measures on this machine)"
+    assert trials.read() == []
 
 
 def test_counters_and_processors_know_no_scale(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from collections import Counter
 import pytest
 
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.selftest.counts import Count, Mark, Outcome, count, mark, sentence, table
 from pytest_pinet.selftest.plan import Case, Plan
+from pytest_pinet.selftest.run import shaped
 
 TX, RX = Direction.TX, Direction.RX
 BOTH = [TX, RX]
@@ -99,6 +101,14 @@ def test_the_sentence_says_what_can_be_detected_in_how_many_seconds() -> None:
         "5 % slower is found in 1 of 2 gates only, after 10 s of traffic (90 %: 12 s); "
         "3 % slower lies at the limit, 1 of 1 passed"
     )
+
+
+def test_a_link_that_runs_at_a_tenth_is_made_slower_than_that() -> None:
+    path = Path(1000, "full", 1500, True)
+    full, tenth = (shaped({TX: Bitrate(900e6)}, 0.1, path, scale) for scale in (1.0, 0.1))
+    assert full.tx.bps == pytest.approx(810e6 * 1514 / 1448)
+    assert tenth.tx.bps == pytest.approx(full.tx.bps / 10)
+    assert full.rx == tenth.rx == Bitrate(1e9)
 
 
 def test_a_shaper_that_did_something_else_proves_nothing() -> None:

@@ -12,6 +12,7 @@ from pytest_pinet.lab import tuned
 from pytest_pinet.lab.link import Link
 from pytest_pinet.lab.undo import UndoStack
 from pytest_pinet.model.tuning import Outcome, Tuned, Tuning
+from pytest_pinet.steps import Recorder
 from pytest_pinet.tuning import change
 from pytest_pinet.tuning.registry import read_tuning
 from pytest_pinet.tuning.setting import Place, Setting
@@ -82,3 +83,30 @@ def test_what_is_set_anew_is_not_in_force_twice(
     assert in_force == [("tso", "off", "one:onboard"), ("mtu", "4000", "one:onboard"), ("mtu", "4000", "two:onboard")]
     # All that was tried is remembered.
     assert [one.asked for one in link.tried] == ["9000", "9000", "off", "4000", "4000"]
+
+
+@pytest.mark.parametrize("refusal", ["", "one refused: Device or resource busy"])
+def test_each_setting_is_a_step_and_so_is_its_return(
+    tmp_path: Path, undone: list[str], monkeypatch: pytest.MonkeyPatch, refusal: str
+) -> None:
+    def taken(setting: Setting, place: Place, asked: str, register: change.Register) -> Tuned:
+        def back() -> None:
+            if refusal:
+                raise LabError(refusal)
+
+        register(f"{setting.name}={asked} of {place.end}", back, place.node)
+        return Tuned(place.end, setting.name, asked, "", asked, Outcome.APPLIED)
+
+    monkeypatch.setattr(change, "apply", taken)
+    monkeypatch.setattr(change, "check_effect", lambda *known: known[-1])
+    recorder, undo = Recorder(), UndoStack()
+    recorder.start()
+    APPLY(link_bench.link(tmp_path), read_tuning({"rps": "all", "mtu": 4000}), undo)
+    undo.close()
+    found = {step.title: step.error for step in recorder.stop()}
+    ends = ("one:onboard", "two:onboard")
+    settings = [*(f"mtu=4000 of {end}" for end in ends), "rps=all of one:onboard"]
+    tuning = [title.removeprefix("tune ") for title in found if title.startswith("tune ")]
+    assert sorted(tuning) == settings
+    assert list(found)[len(tuning) :] == [f"take back {what}" for what in reversed(tuning)]
+    assert {error for title, error in found.items() if title.startswith("take back")} == {refusal}

@@ -160,33 +160,114 @@ def test_without_the_firmware_s_tool_the_kernel_tells_the_clock(bench: Bench) ->
     assert told(bench, None, arm_freq=2000).outcome is Outcome.APPLIED
 
 
+# As a CM4 with an ASUS XG-C100C tells it, shortened; a second card, behind a bridge of its own, is none of eth0's.
 LSPCI = """\
 00:00.1 Host bridge: a device without PCI Express
 \t\tFlags: fast devsel
 
-00:00.0 PCI bridge: Broadcom Inc. BCM2711 PCIe Bridge (rev 20)
+0000:00:00.0 PCI bridge: Broadcom Inc. BCM2711 PCIe Bridge (rev 20)
+\tBus: primary=00, secondary=01, subordinate=01, sec-latency=0
 \t\tDevCap:\tMaxPayload 512 bytes, PhantFunc 0
 \t\tDevCtl:\tCorrErr- NonFatalErr-
-\t\t\tMaxPayload 256 bytes, MaxReadReq 512 bytes
+\t\t\tMaxPayload BRIDGE bytes, MaxReadReq 512 bytes
 \t\tLnkSta:\tSpeed 5GT/s, Width x1
 
-01:00.0 Ethernet controller: Aquantia Corp. AQC107
+0000:01:00.0 Ethernet controller: Aquantia Corp. AQC107
 \t\tDevCap:\tMaxPayload 512 bytes, PhantFunc 0
 \t\tDevCtl:\tCorrErr- NonFatalErr-
-\t\t\tMaxPayload 256 bytes, MaxReadReq 256 bytes
+\t\t\tMaxPayload CARD bytes, MaxReadReq 256 bytes
+
+0000:02:00.0 Ethernet controller: another one
+\t\tDevCap:\tMaxPayload 128 bytes, PhantFunc 0
+\t\tDevCtl:\tCorrErr- NonFatalErr-
+\t\t\tMaxPayload 128 bytes, MaxReadReq 256 bytes
 """
+PERFORMANCE = "pci=pcie_bus_perf"
 
 
-def test_a_kernel_parameter_is_on_the_command_line_and_payloads_stand_beside_it(bench: Bench) -> None:
-    bench.command("lspci", f"#!/bin/sh\ncat <<'END'\n{LSPCI}END\n")
-    bench.file("/proc/cmdline", "console=tty1 pci=pcie_bus_perf quiet")
-    one = told(bench, None, kernel="pci=pcie_bus_perf")
-    assert one.outcome is Outcome.APPLIED
-    assert one.found == "pci=pcie_bus_perf; MaxPayload 256 (00:00.0), 256 (01:00.0)"
+def tell_payload(bench: Bench, bridge: int, card: int | None = None) -> None:
+    text = LSPCI.replace("BRIDGE", str(bridge)).replace("CARD", str(card or bridge))
+    bench.command("lspci", f"#!/bin/sh\ncat <<'END'\n{text}END\n")
+
+
+def plug_in(bench: Bench, beneath: str = "") -> None:
+    """The NIC behind the first bridge, or behind a USB controller there."""
+    folder = bench.root / "sys/devices/platform/scb/fd500000.pcie/pci0000:00/0000:00:00.0/0000:01:00.0" / beneath
+    folder.mkdir(parents=True)
+    link = bench.root / "sys/class/net/eth0/device"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(folder)
+
+
+def after_a_boot(bench: Bench, before: int, now: int) -> Tuned:
+    """What is read before the boot, with other payloads, and after it."""
+    tuning = read_tuning({"kernel": PERFORMANCE})
     bench.file("/proc/cmdline", "console=tty1")
-    assert (
-        told(bench, "x", kernel="pci=pcie_bus_perf").why == "it stands in the boot files, and the boot changed nothing"
-    )
+    tell_payload(bench, before)
+    found = booting.found(bench.place, tuning)
+    bench.file("/proc/cmdline", f"console=tty1 {PERFORMANCE} quiet")
+    tell_payload(bench, now)
+    (one,) = booting.read_back(bench.place, tuning, found)
+    return one
+
+
+def test_a_payload_that_grew_on_the_way_to_the_nic_is_applied(bench: Bench) -> None:
+    plug_in(bench)
+    one = after_a_boot(bench, 128, 512)
+    assert one.outcome is Outcome.APPLIED
+    assert one.before == "not in /proc/cmdline; MaxPayload 128 (0000:00:00.0), 128 (0000:01:00.0)"
+    assert one.found == f"{PERFORMANCE}; MaxPayload 512 (0000:00:00.0), 512 (0000:01:00.0)"
+
+
+def test_a_payload_that_stayed_is_no_effect_though_the_kernel_took_the_parameter(bench: Bench) -> None:
+    plug_in(bench)
+    one = after_a_boot(bench, 128, 128)
+    assert one.outcome is Outcome.UNSUPPORTED
+    assert one.why == "it changed nothing: MaxPayload 128 (0000:00:00.0), 128 (0000:01:00.0)"
+
+
+def test_a_payload_that_was_the_largest_before_is_unchanged(bench: Bench) -> None:
+    plug_in(bench)
+    one = after_a_boot(bench, 512, 512)
+    assert one.outcome is Outcome.UNCHANGED
+    assert one.why.endswith("512 (0000:01:00.0), the most that all of them can")
+
+
+def test_of_a_usb_adapter_the_controller_s_payload_counts(bench: Bench) -> None:
+    plug_in(bench, "usb2/2-1/2-1:1.0")
+    assert after_a_boot(bench, 128, 256).outcome is Outcome.APPLIED
+
+
+def test_a_driver_tells_the_address_where_sysfs_has_none(bench: Bench) -> None:
+    bench.command("ethtool", "#!/bin/sh\necho 'driver: veth'; echo 'bus-info: 0000:01:00.0'\n")
+    assert after_a_boot(bench, 128, 512).outcome is Outcome.APPLIED
+
+
+def test_a_nic_that_is_not_on_pcie_has_no_payload(bench: Bench) -> None:
+    bench.command("ethtool", "#!/bin/sh\necho 'driver: bcmgenet'; echo 'bus-info: fd580000.ethernet'\n")
+    one = after_a_boot(bench, 128, 512)
+    assert (one.outcome, one.why) == (Outcome.UNSUPPORTED, "eth0 is not on PCIe")
+
+
+def test_a_payload_that_nobody_tells_is_not_claimed(bench: Bench) -> None:
+    plug_in(bench)
+    tuning = read_tuning({"kernel": PERFORMANCE})
+    bench.file("/proc/cmdline", PERFORMANCE)
+    # As busybox's, and as every one that is not root's.
+    bench.command("lspci", "#!/bin/sh\necho '01:00.0 Class 0200: 1d6a:07b1'\n")
+    (one,) = booting.read_back(bench.place, tuning, {})
+    assert one.outcome is Outcome.UNSUPPORTED
+    assert one.why == "nothing tells the payload of PCIe packets to eth0 (lspci -vv of pciutils, as root)"
+    tell_payload(bench, 512)
+    (one,) = booting.read_back(bench.place, tuning, {})
+    assert (one.outcome, one.why.partition(":")[0]) == (Outcome.UNCHANGED, "nobody knows how it was before")
+
+
+def test_a_kernel_parameter_is_on_the_command_line(bench: Bench) -> None:
+    bench.file("/proc/cmdline", "console=tty1 threadirqs quiet")
+    assert told(bench, None, kernel="threadirqs").outcome is Outcome.APPLIED
+    bench.file("/proc/cmdline", "console=tty1")
+    assert told(bench, "x", kernel="threadirqs").why == "it stands in the boot files, and the boot changed nothing"
 
 
 def test_the_generation_of_a_pcie_link(bench: Bench) -> None:

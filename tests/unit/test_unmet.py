@@ -49,6 +49,12 @@ def test_an_mss_that_is_used_is_no_trouble(tmp_path: Path) -> None:
     assert unmet(link, replace(TX, mss=536), [one_try(flow(sockets=Sockets(1, 524)))]) == []
 
 
+def test_what_was_read_while_the_link_was_down_is_no_trouble(tmp_path: Path) -> None:
+    down = replace(one_try(flow(sockets=Sockets(1, 36))), excluded="link dropped for 1.2 s")
+    link = link_bench.link(tmp_path)
+    assert unmet(link, replace(TX, mss=536), [down, one_try(flow(sockets=Sockets(1, 524)))]) == []
+
+
 def test_an_mss_of_which_nobody_told(tmp_path: Path) -> None:
     link, untold = link_bench.link(tmp_path), [one_try(flow())]
     # More than the MTU is never effective.

@@ -31,8 +31,8 @@ def served() -> ResultRecord:
     record = result("pi4b:onboard/pair", {"tx": direction(80e6)}, traffic="http-c8-s1000")
     record["http"] = http_record(1000, 8, [HttpReport(10_000, 1.0, 1e7), HttpReport(10_100, 1.01, 1e7)])
     record["versions"] = {"dut": "nginx/1.22.1", "peer": "wrk 4.1.0"}
-    record["windows"] = [window_record(1, Window(0.5, 2.5, 0.02))]
-    record["start_skew_s"] = 0.02
+    record["windows"] = [window_record(1, Window(0.5, 2.5, 0.02, 0.016))]
+    record["start_skew_s"], record["start_skew_within_s"] = 0.02, 0.016
     return record
 
 

@@ -18,6 +18,7 @@ from pytest_pinet.report.charts.trend import trend_chart
 from pytest_pinet.report.fit import rate
 from pytest_pinet.report.record import DirectionRecord, ResultRecord
 from pytest_pinet.report.rows import limited_by_text
+from pytest_pinet.report.scale import scale_text
 from pytest_pinet.report.series import Series
 from pytest_pinet.report.traffic import http_text, ladder_text, ping_text
 from pytest_pinet.report.tunings import ineffective
@@ -29,7 +30,7 @@ MOST_FILES = 120
 SOURCES = {
     "ethtool": "NIC counters", "heat": "clock and temperature", "interface": "interface counters",
     "interrupts": "interrupts", "kernel": "kernel messages", "observer": "interface over time",
-    "softirqs": "softirqs", "softnet": "softnet counters", "stat": "processors",
+    "softirqs": "softirqs", "softnet": "softnet counters", "stat": "processors", "switch": "switch port counters",
 }  # fmt: skip
 _TYPES = {
     ".json": "application/json", ".txt": "text/plain", ".log": "text/plain", ".csv": "text/csv",
@@ -73,6 +74,7 @@ def parameters(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[
     found = [(PARAMETER, subject.combination, False)]
     found += [(name, str(value), True) for name, value in subject.parameters.items()]
     found += [(f"tuning.{name}", "; ".join(said), True) for name, said in _outcomes(results).items()]
+    found += [("scale", f"{scale:g}", True) for scale in sorted({r["scale"] for r in results if "scale" in r})]
     build = next((result["build"] for result in results if result["build"]), {})
     return [*found, *((f"build.{name}", value, True) for name, value in build.items() if value is not None)]
 
@@ -137,6 +139,7 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[Series]) 
 def _said(result: ResultRecord) -> list[str]:
     """What limited the figures, what else traffic gave, and settings that do not hold."""
     found = [f"limited by {limited}"] if (limited := limited_by_text(result)) else []
+    found += [scaled] if (scaled := scale_text([result])) else []
     found += [http_text(result["http"])] if "http" in result else []
     found += [ladder_text(result["ladder"])] if "ladder" in result else []
     return [*found, *ineffective([result])]

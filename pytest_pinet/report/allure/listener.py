@@ -14,7 +14,7 @@ from allure_commons.model2 import Attachment, Label, Parameter, StatusDetails, T
 from pytest_pinet.report.allure import content
 from pytest_pinet.report.allure.identity import Subject, tell_apart
 from pytest_pinet.report.allure.stand_in import write_stand_in
-from pytest_pinet.report.allure.verdicts import status_of
+from pytest_pinet.report.allure.verdicts import EXPECTED, status_of
 from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.series import Series
 from pytest_pinet.steps import Recorder, Step
@@ -50,6 +50,7 @@ class AllureResults:
         self._subjects: dict[str, Subject] = {}
         self._item: pytest.Item | None = None
         self._results: list[ResultRecord] = []
+        self._expected: str | None = None
         self._recorder: Recorder | None = None
         self._stand_in: Path | None = None
         self._consoles: dict[str, tuple[Path, int]] = {}
@@ -73,7 +74,7 @@ class AllureResults:
         subject = self._subjects.get(item.nodeid)
         if subject is None:
             return (yield)
-        self._item, self._results = item, []
+        self._item, self._results, self._expected = item, [], None
         self._recorder = Recorder()
         self._recorder.start()
         self._begin(subject, item)
@@ -103,6 +104,9 @@ class AllureResults:
         """Take over the records of each phase as they come."""
         if self._item is not None and report.nodeid == self._item.nodeid:
             self._results += getattr(report, "pinet_results", [])
+            if report.skipped and hasattr(report, "wasxfail"):
+                # "reason: " is of older versions of pytest.
+                self._expected = str(report.wasxfail).removeprefix("reason: ")
 
     # A wrapper, so that the stand-in goes only after the real result is there.
     @allure_commons.hookimpl(wrapper=True, tryfirst=True)
@@ -131,9 +135,9 @@ class AllureResults:
         own = {"epic", "feature", "story"}
         kept = [label for label in result.labels if label.name not in own]
         result.labels = [*kept, *(Label(name=n, value=v) for n, v in content.labels(subject, results))]
-        result.status, prefix = status_of(results, result.status)
+        result.status, prefix = status_of(results, result.status, self._expected is not None)
         if prefix:
-            _prefix(result, prefix, results)
+            _prefix(result, f"{prefix}: {self._expected}" if prefix == EXPECTED and self._expected else prefix, results)
         # A test that measured nothing keeps the name that pytest gave it.
         if results:
             result.name = content.title(subject, results)

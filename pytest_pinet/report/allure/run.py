@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.report.allure.run_files import RunFacts, write_global_error, write_run_files
+from pytest_pinet.report.allure.run_files import RUN_FILE, RunFacts, write_global_error, write_run_files
 from pytest_pinet.report.record import RunRecord
 
 
@@ -35,6 +36,9 @@ class AllureRun:
         if getattr(config.option, "clean_alluredir", False) and getattr(config.option, "numprocesses", None):
             # allure-pytest would have each worker do it again; the plugin keeps them from that.
             warn(f"--clean-alluredir emptied {directory} once, before the workers began")
+        elif (directory / RUN_FILE).exists():
+            why = "Allure takes two results of a test for retries, and shows one of them"
+            warn(f"{directory} holds an earlier run: {why}; add --clean-alluredir, or name another folder")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """What could not be collected leaves no result."""
@@ -47,6 +51,9 @@ class AllureRun:
         record = self._record()
         if session.config.option.collectonly:
             return
+        ended_by = sys.exc_info()[1]
+        if isinstance(ended_by, pytest.UsageError):
+            self._errors.append(f"pytest could not begin\n{ended_by}")
         try:
             for error in self._errors:
                 write_global_error(self._directory, error)

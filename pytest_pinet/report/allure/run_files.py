@@ -23,6 +23,7 @@ from pytest_pinet.report.fit import plain
 from pytest_pinet.report.json_file import replace_file, writing
 from pytest_pinet.report.record import ResultRecord, RunRecord
 from pytest_pinet.report.rows import rows_of
+from pytest_pinet.report.scale import scale_text
 from pytest_pinet.report.terminal import count_line
 
 OPTION = "--alluredir"
@@ -54,6 +55,7 @@ def write_run_files(folder: Path, run: RunRecord, facts: RunFacts, environ: Mapp
     if rows:
         note = count_line(run["results"], run["skipped"])
         figures = "emulated figures" if run["figures"] == "emulated" else "measured figures"
+        note = "; ".join(filter(None, (note, scale_text(run["results"]))))
         picture = overview_chart(rows, f"Run {run['run']} in lab {run['lab']}: {figures}", note).svg()
         files |= attached("overview of the run", "image/svg+xml", picture.encode())
         files |= attached("figures of the run", "text/csv", figures_csv(run["results"]))
@@ -112,6 +114,7 @@ def environment(run: RunRecord) -> str:
         "pytest-pinet": {run["pinet"]},
         "run": {run["run"]},
         "profile": {result["profile"] for result in results},
+        "scale": {f"{result['scale']:g} of the rate of links" for result in results if "scale" in result},
     }
     for result in results:
         tool = "nginx, wrk" if "http" in result else "iperf3"

@@ -88,8 +88,10 @@ def _ask(command: str) -> Allure | None:
 
 
 def _environment() -> dict[str, str]:
-    """With the node of our own environment, where that came from PyPI, on PATH."""
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.prefix) / "bin")])
+    """With the node of our own environment, where that came from PyPI, first on PATH: the system's is older then."""
+    path, own = os.environ.get("PATH", os.defpath), Path(sys.prefix) / "bin"
+    if sys.prefix != sys.base_prefix and (own / "node").exists():
+        path = os.pathsep.join([str(own), path])
     # `true` is the only value that Allure 2 takes.
     return {**os.environ, "PATH": path, "ALLURE_NO_ANALYTICS": "true"}
 
@@ -129,11 +131,30 @@ def _run_3(allure: Allure, results: Path, history: str, name: str, made: Path, w
         # It is derived anew each time; to append would count this run twice.
         "appendHistory": False,
         "categories": {"rules": categories()},
+        "performance": performance(results),
         "plugins": {"awesome": {"options": options}},
     }
     (work / "allurerc.json").write_text(json.dumps(config), encoding="utf-8")
     words = [allure.command, "generate", str(results), "--config", str(work / "allurerc.json")]
     _run(allure, [*words, "--report-name", name], work)
+
+
+def performance(results: Path) -> dict[str, object]:
+    """Names and units of the metrics of a folder of results, for the configuration, where Allure documents them.
+
+    The files of the metrics themselves have the same; 3.18 reads it there, too, and undocumented.
+    """
+    metrics: dict[str, object] = {}
+    groups: dict[str, object] = {}
+    for path in sorted(results.glob("*-perf.json")):
+        try:
+            for entry in json.loads(path.read_text(encoding="utf-8")):
+                metrics[entry["key"]] = {name: entry[name] for name in ("title", "unit", "better", "group")}
+                groups[entry["group"]] = {"title": entry["groupTitle"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            # Another plugin's.
+            continue
+    return {"metrics": metrics, "groups": groups}
 
 
 def _run_2(

@@ -26,11 +26,15 @@ PREFIX: Mapping[Verdict, str] = {
     Verdict.ERROR: "lab error",
 }
 UNMEASURED = "not measured"
+# Of a test that is marked as one that will not get a figure, or will miss its limit; a lab is never expected to break.
+EXPECTED = "expected"
+_EXPECTABLE = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.INVALID)
 _CATEGORIES = (
     ("Regression", PREFIX[Verdict.FAIL], "failed"),
     ("Lab error", PREFIX[Verdict.ERROR], "broken"),
     ("Inconclusive measurement", PREFIX[Verdict.INCONCLUSIVE], "broken"),
     ("Invalid measurement", PREFIX[Verdict.INVALID], "broken"),
+    ("Expected to give no figure", EXPECTED, "skipped"),
     ("Nothing measured", UNMEASURED, "unknown"),
 )
 
@@ -49,15 +53,18 @@ def verdict_of(results: Sequence[ResultRecord]) -> Verdict | None:
     return worst([Verdict(result["verdict"]) for result in results]) if results else None
 
 
-def status_of(results: Sequence[ResultRecord], pytest_status: str | None) -> tuple[str, str]:
+def status_of(results: Sequence[ResultRecord], pytest_status: str | None, expected: bool = False) -> tuple[str, str]:
     """Allure's status, and the prefix of the message (empty: none), from our verdicts and what pytest made of the test.
 
     Never better than either: a test may fail by an assertion of its own after a good measurement, and pytest calls a
-    broken kernel found in the set-up something that Allure shows as skipped.
+    broken kernel found in the set-up something that Allure shows as skipped. ``expected``: the test is marked to end as
+    it did (``xfail``), which is no trouble to look after, and nothing measured either.
     """
     verdict = verdict_of(results)
     if verdict is None:
         return ("unknown", UNMEASURED) if pytest_status == "passed" else (pytest_status or "unknown", "")
+    if expected and pytest_status == "skipped" and verdict in _EXPECTABLE:
+        return "skipped", EXPECTED
     status = STATUS[verdict]
     if status == "passed" and pytest_status in ("failed", "broken", "skipped"):
         return pytest_status, ""

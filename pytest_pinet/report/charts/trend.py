@@ -30,7 +30,8 @@ def trend_chart(series: Series, last: int = 60, width: int = WIDE) -> Paper:
     band = series.band_bps
     ys = _axis(paper, area, dots, band)
     if band is not None:
-        paper.box(area.left, ys(band[1]), area.right - area.left, ys(band[0]) - ys(band[1]), "f-band faint")
+        low, _, high = band
+        paper.box(area.left, ys(high), area.right - area.left, ys(low) - ys(high), "f-band faint")
     _levels(paper, area, ys, xs, dots, band)
     _shifts(paper, area, xs, series, dots)
     _builds(paper, area, xs, dots, series.shifts)
@@ -69,14 +70,14 @@ def shift_words(shift: Shift) -> str:
     return f"{moved}, with {shift.build_after} (before: {shift.build_before})"
 
 
-def _axis(paper: Paper, area: Area, dots: Sequence[Dot], band: tuple[float, float] | None) -> Scale:
+def _axis(paper: Paper, area: Area, dots: Sequence[Dot], band: tuple[float, float, float] | None) -> Scale:
     rates = [bps for dot in dots for bps in (dot.goodput_bps, dot.limit_bps, dot.oracle_bps) if bps is not None]
     rates += [bps for dot in dots for bps in dot.interval_bps or ()]
     return draw_rate_axis(paper, area, [*rates, *(band or ())])
 
 
 def _levels(
-    paper: Paper, area: Area, ys: Scale, xs: Scale, dots: Sequence[Dot], band: tuple[float, float] | None
+    paper: Paper, area: Area, ys: Scale, xs: Scale, dots: Sequence[Dot], band: tuple[float, float, float] | None
 ) -> None:
     """Limit and physical limit as they were at each run, named by what they are now."""
     named = []
@@ -88,7 +89,7 @@ def _levels(
             paper.line([(xs(index + side), ys(bps)) for index, bps in known for side in (-0.5, 0.5)], look)
             named.append((known[-1][1], f"{word} {rate_text(known[-1][1])}", look))
     if band is not None:
-        named.append(((band[0] + band[1]) / 2, f"baseline {rate_text(sum(band) / 2)}", "s-band strong"))
+        named.append((band[1], f"baseline {rate_text(band[1])}", "s-band strong"))
     if paper.width >= WIDE:
         draw_levels(paper, area, ys, [(bps, text, "thin") for bps, text, _ in named])
         return

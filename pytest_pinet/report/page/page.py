@@ -11,7 +11,8 @@ from pytest_pinet.report.charts.style import DARK, LIGHT, rules, variables
 from pytest_pinet.report.charts.trend import shift_words
 from pytest_pinet.report.page.grid import grid
 from pytest_pinet.report.page.part import part, runs_shown
-from pytest_pinet.report.page.words import GOOD, anchor, current, lead, paragraph, verdict_html
+from pytest_pinet.report.page.words import GOOD, anchor, current, lead, paragraph, unbroken, verdict_html
+from pytest_pinet.report.scale import text_of
 from pytest_pinet.report.series import Series
 
 _STYLE = Path(__file__).with_name("style.css")
@@ -74,6 +75,9 @@ def _facts(shown: Sequence[Series]) -> str:
     )
     if any(dot.emulated for series in shown for dot in series.dots):
         lines += paragraph("Figures are emulated: the lab sets the rates of its links itself.", "note")
+    if scaled := text_of(dot.scale for series in shown for dot in series.dots):
+        some = "In some runs" if any(dot.scale == 1 for series in shown for dot in series.dots) else "In all runs"
+        lines += paragraph(f"{some} {scaled}.", "note")
     return lines
 
 
@@ -82,7 +86,7 @@ def _attention(shown: Sequence[Series]) -> str:
     bad = [series for series in current(shown) if series.latest.verdict not in GOOD]
     items = [
         f'<li>{verdict_html(series.latest.verdict)} <a href="#{anchor(series.key)}">{written(series.figure)}</a>'
-        f" {written(series.latest.reason.strip().partition(chr(10))[0])}</li>"
+        f" {unbroken(series.latest.reason.strip().partition(chr(10))[0])}</li>"
         for series in bad
     ]
     moved = [
@@ -95,7 +99,7 @@ def _attention(shown: Sequence[Series]) -> str:
     newest = sorted(moved, key=lambda one: (one[0], one[1].figure), reverse=True)
     changes = [
         f'<li>{when:%Y-%m-%d} <a href="#{anchor(series.key)}">{written(series.figure)}</a> '
-        f"{written(shift_words(shift))}</li>"
+        f"{unbroken(shift_words(shift))}</li>"
         for when, series, shift in newest[:_MOST_CHANGES]
     ]
     if len(newest) > _MOST_CHANGES:

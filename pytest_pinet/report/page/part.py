@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.scale import rate_text
 from pytest_pinet.report.charts.trend import NARROW, shift_words, trend_chart, trend_words
-from pytest_pinet.report.page.words import anchor, current, kind, paragraph, share_text, verdict_html
+from pytest_pinet.report.page.words import anchor, current, kind, paragraph, share_text, unbroken, verdict_html
 from pytest_pinet.report.series import Dot, Series
 
 _NARROW_RUNS = 24
@@ -48,7 +48,7 @@ def _figure(series: Series, runs: int) -> str:
     if dot.limited_by:
         lines.append(paragraph(f"Limited by {dot.limited_by}", "note"))
     if series.shifts:
-        items = "".join(f"<li>{written(shift_words(shift))}</li>" for shift in series.shifts)
+        items = "".join(f"<li>{unbroken(shift_words(shift))}</li>" for shift in series.shifts)
         lines.append(f"<p>Where its level moved:</p><ul>{items}</ul>")
     if series.measured:
         wide, narrow = trend_chart(series, runs), trend_chart(series, _NARROW_RUNS, NARROW)

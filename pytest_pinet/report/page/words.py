@@ -18,6 +18,7 @@ _MEANS = {
     Verdict.INVALID: ("has no valid measurement", "have no valid measurement"),
     Verdict.INCONCLUSIVE: ("is undecided", "are undecided"),
 }
+_UNIT = re.compile(r"(\d) (%|[kMG]?bit/s\b)")
 
 
 def anchor(text: str) -> str:
@@ -72,6 +73,11 @@ def lead(all_series: Sequence[Series]) -> str:
         return f"All {total} figures hold their limits." if total else "Nothing was measured yet."
     listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
     return f"Of {total} figures, {listed}."
+
+
+def unbroken(text: str) -> str:
+    """Plain text for a narrow screen: no line ends between a number and its unit."""
+    return _UNIT.sub("\\1\u00a0\\2", written(text))
 
 
 def paragraph(text: str, look: str = "") -> str:
