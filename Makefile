@@ -45,7 +45,7 @@ test: .venv/developer
 
 slow: .venv/developer
 	@FOR=tests tools/system-packages
-	@tools/install-allure
+	@tools/install-allure || echo "no Allure here: tests of its reports are skipped"
 	tools/second-try -m "slow and not measures" $(TOGETHER) $(ARGS)
 	tools/second-try -m "slow and measures" $(ARGS)
 
