@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean, pstdev
+from statistics import fmean, median
 
 from pytest_pinet.costs import extras_of
 from pytest_pinet.judge.diagnosis import diagnose
@@ -202,7 +202,11 @@ def _throttled(found: EndEvidence) -> tuple[str, ...]:
 
 
 def _spread(tries: Sequence[Sequence[Sequence[Sample]]]) -> float | None:
-    """Relative standard deviation of the rate over pieces of SPREAD_S; None with too few of them, or several flows."""
+    """Relative spread of the rate over pieces of SPREAD_S; None with too few of them, or several flows.
+
+    It is 1.4826 times the median absolute deviation, which a normal distribution has as its standard deviation: a
+    receiver that was looked at in mid-traffic may count some bytes of one piece with the next.
+    """
     rates: list[float] = []
     for flows in tries:
         if len(flows) != 1:
@@ -214,5 +218,7 @@ def _spread(tries: Sequence[Sequence[Sequence[Sample]]]) -> float | None:
             if seconds >= SPREAD_S - 0.02:
                 rates.append(received * 8 / seconds)
                 seconds, received = 0.0, 0
-    mean = fmean(rates) if rates else 0.0
-    return pstdev(rates) / mean if len(rates) >= SPREAD_LEAST and mean > 0 else None
+    middle = median(rates) if rates else 0.0
+    if len(rates) < SPREAD_LEAST or middle <= 0:
+        return None
+    return 1.4826 * median(abs(rate - middle) for rate in rates) / middle

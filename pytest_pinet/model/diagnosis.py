@@ -67,8 +67,8 @@ class Facts:
     ``wire`` is the most that the link carries and ``because`` says why; ``both`` is what both directions got together
     where they ran at once. ``offered`` is what ``sender`` was told to send at most. ``retransmit_rate`` and
     ``loss_rate`` are parts of all segments and datagrams. ``window`` is what was asked for (bytes, all streams);
-    ``receiver_limited`` and ``sender_limited`` are parts of the time. ``spread`` is the relative standard deviation of
-    the rate over SPREAD_S.
+    ``receiver_limited`` and ``sender_limited`` are parts of the time. ``spread`` is the relative spread of the rate
+    over SPREAD_S (1.4826 times the median absolute deviation).
     """
 
     direction: str

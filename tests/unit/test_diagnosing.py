@@ -104,6 +104,15 @@ def test_a_steady_rate_takes_two_seconds_to_be_seen(link: Link) -> None:
     assert cause(link, steady(1), mbps=400).cause is Cause.NOTHING
 
 
+def test_bytes_that_are_counted_a_moment_late_move_no_steady_rate(link: Link) -> None:
+    # As it was measured: the receiver was looked at 2 s after the start of a connection held at 47.1 Mbit/s.
+    rates = [47.05] * 19 + [38.72, 55.44] + [47.05] * 19
+    samples = tuple(Sample(i / 10, 0.1, round(rate * 1e6 / 80)) for i, rate in enumerate(rates))
+    measured = flow()
+    held = seen(measured=replace(measured, flow=replace(measured.flow, samples=samples)))
+    assert cause(link, held, mbps=47.1).cause is Cause.SHAPER
+
+
 def test_a_usb_nic_as_it_was_enumerated(tmp_path: Path) -> None:
     link = link_bench.link(tmp_path, (("one", "usb"), ("two", "onboard")))
     conditions = [Conditions("one", "eth1", usb_mbps=480), Conditions("two", "eth0")]
