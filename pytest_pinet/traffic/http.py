@@ -79,7 +79,7 @@ class Http:
         attempts = self._random.sample(self._ports, min(PORT_ATTEMPTS, len(self._ports)))
         for port in attempts:
             # Both ends of a flow, as the kernel calls them: the server sends.
-            midway = Midway({http.direction: (server, client)}, port, http.streams, http.seconds, watch)
+            midway = Midway({http.direction: (server, client)}, port, http.streams, http.seconds / 2, watch)
             run = HttpRun(http, address, port, server, client, near.cores, near.timeout)
             try:
                 served, asked = run.both(on_progress, midway, before_client)

@@ -101,7 +101,7 @@ class Iperf3:
         for port in attempts:
             told = before_client is not None
             run = Run(traffic, port, client_side, server_side, congestion, warmup_cap_s, told=told)
-            midway = Midway(_ends(traffic, client.shell, server.shell), port, traffic.streams, run.seconds, watch)
+            midway = Midway(_ends(traffic, client.shell, server.shell), port, traffic.streams, run.middle_s, watch)
             try:
                 outputs = run_both(run, client.shell, server.shell, grace_s, on_progress, midway.look, before_client)
             except PortTaken:

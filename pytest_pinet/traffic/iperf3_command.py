@@ -61,8 +61,16 @@ class Run:
     @property
     def seconds(self) -> int:
         """How long traffic flows. iperf3 takes whole seconds only, and cuts fractions off."""
-        warmup = self.warmup_cap_s if self.traffic.warmup_s is None else self.traffic.warmup_s
-        return max(1, math.ceil(warmup + self.traffic.duration_s - 1e-9))
+        return max(1, math.ceil(self._warmup_s + self.traffic.duration_s - 1e-9))
+
+    @property
+    def middle_s(self) -> float:
+        """The middle of what counts."""
+        return (self._warmup_s + self.seconds) / 2
+
+    @property
+    def _warmup_s(self) -> float:
+        return self.warmup_cap_s if self.traffic.warmup_s is None else self.traffic.warmup_s
 
     @property
     def interval_s(self) -> float:

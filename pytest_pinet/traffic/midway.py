@@ -15,15 +15,16 @@ from pytest_pinet.traffic.tool import Watch
 
 @dataclass
 class Midway:
-    """Reads the sockets at both ends of each flow once, when half of the traffic is over; ``look`` is called always.
+    """Reads the sockets at both ends of each flow once, ``after_s`` of the traffic; ``look`` is called always.
 
+    A slow receiver counts some bytes a moment late then, so this must not be where what counts begins or ends.
     ``ends`` are the sender and the receiver of each direction. A run that ends earlier leaves nothing to ``add``.
     """
 
     ends: Mapping[Direction, tuple[Shell, Shell]]
     port: int
     streams: int
-    seconds: float
+    after_s: float
     watch: Watch | None = None
     _said: dict[int, str] = field(default_factory=dict)
     _begun: float | None = None
@@ -35,7 +36,7 @@ class Midway:
         now = time.monotonic()
         if self._begun is None:
             self._begun = now
-        if self._said or not self.ends or now < self._begun + self.seconds / 2:
+        if self._said or not self.ends or now < self._begun + self.after_s:
             return
         shells = {id(shell): shell for pair in self.ends.values() for shell in pair}
         self._said = {key: ask_sockets(shell, self.port) for key, shell in shells.items()}

@@ -77,6 +77,13 @@ def test_iperf3_takes_whole_seconds(warmup: float, duration: float, seconds: int
     assert replace(RUN, traffic=Traffic(Direction.TX, warmup_s=warmup, duration_s=duration)).seconds == seconds
 
 
+def test_the_question_in_mid_traffic_comes_when_the_warm_up_is_long_over() -> None:
+    asked = replace(RUN, traffic=Traffic(Direction.TX, warmup_s=1.0, duration_s=1.0))
+    assert (asked.seconds, asked.middle_s) == (2, 1.5)
+    found = replace(RUN, traffic=Traffic(Direction.TX, duration_s=3.0), warmup_cap_s=1.0)
+    assert (found.seconds, found.middle_s) == (4, 2.5)
+
+
 def test_a_warmup_that_is_found_has_room_for_its_cap() -> None:
     run = replace(RUN, traffic=Traffic(Direction.TX, warmup_s=None, duration_s=2))
     assert run.seconds == 3

@@ -96,7 +96,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def run_for(seconds: int, client: Machine, server: Machine) -> None:
     """Traffic both ways with all that asks the machines while it flows: observers, and the question in its middle."""
     run = Run(Traffic(Direction.TX, duration_s=seconds, warmup_s=0), 20_000, Side("10.0.0.1"), Side("10.0.0.2"))
-    midway = Midway({Direction.TX: (client, server), Direction.RX: (server, client)}, run.port, 1, seconds)
+    midway = Midway({Direction.TX: (client, server), Direction.RX: (server, client)}, run.port, 1, run.middle_s)
     with Observer(client, "eth0", "p1", seconds) as near, Observer(server, "eth0", "p2", seconds) as far:
         run_both(run, client, server, 15.0, lambda _: [one.rate() for one in (near, far)].clear(), midway.look)
 
