@@ -1,5 +1,7 @@
 # gate: measure the virtual lab and judge it     test: the plugin's own tests      slow: those that take long
 # lint: style, types, import directions          bench: what the plugin costs      docs: regenerate what is generated
+# soak: the slow tests that CI has no time for
+# emulated: gate kernels on boards in QEMU; ARGS goes to pytest; EMULATED_TESTS are its tests
 # pictures: make those of docs/ anew, and keep what the browser tests see in .pinet/pictures/
 # report: install Allure, and make the report of all runs with it; `gate` ends with one, by Allure where it is there
 # Everything lives in .venv/; system packages come through apt when root or sudo is there.
@@ -10,7 +12,7 @@ BIN := .venv/bin
 PROFILE ?= lines
 LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 
-.PHONY: gate report test slow lint bench docs pictures clean
+.PHONY: gate emulated report test slow soak lint bench docs pictures clean
 .DEFAULT_GOAL := gate
 
 # What `gate` leaves for Allure, where allure-pytest is installed, and the report.
@@ -31,23 +33,44 @@ gate: .venv/user
 	$(WRITE_REPORT) || test $$status != 0 || status=1; \
 	exit $$status
 
+# Without hardware: a kernel against itself passes, and against one whose packets take a longer way it fails (status 1).
+# What one NIC receives, which repeats best; all: make emulated EMULATED_TESTS=tests/emulated
+EMULATED_TESTS ?= tests/emulated -k "receive and e1000e"
+EMULATED = $(BIN)/pinet gate --lab lab/emulated.yaml $(1) $(EMULATED_TESTS) $(ARGS)
+emulated: .venv/user
+	@WANT=emulated PYTHON=$(PYTHON) tools/system-packages
+	@$(BIN)/pinet emulated card
+	@echo "1 of 2: a kernel against itself, which must pass"
+	$(call EMULATED,lab/builds/as-it-is.yaml)
+	@echo "2 of 2: the same kernel, made to copy each packet once more, which must fail"
+	@set -x; $(call EMULATED,lab/builds/slower.yaml); { status=$$?; set +x; } 2>/dev/null; \
+	test $$status = 1 || { echo "make emulated: that was to end with status 1, not $$status" >&2; exit $$((status + 1)); }
+	@echo "Both came out as they must: the kernel passed against itself, and the slower one was found."
+
 report: .venv/user
 	@tools/install-allure
 	@$(WRITE_REPORT)
 
 # Tests that only wait, for boards, switches and leases, do so side by side; those that measure run one after the other.
-TOGETHER := -n 2 --dist loadfile
+# Boards in QEMU measure in their own time, which goes on at the same pace whatever else runs.
+WAITING := -n 3 --dist loadfile
+EMULATING := -n 2 --dist loadfile
 
 test: .venv/developer
-	$(BIN)/pytest tests/unit -n auto $(ARGS)
-	tools/second-try tests/functional -m "not slow and not measures" $(TOGETHER) $(ARGS)
+	@FOR=test tools/system-packages
+	tools/second-try tests/unit -m "not slow" -n auto $(ARGS)
+	tools/second-try tests/functional -m "not slow and not measures" $(WAITING) $(ARGS)
 	tools/second-try tests/functional -m "not slow and measures" $(ARGS)
 
 slow: .venv/developer
-	@FOR=tests tools/system-packages
+	@FOR=slow WANT=emulated tools/system-packages
 	@tools/install-allure || echo "no Allure here: tests of its reports are skipped"
-	tools/second-try -m "slow and not measures" $(TOGETHER) $(ARGS)
-	tools/second-try -m "slow and measures" $(ARGS)
+	tools/second-try -m "slow and not soak and not measures and not emulated" $(WAITING) $(ARGS)
+	tools/second-try -m "slow and not soak and measures" $(ARGS)
+	tools/second-try -m "slow and not soak and emulated" $(EMULATING) $(ARGS)
+
+soak: .venv/developer
+	tools/second-try -m soak $(ARGS)
 
 lint: .venv/developer
 	$(BIN)/ruff check .

@@ -21,8 +21,9 @@ from pytest_pinet.tries import MeasuredFlow
 
 # Some drivers refresh their counters once a second.
 COUNTER_TIMEOUT_S = 3.0
-# What a TCP flow may have on the wire and in queues when its receiver stops: of so many connections.
-IN_FLIGHT_BYTES = 1_000_000
+# What a TCP flow may have on the wire and in queues when its receiver stops, of so many connections: a receiver that is
+# slower than its sender has a full window of it, which Linux lets grow to half of its tcp_rmem (6 MB).
+IN_FLIGHT_BYTES = 3_200_000
 IN_FLIGHT_STREAMS = 10
 
 
@@ -53,6 +54,11 @@ class Cables:
     def accept_carriers(self) -> None:
         """Take the links' carriers as they are now: somebody took one down on purpose."""
         self._crossing.accept_carriers()
+
+    @property
+    def carrier_changes(self) -> list[int | None]:
+        """How often the carrier of each end had changed when it was last taken as it is; None where nobody counts."""
+        return [state.carrier_changes for state in self._crossing.before]
 
     def rebase(self) -> None:
         """Count from here: what was before was told, and its counters may have begun anew."""
@@ -90,7 +96,7 @@ class Cables:
         """
         totals = [Moved(0, 0) for _ in self._link.ends]
         for measured in flows:
-            told = sum(sample.bytes for sample in measured.flow.samples) + measured.flow.head_bytes
+            told = measured.flow.received_bytes + measured.flow.head_bytes
             received = round(told * self._link.scale)
             payload = received
             if sent and measured.flow.sent_bytes is not None:

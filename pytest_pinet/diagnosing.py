@@ -7,6 +7,7 @@ from statistics import fmean, median
 
 from pytest_pinet.costs import extras_of
 from pytest_pinet.judge.diagnosis import diagnose
+from pytest_pinet.judge.moments import robust_sd
 from pytest_pinet.judge.oracle import Oracle, pcie_leaves, physical_limit
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.conditions import Conditions, PcieLink
@@ -204,8 +205,7 @@ def _throttled(found: EndEvidence) -> tuple[str, ...]:
 def _spread(tries: Sequence[Sequence[Sequence[Sample]]]) -> float | None:
     """Relative spread of the rate over pieces of SPREAD_S; None with too few of them, or several flows.
 
-    It is 1.4826 times the median absolute deviation, which a normal distribution has as its standard deviation: a
-    receiver that was looked at in mid-traffic may count some bytes of one piece with the next.
+    It is robust: a receiver that was looked at in mid-traffic may count some bytes of one piece with the next.
     """
     rates: list[float] = []
     for flows in tries:
@@ -221,4 +221,4 @@ def _spread(tries: Sequence[Sequence[Sequence[Sample]]]) -> float | None:
     middle = median(rates) if rates else 0.0
     if len(rates) < SPREAD_LEAST or middle <= 0:
         return None
-    return 1.4826 * median(abs(rate - middle) for rate in rates) / middle
+    return robust_sd(rates, middle) / middle

@@ -60,6 +60,9 @@ class DryRun:
         self._seconds = 0.0
         self._nodes: dict[str, float] = {}
         self._planned: set[str] = set()
+        self._under_test: dict[str, None] = {}
+        # How often builds under test are measured, of boards; empty where none is.
+        self.turns = ""
 
     def link(self, combination: Combination) -> PlannedLink:
         return PlannedLink(combination)
@@ -101,6 +104,7 @@ class DryRun:
             for name, value in combination.tuning.settings:
                 self._lines.append(f"  tune {name}={value} {who_gets(name)}, taken back afterwards")
         self._lines += lines
+        self._under_test[combination.dut.node.name] = None
         for node in combination.nodes:
             self._nodes[node.name] = node.boot_timeout_s
         self._seconds += seconds + FIXED_S
@@ -111,4 +115,5 @@ class DryRun:
         if not self._lines:
             return ["nothing would be measured"]
         total = f"about {self._seconds:.0f} s of measuring on {len(self._nodes)} nodes ({', '.join(self._nodes)})"
-        return [*self._lines, "", f"{total}, plus the boot of those that are off"]
+        lines = [*self._lines, "", f"{total}, plus the boot of those that are off"]
+        return [*lines, self.turns.format(boards=", ".join(self._under_test))] if self.turns else lines

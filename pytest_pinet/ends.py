@@ -9,7 +9,7 @@ from functools import cached_property
 from pytest_pinet.judge.oracle import highest_limit
 from pytest_pinet.model.combination import Combination, Endpoint
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.lab import Interface, Lab, Uplink
+from pytest_pinet.model.lab import WALL, Interface, Lab, Uplink
 from pytest_pinet.model.topology import Topology
 
 # Adapters whose two directions share a bus and its driver's work: a peer that limits what is measured.
@@ -62,7 +62,12 @@ class Ends:
         found = self._peers.get(dut)
         if found is None:
             raise NotEnough(self._alone(dut, "pair", 2))
+        if self._clock(dut) == WALL != self._clock(found):
+            raise NotEnough(f"all that {dut.node} reaches has a clock of its own, which tells nothing of {dut.node}")
         return found
+
+    def _clock(self, interface: Interface) -> str:
+        return self._lab.nodes[interface.node].clock
 
     @cached_property
     def _peers(self) -> dict[Interface, Interface]:
@@ -88,10 +93,12 @@ class Ends:
         wanted = capacity(dut)
         used = uses if uses is not None else Counter[str]()
 
-        def rank(peer: Interface) -> tuple[bool, float, bool, bool, int, float]:
+        def rank(peer: Interface) -> tuple[bool, bool, float, bool, bool, int, float]:
             possible = self._possible(dut, peer)
             enough = possible >= wanted
             return (
+                # Two clocks of their own would measure each other's pace.
+                self._clock(peer) != WALL,
                 not enough,
                 0.0 if enough else -possible,
                 peer.port.switch != dut.port.switch,

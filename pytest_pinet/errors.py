@@ -14,6 +14,8 @@
     |   |-- LinkError            no carrier, wrong speed or duplex, address not reachable
     |   `-- TrafficError         the traffic tool failed; carries what it printed
     |-- KernelError              the kernel of the device under test broke: panic, oops, watchdog; blames the change
+    |-- BuildError               the build under test does not come up, or its driver does not; blames the change
+    |   `-- BuildMismatch        something else runs than the build that was asked for: no figure is recorded
     |-- UnsupportedError         what was asked for cannot be done with what is there (for example an old iperf3)
     |   |-- CapabilityError      this switch or power outlet cannot do it at all: the test is skipped
     |   `-- QuarantineError      a node of this combination is out of service: the test is skipped
@@ -55,6 +57,10 @@ class ConfigError(PinetError):
         super().__init__(message if where is None else f"{where}: {message}")
         self.message = message
         self.where = where
+
+
+class ChangedBuildError(ConfigError):
+    """A build under test is not any more what it was when the run began."""
 
 
 class LabError(PinetError):
@@ -127,6 +133,27 @@ class KernelError(PinetError):
         super().__init__(message)
         self.message = message
         self.excerpt = excerpt
+
+
+class BuildError(PinetError):
+    """The build under test is at fault, not the lab; ``excerpt`` is the console around the line that tells.
+
+    ``kind`` is one of ``wrong architecture``, ``panic``, ``oops``, ``hang``, ``no login``, ``fell back``,
+    ``no driver``, ``no link``, ``slow link``, ``no traffic`` and ``mismatch``.
+    """
+
+    def __init__(self, message: str, kind: str, excerpt: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind
+        self.excerpt = excerpt
+
+
+class BuildMismatch(BuildError):
+    """What the board says of itself is not the build that was asked for: no figure of it may be recorded."""
+
+    def __init__(self, message: str, excerpt: str = "") -> None:
+        super().__init__(message, "mismatch", excerpt)
 
 
 class InvalidMeasurement(PinetError):

@@ -12,12 +12,12 @@ from pytest_pinet.errors import PinetError
 from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab.launcher import LabUse, launcher_of
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.lab import Lab, Node
+from pytest_pinet.model.lab import VIRTUAL, Lab, Node
 from pytest_pinet.model.scale import Scale
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.link import Link
-    from pytest_pinet.lab.session import LabSession
+    from pytest_pinet.lab.session import LabSession, Prepare
     from pytest_pinet.traffic.http import Http
     from pytest_pinet.traffic.iperf3 import Iperf3
 
@@ -47,6 +47,10 @@ class LabAccess:
         self._environment: dict[str, str | None] = {}
         # Tells where the run keeps the records of the consoles; asked for when the lab is connected to.
         self.folder: Callable[[], Path] | None = None
+        # Has a build under test run on the nodes before their link is opened.
+        self.prepare: Prepare = lambda *_: None
+        # Raises KeyboardInterrupt once the run is broken off elsewhere.
+        self.interrupt: Callable[[], None] = lambda: None
 
     @property
     def tool(self) -> Iperf3:
@@ -54,7 +58,10 @@ class LabAccess:
         if self._tool is None:
             from pytest_pinet.traffic.iperf3 import Iperf3
 
-            self._tool = Iperf3()
+            # Every question costs instructions, and falls into another moment of such an end's time each time.
+            nodes = self._lab.nodes.values() if self._lab is not None else ()
+            quiet = {node.name for node in nodes if node.clock == VIRTUAL}
+            self._tool = Iperf3(quiet=quiet)
         return self._tool
 
     @property
@@ -97,19 +104,31 @@ class LabAccess:
                 from pytest_pinet.lab.session import LabSession
 
                 folder = self.folder() if self.folder is not None else None
-                self._session = LabSession(self._lab, self._identity, self._timeout_s, self._on_wait, folder)
+                self._session = LabSession(self._lab, self._identity, self._timeout_s, self._waits, folder)
                 self._session.scale = self.scale.share
             except PinetError as error:
                 self._error = error
                 raise
         return self._session
 
+    def _waits(self, text: str) -> None:
+        self.interrupt()
+        self._on_wait(text)
+
     def open(self, combination: Combination, reset: bool = False) -> AbstractContextManager[Link]:
-        """A link for this combination, on nodes that are booted anew with ``reset``. Raises PinetError."""
-        return self._connect().open(combination, reset)
+        """A link for this combination, on nodes that are booted anew with ``reset``.
+
+        Raises PinetError, and KeyboardInterrupt once the run is broken off elsewhere.
+        """
+        self.interrupt()
+        return self._connect().open(combination, reset, self.prepare)
 
     def watch(self) -> None:
-        """Raise what the consoles of the open link have told of a broken kernel or supply; cheap."""
+        """Raise what the consoles of the open link have told of a broken kernel or supply; cheap.
+
+        KeyboardInterrupt once the run is broken off elsewhere.
+        """
+        self.interrupt()
         if self._session is not None:
             self._session.watch()
 

@@ -33,6 +33,10 @@ MARKER = (
 )
 
 
+# What only a session with a build under test reads.
+_OF_BUILDS = ["build", "baseline", "boots"]
+
+
 def _duration(text: str) -> float:
     from pytest_pinet.model.quantities import parse_duration
 
@@ -97,6 +101,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what a suspected regression is confirmed on: fresh connections only, or a fresh link-up too (default)",
     )
     add("--pinet-require", type=int, default=0, metavar="N", help="fail when fewer than N figures were measured")
+    add(
+        "--pinet-build",
+        metavar="PATH",
+        help="build under test: build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko; booted in turn with "
+        "the baseline, and judged against it",
+    )
+    add(
+        "--pinet-baseline",
+        metavar="PATH",
+        help="what --pinet-build is judged against: a known-good build, 'running' (what the boards run by themselves; "
+        "default), or 'accepted' (the accepted baselines)",
+    )
+    add("--pinet-boots", type=int, metavar="N", help="most boots of each board for --pinet-build (default: 16)")
     add("--pinet-dry-run", action="store_true", help="print plan, commands and estimated time; touch nothing")
     add("--pinet-json", metavar="PATH", help="write the results to this file too")
     add(
@@ -169,7 +186,8 @@ def _tell_allure(config: pytest.Config, mistake: str) -> None:
 
 def _is_asked(config: pytest.Config) -> bool:
     """Whether a lab or anything of pinet is asked for."""
-    options = ("lab", "min", "tolerance", "profile", "require", "json", "dry-run", "board", "nic", "topology", "tuning")
+    options = ["lab", "min", "tolerance", "profile", "require", "json", "dry-run", "board", "nic", "topology", "tuning"]
+    options += _OF_BUILDS
     asked = any(config.getoption(f"--pinet-{option}") for option in options)
     return bool(asked or os.environ.get("PINET_LAB") or config.getini("pinet_lab"))
 
@@ -179,7 +197,12 @@ def pinet_session(config: pytest.Config) -> PinetSession:
     if SESSION_KEY not in config.stash:
         from pytest_pinet.session import PinetSession
 
-        session = PinetSession(config)
+        kind = PinetSession
+        if any(config.getoption(f"--pinet-{option}") is not None for option in _OF_BUILDS):
+            from pytest_pinet.build_session import BuildSession
+
+            kind = BuildSession
+        session = kind(config)
         config.stash[SESSION_KEY] = session
         config.pluginmanager.register(session, "pinet-session")
     return config.stash[SESSION_KEY]

@@ -11,6 +11,7 @@ from pytest_pinet.lab.deadline import Deadline
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.tries import Try
 
@@ -30,8 +31,10 @@ class Preconditions:
         self._notes: list[str] = []
         refuse([sentence for i, one in enumerate(self._before) for sentence in broken(one, bus=self._bus(i))])
 
-    def _bus(self, end: int) -> Bus:
-        return self._link.ends[end].endpoint.interface.bus
+    def _bus(self, end: int) -> Bus | None:
+        """Where seconds are counted instructions a bus has no speed, whatever it signals."""
+        here = self._link.ends[end].endpoint
+        return None if here.node.clock == VIRTUAL else here.interface.bus
 
     def _read(self, busy_s: float = 0.0) -> list[Conditions]:
         # Whoever must wait for quiet ends does so here, for QUIET_TIMEOUT_S.

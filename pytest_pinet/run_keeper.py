@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,10 @@ from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots
 from pytest_pinet.lab_access import LabAccess
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.report.fit import wrap
+from pytest_pinet.report.change import ChangeHeadRecord
+from pytest_pinet.report.change_table import change_lines
+from pytest_pinet.report.change_words import emulated_words
+from pytest_pinet.report.fit import WIDTH, wrap
 from pytest_pinet.report.json_file import write_json
 from pytest_pinet.report.record import SCHEMA_VERSION, ResultRecord, RunRecord, SkippedRecord
 from pytest_pinet.report.run_folder import RunFolder
@@ -28,6 +31,11 @@ if TYPE_CHECKING:
     from pytest_pinet.dry_run import DryRun
 
 WORKER_INPUT = "pinet_run_folder"
+
+
+def after_failures(interrupt: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Whether it is only how xdist ends a run after so many failures (``-x``), and nobody's Ctrl-C."""
+    return str(interrupt.value).startswith("stopping after ")
 
 
 class RunKeeper:
@@ -49,6 +57,8 @@ class RunKeeper:
         self._warnings: list[str] = []
         self._folder: RunFolder | None = None
         self._interrupted = False
+        # The answer on a build under test.
+        self.head: Callable[[Sequence[ResultRecord], int, bool], ChangeHeadRecord] | None = None
         # The whole run, once it is over.
         self.record: RunRecord | None = None
         if dry_run is not None and self._is_controller:
@@ -74,7 +84,7 @@ class RunKeeper:
 
     def _begun(self, run: str) -> RunRecord:
         """The run when it begins; what stays true of it should it be killed."""
-        return {
+        begun: RunRecord = {
             "schema": SCHEMA_VERSION,
             "run": run,
             "lab": self._lab.name if self._lab else "",
@@ -89,6 +99,9 @@ class RunKeeper:
             "skipped": [],
             "session": self._session,
         }
+        if self._lab is not None and self.emulated:
+            begun["meaning"] = f"lab {self._lab.name} {self._lab.meaning}"
+        return begun
 
     @property
     def _root(self) -> Path:
@@ -122,8 +135,11 @@ class RunKeeper:
         node.workerinput[WORKER_INPUT] = str(self.folder.path)
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
+    def pytest_testnodedown(self, node: Any, error: object | None) -> None:
         """Take over what a worker could not undo."""
+        if error:
+            # One that was interrupted goes down twice.
+            return
         self._warnings += getattr(node, "workeroutput", {}).get("pinet_warnings", [])
 
     def pytest_sessionstart(self) -> None:
@@ -165,20 +181,29 @@ class RunKeeper:
         if self._is_worker:
             return
         for result in getattr(report, "pinet_results", []):
-            self._results.append(result)
-            try:
-                self.folder.append(result)
-            except ConfigError as error:
-                self.warn(str(error))
+            self.keep(result)
         if report.skipped and "pinet" in report.keywords and isinstance(report.longrepr, tuple):
             self._skipped[report.nodeid] = {
                 "id": report.nodeid.rpartition("::")[2],
                 "reason": report.longrepr[2].removeprefix("Skipped: "),
             }
 
-    def pytest_keyboard_interrupt(self) -> None:
+    def keep(self, result: ResultRecord) -> None:
+        """One more result of this run."""
+        self._results.append(result)
+        try:
+            self.folder.append(result)
+        except ConfigError as error:
+            self.warn(str(error))
+
+    @property
+    def told(self) -> set[str]:
+        """The tests (by node id) whose results are there."""
+        return {result["test"] for result in self._results}
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Remember that the results are not all there are."""
-        self._interrupted = True
+        self._interrupted = not after_failures(excinfo)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -200,6 +225,8 @@ class RunKeeper:
             "results": self._results,
             "skipped": list(self._skipped.values()),
         }
+        if self.head is not None:
+            run["change"] = self.head(self._results, session.testsfailed, self._interrupted)
         if (share := self._access.scale.share) != 1:
             run["scale"] = share
         self.record = run
@@ -244,12 +271,22 @@ class RunKeeper:
 
         return trend_lines(self.history_url, self._results, self._lab.name)
 
+    def _answer(self, terminalreporter: Any) -> list[str]:
+        """On a build under test, in place of the table of limits."""
+        assert self.record is not None
+        color = bool(getattr(terminalreporter._tw, "hasmarkup", False))
+        path = self._config.getoption("--pinet-json")
+        lines = change_lines(self.record["change"], self.record["skipped"], WIDTH, color, self.shown_folder, path)
+        return [*lines, *wrap(emulated_words(self.record), hanging="  ")]
+
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The table, worst first."""
         if self._is_worker or self._config.option.collectonly or self._config.get_verbosity() < -1:
             return
         if self._dry_run is not None:
             lines = self._dry_run.lines()
+        elif self.record is not None and "change" in self.record:
+            lines = self._answer(terminalreporter)
         elif self._results or self._skipped:
             color = bool(getattr(terminalreporter._tw, "hasmarkup", False))
             folder = self.shown_folder if self._folder is not None else None
@@ -265,8 +302,8 @@ class RunKeeper:
             lines += self._trends()
             for name in sorted({result["profile"] for result in self._results} & set(PROFILES)):
                 lines += wrap(f"profile {blind_spots(PROFILES[name])}", hanging="  ")
-            if self._results and self._lab is not None and self._lab.figures == "emulated":
-                lines.append(f"figures are emulated: lab {self._lab.name} sets the rates of its links itself")
+            if self._results and self.record is not None and (meant := emulated_words(self.record)):
+                lines.append(meant)
             scale = self._access.scale
             if scale.share != 1 or (scale.because and self._config.get_verbosity() > 0):
                 lines += wrap(f"lab {self._lab.name if self._lab else ''}: {scale}", hanging="  ")

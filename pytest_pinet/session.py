@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -15,6 +16,7 @@ from pytest_pinet.collect import Case
 from pytest_pinet.config import labfile
 from pytest_pinet.dry_run import DryRun
 from pytest_pinet.errors import (
+    BuildError,
     CapabilityError,
     ConfigError,
     Inconclusive,
@@ -32,6 +34,7 @@ from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab_access import LabAccess
 from pytest_pinet.markers import read_profile
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
@@ -66,7 +69,10 @@ class PinetSession:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         # labgrid's SerialLoggingReporter trips over a console that has said nothing yet, and warns of it.
-        config.addinivalue_line("filterwarnings", "ignore:unhandled exception during event notification:UserWarning")
+        harmless = "unhandled exception during event notification"
+        config.addinivalue_line("filterwarnings", f"ignore:{harmless}:UserWarning")
+        # Builds are booted outside of any test, where pytest has read that line already.
+        warnings.filterwarnings("ignore", harmless, UserWarning)
         named = config.getoption("--pinet-lab") or os.environ.get("PINET_LAB")
         ini = config.getini("pinet_lab")
         self.lab_file = named or (str(config.rootpath / ini) if ini else None)
@@ -94,7 +100,9 @@ class PinetSession:
         self.access.folder = lambda: self.keeper.folder.path
         config.pluginmanager.register(self.keeper, "pinet-run-keeper")
         if self.lab is not None and self._worker != "main":
-            config.pluginmanager.register(WorkerHooks(config, self.lab, case_of), "pinet-xdist-worker")
+            boards_whole = bool(config.getoption("--pinet-build"))
+            hooks = WorkerHooks(config, self.lab, case_of, boards_whole, self.access, self.keeper)
+            config.pluginmanager.register(hooks, "pinet-xdist-worker")
         elif self.lab is not None and getattr(config.option, "numprocesses", None):
             config.pluginmanager.register(ControllerHooks(config, self.lab, self.keeper), "pinet-xdist-controller")
         self.parametrizing = Parametrizing(config, self.lab, self.axes)
@@ -113,7 +121,7 @@ class PinetSession:
             yield self.dry_run.link(combination)
             return
         try:
-            with self.progress, self.access.open(combination, case.request.reset) as link:
+            with self.progress, self._opened(item, case) as link:
                 self.progress.close()
                 if case.request.tuning_required:
                     require_tunings(link.tunings)
@@ -132,6 +140,9 @@ class PinetSession:
         finally:
             for warning in self.access.take_warnings():
                 self.keeper.warn(warning)
+
+    def _opened(self, item: pytest.Item, case: Case) -> AbstractContextManager[Any]:
+        return self.access.open(case.combination, case.request.reset)
 
     def profile(self, item: pytest.Item, called: str | None) -> Profile:
         """What a measurement may spend: what the call, the command line, the marker or the lab file says."""
@@ -163,16 +174,21 @@ class PinetSession:
         """Measure until it is judged, and record. Raises LabError or UnsupportedError."""
         if self.dry_run is not None:
             return self.dry_run.measure(item, link, traffic)
-        try:
+        with self._watched(item, link.combination):
             record = self._measure(item, link, traffic, limits, profile)
-            # A kernel that broke while it was measured gives no figure.
+        item.stash[RESULTS_KEY].append(record)
+        return record
+
+    @contextmanager
+    def _watched(self, item: pytest.Item, combination: Combination) -> Iterator[None]:
+        """Around a measurement: a kernel that broke meanwhile gives no figure, and what the lab broke is distrusted."""
+        try:
+            yield
             self.access.watch()
         except LabError:
             item.stash[TROUBLE_KEY] = True
-            self._check_lease(link.combination)
+            self._check_lease(combination)
             raise
-        item.stash[RESULTS_KEY].append(record)
-        return record
 
     def _measure(
         self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...], profile: Profile
@@ -180,15 +196,9 @@ class PinetSession:
         from pytest_pinet import measuring
         from pytest_pinet.figures import Plan, fitted
 
-        case = case_of(item)
-        assert self.lab is not None
-        assert case is not None
-        # Those of the lab file speak of TCP and UDP.
-        filed = () if isinstance(traffic, HttpTraffic) else self.lab.limits
-        all_limits = (*filed, *case.request.limits_for(link.combination), *limits, *self.limits)
         total_s = traffic.seconds_with(cap_for(link.path.speed_mbps))
         plan = Plan(
-            all_limits,
+            self._limits(item, link, traffic, limits),
             fitted(profile, total_s),
             self._known,
             self.config.getoption("--pinet-confirm") == "link-up",
@@ -209,6 +219,15 @@ class PinetSession:
         self.access.check(link.combination)
         return record
 
+    def _limits(self, item: pytest.Item, link: Any, traffic: Traffic, called: tuple[Limit, ...]) -> tuple[Limit, ...]:
+        """All that may judge this traffic, ``called`` is what the gate call says."""
+        case = case_of(item)
+        assert self.lab is not None
+        assert case is not None
+        # Those of the lab file speak of TCP and UDP.
+        filed = () if isinstance(traffic, HttpTraffic) else self.lab.limits
+        return (*filed, *case.request.limits_for(link.combination), *called, *self.limits)
+
     def ping(
         self, item: pytest.Item, link: Any, ping: Ping, limits: tuple[Limit, ...], profile: Profile
     ) -> ResultRecord:
@@ -220,16 +239,11 @@ class PinetSession:
         case = case_of(item)
         assert case is not None
         raw = item.stash[RAW_KEY] = {}
-        try:
+        with self._watched(item, link.combination):
             with self.access.exclusive(link.combination), self.progress:
                 own = (*case.request.limits_for(link.combination), *limits)
                 record = self._finished(item, pinging.measure(link, ping, own, profile, raw, self.access.watch), raw)
             self.access.check(link.combination)
-            self.access.watch()
-        except LabError:
-            item.stash[TROUBLE_KEY] = True
-            self._check_lease(link.combination)
-            raise
         item.stash[RESULTS_KEY].append(record)
         return record
 
@@ -247,7 +261,7 @@ class PinetSession:
         total_s = traffic.seconds_with(cap_for(link.path.speed_mbps))
         # State B may have another MTU, which its physical limit depends on.
         as_it_was, combination = {Side.B: link}, link.combination
-        try:
+        with self._watched(item, link.combination):
             with self.access.exclusive(link.combination), self.progress:
                 found = compare(
                     link,
@@ -262,22 +276,21 @@ class PinetSession:
                 )
             record = self._finished(item, compared_record(as_it_was[Side.B], traffic, found), raw)
             self.access.check(link.combination)
-            self.access.watch()
-        except LabError:
-            item.stash[TROUBLE_KEY] = True
-            self._check_lease(link.combination)
-            raise
         item.stash[RESULTS_KEY].append(record)
         return record
 
     def _finished(self, item: pytest.Item, record: ResultRecord, raw: Mapping[str, str]) -> ResultRecord:
+        """The record with its files, and what only the session knows."""
+        record["files"] = self.keeper.folder.write_raw(record["id"], raw)
+        # An error that follows has its own files.
+        item.stash[RAW_KEY] = {}
+        return self._told(item, record)
+
+    def _told(self, item: pytest.Item, record: ResultRecord) -> ResultRecord:
         """The record with what only the session knows."""
         record["test"], record["rerun"] = item.nodeid, self.rerun_command(item)
         if (share := self.access.scale.share) != 1:
             record["scale"] = share
-        record["files"] = self.keeper.folder.write_raw(record["id"], raw)
-        # An error that follows has its own files.
-        item.stash[RAW_KEY] = {}
         if record["verdict"] in ("fail", "invalid", "inconclusive"):
             record["message"] = failure_text(record, self.keeper.shown_folder)
         return record
@@ -336,11 +349,14 @@ class PinetSession:
         """After a test, leave and release every node that the next test does not need."""
         result = yield
         if case_of(item) is not None and self.dry_run is None:
-            following = case_of(nextitem)
-            self.access.keep_only(following.combination.nodes if following is not None else ())
+            self.access.keep_only(self._needed(nextitem))
             for warning in self.access.take_warnings():
                 self.keeper.warn(warning)
         return result
+
+    def _needed(self, item: pytest.Item | None) -> Sequence[Node]:
+        case = case_of(item)
+        return case.combination.nodes if case is not None else ()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -359,7 +375,7 @@ class PinetSession:
             if not told:
                 record = error_record(item.nodeid, case.combination, error, self.rerun_command(item))
                 self._keep_evidence(item, record, error)
-                named = isinstance(error, LabError | KernelError | InvalidMeasurement)
+                named = isinstance(error, LabError | KernelError | BuildError | InvalidMeasurement)
                 text = error_text(record, self.keeper.shown_folder) if named else str(error)
                 if named or isinstance(error, UnsupportedError | ConfigError):
                     results = [*results, record]

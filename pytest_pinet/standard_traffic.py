@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytest_pinet.lab.link import Link
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.tries import Try, attempts_of
 
@@ -12,6 +15,12 @@ from pytest_pinet.tries import Try, attempts_of
 def standard_traffic(way: Direction, connection_s: int, streams: int = 1) -> Traffic:
     """What the gate sends when a test asks for nothing else, for ``connection_s`` on each connection."""
     return Traffic(way, streams=streams, duration_s=connection_s - WARMUP_CAP_S, warmup_s=None)
+
+
+def datagrams(way: Direction, connection_s: int, bitrate: Bitrate, length: int | None, streams: int = 1) -> Traffic:
+    """UDP for as long; ``bitrate`` is of each stream, ``length`` the payload of a datagram (None: iperf3's own)."""
+    sent = standard_traffic(way, connection_s, streams)
+    return replace(sent, udp=True, bitrate=bitrate, length=length)
 
 
 def ways(combination: Combination, asked: Direction | None = None) -> list[Direction]:

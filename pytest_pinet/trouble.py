@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pytest_pinet.errors import InvalidMeasurement, KernelError, PinetError
+from pytest_pinet.errors import BuildError, InvalidMeasurement, KernelError, PinetError
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.tuning import Outcome, Tuned
 from pytest_pinet.model.verdict import Verdict
@@ -17,9 +17,9 @@ from pytest_pinet.report.record import ResultRecord
 def error_record(test: str, combination: Combination, error: PinetError, rerun: str) -> ResultRecord:
     """A result without figures, for a test whose measurement did not come about."""
     verdict = Verdict.INVALID if isinstance(error, InvalidMeasurement) else Verdict.ERROR
-    if isinstance(error, KernelError):
+    if isinstance(error, KernelError | BuildError):
         verdict = Verdict.FAIL
-    return {
+    record: ResultRecord = {
         "id": combination.id,
         "test": test,
         "verdict": verdict.value,
@@ -54,13 +54,16 @@ def error_record(test: str, combination: Combination, error: PinetError, rerun: 
         "rerun": rerun,
         "console_excerpt": error.excerpt,
     }
+    if isinstance(error, BuildError):
+        record["finding"] = error.kind
+    return record
 
 
 def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, text: str) -> None:
     """Rewrite a failed report: the message instead of a traceback, and an error instead of a failure.
 
     pytest and everything behind it (JUnit, summary, xdist) call what fails outside the call phase an error; a
-    measurement that the lab broke failed in its set-up. A broken kernel is a failure, also when it broke in the set-up.
+    measurement that the lab broke failed in its set-up. A broken kernel or build is a failure, also in the set-up.
     """
     # pytest prints the class's name before the message; "builtins" keeps it free of a module's.
     named = type(type(error).__name__, (pytest.fail.Exception,), {"__module__": "builtins"})
@@ -68,7 +71,7 @@ def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, t
         raise named(text, pytrace=False)
     except pytest.fail.Exception as plain:
         report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
-    if isinstance(error, KernelError):
+    if isinstance(error, KernelError | BuildError):
         report.when = "call" if report.when == "setup" else report.when
     elif report.when == "call":
         report.when = "setup"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pytest_pinet.calibrating.levels import Levels, fresh_of
@@ -13,7 +13,7 @@ from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.runs import Runs
-from pytest_pinet.standard_traffic import attempt_at, figure_ids, standard_traffic
+from pytest_pinet.standard_traffic import attempt_at, figure_ids
 from pytest_pinet.visiting import Visit
 
 # What a fresh link-up may take.
@@ -35,10 +35,8 @@ class Course:
 def calibrate(
     visit: Visit,
     combination: Combination,
-    ways: Sequence[Direction],
+    traffics: Mapping[Direction, Traffic],
     levels: Levels,
-    connection_s: int,
-    streams: int,
     on_step: Callable[[str], None],
 ) -> Course:
     """Measure one combination, the directions in turn. Raises LabError, UnsupportedError, InvalidMeasurement.
@@ -46,6 +44,7 @@ def calibrate(
     A link that cannot be taken down, since our ssh or a route goes over it, is measured without fresh link-ups.
     """
     course = Course()
+    ways = list(traffics)
     for boot in range(levels.boots + 1):
         with visit.link(combination, reset=boot > 0) as link:
             link_ups = levels.links
@@ -57,7 +56,7 @@ def calibrate(
                     f"links run at {link.scale:g} of their rate: at full rate figures may vary otherwise"
                 )
             course.build = read_build(link.dut.shell, link.dut.device)
-            traffics = {way: standard_traffic(way, connection_s, streams) for way in ways}
+            connection_s = max(traffic.seconds for traffic in traffics.values())
             lasts_s = (link_ups + 1) * (levels.runs * len(ways) * (connection_s + 1.0) + LINK_UP_S)
             with Runs(link, visit.tool, lasts_s, watch=visit.watch) as runs:
                 for link_up in range(link_ups + 1):

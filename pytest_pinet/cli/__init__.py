@@ -13,6 +13,7 @@ from pytest_pinet.errors import ConfigError, PinetError
 # Subcommand -> module:attribute, and what ``pinet --help`` says of it without importing it.
 COMMANDS: dict[str, tuple[str, str]] = {
     "lab": ("pytest_pinet.cli.lab:lab", "Start, stop, watch and disturb a lab that has a launcher."),
+    "emulated": ("pytest_pinet.cli.emulated:emulated", "Make the card of emulated boards; fetch kernels for them."),
     "check": ("pytest_pinet.cli.check:check", "Read a lab file and say what is wrong with it."),
     "matrix": ("pytest_pinet.cli.matrix:matrix", "Show what a lab can measure, with which nodes, and what it cannot."),
     "graph": ("pytest_pinet.cli.graph:graph", "Draw a lab, or what one combination uses of it, as text and SVG."),
@@ -30,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("pytest_pinet.cli.report:report", "Write a report with the trend of every combination."),
     "history": ("pytest_pinet.cli.history:history", "Show trends and where they moved; export and import all runs."),
     "accept": ("pytest_pinet.cli.accept:accept", "Make measured figures the baselines of later runs."),
+    "gate": ("pytest_pinet.cli.gate:gate", "Boot a build and the known-good one in turn; say whether it may go in."),
     "compare": ("pytest_pinet.cli.compare:compare", "Compare two runs, builds or files."),
     "summary": ("pytest_pinet.cli.summary:summary", "Sum up a run as text, or as Markdown for a CI page."),
     "export": ("pytest_pinet.cli.export:export", "Write a run for Prometheus or github-action-benchmark."),

@@ -14,7 +14,7 @@ import click
 from pytest_pinet.cli.lab_file import LAB_OPTION
 from pytest_pinet.cli.stepping import Steps
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError
-from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.traffic import Direction, Traffic
 
 if TYPE_CHECKING:
     from pytest_pinet.calibrating.levels import Levels
@@ -41,6 +41,8 @@ _FEWEST_RUNS = 2
     "--direction", type=click.Choice([str(way) for way in Direction]), help="By default tx and rx, each by itself."
 )
 @click.option("--streams", type=click.IntRange(1, 128), default=1, show_default=True, help="TCP connections at once.")
+@click.option("--udp", "bitrate", metavar="BITRATE", help="UDP at this rate of each stream, such as 900M.")
+@click.option("--length", type=click.IntRange(16, 65507), metavar="BYTES", help="Payload of a datagram.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list instead of the table.")
 @click.option("--yes", is_flag=True, help="Do not ask before it begins.")
 @click.option("--dry-run", is_flag=True, help="Say what would be measured and how long it takes, and stop.")
@@ -52,6 +54,8 @@ def calibrate(
     boots: int,
     direction: str | None,
     streams: int,
+    bitrate: str | None,
+    length: int | None,
     as_json: bool,
     yes: bool,
     dry_run: bool,
@@ -66,8 +70,15 @@ def calibrate(
     from pytest_pinet.choosing import chosen
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.profile import PROFILES
-    from pytest_pinet.standard_traffic import ways
+    from pytest_pinet.model.quantities import Bitrate
+    from pytest_pinet.standard_traffic import datagrams, standard_traffic, ways
 
+    if length is not None and bitrate is None:
+        raise ConfigError(f"--length {length}: TCP has no datagrams; expected --udp BITRATE with it")
+    try:
+        rate = Bitrate.parse(bitrate) if bitrate is not None else None
+    except ValueError as error:
+        raise ConfigError(f"--udp: {error}") from None
     lab = load(lab_file)
     asked = Direction(direction) if direction is not None else None
     wanted = {}
@@ -78,6 +89,12 @@ def calibrate(
             raise ConfigError(f"--direction: {error}") from None
     levels = Levels(runs, links, boots)
     connection_s = PROFILES[lab.profile].connection_s
+
+    def traffic(way: Direction) -> Traffic:
+        if rate is None:
+            return standard_traffic(way, connection_s, streams)
+        return datagrams(way, connection_s, rate, length, streams)
+
     total_s = 0.0
     for combination, directions in wanted.items():
         boot_s = max(node.boot_timeout_s for node in combination.nodes) / 2
@@ -90,14 +107,15 @@ def calibrate(
         return
     if not yes and sys.stdin.isatty():
         click.confirm("begin?", default=True, abort=True, err=True)
-    done, trouble = _calibrate(lab, wanted, levels, streams)
+    asked_for = {one: {way: traffic(way) for way in directions} for one, directions in wanted.items()}
+    done, trouble = _calibrate(lab, asked_for, levels)
     _report(done, as_json)
     if trouble:
         sys.exit(TROUBLE)
 
 
 def _calibrate(
-    lab: LabOfFile, wanted: dict[Combination, list[Direction]], levels: Levels, streams: int
+    lab: LabOfFile, wanted: dict[Combination, dict[Direction, Traffic]], levels: Levels
 ) -> tuple[list[Outcome], bool]:
     """What came of it, and whether there was trouble; what is complete is written at once."""
     from pytest_pinet.calibrating.attempts import calibrate as measure
@@ -112,9 +130,9 @@ def _calibrate(
     steps = Steps()
     try:
         with visit(lab, "calibrate", steps.say, troubles.extend) as here:
-            for combination, directions in wanted.items():
+            for combination, traffics in wanted.items():
                 try:
-                    course = measure(here, combination, directions, levels, profile.connection_s, streams, steps)
+                    course = measure(here, combination, traffics, levels, steps)
                     found = [
                         outcome(figure, attempts, profile, date.today(), course.build)
                         for figure, attempts in course.figures.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -122,7 +123,7 @@ def export_(history_url: str, output: str | None) -> None:
 
 def _write_lines(path: Path, lines: Any) -> None:
     """Line by line, since a history may not fit the memory; readers see all of it or nothing."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

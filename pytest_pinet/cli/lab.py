@@ -200,6 +200,7 @@ def _table(found: dict[str, Any]) -> list[str]:
         head = (node["name"], power, str(node["console"]), str(node["ssh"]))
         for interface in node["interfaces"]:
             rates = "/".join(f"{interface[f'{way}_goodput_bps'] / 1e6:.0f}" for way in ("tx", "rx"))
+            rates = interface["model"] if interface["model"] == "unshaped" else rates
             port = f"{interface['switch']}/{interface['port']}"
             rows.append((*head, interface["name"], port, rates, ", ".join(interface["faults"])))
             head = ("", "", "", "")

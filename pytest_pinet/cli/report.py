@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_pinet.config.baselines import AcceptedBaseline
     from pytest_pinet.report.allure.derived import KnownTest
     from pytest_pinet.report.allure.tool import Allure
+    from pytest_pinet.report.record import RunRecord
     from pytest_pinet.report.series import Series
 
 # Which figures the tests of Allure's results measure; it can be thrown away.
@@ -57,14 +58,16 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
         place = _by_allure(allure, results, tests, found, output)
         made_by = str(allure)
     else:
-        if not any(series.dots for series in found):
+        changed = _changed(Path(".pinet") / "runs")
+        if changed is None and not any(series.dots for series in found):
             raise ConfigError(
                 f"nothing to report: there are no runs in {history_url} nor below .pinet/runs; run pytest first"
             )
         place, made_by = output, "pytest-pinet's own page"
         if results is not None and not page:
             click.echo("pinet: no Allure was found ('make report' installs it)", err=True)
-        _own_page(found, output)
+        _own_page(found, output, changed)
+        made_by += ", with 1 change" if changed is not None else ""
     size = sum(path.stat().st_size for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file())
     seconds = time.monotonic() - began
     figures = sum(bool(series.measured) for series in found)
@@ -119,11 +122,24 @@ def _by_allure(allure: Allure, results: Path, tests: Sequence[KnownTest], found:
     return place
 
 
-def _own_page(found: list[Series], output: Path) -> None:
+def _changed(runs: Path) -> RunRecord | None:
+    """The newest run that gated a change: such a run is no part of any trend."""
+    for path in sorted(runs.glob("*/results.json"), reverse=True):
+        try:
+            record: RunRecord = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            # Of a run that was killed.
+            continue
+        if "change" in record:
+            return record
+    return None
+
+
+def _own_page(found: list[Series], output: Path, changed: RunRecord | None) -> None:
     from pytest_pinet.report.json_file import replace_file, writing
     from pytest_pinet.report.page.page import page
 
-    text = page(found, datetime.now(UTC))
+    text = page(found, datetime.now(UTC), changed)
     with writing(output, "-o"):
         output.parent.mkdir(parents=True, exist_ok=True)
         replace_file(output.absolute(), text.encode("utf-8", "replace"))

@@ -20,6 +20,9 @@ from pytest_pinet.errors import ConfigError
 def summary(what: str, form: str, output: str | None) -> None:
     """Sum up a run, its verdict in words first. FILE is a results.json or a run folder (default: the last run)."""
     from pytest_pinet.cli.which import read_results, results_file
+    from pytest_pinet.report.change_table import change_lines
+    from pytest_pinet.report.change_words import emulated_words
+    from pytest_pinet.report.fit import wrap
     from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
     from pytest_pinet.report.record import RunRecord
     from pytest_pinet.report.terminal import summary_table
@@ -32,4 +35,6 @@ def summary(what: str, form: str, output: str | None) -> None:
         write_text(summary_markdown(run), output)
         return
     lines = [verdict_in_words(run), "", *summary_table(run["results"], run["skipped"])]
+    if "change" in run:
+        lines = [*change_lines(run["change"], run["skipped"]), *wrap(emulated_words(run), hanging="  ")]
     write_text("\n".join(lines) + "\n", output)

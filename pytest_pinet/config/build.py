@@ -35,6 +35,10 @@ def build(section: PinetSection, targets: Mapping[str, object] | None, document:
     if section.scale != 1 and section.launcher is None:
         message = "key 'scale' is for what a launcher runs links at, and this lab has none"
         raise ConfigError(message, document.key(("pinet", "scale")))
+    emulated = next((node.name for node in nodes.values() if node.is_emulated), None)
+    if section.scale != 1 and emulated is not None:
+        message = f"key 'scale' is for links that a launcher shapes, and nobody shapes those of '{emulated}'"
+        raise ConfigError(message, document.key(("pinet", "scale")))
     folder = FilePath(document.file).parent
     return LabOfFile(
         name=section.name or FilePath(document.file).stem,
@@ -105,9 +109,10 @@ def _check_places(nodes: Mapping[str, Node], uplinks: Iterable[Uplink], document
 
 def _check_outlets(section: PinetSection, document: Document) -> None:
     for name, node in section.nodes.items():
-        if node.outlet is not None and section.launcher is None:
-            message = f"node '{name}' has the key 'outlet', which only a launcher reads, and this lab has none"
-            raise ConfigError(message, document.key(("pinet", "nodes", name, "outlet")))
+        for key in ("outlet", "machine"):
+            if getattr(node, key) is not None and section.launcher is None:
+                message = f"node '{name}' has the key '{key}', which only a launcher reads, and this lab has none"
+                raise ConfigError(message, document.key(("pinet", "nodes", name, key)))
 
 
 def _members(

@@ -45,6 +45,8 @@ def resolve_node(
         document.key(path),
         outlet=section.outlet,
         runner=section.runner,
+        machine=section.machine,
+        clock=section.clock,
     )
     return node if section.boot_timeout is None else replace(node, boot_timeout_s=section.boot_timeout)
 

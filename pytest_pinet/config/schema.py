@@ -35,6 +35,7 @@ from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.lab.launcher import LAUNCHERS
 from pytest_pinet.lab.switchport import BACKENDS
 from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.lab import CLOCKS, MACHINES
 from pytest_pinet.model.limits import WAYS
 
 BUSES = tuple(sorted(bus.value for bus in Bus))
@@ -108,6 +109,12 @@ class NodeSection(Section):
     boot_timeout: Seconds | None = None
     outlet: Annotated[str, *one_of("kind of outlet", OUTLETS)] | None = Field(
         None, description="what the lab's launcher gives it as power switch; only in a lab with a launcher"
+    )
+    machine: Annotated[str, *one_of("machine", MACHINES)] | None = Field(
+        None, description="what the lab's launcher runs as this board; only in a lab with a launcher"
+    )
+    clock: Annotated[str, *one_of("clock", CLOCKS)] = Field(
+        CLOCKS[0], description="whose time holds on it; virtual: it counts instructions, and goodput is told in it"
     )
     runner: bool = Field(False, description="the machine that pytest runs on: a peer only, without a target")
     interfaces: Annotated[dict[Name, InterfaceSection], Field(json_schema_extra={"minProperties": 1})]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_pinet.doctor.bench import Bench, ok
 from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.judge.preconditions import USB_MBPS
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.lab import Interface, Node
+from pytest_pinet.model.lab import VIRTUAL, Interface, Node
 
 _READ = (
     "PATH=$PATH:/usr/sbin:/sbin; echo model=$(tr -d '\\0' </proc/device-tree/model 2>/dev/null);"
@@ -22,8 +23,7 @@ _READ = (
     " echo pcie=$(cat device/current_link_speed 2>/dev/null);"
     " echo lanes=$(cat device/current_link_width 2>/dev/null); done"
 )
-# The least that a bus negotiates when nothing is wrong: Mbit/s of USB; GT/s and lanes of PCIe.
-_USB_MBPS = {Bus.USB2: 480.0, Bus.USB3: 5000.0}
+# The least that a bus negotiates when nothing is wrong: GT/s and lanes.
 _PCIE = {Bus.PCIE2X1: (5.0, 1), Bus.PCIE3X1: (8.0, 1)}
 
 
@@ -80,14 +80,18 @@ def _number(text: str | None) -> float | None:
 
 def judge(check: str, node: Node, model: str | None, nics: Mapping[str, NicFacts]) -> list[Finding]:
     """Compare what was found with the lab file."""
-    wrong = [] if model is None else _board(node, model)
+    # What a launcher runs as a board is what it was told to run.
+    wrong = [] if model is None or node.is_emulated else _board(node, model)
     bare = [i for i in node.interfaces if i.device in nics and nics[i.device].bus is None]
     for interface in node.interfaces:
         if interface.device not in nics:
             act = f"plug the NIC in, load its driver, or correct `device:` in {interface.where}"
             wrong.append((f"there is no network device {interface.device}", act))
         elif interface not in bare:
-            wrong += _nic(interface, nics[interface.device])
+            facts = nics[interface.device]
+            # Where seconds are counted instructions a bus has no speed.
+            paced = facts if node.clock != VIRTUAL else replace(facts, usb_mbps=None, pcie_gts=None)
+            wrong += _nic(interface, paced)
     found = [Finding(check, Status.WRONG, node.name, message, act) for message, act in wrong]
     if model is None:
         found.append(Finding(check, Status.UNKNOWN, node.name, "no device tree that names the board"))
@@ -115,13 +119,14 @@ def _nic(interface: Interface, facts: NicFacts) -> list[tuple[str, str]]:
     if facts.driver != nic.driver:
         act = f"load {nic.driver} on {interface.node}, or correct the NIC in {interface.where}"
         wrong.append((f"{device} has driver {facts.driver}, and {nic.name} takes {nic.driver}", act))
-    kind = "usb" if bus in _USB_MBPS else "pci" if bus in _PCIE else facts.bus
-    if facts.bus != kind:
+    # A virtio device hangs on a PCI one.
+    kinds = ("usb",) if bus in USB_MBPS else ("pci", "virtio") if bus in _PCIE else (facts.bus,)
+    if facts.bus not in kinds:
         act = f"correct the NIC in {interface.where}, or plug it in where the lab file says"
         wrong.append((f"{device} is on bus {facts.bus}, and {nic.name} would be on {bus}", act))
-    elif facts.usb_mbps is not None and facts.usb_mbps < _USB_MBPS.get(bus, 0):
+    elif facts.usb_mbps is not None and facts.usb_mbps < USB_MBPS.get(bus, 0):
         act = "another port (USB 3 ones are blue) or cable, without a hub"
-        wrong.append((f"{device} runs at USB {facts.usb_mbps:g} Mbit/s instead of {_USB_MBPS[bus]:g}", act))
+        wrong.append((f"{device} runs at USB {facts.usb_mbps:g} Mbit/s instead of {USB_MBPS[bus]:g}", act))
     elif facts.pcie_gts is not None and bus in _PCIE:
         gts, lanes = _PCIE[bus]
         found = f"{facts.pcie_gts:g} GT/s x{facts.pcie_lanes or '?'}"

@@ -14,10 +14,16 @@ _LOSSES = tuple(f"statistics/{way}_{what}" for what in ("errors", "dropped") for
 _KEYS = ("flags", "carrier", "speed", "duplex", "mtu", "address", "carrier_changes", *_COUNTERS, *_LOSSES)
 _COMMAND = (
     "cd /sys/class/net/{device} 2>/dev/null || {{ ls /sys/class/net; exit 44; }};"
-    ' for k in {keys}; do echo "$k=$(cat $k 2>/dev/null)"; done;'
-    ' echo "timestamps=$(cat /proc/sys/net/ipv4/tcp_timestamps)"; echo "machine=$(uname -m)"'
+    # No process is started for each of them: on a slow board that took longer than all else of a look.
+    ' {{ for k in {keys}; do v=; read -r v <$k; echo "$k=$v"; done;'
+    ' v=; read -r v </proc/sys/net/ipv4/tcp_timestamps; echo "timestamps=$v";'
+    ' v=; read -r v <duplex; [ "$v" != half ] || {{ cd device/driver && printf driver= && pwd -P; }}; }} 2>/dev/null;'
+    " printf machine=; uname -m"
 )
 _IFF_UP = 1
+# They say half, whatever it is: classes of USB devices whose commands have no word for it (drivers/net/usb/usbnet.c,
+# usbnet_get_link_ksettings_internal, leaves it 0).
+_DUPLEX_UNKNOWN_TO = ("cdc_ether", "cdc_mbim", "cdc_ncm", "huawei_cdc_ncm", "rndis_host")
 
 
 @dataclass(frozen=True)
@@ -69,12 +75,15 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
     if missing:
         raise LinkError(f"{shell.name} does not tell {', '.join(sorted(missing))} of its network device {device}")
     speed = int(values["speed"]) if values["speed"].lstrip("-").isdigit() else -1
+    duplex = values["duplex"] if values["duplex"] in ("full", "half") else None
+    if values.get("driver", "").rpartition("/")[2] in _DUPLEX_UNKNOWN_TO:
+        duplex = None
     return InterfaceState(
         admin_up=bool(int(values["flags"], 16) & _IFF_UP),
         # Reading the carrier of a device that is down fails, which leaves it empty.
         carrier=values["carrier"] == "1",
         speed_mbps=speed if speed > 0 else None,
-        duplex=values["duplex"] if values["duplex"] in ("full", "half") else None,
+        duplex=duplex,
         mtu=int(values["mtu"]),
         mac=values["address"],
         carrier_changes=int(values["carrier_changes"]) if values["carrier_changes"] else None,

@@ -14,6 +14,7 @@ from types import TracebackType
 
 from pytest_pinet.errors import PinetError
 from pytest_pinet.evidence.carrier import Reading, carrier_events, parse_reading
+from pytest_pinet.evidence.expected import ExpectedChanges
 from pytest_pinet.model.events import Event
 from pytest_pinet.shell import Process, Shell
 
@@ -89,6 +90,7 @@ class Observer:
         self._process: Process | None = None
         self._readings: list[Reading] = []
         self._lines: list[str] = []
+        self._expected: ExpectedChanges | None = None
         self._clock: _Clock | None = None
         self._heard_s = 0.0
 
@@ -139,8 +141,24 @@ class Observer:
         self._stop()
         # The end may have been booted since, which sets its uptime back.
         self._readings.clear()
+        self._expected = None
         self._clock = None
         self._start(seconds)
+
+    def accept(self, changes: int | None) -> None:
+        """Forget the carrier changes up to this count of the device's (None: it has none): they were expected.
+
+        Traffic that begins within a tenth of a second would have them among its own otherwise.
+        """
+        self._read()
+        if changes is None:
+            return
+        pending = self._expected.before if self._expected is not None else None
+        last = self._readings[-1] if self._readings else pending
+        self._readings.clear()
+        self._expected = ExpectedChanges(changes, last)
+        if last is not None and last.changes == changes:
+            self._take(last)
 
     def rate(self) -> float | None:
         """What the device receives now, in bit/s on the wire; None while nobody tells."""
@@ -180,9 +198,17 @@ class Observer:
         self._lines += lines
         if not readings:
             return
-        self._readings += readings
+        for reading in readings:
+            self._take(reading)
         self._heard_s = now
         # A line cannot arrive before it was written: the smallest difference is the nearest to the truth.
         offset = now - readings[-1].uptime_s
         if self._clock is None or offset < self._clock.offset_s:
             self._clock = _Clock(offset)
+
+    def _take(self, reading: Reading) -> None:
+        if self._expected is None:
+            self._readings.append(reading)
+        elif begins_with := self._expected.after(reading):
+            self._readings += begins_with
+            self._expected = None

@@ -14,6 +14,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pytest_pinet.judge.moments import robust_sd
+
 # How many standard errors a level must move. Found by counting false alarms (benchmarks.history, tests).
 CERTAIN = 5.0
 # A shift by less than this part is nobody's regression (`judge.proposal.TOLERATED`).
@@ -69,7 +71,7 @@ def levels(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
 def drawn_in(logs: Sequence[float]) -> list[float]:
     """The series without leaps that come back: each reading at most so far from the median of its neighbourhood."""
     steps = [b - a for a, b in pairwise(logs)]
-    far = _FAR * max(_robust_sd(steps) / math.sqrt(2), LEAST_NOISE)
+    far = _FAR * max(robust_sd(steps, statistics.median(steps)) / math.sqrt(2), LEAST_NOISE)
     found = []
     for index, value in enumerate(logs):
         begin = min(max(index - _NEIGHBOURS, 0), max(len(logs) - 2 * _NEIGHBOURS - 1, 0))
@@ -105,11 +107,6 @@ def _least(leaps: int, length: int) -> int:
     return min(max(math.ceil(math.log(0.001 / length) / math.log(share)), LEAST_RUNS), _MOST_LEAPS)
 
 
-def _robust_sd(values: Sequence[float]) -> float:
-    middle = statistics.median(values)
-    return 1.4826 * statistics.median(abs(value - middle) for value in values)
-
-
 def _parts(length: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
     edges = [0, *cuts, length]
     return list(pairwise(edges))
@@ -135,7 +132,7 @@ def _best_cut(values: Sequence[float], begin: int, end: int, least: int) -> tupl
 def _candidates(values: Sequence[float], certain: float, least: int) -> list[int]:
     """Cuts that may be something; more than are."""
     steps = [b - a for a, b in pairwise(values)]
-    noise = max(_robust_sd(steps) / math.sqrt(2), LEAST_NOISE)
+    noise = max(robust_sd(steps, statistics.median(steps)) / math.sqrt(2), LEAST_NOISE)
     found: list[int] = []
     todo = [(0, len(values))]
     while todo:

@@ -56,8 +56,8 @@ def _points(record: Mapping[str, Any], folder: str) -> tuple[Run, list[Point]]:
     points: list[Point] = []
     seen: Counter[str] = Counter()
     for result in record["results"]:
-        if result.get("comparison"):
-            # Figures of a state that was made for the comparison; the next run knows nothing of it.
+        if result.get("comparison") or result.get("change"):
+            # Figures of a state that was made for the comparison, or of a build that may never go in.
             continue
         for point in _of_result(result, common, started):
             seen[point["figure"]] += 1

@@ -14,8 +14,8 @@ def needed(error_rate: float) -> float:
     return math.log((1 - error_rate) / error_rate)
 
 
-def likelihood(mean: float, variance: float, freedom: float) -> float:
-    """Log likelihood ratio of "at least HALF_ZONE above the limit" to "at least HALF_ZONE below it".
+def likelihood(mean: float, variance: float, freedom: float, zone: float = HALF_ZONE) -> float:
+    """Log likelihood ratio of "at least ``zone`` above the limit" to "at least ``zone`` below it".
 
     ``mean``: the mean logarithm of figure over limit; ``variance``: its own, estimated with ``freedom`` degrees of
     freedom. Each side is given its best explanation (Schwarz 1962), and the true variance is left open (Student's t):
@@ -24,18 +24,18 @@ def likelihood(mean: float, variance: float, freedom: float) -> float:
     """
     size = abs(mean)
     spread = freedom * variance
-    far, near = size + HALF_ZONE, max(HALF_ZONE - size, 0.0)
+    far, near = size + zone, max(zone - size, 0.0)
     ratio = (far**2 - near**2) / (spread + near**2)
     return math.copysign((freedom + 1) / 2 * math.log1p(ratio), mean)
 
 
-def required(variance: float, freedom: float, error_rate: float) -> float:
+def required(variance: float, freedom: float, error_rate: float, zone: float = HALF_ZONE) -> float:
     """The smallest ``|mean|`` that is certain at this variance: the inverse of `likelihood`."""
     spread = freedom * variance
     rise = math.expm1(2 * needed(error_rate) / (freedom + 1))
-    outside = math.sqrt(spread * rise) - HALF_ZONE
-    if outside >= HALF_ZONE:
+    outside = math.sqrt(spread * rise) - zone
+    if outside >= zone:
         return outside
-    half = HALF_ZONE * (2 + rise)
-    product = rise * (spread + HALF_ZONE**2)
+    half = zone * (2 + rise)
+    product = rise * (spread + zone**2)
     return product / (half + math.sqrt(max(half**2 - rise * product, 0.0)))

@@ -1,4 +1,4 @@
-"""Mean and variance, whatever the order of the values; the standard library's are exact, and too slow for each sample.
+"""Mean, variance and a robust deviation, whatever the order of the values; the standard library's are exact, and slow.
 
 Sums are rounded once (``math.fsum``), so that a permutation of the values gives the same bits.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 
 
 def mean(values: Sequence[float]) -> float:
@@ -18,3 +19,8 @@ def variance(values: Sequence[float]) -> float:
     """The sample variance (n - 1) of at least two values."""
     middle = mean(values)
     return math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)
+
+
+def robust_sd(values: Sequence[float], middle: float) -> float:
+    """1.4826 times the median absolute deviation from ``middle``, their median: a normal distribution's deviation."""
+    return 1.4826 * median(abs(value - middle) for value in values)

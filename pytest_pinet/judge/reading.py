@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean, median
 
-from pytest_pinet.judge.moments import variance
+from pytest_pinet.judge.moments import robust_sd, variance
 from pytest_pinet.judge.stalls import RAMP_S, Dip, find_dips, moving
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.events import EventKind
@@ -112,7 +112,7 @@ def _level(rates: Sequence[float]) -> tuple[float, list[float]]:
     """Huber's M-estimate of location, with the samples clipped to what it took them for."""
     middle = median(rates)
     # The spread of a shaped link is often 0 for half of the samples; a thousandth keeps the estimate from sticking.
-    scale = CLIP * max(1.4826 * median(abs(rate - middle) for rate in rates), middle * 1e-3)
+    scale = CLIP * max(robust_sd(rates, middle), middle * 1e-3)
     level, clipped = middle, list(rates)
     for _ in range(8):
         low, high = level - scale, level + scale

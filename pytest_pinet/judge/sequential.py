@@ -68,21 +68,19 @@ class _Standing:
     def mostly_below(self) -> bool:
         return self.below >= MOST_BELOW * self.n
 
-    def _least(self, asked: int, profile: Profile) -> int:
-        """The fewest connections for a verdict, as far as the budget has them."""
-        return max(asked, min(self.level.least, int(profile.budget_s / profile.connection_s)))
+    def _least(self, asked: int, more: int) -> int:
+        """The fewest connections for a verdict, as far as the budget has them: ``more`` are left in it."""
+        return max(asked, min(self.level.least, self.n + more))
 
-    def passes(self, enough: float, profile: Profile) -> bool:
+    def passes(self, enough: float, profile: Profile, more: int) -> bool:
         certain = self.level.certainty > enough and self.undisturbed > 0
         return (
-            self.n >= self._least(profile.passes_after, profile)
-            and certain
-            and self.disturbed <= MOST_DISTURBED * self.n
+            self.n >= self._least(profile.passes_after, more) and certain and self.disturbed <= MOST_DISTURBED * self.n
         )
 
-    def fails(self, enough: float, profile: Profile) -> bool:
+    def fails(self, enough: float, profile: Profile, more: int) -> bool:
         certain = min(self.level.certainty, self.mean.certainty) < -enough
-        return self.n >= self._least(profile.fails_after, profile) and certain and self.mostly_below and self.outlasted
+        return self.n >= self._least(profile.fails_after, more) and certain and self.mostly_below and self.outlasted
 
     def is_hopeless(self, more: int, error_rate: float, noise: Noise, profile: Profile) -> bool:
         """Whether even the rest of the budget could not make the figures certain; only said when the noise is known."""
@@ -122,7 +120,7 @@ def decide(
     seen = [_seen(attempt) for attempt in attempts]
     usable = [one for one in seen if one.reading is not None]
     spent = math.fsum(one.seconds for one in seen)
-    more = int((profile.budget_s - spent + 1e-6) / profile.connection_s)
+    more = max(int((profile.budget_s - spent + 1e-6) / profile.connection_s), 0)
     # What fails at once costs no traffic; it must end, too.
     over = more < 1 or len(seen) - len(usable) >= 2 * profile.fails_after
     flagged = tuple(sorted(remark for one in seen for remark in one.remarks))
@@ -133,7 +131,7 @@ def decide(
 
     standing = _stand(usable, limit, noise, fresh_link)
     half = normal(1 - error_rate) * math.sqrt(standing.mean.variance)
-    in_the_end = standing.n + max(more, 0)
+    in_the_end = standing.n + more
     known = Decision(
         Outcome.GO_ON,
         "",
@@ -151,9 +149,9 @@ def decide(
         flagged=flagged,
     )
     enough = needed(error_rate)
-    if standing.passes(enough, profile):
+    if standing.passes(enough, profile, more):
         return explained(replace(known, outcome=Outcome.PASS))
-    if standing.fails(enough, profile):
+    if standing.fails(enough, profile, more):
         return explained(replace(known, outcome=Outcome.FAIL))
     if over or standing.is_hopeless(more, error_rate, noise, profile):
         return explained(replace(known, outcome=Outcome.INCONCLUSIVE))

@@ -66,6 +66,12 @@ class PiSerialDriver(SerialDriver):  # type: ignore[misc]  # labgrid is not type
         self._thread = threading.Thread(target=self._listen, name=f"console of {self.target.name}", daemon=True)
         self._thread.start()
 
+    def forget_backlog(self) -> None:
+        """What came so far is no answer to what is asked next."""
+        with self._news:
+            self._expect = PtxExpect(self)
+            self._inbox.clear()
+
     def close(self) -> None:
         """Stop to read and close the line; does nothing when it is closed."""
         self._stop.set()

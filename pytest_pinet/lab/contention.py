@@ -95,8 +95,9 @@ def exclusive(
             try:
                 stack.enter_context(turn(key, domain, patience, on_wait, identity))
             except OSError as error:
+                where = error.filename or queue_folder()
                 raise LeaseError(
-                    f"no turn can be taken in contention domain {domain}: {queue_folder()}: {error.strerror}",
+                    f"no turn can be taken in contention domain {domain}: {where}: {error.strerror}",
                     f"the admin of this host: make {queue_folder()} a folder of mode 1777 that runners may write to",
                 ) from error
         yield

@@ -23,6 +23,8 @@ CALL_TIMEOUT_S = 15.0
 # manager's pause before it may be longer.
 RETURN_TIMEOUT_S = 30.0
 DEFAULT_ADDRESS = "127.0.0.1:20408"
+# What labgrid's coordinator says of a place that somebody has.
+_TAKEN = "is already acquired"
 _ACT = "the lab's admin: is labgrid-coordinator running there, and reachable from here?"
 
 
@@ -196,7 +198,9 @@ class Coordinator:
         except grpc.aio.AioRpcError as error:
             # Raises the better error when the coordinator is gone.
             self.sync()
-            if error.code() == grpc.StatusCode.FAILED_PRECONDITION and self.holder(place) is not None:
+            refused = error.code() == grpc.StatusCode.FAILED_PRECONDITION
+            # Whoever had it may have let go of it since.
+            if refused and (self.holder(place) is not None or _TAKEN in (error.details() or "")):
                 return False
             raise LeaseError(
                 f"the coordinator refused place {place}: {error.details()}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_pinet.errors import ConsoleError, LabError, SshError, first_line
 from pytest_pinet.lab.console_record import ConsoleRecord, Finding
@@ -15,6 +15,9 @@ from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning import boot_files, booting
 from pytest_pinet.tuning.journal import Replayed, replay
 from pytest_pinet.tuning.setting import NoKnob, Reading
+
+if TYPE_CHECKING:
+    from pytest_pinet.lab.deploy.deployment import Deployment
 
 # A booted node answers on its console in well under a second; a hung one never does.
 ANSWER_TIMEOUT_S = 5
@@ -51,11 +54,35 @@ class NodeSession:
         self.facts: dict[str, Any] = {}
         # Whoever brings it up next must boot it, although it has power.
         self.reset_due = False
+        # Whether it was booted for this lease, and nothing was done with it since.
+        self.fresh = False
         # What its boot files ask for beyond their originals, and what was found of it before.
         self.boot_tuning = Tuning()
         # By device.
         self.boot_before: dict[str, dict[str, Reading]] = {}
+        self._deployment: Deployment | None = None
         self.warnings: list[str] = []
+
+    @property
+    def deployment(self) -> Deployment:
+        """What has builds under test run on it."""
+        if self._deployment is None:
+            from pytest_pinet.lab.deploy.board import LeasedBoard
+            from pytest_pinet.lab.deploy.deployment import Deployment
+
+            self._deployment = Deployment(LeasedBoard(self))
+        return self._deployment
+
+    def driver(self, name: str) -> Any:
+        """The labgrid driver of this class, active; None where the lab has none for this node."""
+        from labgrid.exceptions import NoDriverFoundError
+
+        try:
+            return self._target.get_driver(name)
+        except NoDriverFoundError:
+            return None
+        except Exception as error:
+            raise LabError(f"labgrid cannot use the {name} of {self.node.name}: {first_line(error)}") from error
 
     @property
     def shell(self) -> SshShell:
@@ -116,13 +143,38 @@ class NodeSession:
         self.strategy.transition("staged")
         self.strategy.switch_on()
         self.reset_due = False
+        self.fresh = True
         self._boot = Deadline(self.node.boot_timeout_s)
 
     def log_in(self) -> None:
         """Log in over serial and ssh; a node that has power but does not answer in time is power-cycled once.
 
-        Raises ConsoleError or SshError, at once where the node answers but refuses.
+        It then runs what it is to run. Raises ConsoleError or SshError, at once where the node answers but refuses;
+        BuildError where a build under test does not come up again, ChangedBuildError where it is another one by now.
         """
+        self._log_in()
+        if self._deployment is not None:
+            self._deployment.after_boot()
+
+    def await_boot(self) -> None:
+        """Log in to it while it boots by itself. Raises ConsoleError or SshError where it does not come up in time."""
+        self._shell = None
+        self.facts.clear()
+        self.strategy.await_boot()
+        self._adopt_in_time()
+
+    def _adopt_in_time(self) -> None:
+        try:
+            self._adopt(self.node.boot_timeout_s)
+        except _Silence as silence:
+            raise silence.error from silence
+
+    def _boot_anew(self) -> None:
+        self.reset()
+        self._start()
+        self._adopt_in_time()
+
+    def _log_in(self) -> None:
         boot, self._boot = self._boot, None
         try:
             self._adopt(ANSWER_TIMEOUT_S if boot is None else max(ANSWER_TIMEOUT_S, boot.remaining_s))
@@ -161,15 +213,41 @@ class NodeSession:
         self.warnings += [f"put back {what}, which had been left on {name}" for what in left.done]
         cure = "booted it anew" if self.boots else "it stays like that until somebody boots it"
         self.warnings += [f"could not put back {what} on {name}: {cure}" for what in left.failed]
+        build = self._put_back_build() if self.boots and self._deployment is None else False
         if stale:
             self.warnings.append(f"put back the boot files of {name}, which had been left changed: booted it anew")
-        if self.boots and (stale or left.failed):
-            self.reset()
-            self._start()
-            try:
-                self._adopt(self.node.boot_timeout_s)
-            except _Silence as silence:
-                raise silence.error from silence
+        if self.boots and (stale or build or left.failed):
+            self._boot_anew()
+
+    def _put_back_build(self) -> bool:
+        """Remove what a crashed process left of a build under test; whether the node still runs it. Raises SshError."""
+        from pytest_pinet.lab.deploy.recovery import put_back
+
+        try:
+            left = put_back(self.shell)
+        except SshError:
+            # The boot that a killed process had asked for came between.
+            self._boot_anew()
+            left = put_back(self.shell)
+        self.warnings += left.sentences(self.node.name)
+        return bool(left.build)
+
+    def _take_back_build(self) -> bool:
+        """Before it is left; whether it runs a build that is no longer there."""
+        if self._deployment is None or not self._deployment.active:
+            return False
+        if self._shell is None:
+            self.warnings.append(
+                f"left {self._deployment.words()} on {self.node.name}, which does not answer: "
+                "it boots its known-good build, and whoever logs in next removes the rest"
+            )
+            return False
+        try:
+            return self._deployment.take_back()
+        except LabError:
+            # Nobody knows what it runs.
+            self.reset_due = True
+            raise
 
     def boot_with(self, tuning: Tuning) -> None:
         """Have these settings, and none else, in its boot files; when they were not, its next use boots it.
@@ -279,7 +357,10 @@ class NodeSession:
         """Log out, and switch off what was found off."""
         stale = False
         try:
-            stale = self._put_back_boot_files()
+            try:
+                stale = self._take_back_build()
+            finally:
+                stale |= self._put_back_boot_files()
         finally:
             found_off = self._forget()
             try:
@@ -309,6 +390,8 @@ class NodeSession:
         """Start afresh with the next lease; whether the node was found off."""
         found_off = self._met and self._found_on is False
         self._met, self._found_on, self._shell, self._boot = False, None, None, None
+        self.fresh = False
         self.boot_tuning, self.boot_before = Tuning(), {}
+        self._deployment = None
         self.facts.clear()
         return found_off

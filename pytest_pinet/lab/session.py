@@ -23,6 +23,9 @@ from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.steps import doing
 from pytest_pinet.tuning.registry import running_part
 
+# What must run on the nodes of a combination, by their names, before their link is opened.
+Prepare = Callable[[Combination, Mapping[str, NodeSession]], None]
+
 
 class LabSession:
     """Opens links on a lab. ``on_wait`` is told what is waited for.
@@ -61,14 +64,20 @@ class LabSession:
         return self._switches[name]
 
     @contextmanager
-    def open(self, combination: Combination, reset: bool = False) -> Iterator[link.Link]:
+    def open(
+        self, combination: Combination, reset: bool = False, prepare: Prepare = lambda *_: None
+    ) -> Iterator[link.Link]:
         """A link for this combination: nodes leased, booted, logged into, cabled, checked, tuned; all of it is undone.
 
         The nodes stay booted and leased until ``keep_only`` or ``close``; with ``reset`` they are booted anew first.
+        ``prepare`` gets them before anything else is done with them, to have them run a build under test.
         What a console tells of a broken kernel ends it: KernelError, LabError or InvalidMeasurement.
         """
         nodes = combination.nodes
         sessions = {session.node.name: session for session in self._get(combination, reset)}
+        prepare(combination, sessions)
+        for session in sessions.values():
+            session.fresh = False
         booted = boot_tuned(combination, sessions, lambda: self._get(combination, False))
         switches = {name: self._switch(name) for name in link.switches_of(combination)}
         undo = UndoStack()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from typing import IO
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.shell import Completed, Process
@@ -102,11 +103,18 @@ class SshShell:
         if self._silent:
             # It did not answer the last time: look again, but do not wait as long for each of many commands.
             timeout_s = min(timeout_s, SILENT_TIMEOUT_S)
+        return self._run(command, timeout_s, subprocess.DEVNULL)
+
+    def feed(self, command: str, source: IO[bytes], timeout_s: float) -> Completed:
+        """As ``run``, with what ``source`` holds (a file, from where it stands) as standard input. Raises SshError."""
+        return self._run(command, timeout_s, source)
+
+    def _run(self, command: str, timeout_s: float, source: int | IO[bytes]) -> Completed:
         # Files, not pipes: the ssh master gets hold of them too, and keeps a pipe open when the far end hangs.
         stdout, stderr = Spool(), Spool()
         process = subprocess.Popen(
             [*self.argv, command],
-            stdin=subprocess.DEVNULL,
+            stdin=source,
             stdout=stdout.fileno,
             stderr=stderr.fileno,
             start_new_session=True,

@@ -10,7 +10,7 @@ from labgrid.factory import target_factory
 from labgrid.strategy import GraphStrategy
 
 from pytest_pinet.errors import ConfigError, ConsoleError, LabError, PowerError
-from pytest_pinet.lab.console_driver import record_of
+from pytest_pinet.lab.console_driver import PiSerialDriver, record_of
 from pytest_pinet.lab.console_login import PiShellDriver
 from pytest_pinet.lab.console_record import ConsoleRecord, Finding
 from pytest_pinet.lab.kernel_log import Kind
@@ -138,6 +138,18 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         self.node_power.rest()
         self._note("power on")
         self.node_power.switch(on=True)
+
+    def await_boot(self) -> None:
+        """It boots by itself: let go of ssh and of the login; what the console prints meanwhile is recorded."""
+        if isinstance(self.shell, PiShellDriver):
+            self.shell.abandon()
+        for driver in (self.ssh, self.shell):
+            self.target.deactivate(driver)
+        if isinstance(self.console, PiSerialDriver):
+            self.console.forget_backlog()
+        else:
+            self.target.deactivate(self.console)
+        self.path = []
 
     def log_in(self, timeout_s: float) -> None:
         """Go to booted without touching the power."""

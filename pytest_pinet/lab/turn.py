@@ -84,9 +84,11 @@ def _text(ticket: Path) -> str | None:
     """What a ticket says of its holder, or None when that one is dead or done; its ticket is removed."""
     try:
         with ticket.open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return ticket.read_text()
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                # Not by its name: its holder may have done, and removed it, since we looked.
+                return file.read()
     except OSError:
         return None
     # Another user's stays, since the folder is sticky; nobody minds it.

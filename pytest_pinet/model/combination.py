@@ -9,6 +9,11 @@ from pytest_pinet.model.topology import Topology, parse_topology
 from pytest_pinet.model.tuning import Tuning
 
 
+def combination_id(board: str, nic: str, topology: str, tuning: str = "") -> str:
+    """``pi4b:onboard/pair``, or with the key of a tuning ``pi4b:onboard/pair/rps=all``."""
+    return f"{board}:{nic}/{topology}{f'/{tuning}' if tuning else ''}"
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """A node and the interface that it takes part with."""
@@ -56,8 +61,7 @@ class Combination:
 
     @property
     def id(self) -> str:
-        tuned = f"/{self.tuning.key}" if self.tuning else ""
-        return f"{self.board}:{self.nic}/{self.topology}{tuned}"
+        return combination_id(self.board, self.nic, str(self.topology), self.tuning.key)
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -9,6 +9,11 @@ from pytest_pinet.errors import Where
 from pytest_pinet.model.hardware import Board, Bus, Nic
 from pytest_pinet.model.limits import Limit
 
+# What a launcher can run as a board, the usual first: a network namespace of this machine, or a machine of QEMU's.
+MACHINES = ("namespace", "virt", "raspi3b")
+# Whose time holds on a node: that of the wall, or one that counts the instructions of its processor.
+CLOCKS = (WALL, VIRTUAL) = ("wall", "virtual")
+
 
 @dataclass(frozen=True, order=True)
 class PortRef:
@@ -53,7 +58,9 @@ class Node:
     """One board in the lab; ``place`` is its labgrid place, ``target`` the role in the environment file.
 
     ``outlet`` is the kind of power outlet that the lab's launcher gives it (None: the launcher's choice). ``runner``:
-    it is the machine that pytest runs on, which is a peer only and needs no target.
+    it is the machine that pytest runs on, which is a peer only and needs no target. ``machine`` is what the launcher
+    runs as this board (None: the launcher's choice), ``clock`` whose time holds there: on a node whose clock is virtual
+    a second lasts so many instructions, so goodput is taken from its end in both directions.
     """
 
     name: str
@@ -65,6 +72,13 @@ class Node:
     boot_timeout_s: float = 60.0
     outlet: str | None = None
     runner: bool = False
+    machine: str | None = None
+    clock: str = WALL
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether a launcher runs a whole machine as this board, with a kernel of its own."""
+        return self.machine is not None and self.machine != MACHINES[0]
 
     def interface(self, name: str) -> Interface:
         """The interface of this name. Raises KeyError."""
@@ -120,6 +134,18 @@ class Lab:
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     uplinks: Mapping[str, Uplink] = field(default_factory=dict)
     scale: float | None = 1.0
+
+    @property
+    def counts_instructions(self) -> bool:
+        """Whether there is a node whose clock is no wall's."""
+        return any(node.clock == VIRTUAL for node in self.nodes.values())
+
+    @property
+    def meaning(self) -> str:
+        """What its figures mean where they are emulated: the end of a sentence that begins with its name."""
+        if self.counts_instructions:
+            return "counts instructions, not seconds: they tell how long a packet's way is, not how fast a board"
+        return "sets the rates of its links itself"
 
     def interfaces(self) -> list[Interface]:
         """All interfaces, in the order of the file."""

@@ -35,6 +35,7 @@ class Flow:
     was on its way at the end, or lost.
 
     ``sender_samples`` are the sender's own intervals: evidence only, since they count what is still in its buffers.
+    ``other_samples`` are the receiver's, where the figure is told in the time of a sender whose clock is virtual.
     ``rtt_s`` is the mean round trip as the sender's kernel saw it under this load, ``sockets`` what that kernel said of
     the connections in mid-traffic, ``far_sockets`` what that of the receiver did. ``events`` are what happened to the
     traffic, its warm-up included. ``head_bytes`` arrived beside the samples: what a protocol puts before its payload.
@@ -49,6 +50,7 @@ class Flow:
     streams: tuple[Bitrate, ...] = ()
     sent_bytes: int | None = None
     sender_samples: tuple[Sample, ...] = ()
+    other_samples: tuple[Sample, ...] = ()
     rtt_s: float | None = None
     sockets: Sockets | None = None
     far_sockets: Sockets | None = None
@@ -71,6 +73,11 @@ class Flow:
     @property
     def seconds(self) -> float:
         return sum(s.seconds for s in self.counted)
+
+    @property
+    def received_bytes(self) -> int:
+        """All that the receiver counted, in whatever time, warm-up included."""
+        return sum(sample.bytes for sample in self.other_samples or self.samples)
 
     @property
     def since_start(self) -> Bitrate:

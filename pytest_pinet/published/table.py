@@ -10,6 +10,7 @@ from typing import Any
 from pytest_pinet.catalogue.published import ONE_WAY, PublishedFigure
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.published.matching import Result, numbers_of, results_of
+from pytest_pinet.report.fit import first_paragraph
 from pytest_pinet.report.scale import scale_text
 
 WIDTH = 80
@@ -147,7 +148,7 @@ def _requests(figure: PublishedFigure, result: Result) -> str:
 
 
 def _first_sentence(message: str) -> str:
-    return message.partition("\n")[0].partition("; ")[0]
+    return first_paragraph(message).partition("; ")[0]
 
 
 def _reason(result: Result) -> str:

@@ -7,7 +7,7 @@ from statistics import median
 
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.fit import WIDTH, copyable, plain, rate, wrap, wrap_command
+from pytest_pinet.report.fit import CONTINUED, WIDTH, copyable, plain, rate, wrap, wrap_command
 from pytest_pinet.report.record import AttemptRecord, DirectionRecord, ResultRecord
 from pytest_pinet.report.rows import evenness_note, limited_by_text
 from pytest_pinet.report.scale import scale_text
@@ -23,7 +23,7 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
     lines: list[str] = []
     even = result["evenness"]
     if even is not None and Verdict(even["verdict"]) not in _GOOD:
-        lines += wrap(f"{even['reason']} ({even['rule']})", hanging="    ")
+        lines += wrap(f"{even['reason']} ({even['rule']})", hanging=CONTINUED)
     for name, direction in sorted(result["directions"].items(), key=_severity):
         lines += _headline(name, direction)
         if Verdict(direction["verdict"]) not in _GOOD:
@@ -61,7 +61,7 @@ def _message(result: ResultRecord) -> list[str]:
     return [
         wrapped
         for line in message.splitlines()
-        for wrapped in wrap(line, indent="  " * line.startswith(" "), hanging="    ")
+        for wrapped in wrap(line, indent="  " * line.startswith(" "), hanging=CONTINUED)
     ]
 
 
@@ -72,11 +72,13 @@ def _severity(item: tuple[str, DirectionRecord]) -> tuple[int, str]:
 def _headline(name: str, direction: DirectionRecord) -> list[str]:
     limit = direction["limit_bps"]
     missed = [extra for extra in direction["extras"] if extra["verdict"] in (Verdict.FAIL, Verdict.INVALID)]
-    costs = [line for extra in missed for line in wrap(f"{name} {extra['reason']} ({extra['rule']})", hanging="    ")]
+    costs = [
+        line for extra in missed for line in wrap(f"{name} {extra['reason']} ({extra['rule']})", hanging=CONTINUED)
+    ]
     if missed and (not limit or direction["goodput_bps"] >= limit):
-        return [*costs, *wrap(f"{name} {direction['reason']}", hanging="    ")]
+        return [*costs, *wrap(f"{name} {direction['reason']}", hanging=CONTINUED)]
     if direction["verdict"] != Verdict.FAIL or not limit:
-        return wrap(f"{name} {direction['reason']}", hanging="    ")
+        return wrap(f"{name} {direction['reason']}", hanging=CONTINUED)
     below = (1 - direction["goodput_bps"] / limit) * 100
     # A miss of 0.003 % must not read "0.0 %".
     percent = f"{below:.1f}" if below >= 0.05 else f"{below:.1g}"
@@ -85,7 +87,7 @@ def _headline(name: str, direction: DirectionRecord) -> list[str]:
     rest = rule.removeprefix(rate(limit)).strip() if rule.startswith(rate(limit)) else f"= {rule}"
     if len(plain(first)) + 1 + len(plain(rest)) <= WIDTH:
         return [*wrap(f"{first} {rest}"), *costs]
-    return [*wrap(first, hanging="    "), *wrap(rest, indent="    "), *costs]
+    return [*wrap(first, hanging=CONTINUED), *wrap(rest, indent=CONTINUED), *costs]
 
 
 def _attempts(direction: DirectionRecord) -> list[str]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable
+from itertools import takewhile
 
 from pytest_pinet.model.quantities import Bitrate
 
 WIDTH = 80
 RATE_WIDTH = 13
+# How the lines of a message begin that go on with one that was too long.
+CONTINUED = " " * 4
 _GAP = ".."
 _NOT_PLAIN = re.compile(r"[^ -~]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
@@ -33,10 +36,15 @@ def rate(bps: float) -> str:
     return text if len(text) <= RATE_WIDTH else f"{bps:.0e} bit/s"
 
 
+def first_paragraph(text: str) -> str:
+    """The first line of a message, with those that go on with it: they begin with ``CONTINUED``."""
+    first, *rest = text.strip().splitlines() or [""]
+    return " ".join([first, *(line.strip() for line in takewhile(lambda line: line.startswith(CONTINUED), rest))])
+
+
 def first_sentence(text: str) -> str:
-    """The first sentence of a message; a line's end also ends it."""
-    first = text.strip().partition("\n")[0]
-    return _SENTENCE_END.split(first, maxsplit=1)[0]
+    """The first sentence of a message; a paragraph's end also ends it."""
+    return _SENTENCE_END.split(first_paragraph(text), maxsplit=1)[0]
 
 
 def wrap(

@@ -21,8 +21,9 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     ``pinet.tcp-P10.tx.goodput_bps`` where the test measured several traffics; when one is measured again, the later
     figures get ``pinet.tx#2``. Several flows at once have ``pinet.flow.NAME.goodput_bps``, ``pinet.least_share`` and
     ``pinet.fairness`` (Jain's index). ``pinet.tuning`` is what was asked for; a setting that does not hold has its
-    outcome, as in ``pinet.tuning.xps``. ``pinet.scale`` is there where links ran at less than their rate. Rates are
-    whole bit/s; ``cpu_percent_dut`` and ``cpu_percent_peer`` are of one core.
+    outcome, as in ``pinet.tuning.xps``. ``pinet.scale`` is there where links ran at less than their rate. Of two builds
+    in turn each direction has ``a_bps``, ``b_bps`` and ``change``, and ``pinet.finding`` is what a build did instead of
+    being measured. Rates are whole bit/s; ``cpu_percent_dut`` and ``cpu_percent_peer`` are of one core.
     """
     if not results:
         return []
@@ -41,6 +42,9 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     properties += [(f"pinet.build.{key}", value) for key, value in first["build"].items() if value is not None]
     if first["link"] is not None:
         properties.append(("pinet.link", first["link"]))
+    if "change" in first:
+        properties += [("pinet.build_a", first["change"]["a"]), ("pinet.build_b", first["change"]["b"])]
+    properties += [("pinet.finding", result["finding"]) for result in results if "finding" in result]
     if "scale" in first:
         properties.append(("pinet.scale", first["scale"]))
     seen: dict[str, int] = {}
@@ -49,7 +53,7 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
         for name, direction in result["directions"].items():
             prefix = f"pinet.{result['combination']['traffic']}.{name}" if several else f"pinet.{name}"
             seen[prefix] = seen.get(prefix, 0) + 1
-            figures = [*_figures(direction), *cpu]
+            figures = [*_figures(direction), *_changed(result, name), *cpu]
             numbered = prefix if seen[prefix] == 1 else f"{prefix}#{seen[prefix]}"
             properties += [(f"{numbered}.{key}", value) for key, value in figures if value is not None]
         prefix = f"pinet.{result['combination']['traffic']}" if several else "pinet"
@@ -68,6 +72,15 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
             properties.append((f"{prefix}.least_share", round(result["evenness"]["least_share"], 4)))
             properties.append((f"{prefix}.fairness", round(result["evenness"]["jain"], 4)))
     return properties
+
+
+def _changed(result: ResultRecord, way: str) -> list[Property]:
+    """Of two builds that were measured in turn; ``change`` is B over A minus one."""
+    if "change" not in result:
+        return []
+    one = result["change"]["directions"][way]
+    change = None if one["change"] is None else round(one["change"], 5)
+    return [("a_bps", round(one["a_bps"])), ("b_bps", round(one["b_bps"])), ("change", change)]
 
 
 def _figures(direction: DirectionRecord) -> list[Property]:

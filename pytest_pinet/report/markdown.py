@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.fit import copyable, rate
+from pytest_pinet.report.change_markdown import change_markdown
+from pytest_pinet.report.change_words import change_in_words
+from pytest_pinet.report.fit import rate
+from pytest_pinet.report.markdown_text import escaped, folded
 from pytest_pinet.report.record import ResultRecord, RunRecord
 from pytest_pinet.report.rows import Row, rows_of
 from pytest_pinet.report.scale import scale_text
@@ -26,12 +28,12 @@ _MARKS = {
     Verdict.ERROR: "\U0001f527",
     Verdict.SKIPPED: "\u23ed\ufe0f",
 }
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
-_LINES_OF_MESSAGE = 30
 
 
 def verdict_in_words(run: RunRecord) -> str:
     """The one sentence that everybody reads."""
+    if "change" in run:
+        return change_in_words(run)
     verdicts = Counter(Verdict(result["verdict"]) for result in run["results"])
     measured = sum(bool(result["directions"]) or "ping" in result for result in run["results"])
     if verdicts[Verdict.FAIL]:
@@ -53,14 +55,16 @@ def verdict_in_words(run: RunRecord) -> str:
 
 def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS) -> str:
     """The whole page; what passes is folded away, and left out where the page gets too long."""
+    if "change" in run:
+        return change_markdown(run, most)
     rows = rows_of(run["results"])
     bad = [row for row in rows if row.verdict is not Verdict.PASS]
     good = [row for row in rows if row.verdict is Verdict.PASS]
-    head = [f"## {verdict_in_words(run)}", "", _escaped(count_line(run["results"], run["skipped"])), ""]
+    head = [f"## {verdict_in_words(run)}", "", escaped(count_line(run["results"], run["skipped"])), ""]
     head += _table(bad)
     tail = _skipped(run) + _builds(run["results"])
     foot = f"Run {run['run']}, lab {run['lab']}, {run['started']}, pytest-pinet {run['pinet']}"
-    tail.append(f"<sub>{_escaped(foot)}</sub>")
+    tail.append(f"<sub>{escaped(foot)}</sub>")
     text = "\n".join(head)
     for result in run["results"]:
         block = _message(result)
@@ -87,7 +91,7 @@ def _table(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         share = row.share
         cells = (
-            "<br>".join(map(_escaped, (row.label, *row.told))),
+            "<br>".join(map(escaped, (row.label, *row.told))),
             row.direction or "-",
             "-" if row.goodput_bps is None else rate(row.goodput_bps),
             "-" if row.limit_bps is None else rate(row.limit_bps),
@@ -102,12 +106,10 @@ def _message(result: ResultRecord) -> str:
     """What the terminal says of it, with the command that repeats it."""
     if Verdict(result["verdict"]) in (Verdict.PASS, Verdict.IMPROVED, Verdict.SKIPPED) or not result["message"]:
         return ""
-    lines = [copyable(line).replace("```", "'''") for line in result["message"].splitlines()]
+    lines = result["message"].splitlines()
     if result["rerun"] and not any(result["rerun"] in line for line in lines):
-        lines.append(f"rerun: {copyable(result['rerun'])}")
-    title = f"{_escaped(result['combination']['id'])}: {WORDS[Verdict(result['verdict'])]}"
-    text = "\n".join(lines[:_LINES_OF_MESSAGE])
-    return f"<details><summary>{title}</summary>\n\n```text\n{text}\n```\n</details>\n"
+        lines.append(f"rerun: {result['rerun']}")
+    return folded(f"{escaped(result['combination']['id'])}: {WORDS[Verdict(result['verdict'])]}", lines)
 
 
 def _skipped(run: RunRecord) -> list[str]:
@@ -117,7 +119,7 @@ def _skipped(run: RunRecord) -> list[str]:
     for skip in run["skipped"]:
         by_reason.setdefault(skip["reason"], []).append(skip["id"])
     lines = [f"<details><summary>{len(run['skipped'])} not measured</summary>", ""]
-    lines += [f"- {_escaped(', '.join(ids))}: {_escaped(reason)}" for reason, ids in by_reason.items()]
+    lines += [f"- {escaped(', '.join(ids))}: {escaped(reason)}" for reason, ids in by_reason.items()]
     return [*lines, "</details>", ""]
 
 
@@ -133,12 +135,7 @@ def _builds(results: Sequence[ResultRecord]) -> list[str]:
         return []
     lines = [f"<details><summary>{len(found)} build{'s' if len(found) > 1 else ''}</summary>", ""]
     lines += [
-        f"- {', '.join(dict.fromkeys(map(_escaped, ends)))}: {_escaped(', '.join(parts))}"
+        f"- {', '.join(dict.fromkeys(map(escaped, ends)))}: {escaped(', '.join(parts))}"
         for parts, ends in found.items()
     ]
     return [*lines, "</details>", ""]
-
-
-def _escaped(text: str) -> str:
-    """Text of a lab or a kernel that Markdown and HTML leave alone, on one line."""
-    return _SPECIAL.sub(r"\\\1", copyable(" ".join(text.split())))

@@ -15,6 +15,7 @@ from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.report.change import ChangeHeadRecord, ChangeRecord
 from pytest_pinet.report.comparison import ComparisonRecord
 from pytest_pinet.report.evidence import EvidenceRecord, LimitedByRecord
 from pytest_pinet.report.traffic import (
@@ -217,9 +218,12 @@ class RareRecord(TypedDict, total=False):
     measured (length of connections, MTU and the like): figures with different ones are no trend.
 
     ``scale`` is the share of its rate at which the link ran, where that is less than 1: figures are told at full rate,
-    ``evidence`` and ``cables`` as they were counted.
+    ``evidence`` and ``cables`` as they were counted. ``change`` has both builds where two were measured in turn:
+    figures are then those of B. ``finding`` is what a build did instead of being measured (``panic`` and so on).
     """
 
+    change: ChangeRecord
+    finding: str
     scale: float
     console_excerpt: str
     comparison: ComparisonRecord
@@ -286,13 +290,16 @@ class SkippedRecord(TypedDict):
 
 
 class RareRunRecord(TypedDict, total=False):
-    """What files of the first versions lack: ``session``, which no other run of any runner has.
+    """What some files lack: ``session``, which no other run has; ``change``, the answer on a build under test.
 
-    ``scale`` is the share of their rate at which the lab's links ran, where that is less than 1.
+    ``scale`` is the share of their rate at which the lab's links ran, where that is less than 1. ``meaning`` says what
+    emulated figures mean: the lab and what it does.
     """
 
     session: str
+    change: ChangeHeadRecord
     scale: float
+    meaning: str
 
 
 class RunRecord(RareRunRecord):

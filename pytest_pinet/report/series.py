@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pytest_pinet.model.combination import combination_id
 from pytest_pinet.model.verdict import Verdict
 
 
@@ -77,7 +78,7 @@ class Series:
 
     @property
     def combination(self) -> str:
-        return f"{self.board}:{self.nic}/{self.topology}{f'/{self.tuning}' if self.tuning else ''}"
+        return combination_id(self.board, self.nic, self.topology, self.tuning)
 
     @property
     def key(self) -> str:

@@ -50,7 +50,11 @@ class Estimates:
 def _read(file: Path) -> dict[str, Estimate]:
     """A test may measure several times; what was cut short or did not measure says nothing."""
     found: dict[str, Estimate] = {}
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:  # another user's, or removed meanwhile
+        return found
+    for line in text.splitlines():
         try:
             result = json.loads(line)
             nodeid, seconds, traffic_s = result["test"], float(result["seconds"]), float(result["traffic_seconds"])

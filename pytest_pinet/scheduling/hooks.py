@@ -1,8 +1,9 @@
-"""Where the scheduler meets xdist: workers say what they collected, the controller plans and clears up after deaths."""
+"""Where the scheduler meets xdist: workers tell what they need and leave the lab, the controller plans and clears."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from pytest_pinet.collect import Case
 from pytest_pinet.errors import LabError, PinetError
 from pytest_pinet.lab.contention import domains_of
 from pytest_pinet.lab.identity import Identity
+from pytest_pinet.lab_access import LabAccess
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.run_keeper import WORKER_INPUT, RunKeeper
 from pytest_pinet.scheduling import plan
+from pytest_pinet.scheduling.ending import end_workers, stop_when_told
 from pytest_pinet.scheduling.estimates import Estimates
 from pytest_pinet.scheduling.plan import Job, Needs
 
@@ -25,15 +28,28 @@ FILLER_S = 0.1
 
 
 class WorkerHooks:
-    """In a worker: tells the controller what each test needs, by a file in the run folder.
+    """In a worker: tells the controller what each test needs, by a file in the run folder, and leaves the lab in time.
 
-    xdist's channel carries node ids only. The file is complete before the ids are sent.
+    xdist's channel carries node ids only. The file is complete before the ids are sent. ``boards_whole``: all tests of
+    a board, and of those that share a node with it, are for one worker, since a boot serves all of them.
     """
 
-    def __init__(self, config: pytest.Config, lab: Lab, case_of: Callable[[pytest.Item], Case | None]) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        lab: Lab,
+        case_of: Callable[[pytest.Item], Case | None],
+        boards_whole: bool,
+        access: LabAccess,
+        keeper: RunKeeper,
+    ) -> None:
         self._folder = Path(config.workerinput[WORKER_INPUT])  # type: ignore[attr-defined]
         self._lab = lab
         self._case_of = case_of
+        self._boards_whole = boards_whole
+        self._access = access
+        self._keeper = keeper
+        access.interrupt = stop_when_told(self._folder)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -45,14 +61,35 @@ class WorkerHooks:
                 domains = domains_of(self._lab, case.combination)
                 needs[item.nodeid] = Needs(frozenset(case.combination.places), frozenset(domains))
         if needs:
-            plan.write(self._folder, needs)
+            plan.write(self._folder, plan.joined(needs) if self._boards_whole else needs)
+
+    # The innermost wrapper: after pytest's own, which tears down what an interrupted test had set up, and before xdist
+    # tells the controller that this worker has finished, since from then on it may be killed.
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self) -> Generator[None, Any, Any]:
+        """Leave the lab."""
+        try:
+            return (yield)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        try:
+            warnings = self._access.close()
+        except KeyboardInterrupt:
+            self._keeper.warn("Ctrl-C cut short how a worker left the lab; the next run puts it right")
+            raise
+        for warning in warnings:
+            self._keeper.warn(warning)
 
 
 class ControllerHooks:
-    """In the controller: makes the scheduler, and gives back what a worker held that died."""
+    """In the controller: makes the scheduler, ends workers, and gives back what one held that died."""
 
     def __init__(self, config: pytest.Config, lab: Lab, keeper: RunKeeper) -> None:
+        self._config = config
         self._option = config.option
+        self._workers: list[Any] = []
         self._lab = lab
         self._keeper = keeper
         self._needs: dict[str, Needs] = {}
@@ -82,11 +119,59 @@ class ControllerHooks:
                 jobs.append(Job(index, needs, estimates[nodeid].total_s, estimates[nodeid].traffic_s))
         return jobs
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Remember who uses the lab."""
+        self._workers.append(node)
+
+    # The innermost wrapper: it begins before the results are written and before xdist ends whoever is left, and ends
+    # before the terminal's summary.
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self) -> Generator[None, Any, Any]:
+        """Where the run was broken off let workers undo what they changed, and hear what could not be undone."""
+        unheard = self._end_workers()
+        try:
+            return (yield)
+        finally:
+            # Not before they are gone: who undoes something must hold its place.
+            for worker in unheard:
+                self._give_back(worker)
+
+    def _end_workers(self) -> list[Any]:
+        """Returns those that did not say that they have left the lab."""
+        folder, workers = self._keeper.folder.path, list(self._workers)
+        if not workers or not plan.read(folder):
+            return []
+        try:
+            end_workers(workers, folder, self._say)
+        except OSError as error:
+            self._keeper.warn(f"workers cannot be told that the run is over: {error}")
+        unheard = [worker for worker in workers if not hasattr(worker, "workeroutput")]
+        for worker in workers:
+            if worker in unheard:
+                name = worker.workerinput["workerid"]
+                self._keeper.warn(f"worker {name} had not left the lab when it was ended; the next run puts it right")
+                continue
+            # xdist listens no more, and the run is over already.
+            with suppress(pytest.exit.Exception):
+                self._config.hook.pytest_testnodedown(node=worker, error=None)
+        return unheard
+
+    def _say(self, text: str) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(f"pinet: {text}")
+
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
         """A worker that died cannot give back its places: do it now, before its tests are given to others."""
-        if not error:
-            return
+        if node in self._workers:
+            self._workers.remove(node)
+        if error:
+            self._give_back(node)
+
+    def _give_back(self, node: Any) -> None:
         from pytest_pinet.lab.reaper import free_places_of
 
         worker, run = node.workerinput["workerid"], node.workerinput["testrunuid"]

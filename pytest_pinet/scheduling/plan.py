@@ -32,6 +32,17 @@ class Job:
     traffic_s: float
 
 
+def joined(needs: Mapping[str, Needs]) -> dict[str, Needs]:
+    """Tests whose nodes hang together need all of these, so that one worker has them all, one after the other."""
+    parts: list[Needs] = []
+    for need in needs.values():
+        touching = [part for part in parts if not part.places.isdisjoint(need.places)]
+        places = need.places.union(*(part.places for part in touching))
+        domains = need.domains.union(*(part.domains for part in touching))
+        parts = [*(part for part in parts if part not in touching), Needs(places, domains)]
+    return {nodeid: next(part for part in parts if need.places <= part.places) for nodeid, need in needs.items()}
+
+
 def write(folder: Path, needs: Mapping[str, Needs]) -> None:
     """Write the needs by node id, at once or not at all; all workers collect the same, so the last one may win."""
     tests = {nodeid: [sorted(need.places), sorted(need.domains)] for nodeid, need in needs.items()}

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.model.measurement import Began, Measurement
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.shell import Shell
-from pytest_pinet.traffic.iperf3_command import Run, Side, client_command, client_is_dut, server_command
+from pytest_pinet.traffic.iperf3_command import (
+    SLOW_CLOCK_S,
+    Run,
+    Side,
+    client_command,
+    client_is_dut,
+    server_command,
+)
 from pytest_pinet.traffic.iperf3_effect import cpu_percent, notes, verify
 from pytest_pinet.traffic.iperf3_parser import flows
 from pytest_pinet.traffic.iperf3_run import PortTaken, run_both
@@ -37,11 +44,16 @@ class End:
 
 
 class Iperf3:
-    """Measures with iperf3; keep one for a session, since it remembers the version of every end."""
+    """Measures with iperf3; keep one for a session, since it remembers the version of every end.
 
-    def __init__(self, ports: Sequence[int] = PORTS) -> None:
+    Flows with an end in ``quiet`` (names of shells), whose clock is not the wall's, are asked nothing in mid-traffic;
+    where such an end sends it is the client, so that they last as long as asked in its time.
+    """
+
+    def __init__(self, ports: Sequence[int] = PORTS, quiet: Collection[str] = ()) -> None:
         self.tools = Tools()
         self._ports = ports
+        self._quiet = frozenset(quiet)
         # Not the shared generator: a test that seeds it would give all workers the same ports.
         self._random = random.SystemRandom()
 
@@ -84,7 +96,10 @@ class Iperf3:
             "dut": End(dut, Side(dut_address, dut_device)),
             "peer": End(peer, Side(peer_address, peer_device)),
         }
-        near, far = ("dut", "peer") if client_is_dut(traffic.direction) else ("peer", "dut")
+        sender = {Direction.TX: dut, Direction.RX: peer}.get(traffic.direction)
+        sends = sender is not None and sender.name in self._quiet
+        quiet = bool({dut.name, peer.name} & self._quiet)
+        near, far = ("dut", "peer") if client_is_dut(traffic.direction, sends) else ("peer", "dut")
         client, server = ends[near], ends[far]
         tools = {near: self.tools.of(client.shell), far: self.tools.of(server.shell)}
         check(
@@ -99,11 +114,17 @@ class Iperf3:
         server_side = replace(server.side, timeout=tools[far].timeout)
         attempts = self._random.sample(self._ports, min(PORT_ATTEMPTS, len(self._ports)))
         for port in attempts:
-            told = before_client is not None
-            run = Run(traffic, port, client_side, server_side, congestion, warmup_cap_s, told=told)
-            midway = Midway(_ends(traffic, client.shell, server.shell), port, traffic.streams, run.middle_s, watch)
+            run = Run(
+                *(traffic, port, client_side, server_side, congestion, warmup_cap_s),
+                told=before_client is not None,
+                sends=sends,
+                quiet=quiet,
+            )
+            asked = {} if quiet else _ends(traffic, client.shell, server.shell)
+            midway = Midway(asked, port, traffic.streams, run.middle_s, watch)
             try:
-                outputs = run_both(run, client.shell, server.shell, grace_s, on_progress, midway.look, before_client)
+                patience_s = grace_s + (SLOW_CLOCK_S if quiet else 0.0)
+                outputs = run_both(run, client.shell, server.shell, patience_s, on_progress, midway.look, before_client)
             except PortTaken:
                 continue
             return _measurement(run, *outputs, tools, midway)

@@ -7,6 +7,9 @@ under test, and the server's own output has the intervals of what the device sen
 congestion control are handed to the server by the client, and hold for the sender under ``-R`` too (seen with
 ``ss -ti``, 3.12).
 
+A sender whose clock is not the wall's (an emulated board's) is the client itself: how long traffic lasts is told in its
+time, and so are the intervals that count.
+
 ``-O`` is never used: it merges intervals in builds with hardened linking (facts: 8 of 12 runs of Debian's 3.12).
 """
 
@@ -25,6 +28,8 @@ from pytest_pinet.traffic.iperf3_values import INTERVAL_MIN_S
 FINE_S = INTERVAL_MIN_S
 FINE_STREAM_SECONDS = 120
 INTERVAL_S = 0.5
+# How much longer a run may take whose time is that of an end with a clock of its own: a fifth of the wall's, seen.
+SLOW_CLOCK_S = 60.0
 # What a server prints when the first byte of traffic can come, and the uptime of its end.
 FLOWING = "pinet: flowing"
 
@@ -46,7 +51,9 @@ class Run:
     """One iperf3 run; ``congestion`` None leaves the kernels' default.
 
     ``warmup_cap_s`` is how long a warm-up that is found may take. Where several runs begin at once, ``begin_s`` is the
-    uptime of the client's end at which it begins, and ``told`` makes the server say when its streams stood.
+    uptime of the client's end at which it begins, and ``told`` makes the server say when its streams stood. The client
+    ``sends`` where one direction is to be told in the sender's time; ``quiet``: an end's clock is not the wall's, so
+    that a run takes its time, and each question costs some of it.
     """
 
     traffic: Traffic
@@ -57,6 +64,8 @@ class Run:
     warmup_cap_s: float = WARMUP_CAP_S
     begin_s: float | None = None
     told: bool = False
+    sends: bool = False
+    quiet: bool = False
 
     @property
     def seconds(self) -> int:
@@ -84,15 +93,15 @@ class Run:
         return round(warmup / max(1, count), 3)
 
 
-def client_is_dut(direction: Direction) -> bool:
-    """Whether the client runs on the device under test: where it receives, and in bidirectional runs."""
-    return direction is not Direction.TX
+def client_is_dut(direction: Direction, sends: bool = False) -> bool:
+    """Whether the client runs on the device under test: where it receives (or ``sends``), and in bidirectional runs."""
+    return direction is not (Direction.RX if sends else Direction.TX)
 
 
 def server_argv(run: Run) -> list[str]:
     """A server for this one run."""
     argv = ["iperf3", "-s", "-1", "-J", "-i", f"{run.interval_s:g}", "-p", str(run.port), *_bind(run.server)]
-    return argv + _keep_on(run.traffic, not client_is_dut(run.traffic.direction))
+    return argv + _keep_on(run.traffic, not client_is_dut(run.traffic.direction, run.sends))
 
 
 def client_argv(run: Run) -> list[str]:
@@ -100,7 +109,7 @@ def client_argv(run: Run) -> list[str]:
     traffic = run.traffic
     argv = ["iperf3", "-c", run.server.address, "-J", "-i", f"{run.interval_s:g}", "-p", str(run.port)]
     argv += [*_bind(run.client), "-t", str(run.seconds), "--connect-timeout", f"{CONNECT_TIMEOUT_S * 1000:.0f}"]
-    argv += ["--bidir"] if traffic.direction is Direction.BIDIR else ["-R"]
+    argv += ["--bidir"] if traffic.direction is Direction.BIDIR else [] if run.sends else ["-R"]
     argv += ["-P", str(traffic.streams)]
     if traffic.udp:
         argv += ["-u"]
@@ -111,7 +120,7 @@ def client_argv(run: Run) -> list[str]:
     for option, value in (("-w", traffic.window), ("-M", traffic.mss), ("-l", traffic.length)):
         if value is not None:
             argv += [option, str(value)]
-    return argv + _keep_on(traffic, client_is_dut(traffic.direction))
+    return argv + _keep_on(traffic, client_is_dut(traffic.direction, run.sends))
 
 
 def client_command(run: Run) -> str:
@@ -134,7 +143,8 @@ def server_command(run: Run) -> str:
         streams = f"grep -c ':{run.port:04X} [0-9A-F]*:[0-9A-F]* 01' /proc/net/{table}"
         wait += f'while {lives} && [ "$({streams})" -lt {least} ]; do sleep 0.01 2>/dev/null || :; done; '
         wait += f"{lives} && read -r up x </proc/uptime && echo '{FLOWING}' $up; "
-    return guarded(server_argv(run), run.server.timeout, run.seconds + LIFETIME_S + CONNECT_TIMEOUT_S, wait)
+    lifetime_s = run.seconds + LIFETIME_S + CONNECT_TIMEOUT_S + (SLOW_CLOCK_S if run.quiet else 0.0)
+    return guarded(server_argv(run), run.server.timeout, lifetime_s, wait)
 
 
 def _keep_on(traffic: Traffic, is_dut: bool) -> list[str]:

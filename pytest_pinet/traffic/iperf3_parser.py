@@ -74,20 +74,33 @@ def _flows(
     try:
         _check_asked(report, traffic)
         if traffic.direction is not Direction.BIDIR:
+            if server is not None and far is not None and report.sent:
+                return {traffic.direction: _of_sending_client(traffic, report, far, server, cap_s)}
             return {traffic.direction: _flow(report, client, traffic, traffic.direction, "", cap_s)}
         received = _flow(report, client, traffic, Direction.RX, "_bidir_reverse", cap_s)
         if server is None or far is None:
             return {Direction.TX: _from_final_sum(report, client, traffic, Direction.TX, ""), Direction.RX: received}
     except BadJson as error:
         raise unreadable(client, error) from None
+    return {Direction.TX: _sent_by_client(traffic, Direction.TX, report, far, server, cap_s), Direction.RX: received}
+
+
+def _sent_by_client(
+    traffic: Traffic, direction: Direction, report: Report, far: Report, server: Output, cap_s: float
+) -> Flow:
+    """What the server received of it: the client knows what it sent, and the server does not."""
     try:
         _check_asked(far, traffic)
-        sent = _flow(far, server, traffic, Direction.TX, "", cap_s)
+        sent = _flow(far, server, traffic, direction, "", cap_s)
     except BadJson as error:
         raise unreadable(server, error) from None
-    # The server received it and does not know; the client sent it and does.
-    sent = replace(sent, retransmits=_retransmits(report, "sum_sent"), sent_bytes=_sent(report, "sum_sent"))
-    return {Direction.TX: sent, Direction.RX: received}
+    return replace(sent, retransmits=_retransmits(report, "sum_sent"), sent_bytes=_sent(report, "sum_sent"))
+
+
+def _of_sending_client(traffic: Traffic, report: Report, far: Report, server: Output, cap_s: float) -> Flow:
+    """How long it lasted was told in the client's time: in the server's it may be any time, without a warm-up."""
+    untimed = replace(traffic, duration_s=0.0, warmup_s=0.0)
+    return _sent_by_client(untimed, traffic.direction, report, far, server, cap_s)
 
 
 def _check_asked(report: Report, traffic: Traffic) -> None:

@@ -55,7 +55,7 @@ def run_both(
         if before_client is not None:
             run = replace(run, begin_s=before_client(client))
         with _Stopping(Running(client.spawn(client_command(run)), client), Role.CLIENT, server, kept) as near:
-            await_client(near, far, run.port, run.seconds, grace_s, on_progress, watch)
+            await_client(near, far, run.port, run.seconds, grace_s, on_progress, watch, run.quiet)
             client_ended = near.process.poll() is not None
             near_output = _output(Role.CLIENT, client, server, near.process.stop())
         server_ended = await_end(far.process, KILLED_END_S if near_output.failed else SERVER_END_S)

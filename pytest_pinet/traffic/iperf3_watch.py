@@ -55,8 +55,9 @@ def await_client(
     grace_s: float,
     on_progress: Progress | None = None,
     watch: Watch | None = None,
+    quiet: bool = False,
 ) -> None:
-    """Wait for the client's end, or for the server's too early one.
+    """Wait for the client's end, or for the server's too early one; ``quiet`` asks no end before it is overdue.
 
     ``on_progress`` gets the seconds of traffic so far, twice a second. ``watch`` is called all the time, and ends the
     wait by raising what it saw. Raises SshError naming the end that does not
@@ -64,7 +65,7 @@ def await_client(
     """
     start = time.monotonic()
     overdue = start + seconds + grace_s
-    next_sign = _next_sign(start, start + seconds)
+    next_sign = overdue if quiet else _next_sign(start, start + seconds)
     next_progress = start + PROGRESS_S
     orphan_since: float | None = None
     while client.process.poll() is None:

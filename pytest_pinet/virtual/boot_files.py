@@ -10,11 +10,13 @@ from pathlib import Path
 
 from pytest_pinet.virtual import pcie
 from pytest_pinet.virtual.boot_settings import BootSettings
+from pytest_pinet.virtual.container import PATH
+from pytest_pinet.virtual.logins import BASHRC, INPUTRC, PAM_LOGIN, login_defs, profile, sshd_config
 from pytest_pinet.virtual.snmp_access import POE_COMMUNITY, POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.spec import NodeSpec, SwitchSpec
 
 # First what the stand-in firmware offers.
-_PATH = "/run/pinet/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PATH = f"/run/pinet/bin:{PATH}"
 
 _PASSWD = """\
 root:x:0:0:root:/root:/bin/bash
@@ -24,46 +26,6 @@ sshd:x:100:65534::/run/sshd:/usr/sbin/nologin
 """
 _SHADOW = "root:{hash}:19000:0:99999:7:::\ndaemon:*:19000::::::\nsshd:*:19000::::::\nnobody:*:19000::::::\n"
 _GROUP = "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\nutmp:x:43:\n{lldpd}nogroup:x:65534:\n"
-_PAM_LOGIN = """\
-auth required pam_unix.so nullok nodelay
-account required pam_permit.so
-password required pam_permit.so
-session required pam_permit.so
-"""
-# An idle console must stay silent: login would give up, and say so, every minute.
-_LOGIN_DEFS = f"""\
-LOGIN_TIMEOUT 0
-LOGIN_RETRIES 5
-ENV_SUPATH PATH={_PATH}
-ENV_PATH PATH={_PATH}
-HUSHLOGIN_FILE .hushlogin
-"""
-# OpenSSH's default key exchange (sntrup761) takes 0.1 s of processor time on each connection; loopback needs it not.
-_SSHD = f"""\
-Port 22
-ListenAddress 127.0.0.1
-HostKey /run/pinet/host_key
-AuthorizedKeysFile /run/pinet/authorized_keys
-PidFile none
-StrictModes no
-UsePAM no
-UseDNS no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-PermitRootLogin prohibit-password
-PrintMotd no
-PrintLastLog no
-MaxStartups 200
-MaxSessions 200
-LoginGraceTime 30
-KexAlgorithms curve25519-sha256
-SetEnv PATH={_PATH}
-Subsystem sftp internal-sftp
-"""
-# Bracketed paste would put escape sequences in front of the prompt, on which labgrid's ShellDriver waits.
-_INPUTRC = "set enable-bracketed-paste off\nset bell-style none\n"
-_BASHRC = "PS1='\\u@\\h:\\w# '\nunset PROMPT_COMMAND HISTFILE\n"
-_PROFILE = f"PATH={_PATH}\nexport PATH\nmesg n 2>/dev/null\n. /root/.bashrc\n"
 
 
 # What config.txt set at power-on, and the throttling that somebody asked for (`pinet lab degrade --throttle`); there is
@@ -148,16 +110,16 @@ def _write_common(directory: Path, name: str, keys: Path) -> None:
     _write(etc / "group", _GROUP.format(lldpd=group))
     _write(etc / "shadow", _SHADOW.format(hash=(keys / "console_password.hash").read_text()), 0o600)
     _write(etc / "issue", "Raspberry Pi OS (virtual) \\n\n\n")
-    _write(etc / "login.defs", _LOGIN_DEFS)
+    _write(etc / "login.defs", login_defs(_PATH))
     _write(etc / "motd", "")
-    _write(etc / "pam.d" / "login", _PAM_LOGIN)
+    _write(etc / "pam.d" / "login", PAM_LOGIN)
     _write(etc / "default" / "locale", "")
     _write(etc / "environment", "")
-    _write(directory / "root" / ".inputrc", _INPUTRC)
-    _write(directory / "root" / ".bashrc", _BASHRC)
-    _write(directory / "root" / ".bash_profile", _PROFILE)
+    _write(directory / "root" / ".inputrc", INPUTRC)
+    _write(directory / "root" / ".bashrc", BASHRC)
+    _write(directory / "root" / ".bash_profile", profile(_PATH))
     _write(directory / "root" / ".hushlogin", "")
-    _write(directory / "sshd_config", _SSHD)
+    _write(directory / "sshd_config", sshd_config(_PATH, "127.0.0.1", 30))
     _write(directory / "lldpd.conf", _LLDPD.format(name=name))
     _write(directory / "authorized_keys", (keys / "id_ed25519.pub").read_text())
     _write(directory / "host_key", (keys / "host_key").read_text(), 0o600)

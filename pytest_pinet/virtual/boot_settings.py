@@ -26,9 +26,9 @@ arm_64bit=1
 """
 _CMDLINE = "console=serial0,115200 console=tty1 root=/dev/mmcblk0p2 rootfstype=ext4 fsck.repair=yes rootwait\n"
 # What the firmware's parser takes of a line, after which it stops reading.
-_LONGEST_LINE = 98
-_SETTING = re.compile(r"([A-Za-z0-9_]+)\s*=\s*([^#\s]*)")
-_SECTION = re.compile(r"\[([^\]]*)\]")
+LONGEST_LINE = 98
+SETTING = re.compile(r"([A-Za-z0-9_]+)\s*=\s*([^#\s]*)")
+SECTION = re.compile(r"\[([^\]]*)\]")
 # The filters of config.txt, and how the names of the boards begin that they let through.
 _FILTERS = {
     "pi02": ("zero2",),
@@ -86,6 +86,11 @@ def read_card(card: Path, board: str, clock_mhz: int) -> BootSettings:
     )
 
 
+def lets_through(section: str, board: str) -> bool:
+    """Whether what stands under a ``[section]`` of config.txt holds for a board."""
+    return section == "all" or board.startswith(_FILTERS.get(section, ()))
+
+
 def _text(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
@@ -98,10 +103,10 @@ def _settings(text: str, board: str) -> dict[str, str]:
     found: dict[str, str] = {}
     here = True
     for line in text.splitlines():
-        line = line.strip()[:_LONGEST_LINE]
-        if section := _SECTION.fullmatch(line):
+        line = line.strip()[:LONGEST_LINE]
+        if section := SECTION.fullmatch(line):
             name = section[1].strip().lower()
-            here = name == "all" or board.startswith(_FILTERS.get(name, ()))
-        elif here and (setting := _SETTING.match(line)):
+            here = lets_through(name, board)
+        elif here and (setting := SETTING.match(line)):
             found[setting[1]] = setting[2]
     return found

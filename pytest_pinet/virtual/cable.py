@@ -184,6 +184,10 @@ class Cable:
         """Exchange the ports in which two cables are plugged in. Raises LabError while one is pulled."""
         if self._pulled or other._pulled:
             raise LabError("a cable that is pulled cannot be swapped", "pinet lab restore")
+        with self.switch.firmware.exchanging(self.port), other.switch.firmware.exchanging(other.port):
+            await self._exchange_ports(other)
+
+    async def _exchange_ports(self, other: Cable) -> None:
         ends = [(cable, cable.switch, cable.port) for cable in (self, other)]
         states = [await switch.port_state(port) for _, switch, port in ends]
         for cable, switch, port in ends:
@@ -220,15 +224,16 @@ class Cable:
         state = await switch.port_state(port)
         stand_in = f"name {port} index {switch.index(port)} address {state.mac}"
         await switch.announce(port)
-        await ip(
-            switch.namespace,
-            [
-                f"link set dev {port} down",
-                f"link set dev {port} name {self._loose} netns {switch.drawer.path}",
-                f"link add {stand_in} type veth peer name {self._stub} netns {switch.drawer.path}",
-                *switch.settings_lines(port, state),
-            ],
-        )
+        with switch.firmware.exchanging(port):
+            await ip(
+                switch.namespace,
+                [
+                    f"link set dev {port} down",
+                    f"link set dev {port} name {self._loose} netns {switch.drawer.path}",
+                    f"link add {stand_in} type veth peer name {self._stub} netns {switch.drawer.path}",
+                    *switch.settings_lines(port, state),
+                ],
+            )
         await switch.announce()
         self._pulled = True
         await switch.show_phy(port)
@@ -238,11 +243,12 @@ class Cable:
         switch, port = self.switch, self.port
         state = await switch.port_state(port)
         await switch.announce(port)
-        await ip(switch.namespace, [f"link del dev {port}"])
-        await ip(switch.drawer, [f"link set dev {self._loose} name {port} netns {switch.namespace.path}"])
-        self._pulled = False
-        # Moving a device between namespaces loses its queues.
-        await tc(switch.namespace, self.switch_queues())
+        with switch.firmware.exchanging(port):
+            await ip(switch.namespace, [f"link del dev {port}"])
+            await ip(switch.drawer, [f"link set dev {self._loose} name {port} netns {switch.namespace.path}"])
+            self._pulled = False
+            # Moving a device between namespaces loses its queues.
+            await tc(switch.namespace, self.switch_queues())
         await self.set_rates()
         await ip(switch.namespace, switch.settings_lines(port, state))
         await switch.show_phy(port)

@@ -12,12 +12,13 @@ from pathlib import Path
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.commands import run
 from pytest_pinet.virtual.namespaces import NetNamespace
-from pytest_pinet.virtual.processes import ProcessId, children_of
+from pytest_pinet.virtual.processes import ProcessId, children_of, hurry
 
 START_TIMEOUT_S = 5.0
 KILL_TIMEOUT_S = 10.0
 _POLL_S = 0.005
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# What a node finds its commands by; so does a process that carries one.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Container:
@@ -30,9 +31,18 @@ class Container:
 
     @classmethod
     async def start(
-        cls, name: str, namespace: NetNamespace, directory: Path, environment: Mapping[str, str], console: str
+        cls,
+        name: str,
+        namespace: NetNamespace,
+        directory: Path,
+        environment: Mapping[str, str],
+        console: str,
+        hurried: bool = False,
     ) -> Container:
-        """Run ``node-init.sh`` in ``directory``, printing to ``console``. Raises LabError when it does not start."""
+        """Run ``node-init.sh`` in ``directory``, printing to ``console``. Raises LabError when it does not start.
+
+        ``hurried``: before whatever else this machine does.
+        """
         script = resources.files("pytest_pinet.virtual").joinpath("node-init.sh")
         tty = os.open(console, os.O_RDWR | os.O_NOCTTY)
         try:
@@ -46,16 +56,21 @@ class Container:
                 stdout=tty,
                 stderr=tty,
                 cwd=directory,
-                env={"PATH": _PATH, "NAME": name, "CONSOLE": console, **environment},
+                env={"PATH": PATH, "NAME": name, "CONSOLE": console, **environment},
                 start_new_session=True,
             )
         finally:
             os.close(tty)
+        if hurried:
+            hurry(process.pid)
         deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
         while not (children := children_of(process.pid)):
             if process.returncode is not None or asyncio.get_running_loop().time() > deadline:
                 raise LabError(f"the processes of {name} did not start (exit {process.returncode})")
             await asyncio.sleep(_POLL_S)
+        if hurried:
+            # It may have been there already.
+            hurry(children[0])
         return cls(name, process, children[0])
 
     @property
@@ -94,6 +109,10 @@ class Container:
     async def command(self, argv: Sequence[str]) -> str:
         """Run a command inside. Raises LabError when it fails."""
         return await run(["nsenter", "--target", str(self.init), "--mount", "--net", "--uts", *argv])
+
+    async def tell_throttled(self, bits: int) -> None:
+        """Let `vcgencmd get_throttled` answer this. Raises LabError."""
+        await self.command(["sh", "-c", f"echo {bits:x} >/run/pinet/throttled"])
 
     def _members(self) -> list[int]:
         members = []

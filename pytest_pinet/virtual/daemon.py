@@ -7,18 +7,20 @@ on ``control.sock`` when everything stands. Whatever it makes, it holds by file 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pytest_pinet.errors import LabError
+from pytest_pinet.model.lab import MACHINES, VIRTUAL
 from pytest_pinet.virtual.cable import Cable
 from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.control import ControlServer
@@ -32,7 +34,7 @@ from pytest_pinet.virtual.processes import ProcessId, end
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.runtime import Runtime
 from pytest_pinet.virtual.snmp_access import POE_SOURCE, SnmpAccess
-from pytest_pinet.virtual.spec import LabSpec
+from pytest_pinet.virtual.spec import LabSpec, NodeSpec
 from pytest_pinet.virtual.switch import VirtualSwitch
 from pytest_pinet.virtual.udp_relay import UdpRelay, loopback_socket, poe_socket
 from pytest_pinet.virtual.uplink import VirtualUplink
@@ -40,6 +42,8 @@ from pytest_pinet.virtual.uplink import VirtualUplink
 _log = logging.getLogger("pinet-daemon")
 
 
+# What makes boards of QEMU's; imported where a lab has some.
+EMULATED = "pytest_pinet.emulated.node"
 # Ports of switches get indices that no other device has, in whatever namespace they lie.
 _INDICES_PER_SWITCH = 1000
 
@@ -49,6 +53,17 @@ def _loopback() -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.bind(("127.0.0.1", 0))
     return sock
+
+
+def _node(spec: NodeSpec, runtime: Runtime, console: Console, relay: Relay, image: str | None) -> VirtualNode:
+    """A board of the kind that its specification asks for."""
+    boot = runtime.path / "boot" / spec.name
+    if spec.machine == MACHINES[0]:
+        return VirtualNode(spec, boot, runtime.path / "cards" / spec.name, runtime.keys, console, relay)
+    if image is None:
+        raise LabError(f"{spec.name} is a board of QEMU's, and nobody made a card for it")
+    make: Callable[..., VirtualNode] = importlib.import_module(EMULATED).emulated_node
+    return make(spec, boot, runtime.cards(image) / spec.name, runtime.keys, console, relay, Path(image))
 
 
 class Daemon:
@@ -72,13 +87,12 @@ class Daemon:
             for number, s in enumerate(spec.switches, start=1)
         }
         self.nodes = {
-            n.name: VirtualNode(
+            n.name: _node(
                 n,
-                runtime.path / "boot" / n.name,
-                runtime.path / "cards" / n.name,
-                runtime.keys,
+                runtime,
                 Console(_loopback(), runtime.path / f"console-{n.name}.log", owner),
                 Relay(_loopback()),
+                spec.image,
             )
             for n in spec.nodes
         }
@@ -92,7 +106,10 @@ class Daemon:
         for switch in self.switches.values():
             self._feed(switch, owner)
         count = 0
+        # A board whose time is its instructions must not wait for its peer: it would count that as time of its own.
+        hurried = any(node.clock == VIRTUAL for node in spec.nodes)
         for node in self.nodes.values():
+            node.hurried = hurried
             cables = []
             for interface in node.spec.interfaces:
                 cables.append(Cable(count, interface, self.switches[interface.switch], node.namespace, scale))

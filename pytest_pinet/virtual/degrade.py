@@ -103,7 +103,7 @@ class Degrade:
             await node.throttle(node.throttled | 1 << THROTTLING.index(request["throttle"]))
         match request.get("panic"):
             case "boot":
-                node.panics_at_boot = True
+                node.panic_at_boot()
             case "now":
                 await node.panic()
         if request.get("freeze"):

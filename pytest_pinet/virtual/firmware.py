@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pytest_pinet.virtual.commands import ip
@@ -91,6 +92,14 @@ class Firmware:
             counted = self._counters.read(links, self._netlink.queues())
             self._snapshot, self._taken_at = Snapshot(links, counted, self._netlink.learned()), now
         return self._snapshot
+
+    @contextmanager
+    def exchanging(self, port: str) -> Iterator[None]:
+        """Count up to here and on from there, while the device of this port is exchanged in between."""
+        self.snapshot(fresh=True)
+        with self._counters.exchanging(port):
+            yield
+        self.snapshot(fresh=True)
 
     def poe(self, port: str) -> bool:
         """Whether a port may feed what is connected to it."""

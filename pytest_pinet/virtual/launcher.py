@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -15,7 +17,7 @@ from typing import Any, TypeVar
 
 from pytest_pinet.errors import CoordinatorError, LabError
 from pytest_pinet.lab.launcher import LabUse, Launcher
-from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.lab import MACHINES, Lab
 from pytest_pinet.model.scale import Scale
 from pytest_pinet.virtual import labgrid_files, password
 from pytest_pinet.virtual.control_client import ask
@@ -28,7 +30,10 @@ from pytest_pinet.virtual.spec import LabSpec, spec_of
 from pytest_pinet.virtual.users import Users
 
 UP_TIMEOUT_S = 30.0
+# What boards of QEMU's need before they can be started; imported where a lab has some.
+EMULATED = "pytest_pinet.emulated.prepare"
 DOWN_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = 5.0
 PROCESSES = ("coordinator", "exporter", "daemon")
 _POLL_S = 0.01
 _T = TypeVar("_T")
@@ -63,10 +68,11 @@ class VirtualLauncher:
     def up(self, lab: Lab) -> Mapping[str, str]:
         """Start the lab, or find it; it stays until ``down``. Raises LabError with what is missing."""
         runtime = Runtime.of(lab.file)
+        image = _image(lab) if _has_machines(lab) and self.find(lab) is None else None
         with runtime.locked():
             found = self.find(lab)
             if found is None:
-                return _start_clean(lab, runtime, keep=True)
+                return _start_clean(lab, runtime, image, keep=True)
             state = runtime.read_json("state.json")
             if state is not None and not state.get("keep", True):
                 runtime.write_json("state.json", {**state, "keep": True})
@@ -75,11 +81,12 @@ class VirtualLauncher:
     def use(self, lab: Lab, run: str, on_start: Callable[[], None]) -> LabUse:
         """Find the lab, or start it until its last user leaves. Raises LabError with what is missing."""
         runtime = Runtime.of(lab.file)
+        image = _image(lab) if _has_machines(lab) and self.find(lab) is None else None
         with runtime.locked():
             environment = self.find(lab)
             if environment is None:
                 on_start()
-                environment = _start_clean(lab, runtime, keep=False)
+                environment = _start_clean(lab, runtime, image, keep=False)
             scale = Scale(**(runtime.read_json("state.json") or {}).get("scale", {}))
             return VirtualUse(runtime, environment, Users(runtime.users).join(run), scale)
 
@@ -127,27 +134,52 @@ def stop(lab_file: str) -> int:
 def running_state(runtime: Runtime) -> dict[str, Any] | None:
     """What ``state.json`` says of a lab whose three processes run and whose daemon answers, else None."""
     state = runtime.read_json("state.json")
-    # While somebody starts the lab, only some of its processes are named.
-    if (
-        state is None
-        or not state["complete"]
-        or not all(ProcessId(**state["processes"][name]).alive for name in PROCESSES)
-    ):
-        return None
-    try:
-        ask(runtime.control, "ping", timeout_s=5.0)
-    except LabError:
-        return None
-    return state
+    return state if state is not None and _is_whole(state) and _daemon_answers(runtime) else None
 
 
-def _start_clean(lab: Lab, runtime: Runtime, keep: bool) -> Mapping[str, str]:
+def _is_whole(state: Mapping[str, Any]) -> bool:
+    """Whether all its processes run; while somebody starts the lab, only some of them are named."""
+    return bool(state["complete"]) and all(ProcessId(**state["processes"][name]).alive for name in PROCESSES)
+
+
+def _has_machines(lab: Lab) -> bool:
+    """Whether some of its boards are QEMU's."""
+    return any(node.machine != MACHINES[0] for node in spec_of(lab).nodes)
+
+
+def _image(lab: Lab) -> str:
+    """What boards of QEMU's start from. The first time that takes minutes, in which nobody should be locked out.
+
+    Raises LabError, ConfigError for a board that QEMU has not.
+    """
+    check_commands()
+    check_kernel(spec_of(lab), as_root())
+    return str(importlib.import_module(EMULATED).prepare(lab, _tell))
+
+
+def _require_unused(runtime: Runtime) -> None:
+    """A lab that others measure in is not taken for dead because it is slow to answer. Raises LabError."""
+    runs = Users(runtime.users).runs()
+    state = runtime.read_json("state.json")
+    if runs and state is not None and _is_whole(state):
+        raise LabError(
+            f"the virtual lab runs, used by {len(runs)} {'run' if len(runs) == 1 else 'runs'}, and does not answer "
+            f"within {ANSWER_TIMEOUT_S:g} s",
+            "try again when this machine is less busy, or end it for all of them: pinet lab down",
+        )
+
+
+def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> Mapping[str, str]:
     """Start the lab where nothing of an earlier one is left, nor anything of this one if it does not come up."""
+    _require_unused(runtime)
     check_commands()
     root = as_root()
     spec = spec_of(lab)
     check_kernel(spec, root)
     scale = found_scale(lab, spec.fastest_bps, root) if spec.scale is None else Scale(spec.scale)
+    if _has_machines(lab):
+        # Where the lab ran a moment ago it was not made before.
+        spec = replace(spec, image=image or _image(lab))
     _clean(runtime)
     runtime.create()
     try:
@@ -155,6 +187,11 @@ def _start_clean(lab: Lab, runtime: Runtime, keep: bool) -> Mapping[str, str]:
     except BaseException:
         _clean(runtime, keep_files=True)
         raise
+
+
+def _tell(what: str) -> None:
+    """What takes minutes the first time, for who waits."""
+    sys.stderr.write(f"{what}\n")
 
 
 def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep: bool) -> Mapping[str, str]:
@@ -183,6 +220,7 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
     runtime.write_json("spec.json", replace(spec, scale=scale.share).to_json())
     module = [sys.executable, "-m", "pytest_pinet.virtual.daemon", str(runtime.path)]
     daemon = _spawn(runtime, "daemon", [*root, *module], Path("/"))
+    remember("daemon", daemon.pid)
     ports = _await(lambda: runtime.read_json("ports.json"), "the daemon to bind its ports", daemon, runtime, deadline)
     started["daemon"] = ProcessId(**ports["process"])
     remember("coordinator", coordinator.pid)
@@ -273,7 +311,7 @@ def _daemon_answers(runtime: Runtime) -> bool:
     if not runtime.control.exists():
         return False
     try:
-        ask(runtime.control, "ping", timeout_s=5.0)
+        ask(runtime.control, "ping", timeout_s=ANSWER_TIMEOUT_S)
     except LabError:
         return False
     return True
@@ -302,7 +340,8 @@ def _clean(runtime: Runtime, keep_files: bool = False) -> None:
     state = runtime.read_json("state.json") or {}
     named = {name: ProcessId(**value) for name, value in state.get("processes", {}).items()}
     ports = runtime.read_json("ports.json") or {}
-    if "daemon" not in named and ports.get("process"):
+    if ports.get("process"):
+        # It says so itself; what was started may be the sudo before it.
         named["daemon"] = ProcessId(**ports["process"])
     left = []
     if "daemon" in named:
@@ -315,6 +354,9 @@ def _clean(runtime: Runtime, keep_files: bool = False) -> None:
     left += end(wait_gone(processes, 2.0), 1.0)
     for child in _CHILDREN:
         child.poll()
+    image = (runtime.read_json("spec.json") or {}).get("image")
+    if image:
+        shutil.rmtree(runtime.cards(image), ignore_errors=True)
     if left:
         raise LabError(f"processes of the virtual lab do not end: {', '.join(str(p.pid) for p in left)}")
     if not keep_files:

@@ -164,6 +164,10 @@ class LinkModel:
         return cls(data["speed_mbps"], Shape.from_json(data["usual"]), variants)
 
 
+# A link that nobody slows down: faster than this machine can feed it.
+UNSHAPED = LinkModel(100_000, Shape("unshaped", float("inf")))
+
+
 def model_of(board: str, nic: str, speed_mbps: int, switch: str = "") -> LinkModel:
     """The model of a NIC in a board that negotiated ``speed_mbps``; the link's own speed caps every shape.
 

@@ -17,6 +17,7 @@ from pytest_pinet.virtual.faults import Faults
 from pytest_pinet.virtual.mtu_watch import MtuWatch
 from pytest_pinet.virtual.namespaces import NetNamespace
 from pytest_pinet.virtual.relay import Relay
+from pytest_pinet.virtual.running import Running
 from pytest_pinet.virtual.spec import NodeSpec
 
 # Of the bits of `vcgencmd get_throttled`: what is now, and how far up the same stand that were since the boot.
@@ -32,18 +33,20 @@ class VirtualNode:
 
     def __init__(self, spec: NodeSpec, directory: Path, card: Path, keys: Path, console: Console, relay: Relay) -> None:
         self.changed: Callable[[], None] = lambda: None  # called when other processes run than before
+        # Whether its processes run before whatever else this machine does, from its next boot on.
+        self.hurried = False
         self.spec = spec
         self.console = console
         self.relay = relay
         self.cables: Sequence[Cable] = ()
         self.namespace = NetNamespace()
         self._directory = directory
-        write_card(card)
+        self._insert_card(card)
         self._card = card
         self._keys = keys
         self._boot_settings = BootSettings(spec.clock_mhz)
         self._mtus: MtuWatch | None = None
-        self._container: Container | None = None
+        self._container: Running | None = None
         self._on = False
         self._on_since = 0.0
         self._frozen = False
@@ -67,7 +70,7 @@ class VirtualNode:
         return self._panicked
 
     @property
-    def container(self) -> Container | None:
+    def container(self) -> Running | None:
         return self._container
 
     async def power_on(self) -> None:
@@ -76,7 +79,7 @@ class VirtualNode:
             if self._on:
                 return
             last, fresh = self.namespace, NetNamespace()
-            self._boot_settings = read_card(self._card, self.spec.board, self.spec.clock_mhz)
+            self._boot_settings = self._read_card()
             before = [cable.shape for cable in self.cables]
             for cable, shape in zip(self.cables, before, strict=True):
                 cable.boot = self._boot_settings
@@ -139,6 +142,10 @@ class VirtualNode:
             if self._on and self._container is None and not self._panicked:
                 await self._boot()
 
+    def panic_at_boot(self) -> None:
+        """From its next boot on its kernel panics before it starts init."""
+        self.panics_at_boot = True
+
     async def panic(self) -> None:
         """Its kernel panics now: the last words stand on the console, and it hangs until it is switched off."""
         async with self._lock:
@@ -162,9 +169,10 @@ class VirtualNode:
 
     async def throttle(self, bits: int) -> None:
         """Let its firmware tell that this is so now (none: no more); that it was so it tells until the next boot."""
-        self._throttled = bits | bits << _SINCE_BOOT | self._throttled & ~_NOW
+        told = bits | bits << _SINCE_BOOT | self._throttled & ~_NOW
         if self._container is not None:
-            await self._container.command(["sh", "-c", f"echo {self._throttled:x} >/run/pinet/throttled"])
+            await self._container.tell_throttled(told)
+        self._throttled = told
 
     def _write_files(self) -> None:
         self._throttled = self.throttled | self.throttled << _SINCE_BOOT
@@ -193,6 +201,12 @@ class VirtualNode:
             else:
                 self._container.thaw()
 
+    def _insert_card(self, card: Path) -> None:
+        write_card(card)
+
+    def _read_card(self) -> BootSettings:
+        return read_card(self._card, self.spec.board, self.spec.clock_mhz)
+
     def _watch_mtus(self) -> None:
         if self._mtus is not None:
             self._mtus.close()
@@ -210,6 +224,8 @@ class VirtualNode:
         devices = " ".join(cable.spec.device for cable in self.cables)
         terminal = self.console.attach()
         environment = {"ROLE": "node", "DEVICES": devices, "CARD": str(self._card)}
-        self._container = await Container.start(self.spec.name, self.namespace, self._directory, environment, terminal)
+        self._container = await Container.start(
+            self.spec.name, self.namespace, self._directory, environment, terminal, self.hurried
+        )
         self.relay.connect_to(self.namespace)
         self.changed()

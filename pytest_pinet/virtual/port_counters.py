@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pytest_pinet.virtual.link_models import ETHERNET_HEADER, TCP_IP_HEADERS, TIMESTAMPS
@@ -12,8 +13,6 @@ from pytest_pinet.virtual.netlink import LinkInfo, QueueInfo
 _FCS = 4
 # veth passes TCP packets of many segments; each segment but the first has its own headers on a wire.
 _HEADERS = ETHERNET_HEADER + TCP_IP_HEADERS + TIMESTAMPS
-# Packets that may pass between the kernel's answers on devices and on queues.
-_IN_BETWEEN = 1000
 _NO_QUEUE = QueueInfo(0, 0, 0)
 
 
@@ -44,11 +43,7 @@ class _Raw:
         return _Raw(**{field: value + more for field, value, more in _both(self, grown)})
 
     def since(self, last: _Raw) -> _Raw:
-        grown = {f: value - before if value >= before else value for f, value, before in _both(self, last)}
-        if 0 < grown["rx_segments"] < grown["rx_packets"] - _IN_BETWEEN:
-            # Packets that no queue saw are those of a device that came back into the port.
-            grown |= {"rx_octets": 0, "rx_packets": 0}
-        return _Raw(**grown)
+        return _Raw(**{f: value - before if value >= before else value for f, value, before in _both(self, last)})
 
     @property
     def counted(self) -> Counted:
@@ -66,7 +61,7 @@ def _both(new: _Raw, old: _Raw) -> list[tuple[str, int, int]]:
 
 
 class PortCounters:
-    """Never counts backwards, although pulling a cable exchanges the device; may be made stale.
+    """Never counts backwards, also where a queue is a new one; may be made stale.
 
     ``damaged`` tells how many frames a bad cable has broken, by port.
     """
@@ -78,23 +73,40 @@ class PortCounters:
         self._total: dict[str, _Raw] = {}
         self._shown: dict[str, Counted] = {}
         self._shown_at = float("-inf")
+        self._exchanging: set[str] = set()
         self.stale_s = 0.0
+
+    @contextmanager
+    def exchanging(self, port: str) -> Iterator[None]:
+        """Meanwhile this port gets another device: what that has counted before, elsewhere, is not the port's."""
+        self._exchanging.add(port)
+        try:
+            yield
+        finally:
+            self._exchanging.remove(port)
+            self._last.pop(port, None)
 
     def read(
         self, links: Mapping[str, LinkInfo], queues: tuple[Mapping[int, QueueInfo], Mapping[int, QueueInfo]]
     ) -> Mapping[str, Counted]:
-        """By port, of what the kernel says now or said ``stale_s`` ago at most."""
-        now = self._clock()
-        if now - self._shown_at < self.stale_s:
-            # Bridges come and go while the counters stand still.
-            return {name: self._shown.get(name, Counted()) for name in links}
+        """By port, of what the kernel says now or said ``stale_s`` ago at most.
+
+        A device that is new in a port which has counted before counts from here.
+        """
         damaged = self._damaged()
         for name, link in links.items():
+            if name in self._exchanging:
+                continue
             raw = _raw(link, queues[0].get(link.index), queues[1].get(link.index), damaged.get(name, 0))
-            total = self._total.get(name, _Raw()).and_(raw.since(self._last.get(name, _Raw())))
-            self._last[name], self._total[name], self._shown[name] = raw, total, total.counted
-        self._shown_at = now
-        return {name: self._shown[name] for name in links}
+            total = self._total.get(name)
+            last = self._last.get(name, _Raw() if total is None else raw)
+            self._last[name], self._total[name] = raw, (total or _Raw()).and_(raw.since(last))
+        now = self._clock()
+        if now - self._shown_at >= self.stale_s:
+            self._shown = {name: total.counted for name, total in self._total.items()}
+            self._shown_at = now
+        # Bridges come and go while the counters stand still.
+        return {name: self._shown.get(name, Counted()) for name in links}
 
 
 def _raw(link: LinkInfo, sent: QueueInfo | None, received: QueueInfo | None, damaged: int) -> _Raw:

@@ -57,16 +57,21 @@ FEATURES: Mapping[str, Feature] = {
 }
 TRIAL_S = 20.0
 # A user's PATH often lacks the directories for administrators.
-_SEARCH = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+SEARCH = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def check_commands() -> None:
     """Raises LabError that names the packages of all commands that are missing."""
-    missing = [command for command in PACKAGES if shutil.which(command, path=_SEARCH) is None]
+    require(PACKAGES, "the virtual lab needs")
+
+
+def require(packages: Mapping[str, str], who: str) -> None:
+    """``packages`` leads from a command to its Debian package; ``who`` needs them. Raises LabError."""
+    missing = [command for command in packages if shutil.which(command, path=SEARCH) is None]
     if missing:
-        packages = " ".join(sorted({PACKAGES[command] for command in missing}))
+        wanted = " ".join(sorted({packages[command] for command in missing}))
         raise LabError(
-            f"the virtual lab needs {', '.join(missing)}, which this machine lacks", f"apt install {packages}"
+            f"{who} {', '.join(missing)}, which this machine lacks", f"apt install --no-install-recommends {wanted}"
         )
 
 
@@ -96,7 +101,7 @@ def check_kernel(spec: LabSpec, root: Sequence[str]) -> None:
 def _missing(names: Sequence[str], root: Sequence[str]) -> list[str]:
     """Those that fail; none where not even a namespace can be made, which whoever makes the lab's own tells better."""
     trials = [f"({FEATURES[name].trial}) >/dev/null 2>&1 || echo {name}" for name in names]
-    script = "\n".join([f"PATH={_SEARCH}", *trials, ":"])
+    script = "\n".join([f"PATH={SEARCH}", *trials, ":"])
     argv = [*root, "unshare", "--net", "sh", "-c", script]
     try:
         done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=TRIAL_S)

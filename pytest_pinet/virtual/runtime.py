@@ -66,6 +66,10 @@ class Runtime:
         """Where `Users` keeps its files."""
         return self.path / "users"
 
+    def cards(self, image: str) -> Path:
+        """Where boards of QEMU's keep their cards: beside the image, on a disk; this directory may be in memory."""
+        return Path(image).parents[1] / "cards" / self.path.name
+
     def log(self, process: str) -> Path:
         return self.path / f"{process}.log"
 
@@ -107,20 +111,9 @@ class Runtime:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process at a time starts or stops this lab. Raises LabError when another takes too long."""
-        self._own_root()
         lock = self.path.with_suffix(".lock")
         deadline = time.monotonic() + LOCK_TIMEOUT_S
-        while True:
-            # Whoever stopped the lab removed the lock with it: then ours is a file that nobody else will find.
-            lock.parent.mkdir(mode=0o700, exist_ok=True)
-            fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if lock.exists() and lock.stat().st_ino == os.fstat(fd).st_ino:
-                    break
-            except BlockingIOError:
-                pass
-            os.close(fd)
+        while (fd := self._try_lock(lock)) is None:
             if time.monotonic() > deadline:
                 raise LabError(f"another process has been starting or stopping this lab for {LOCK_TIMEOUT_S:g} s")
             time.sleep(_POLL_S)
@@ -133,9 +126,27 @@ class Runtime:
                     lock.parent.rmdir()
             os.close(fd)
 
+    def _try_lock(self, lock: Path) -> int | None:
+        """The lock's descriptor, or None while another process has it, or takes the directory away."""
+        try:
+            self._own_root()
+            fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever stopped the lab removed the lock with it: then ours is a file that nobody else will find.
+            if lock.stat().st_ino == os.fstat(fd).st_ino:
+                return fd
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        os.close(fd)
+        return None
+
     def _own_root(self) -> None:
         root = self.path.parent
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # as something else: see below
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = root.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
             raise LabError(

@@ -14,9 +14,9 @@ from typing import Any
 
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.lab import Interface, Lab, Node
+from pytest_pinet.model.lab import CLOCKS, MACHINES, Interface, Lab, Node
 from pytest_pinet.virtual.boot_settings import BootSettings
-from pytest_pinet.virtual.link_models import LinkModel, model_of
+from pytest_pinet.virtual.link_models import UNSHAPED, LinkModel, model_of
 
 # The dialects of power outlets, by labgrid's names; the first is the default.
 OUTLETS = ("rest", "shelly_gen2", "poe_mib")
@@ -33,6 +33,7 @@ class InterfaceSpec:
     port: str
     speed_mbps: int
     model: LinkModel
+    driver: str = ""
     pcie: bool = False
 
 
@@ -40,7 +41,8 @@ class InterfaceSpec:
 class NodeSpec:
     """A board; ``title`` is what its boot log calls it, ``outlet`` the dialect in which its power is switched.
 
-    ``clock_mhz`` is the clock of its processor where nobody sets another.
+    ``clock_mhz`` is the clock of its processor where nobody sets another. ``machine`` is what runs as this board: a
+    ``namespace`` of this machine, or a machine of QEMU's by its name; ``clock`` is the time that holds there.
     """
 
     name: str
@@ -50,6 +52,8 @@ class NodeSpec:
     interfaces: tuple[InterfaceSpec, ...]
     outlet: str
     clock_mhz: int
+    machine: str = MACHINES[0]
+    clock: str = CLOCKS[0]
 
     @property
     def feed(self) -> InterfaceSpec:
@@ -78,13 +82,17 @@ class UplinkSpec:
 
 @dataclass(frozen=True)
 class LabSpec:
-    """A whole lab; ``scale`` is the share of their rate at which its links run (None: still to be found out)."""
+    """A whole lab; ``scale`` is the share of their rate at which its links run (None: still to be found out).
+
+    ``image`` is the card that boards of QEMU's get a copy of; who starts the lab makes it.
+    """
 
     name: str
     nodes: tuple[NodeSpec, ...]
     switches: tuple[SwitchSpec, ...]
     uplinks: tuple[UplinkSpec, ...] = ()
     scale: float | None = 1.0
+    image: str | None = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LabSpec:
@@ -98,6 +106,8 @@ class LabSpec:
                 tuple(InterfaceSpec(**{**i, "model": LinkModel.from_json(i["model"])}) for i in node["interfaces"]),
                 node["outlet"],
                 node["clock_mhz"],
+                node["machine"],
+                node["clock"],
             )
             for node in data["nodes"]
         )
@@ -108,7 +118,7 @@ class LabSpec:
             UplinkSpec(u["name"], u["place"], (tuple(u["ends"][0]), tuple(u["ends"][1])), u["speed_mbps"])
             for u in data["uplinks"]
         )
-        return cls(data["name"], nodes, switches, uplinks, data["scale"])
+        return cls(data["name"], nodes, switches, uplinks, data["scale"], data["image"])
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -126,7 +136,8 @@ class LabSpec:
     @property
     def digest(self) -> str:
         """Changes when the lab would be built differently."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
+        asked = {**self.to_json(), "image": None}
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def spec_of(lab: Lab) -> LabSpec:
@@ -137,9 +148,11 @@ def spec_of(lab: Lab) -> LabSpec:
             node.place,
             node.board.name,
             node.board.title,
-            tuple(_interface(node.board.name, interface) for interface in node.interfaces),
+            tuple(_interface(node, interface) for interface in node.interfaces),
             _outlet(node, lab),
             node.board.clock_mhz,
+            node.machine or MACHINES[0],
+            node.clock,
         )
         for node in lab.nodes.values()
     )
@@ -189,7 +202,7 @@ def _outlet(node: Node, lab: Lab) -> str:
     return outlet
 
 
-def _interface(board: str, interface: Interface) -> InterfaceSpec:
+def _interface(node: Node, interface: Interface) -> InterfaceSpec:
     _check_device(interface.device, f"device {interface.device!r} of {interface}", str(interface.where))
     return InterfaceSpec(
         name=interface.name,
@@ -198,7 +211,13 @@ def _interface(board: str, interface: Interface) -> InterfaceSpec:
         switch=interface.port.switch,
         port=interface.port.port,
         speed_mbps=interface.speed_mbps,
-        model=model_of(board, interface.nic.name, interface.speed_mbps, interface.port.switch),
+        # What an emulated board sends is its own affair: a shaper would limit it in another time than its own.
+        model=(
+            model_of(node.board.name, interface.nic.name, interface.speed_mbps, interface.port.switch)
+            if not node.is_emulated
+            else UNSHAPED
+        ),
+        driver=interface.nic.driver,
         pcie=interface.bus in (Bus.PCIE2X1, Bus.PCIE3X1),
     )
 

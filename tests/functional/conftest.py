@@ -7,13 +7,13 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
-from gate_bench import LAB_FILE, GateLab, NewProject, Project
+from gate_bench import GateLab, NewProject, Project, lab_text
 
-# Files whose tests measure, or compare times, on labs of their own or on none.
+# Files whose tests measure, or compare times, on labs of their own or on none; so do those that use `gate_lab`,
 MEASURING = [
     "contention",
     "crossing",
-    "gate_lease_faults",
+    "diagnosis",
     "gate_scale",
     "history_speed",
     "http",
@@ -23,7 +23,6 @@ MEASURING = [
     "measure_together",
     "observer",
     "observer_reload",
-    "packaging",
     "runner_as_peer",
     "slow_bucket",
     "suites",
@@ -32,6 +31,30 @@ MEASURING = [
     "virtual_switch",
     "virtual_uplink",
 ]
+# but for these files, which send 100 Mbit/s at most and look at no figure that another process could spoil.
+WAITING = [
+    "allure_report",
+    "calibrate",
+    "discover",
+    "doctor",
+    "gate_console",
+    "gate_history",
+    "gate_interrupted",
+    "gate_lab_faults",
+    "gate_limits",
+    "gate_power",
+    "gate_terminal",
+    "gate_traffic",
+    "gate_trouble",
+    "gate_tunings",
+    "gate_workers",
+    "lab_nodes",
+    "lab_restore",
+    "lab_selftest_ended",
+    "virtual_boot",
+]
+# Files whose boards are in QEMU, beside those that begin with "emulated_".
+EMULATED = ["deploy_emulated"]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -39,7 +62,10 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Those that measure run one after the other on a quiet machine, the others side by side."""
     for item in items:
         used: Sequence[str] = getattr(item, "fixturenames", ())
-        if "gate_lab" in used or item.path.stem.removeprefix("test_") in MEASURING:
+        name = item.path.stem.removeprefix("test_")
+        if name in EMULATED or name.startswith("emulated_"):
+            item.add_marker("emulated")
+        elif name in MEASURING or ("gate_lab" in used and name not in WAITING):
             item.add_marker("measures")
 
 
@@ -56,8 +82,7 @@ def gate_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateLab]:
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     file = tmp_path_factory.mktemp("gate-lab") / "virtual.yaml"
-    # What a trial says on a machine that others use, too, is none of these tests' business.
-    file.write_text(LAB_FILE.read_text().replace("scale: auto", "scale: 1"))
+    file.write_text(lab_text())
     lab = GateLab(file)
     yield lab
     lab.down()

@@ -35,16 +35,13 @@ def test_connections_link_ups_and_boots_are_measured_written_and_read(gate_lab: 
     (found,) = json.loads(told.output)
     assert found["id"] == TX
     assert found["goodput_bps"] == pytest.approx(GOODPUT.bps, rel=0.02)
-    # Two connections on each of two link-ups of each of two boots.
-    assert {name: part["freedom"] for name, part in found["noise"].items()} == {
-        "connections": 4,
-        "links": 2,
-        "boots": 1,
-    }
+    # Two connections on each of two link-ups of each of two boots; one that was disturbed may be left out.
+    freedom = {name: part["freedom"] for name, part in found["noise"].items()}
+    assert freedom in [{"connections": connections, "links": 2, "boots": 1} for connections in (3, 4)]
     lab = load(lab_file)
     calibration = load_calibration(lab)
     assert list(calibration) == [TX]
-    assert calibration[TX].runs == 8
+    assert calibration[TX].runs == 4 + freedom["connections"]
     assert calibration[TX].tolerance.fraction == pytest.approx(found["tolerance"])
     assert calibration[TX].noise.connections == pytest.approx(found["noise"]["connections"]["sd"], abs=1e-8)
     assert str(calibration[TX].build["uname"]).startswith("Linux ")

@@ -63,6 +63,7 @@ def test_five_percent_are_found_and_every_run_is_kept(opened: tuple[Visit, Link]
     assert shapers(gate_lab) == []
 
 
+@pytest.mark.soak
 def test_the_same_state_twice_is_not_slower(opened: tuple[Visit, Link]) -> None:
     record = compared(opened, State("one"), State("two"), Direction.RX)
     assert record["result"] == "same"

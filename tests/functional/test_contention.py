@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Timer
+from typing import IO
 
 import pytest
 
@@ -172,6 +174,27 @@ def test_a_worker_of_the_same_run_that_hangs_is_found_out(
     ):
         pass
     assert time.monotonic() - started > 0.5
+
+
+def test_who_ends_while_somebody_looks_is_no_error(
+    measurer: Measurer, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = measurer("bus")
+    assert says(holder) == "measuring"
+    flock = fcntl.flock
+    seen = []
+
+    def ends_meanwhile(file: IO[str] | int, operation: int) -> None:
+        try:
+            flock(file, operation)
+        except BlockingIOError:
+            seen.append(file)
+            let_go(holder)
+            raise
+
+    monkeypatch.setattr(fcntl, "flock", ends_meanwhile)
+    with exclusive(key, ["bus"], 10, lambda text: None):
+        assert seen
 
 
 def test_a_folder_that_cannot_be_used_is_told_and_left_as_it_is(

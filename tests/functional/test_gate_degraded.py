@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from gate_bench import BIN, GateLab, NewProject, Project
 
+pytestmark = pytest.mark.slow
+
 MATRIX = """
 import pytest
 
@@ -51,7 +53,7 @@ def run(new_project: NewProject, gate_lab: GateLab) -> Iterator[Run]:
     gate_lab.switch_power(True, "pi3b-1", "cm4-1")
     gate_lab.await_boot("pi3b-1", "cm4-1")
     gate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.9", "--direction", "tx")
-    output = project.pytest("--junitxml=junit.xml")
+    output = project.undisturbed("--junitxml=junit.xml")
     yield Run(project, output, project.results, project.verdicts)
     gate_lab.pinet("restore")
     gate_lab.switch_power(False, "pi3b-1", "cm4-1")
@@ -78,9 +80,9 @@ def test_the_failure_says_what_is_needed_to_believe_and_repeat_it(run: Run, gate
             "tx 8?.? Mbit/s is *.? % below the limit 88.5 Mbit/s*",
             "*= 94% of 94.1 Mbit/s*",
             "  physical   94.1 Mbit/s (100 Mbit/s link, MTU 1500, TCP timestamps)",
-            "  attempts   8?.? Mbit/s, 8?.? Mbit/s, 8?.? Mbit/s (fresh link-up)",
+            "  attempts   8?.? Mbit/s, 8?.? Mbit/s, 8?.? Mbit/s (fresh link-up)*",
             "  interval   8?.? to 8?.? Mbit/s at 1 % error",
-            "  stopped    below the limit in 3 of 3 connections*",
+            "  stopped    below the limit in * of * connections*",
             "  samples    ??: min *, median 8*, max * Mbit/s; * retransmits",
             "  link       100 Mbit/s full duplex, MTU 1500",
             "  ends       pi3b-1:onboard at sw1/p1 (DUT), pi3b-2:onboard at sw1/p3 (peer)",
@@ -129,7 +131,6 @@ def test_junit_calls_it_a_failure(run: Run) -> None:
     assert properties["pinet.tx.verdict"] == "fail"
 
 
-@pytest.mark.slow
 def test_x_stops_at_the_first_that_fails(run: Run) -> None:
     output = run.project.pytest("-x")
     output.assert_outcomes(failed=1)

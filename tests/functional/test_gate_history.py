@@ -11,7 +11,7 @@ from gate_bench import PINET, NewProject, Project
 from pytest_pinet.history.points import History
 from pytest_pinet.model.verdict import Verdict
 
-QUICK = "duration=0.5, warmup=0.2, bitrate='20 Mbit/s', min='10 Mbit/s'"
+QUICK = "duration=1, warmup=0.2, bitrate='20 Mbit/s', min='10 Mbit/s'"
 TESTS = f"""
 import pytest
 

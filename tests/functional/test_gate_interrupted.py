@@ -17,7 +17,9 @@ from gate_bench import PINET, GateLab, NewProject, Project
 
 from pytest_pinet.history.points import History
 
-QUICK = "duration=0.5, warmup=0.5, bitrate='20 Mbit/s', min='10 Mbit/s'"
+pytestmark = pytest.mark.slow
+
+QUICK = "duration=1, warmup=0.5, bitrate='20 Mbit/s', min='10 Mbit/s'"
 TESTS = f"""
 import pytest
 
@@ -38,10 +40,10 @@ def project(new_project: NewProject) -> Project:
 
 
 @contextmanager
-def amid_long_traffic(project: Project) -> Iterator[subprocess.Popen[str]]:
+def amid_long_traffic(project: Project, *options: str) -> Iterator[subprocess.Popen[str]]:
     """pytest, when its first test has passed and the traffic of the second one runs."""
     process = subprocess.Popen(
-        project.argv("-v"), cwd=project.path, env=project.environment(), stdout=subprocess.PIPE, text=True
+        project.argv("-v", *options), cwd=project.path, env=project.environment(), stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
@@ -79,6 +81,19 @@ def test_ctrl_c_in_mid_traffic_writes_the_results_and_leaves_the_lab(project: Pr
     assert_clean(gate_lab)
 
 
+def test_ctrl_c_that_only_the_controller_gets_ends_its_workers_too(project: Project, gate_lab: GateLab) -> None:
+    with amid_long_traffic(project, "-n", "2") as process:
+        process.send_signal(signal.SIGINT)
+        started = time.monotonic()
+        output, _ = process.communicate(timeout=90)
+        # The traffic would go on for half a minute.
+        assert time.monotonic() - started < 20
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    assert "1 measured: 1 pass" in output
+    assert project.verdicts == {FIRST: "pass"}
+    assert_clean(gate_lab)
+
+
 MATRIX = f"""
 import pytest
 
@@ -90,7 +105,7 @@ def test_rate(link, gate, direction):
 @pytest.mark.parametrize("direction", ["tx", "rx"])
 @pytest.mark.pinet(board="pi3b", nic="onboard", min="40 Mbit/s")
 def test_full_rate(link, gate, direction):
-    gate.tcp(link, direction=direction, duration=0.5, warmup=0.5)
+    gate.tcp(link, direction=direction, duration=1, warmup=0.5)
 """
 
 
@@ -99,11 +114,10 @@ def parallel(new_project: NewProject, gate_lab: GateLab) -> Iterator[tuple[Proje
     """Over a NIC that is too slow for the tests that ask for more than a set bitrate."""
     project = new_project({"test_matrix.py": MATRIX})
     gate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.3")
-    yield project, project.pytest("-n", "2")
+    yield project, project.pytest("-n", "2", timeout_s=300)
     gate_lab.pinet("restore")
 
 
-@pytest.mark.slow
 def test_two_workers_give_each_test_its_verdict(parallel: tuple[Project, pytest.RunResult]) -> None:
     project, output = parallel
     output.assert_outcomes(passed=2, failed=2)
@@ -116,7 +130,6 @@ def test_two_workers_give_each_test_its_verdict(parallel: tuple[Project, pytest.
     output.stdout.fnmatch_lines(["4 measured: 2 pass, 2 fail"])
 
 
-@pytest.mark.slow
 def test_two_workers_write_one_complete_file(parallel: tuple[Project, pytest.RunResult]) -> None:
     project, _ = parallel
     assert project.results["complete"] is True
@@ -135,13 +148,11 @@ def test_two_workers_write_one_complete_file(parallel: tuple[Project, pytest.Run
     assert all((latest / file).exists() for file in files)
 
 
-@pytest.mark.slow
 def test_two_workers_leave_nothing(parallel: tuple[Project, pytest.RunResult], gate_lab: GateLab) -> None:
     assert "could not" not in parallel[1].stdout.str()
     assert_clean(gate_lab)
 
 
-@pytest.mark.slow
 def test_one_worker_or_two_makes_no_difference(parallel: tuple[Project, pytest.RunResult]) -> None:
     project, output = parallel
     expected = project.verdicts
@@ -158,7 +169,7 @@ def test_a_dead_coordinator_is_one_clear_error_and_quickly(project: Project, tmp
     (tmp_path / "dead.yaml").write_text(text)
     output = project.pytest(lab_file=tmp_path / "dead.yaml")
     output.assert_outcomes(errors=2)
-    assert output.duration < 10
+    assert output.duration < 20
     output.stdout.fnmatch_lines(
         [
             "* ERROR at setup of test_first*",
@@ -198,12 +209,10 @@ def after_kill(project: Project, gate_lab: GateLab) -> Iterator[AfterKill]:
     gate_lab.switch_power(False, "pi3b-1", "pi3b-2")
 
 
-@pytest.mark.slow
 def test_a_killed_run_keeps_what_it_has_measured(after_kill: AfterKill) -> None:
     assert [json.loads(line)["test"].partition("::")[2] for line in after_kill.kept] == [FIRST]
 
 
-@pytest.mark.slow
 def test_what_a_killed_run_measured_can_come_into_the_history(after_kill: AfterKill, tmp_path: Path) -> None:
     url = str(tmp_path / "history.db")
     words = [PINET, "history", "import", "--history", url, str(after_kill.folder / "results.jsonl")]
@@ -214,14 +223,14 @@ def test_what_a_killed_run_measured_can_come_into_the_history(after_kill: AfterK
     assert (run.lab, run.emulated, run.complete, run.verdicts) == ("virtual", True, False, {"pass": 1})
 
 
-@pytest.mark.slow
 def test_after_kill_9_in_mid_traffic_the_next_run_works_at_once(project: Project, after_kill: AfterKill) -> None:
     assert after_kill.output.ret == 0
-    assert after_kill.output.duration < 15
+    (result,) = project.results["results"]
+    # However many connections that took.
+    assert after_kill.output.duration - result["traffic_seconds"] < 25
     assert project.verdicts == {FIRST: "pass"}
 
 
-@pytest.mark.slow
 def test_after_kill_9_the_next_run_leaves_nothing(after_kill: AfterKill, gate_lab: GateLab) -> None:
     assert gate_lab.holders() == []
     assert set(gate_lab.port_groups().values()) == {"br0"}
@@ -230,6 +239,5 @@ def test_after_kill_9_the_next_run_leaves_nothing(after_kill: AfterKill, gate_la
     assert after_kill.addresses == []
 
 
-@pytest.mark.slow
 def test_the_traffic_of_a_killed_run_ends_with_it(after_kill: AfterKill) -> None:
     assert after_kill.traffic_ended

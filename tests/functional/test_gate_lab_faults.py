@@ -24,7 +24,7 @@ import pytest
 
 @pytest.mark.pinet(board="pi3b", nic="onboard", min="1 Mbit/s")
 def test_it(link, gate):
-    gate.tcp(link, duration=6, congestion="bbr", min="1 Mbit/s")
+    gate.tcp(link, duration=2, congestion="bbr", profile="fast")
 """
 
 
@@ -96,9 +96,12 @@ def test_octets_lost_in_the_switch_make_a_figure_invalid(new_project: NewProject
     # BBR does not slow down for it, so that the figure alone would not tell.
     project = new_project({"test_it.py": LOSSY})
     gate_lab.pinet("degrade", "pi3b-1:onboard", "--loss", "9%", "--direction", "tx")
-    done = project.pytest()
-    assert done.ret == 1
-    (result,) = project.results["results"]
+    # Of iperf3's own words 9 % are lost too; where it was kept waiting too long for one there is no figure at all.
+    for _ in range(3):
+        assert project.pytest().ret == 1
+        (result,) = project.results["results"]
+        if "cannot be trusted" not in result["message"]:
+            break
     assert result["verdict"] == "invalid"
     assert "came in from pi3b-1:onboard at port sw1/p1" in " ".join(result["message"].split())
 

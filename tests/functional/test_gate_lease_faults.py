@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gate_bench import BIN, LAB_FILE, GateLab, Project, wait_until
+from gate_bench import BIN, GateLab, Project, lab_text, wait_until
 
 from pytest_pinet.virtual.processes import ProcessId
 from pytest_pinet.virtual.runtime import Runtime
 
 pytestmark = pytest.mark.slow
 
-QUICK = "duration=0.5, warmup=0.5, bitrate='20 Mbit/s', min='10 Mbit/s'"
+QUICK = "duration=1, warmup=0.5, bitrate='20 Mbit/s', min='10 Mbit/s'"
 TESTS = f"""
 import pytest
 
@@ -100,7 +100,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FragileLab]:
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     file = tmp_path_factory.mktemp("fragile-lab") / "virtual.yaml"
-    file.write_text(LAB_FILE.read_text().replace("scale: auto", "scale: 1"))
+    file.write_text(lab_text())
     assert Runtime.of(str(file)).read_json("state.json") is None
     fragile = FragileLab(file)
     yield fragile

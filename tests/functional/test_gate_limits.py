@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gate_bench import LAB_FILE, PINET, GateLab, NewProject, Project
+from gate_bench import LAB_FILE, PINET, GateLab, NewProject, Project, lab_text
+
+pytestmark = pytest.mark.slow
 
 # A set bitrate makes the figures what they are, and a second of it enough.
 TESTS = """
 import pytest
 
-SLOW = dict(duration=0.5, warmup=0.5, bitrate="20 Mbit/s")
+SLOW = dict(duration=1, warmup=0.5, bitrate="20 Mbit/s")
 
 @pytest.mark.pinet(board="pi3b", nic="onboard")
 def test_lab_file(link, gate):
@@ -58,7 +60,6 @@ def directions(run: tuple[Project, pytest.RunResult], test: str) -> dict[str, di
     return found
 
 
-@pytest.mark.slow
 def test_the_lab_file_holds_where_nothing_else_is_said(
     run: tuple[Project, pytest.RunResult], gate_lab: GateLab
 ) -> None:
@@ -66,7 +67,6 @@ def test_the_lab_file_holds_where_nothing_else_is_said(
     assert directions(run, "test_lab_file")["tx"]["rule"] == f"94% of 94.1 Mbit/s ({gate_lab.file}:{line})"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("test", "direction", "verdict", "rule"),
     [
@@ -83,19 +83,16 @@ def test_the_rule_that_won_is_named(
     assert figures["limit_bps"] == float(rule.split()[0]) * 1e6
 
 
-@pytest.mark.slow
 def test_only_the_figure_below_its_limit_fails(run: tuple[Project, pytest.RunResult]) -> None:
     run[1].assert_outcomes(passed=4, failed=1)
     run[1].stdout.fnmatch_lines(["rx 3?.? Mbit/s is * % below the limit 40.0 Mbit/s*"])
 
 
-@pytest.mark.slow
 def test_the_command_that_repeats_a_failure_has_its_limit(run: tuple[Project, pytest.RunResult]) -> None:
     failed = next(r for r in run[0].results["results"] if r["verdict"] == "fail")
     assert failed["rerun"].endswith("'--pinet-min=pi3b:onboard=rx=40 Mbit/s'")
 
 
-@pytest.mark.slow
 def test_a_bidirectional_run_gives_both_directions(run: tuple[Project, pytest.RunResult]) -> None:
     figures = directions(run, "test_bidir")
     assert sorted(figures) == ["rx", "tx"]
@@ -115,7 +112,7 @@ def test_too_fast(link, gate):
 
 @pytest.mark.pinet(board="pi3b", nic="onboard", min="10 Mbit/s")
 def test_slow(link, gate):
-    gate.tcp(link, duration=0.5, warmup=0.5, bitrate="20 Mbit/s")
+    gate.tcp(link, duration=1, warmup=0.5, bitrate="20 Mbit/s")
 """
 
 
@@ -129,7 +126,7 @@ def status(file: Path) -> dict[str, Any]:
 def too_fast(new_project: NewProject) -> tuple[Project, pytest.RunResult, dict[str, Any]]:
     """The run, and what `pinet lab status` says after it."""
     project = new_project({"test_invalid.py": INVALID})
-    text = LAB_FILE.read_text().replace("scale: auto", "scale: 1").replace("\n  nodes:", f"\n{WRONG_BUS}", 1)
+    text = lab_text().replace("\n  nodes:", f"\n{WRONG_BUS}", 1)
     text = text.replace("usb: {nic: rtl8153,", "usb: {nic: tester,", 1)
     own = [line for line in text.splitlines() if "nic: rtl8153, direction" not in line]
     project.write("wrong.yaml", "\n".join(own))
@@ -164,6 +161,5 @@ def test_a_lab_that_was_not_up_is_started_and_stopped(
     assert afterwards == {"up": False}
 
 
-@pytest.mark.slow
 def test_a_lab_that_was_up_stays_up(run: tuple[Project, pytest.RunResult], gate_lab: GateLab) -> None:
     assert gate_lab.status()["up"] is True

@@ -55,7 +55,7 @@ def run(new_project: NewProject, gate_lab: GateLab) -> Iterator[Run]:
     gate_lab.switch_power(True, "cm4-1")
     gate_lab.await_boot("cm4-1")
     before = gate_lab.nodes_on()
-    output = project.pytest("--pinet-json=out/copy.json", "--junitxml=junit.xml", "-v")
+    output = project.undisturbed("--pinet-json=out/copy.json", "--junitxml=junit.xml", "-v")
     seen = (gate_lab.addresses("cm4-1"), gate_lab.processes("iperf3"))
     yield Run(project, output, *seen, before, gate_lab.nodes_on())
     gate_lab.switch_power(False, "cm4-1")

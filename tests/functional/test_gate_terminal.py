@@ -23,9 +23,9 @@ import pytest
 @pytest.mark.pinet(board="pi3b", nic="onboard", min="10 Mbit/s")
 def test_rate(link, gate, direction):
     print("to be captured")
-    gate.tcp(link, direction=direction, duration=0.5, warmup=0.5, bitrate="20 Mbit/s")
+    gate.tcp(link, direction=direction, duration=1, warmup=0.5, bitrate="20 Mbit/s")
 """
-LONGER = TESTS.replace("duration=0.5", "duration=2.5")
+LONGER = TESTS.replace("duration=1", "duration=2.5")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,6 @@ def run(project: Project, *options: str) -> pytest.RunResult:
     return output
 
 
-@pytest.mark.slow
 def test_q_shows_the_table_and_no_progress(project: Project) -> None:
     output = run(project, "-q", "--capture=no")
     lines = [line for line in output.outlines if line]
@@ -54,7 +53,6 @@ def test_q_shows_the_table_and_no_progress(project: Project) -> None:
     output.stdout.fnmatch_lines(["=* pinet throughput =*", "pi3b:onboard/pair * pass", "1 passed, 1 deselected in *"])
 
 
-@pytest.mark.slow
 def test_qq_shows_no_table(project: Project) -> None:
     lines = [line for line in run(project, "-qq").outlines if line]
     assert len(lines) == 1, lines
@@ -66,6 +64,7 @@ def test_without_a_terminal_plugin_it_measures_and_writes(project: Project) -> N
 
 
 def test_without_our_plugin_the_fixtures_are_missing(project: Project) -> None:
+    run(project)
     before = project.results["run"]
     argv = [word for word in project.argv("-p", "no:pinet", "-o", "filterwarnings=default") if "--pinet-" not in word]
     done = subprocess.run(
@@ -126,7 +125,6 @@ def test_a_terminal_gets_one_line_that_rewrites_itself_without_colours_if_so_ask
     assert "\x1b" not in output
 
 
-@pytest.mark.slow
 def test_a_terminal_gets_colours(project: Project) -> None:
     coloured = on_a_terminal(project, "test_rate.py", "-k", "tx", "-q")
     assert "\x1b[32mpass\x1b[0m" in coloured

@@ -56,32 +56,35 @@ def pytest_runtest_makereport(item, call):
 TESTS = """
 import pytest
 
+# Other tests run side by side with these.
+FEW = dict(bitrate="50 Mbit/s", min="10 Mbit/s")
+
 @pytest.mark.pinet(board="pi3b", nic="onboard")
 def test_cable_pulled(link, gate):
-    gate.tcp(link, duration=1)
+    gate.tcp(link, duration=1, **FEW)
 
 @pytest.mark.pinet(board="pi5", nic="rtl8125")
 def test_killed_at_dut(link, gate, amid_traffic):
     amid_traffic("exec", "pi5-1", "--", "pkill -KILL -x iperf3")
-    gate.tcp(link, duration=2)
+    gate.tcp(link, duration=5, **FEW)
 
 @pytest.mark.pinet(board="pi5", nic="rtl8125")
 def test_killed_at_peer(link, gate, amid_traffic):
     amid_traffic("exec", "cm4-1", "--", "pkill -KILL -x iperf3")
-    gate.tcp(link, duration=2)
+    gate.tcp(link, duration=5, **FEW)
 
 @pytest.mark.pinet(board="pi5", nic="onboard")
 def test_frozen_in_mid_traffic(link, gate, amid_traffic):
     amid_traffic("degrade", "pi5-1", "--freeze")
-    gate.tcp(link, duration=2, bitrate="50 Mbit/s")
+    gate.tcp(link, duration=5, **FEW)
 
 @pytest.mark.pinet(board="pi4b", nic="onboard")
 def test_frozen_before(link, gate):
-    gate.tcp(link, duration=1)
+    gate.tcp(link, duration=1, **FEW)
 
 @pytest.mark.pinet(board="pi4b", nic="rtl8153")
 def test_well(link, gate):
-    gate.tcp(link, duration=1)
+    gate.tcp(link, duration=1, **FEW)
 """
 
 
@@ -134,7 +137,7 @@ class Run:
         return float(next(broken)["seconds"])
 
 
-@pytest.fixture(scope="module", params=[BROKEN, pytest.param(FROZEN, marks=pytest.mark.slow)], ids=["broken", "frozen"])
+@pytest.fixture(scope="module", params=[BROKEN, FROZEN], ids=["broken", "frozen"])
 def run(request: pytest.FixtureRequest, new_project: NewProject, gate_lab: GateLab) -> Run:
     project = new_project({"conftest.py": CONFTEST, "test_trouble.py": TESTS})
     gate_lab.pinet("degrade", "pi3b-1:onboard", "--down")
@@ -202,7 +205,6 @@ def test_afterwards_the_lab_is_clean(run: Run, gate_lab: GateLab) -> None:
     assert gate_lab.holders() == []
 
 
-@pytest.mark.slow
 def test_the_next_run_is_green(run: Run) -> None:
     output = run.project.pytest("-k", "cable_pulled or frozen_before")
     output.assert_outcomes(passed=2, deselected=4)

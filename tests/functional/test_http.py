@@ -103,6 +103,7 @@ def test_a_login_whose_files_nobody_else_may_read_serves_all_the_same(ends: Ends
     assert found.http.troubles == {}
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_left_for_another(ends: Ends) -> None:
     with socket.create_server((DUT, 0)) as taken, socket.socket() as free:
         free.bind((DUT, 0))
@@ -136,6 +137,7 @@ def test_senseless_traffic_is_refused_before_anything_runs(ends: Ends, traffic: 
     assert ends.dut.spawned == []
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_is_told(ends: Ends) -> None:
     def kill_all() -> None:
         for pid in group_members(ends.dut.spawned[-1].pid, "nginx"):
@@ -145,6 +147,7 @@ def test_a_server_that_is_killed_is_told(ends: Ends) -> None:
         ends.measure(HttpTraffic(Direction.TX, streams=2, duration_s=2, size=1000), watch=once(kill_all))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["dut", "peer"])
 def test_what_is_killed_leaves_nothing_behind(ends: Ends, role: str) -> None:
     """The shell that would clean up is killed itself."""

@@ -41,6 +41,23 @@ def test_a_lease_is_seen_by_the_coordinator_and_given_back(coordinator: Coordina
     own.release(own.held)
 
 
+def test_a_place_that_was_let_go_of_right_after_it_was_refused_is_tried_again(
+    coordinator: Coordinator, server: LabgridServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.alice("pi2", "acquire", "--allow-unmatched")
+    look = coordinator.sync
+
+    def sync() -> None:
+        monkeypatch.setattr(coordinator, "sync", look)
+        server.alice("pi2", "release")
+        look()
+
+    monkeypatch.setattr(coordinator, "sync", sync)
+    assert not coordinator.acquire("pi2")
+    assert coordinator.acquire("pi2")
+    coordinator.release("pi2", coordinator.identity)
+
+
 def test_waiting_says_for_what_and_ends_with_everything_given_back(
     coordinator: Coordinator, server: LabgridServer
 ) -> None:

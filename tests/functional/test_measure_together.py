@@ -14,6 +14,8 @@ from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.traffic.local import LocalShell
 from pytest_pinet.traffic.together import Job, measure_together
 
+pytestmark = pytest.mark.slow
+
 
 def job(number: int, direction: Direction = Direction.TX, duration_s: float = 2.0, warmup_s: float | None = 0.5) -> Job:
     traffic = Traffic(direction, duration_s=duration_s, warmup_s=warmup_s, bitrate=Bitrate.mbps(50))

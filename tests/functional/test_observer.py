@@ -114,6 +114,7 @@ def test_a_blink_between_two_looks_is_told(link: ShapedLink) -> None:
 
 
 @needs_root
+@pytest.mark.slow
 def test_what_happens_between_two_runs_is_no_event_of_either(link: ShapedLink) -> None:
     with Observer(link.dut, "eth0", "sw1/p5", 5) as observer:
         first = time.monotonic()
@@ -130,6 +131,29 @@ def test_what_happens_between_two_runs_is_no_event_of_either(link: ShapedLink) -
         assert observer.events(first, first_end) == ()
         assert observer.events(second) == ()
         assert len(observer.events(first)) == 1
+
+
+def carrier_changes(link: ShapedLink) -> int:
+    return int(link.dut.run("cat /sys/class/net/eth0/carrier_changes").stdout)
+
+
+@needs_root
+def test_a_blink_on_purpose_right_before_a_run_is_none_of_its_events(link: ShapedLink) -> None:
+    with Observer(link.dut, "eth0", "sw1/p5", 5) as observer:
+        wait_for_rate(observer)
+        link.carrier(False)
+        link.carrier(True)
+        observer.accept(carrier_changes(link))
+        started = time.monotonic()
+        wait_for_rate(observer)
+        time.sleep(0.5)
+        assert observer.events(started) == ()
+        # One that nobody asked for is told as before.
+        observer.accept(carrier_changes(link))
+        link.carrier(False)
+        link.carrier(True)
+        time.sleep(0.5)
+        assert [event.kind for event in observer.events(started)] == [EventKind.LINK_DOWN]
 
 
 @needs_root
@@ -154,6 +178,7 @@ def test_nobody_there_is_no_error() -> None:
         assert observer.rate() is None
 
 
+@pytest.mark.slow
 def test_a_rate_is_not_shown_on_when_the_end_went_silent() -> None:
     shell = Remembering()
     with Observer(shell, "lo", "sw1/p5", 5) as observer:
@@ -173,6 +198,7 @@ def test_it_ends_with_its_context() -> None:
     assert members(shell.last.pid) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interpreter", ["bash", "dash"])
 def test_it_dies_of_old_age(interpreter: str, tmp_path: Path) -> None:
     for name in ("sleep", "sh", *(["bash"] if interpreter == "bash" else [])):
@@ -217,6 +243,7 @@ with Observer(Telling(), "lo", "p", 1):
 """
 
 
+@pytest.mark.slow
 def test_a_runner_that_is_killed_leaves_it_to_its_deadline() -> None:
     with subprocess.Popen([sys.executable, "-c", RUNNER], stdout=subprocess.PIPE) as runner:
         assert runner.stdout is not None

@@ -12,7 +12,7 @@ from shaped_bench import ShapedLink, shaped_link
 from pytest_pinet.evidence.observer import Observer, command
 from pytest_pinet.model.events import EventKind
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")]
 
 
 @pytest.fixture

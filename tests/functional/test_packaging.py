@@ -58,15 +58,15 @@ class Installed:
         self.bin = environment / "bin"
         self.folder = folder
 
-    def run(self, *command: str) -> str:
-        """What the command says on both channels; it must exit with 0."""
+    def run(self, *command: str, code: int = 0) -> str:
+        """What the command says on both channels; it must exit with ``code``."""
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "PYTEST", "PINET", "LG_"))}
         done = subprocess.run(
             [str(self.bin / command[0]), *command[1:]],
             cwd=self.folder, env=clean, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, timeout=300, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == code, done.stdout
         return done.stdout
 
 
@@ -134,12 +134,24 @@ def test_an_installed_plugin_collects_a_plain_test_file(installed: Installed) ->
 
 
 @pytest.mark.slow
+def test_an_installed_gate_warns_of_nothing_of_its_own(installed: Installed) -> None:
+    """It has imported the plugin before pytest does, which pytest warns of; a project may take warnings for errors."""
+    (installed.folder / "new.yaml").write_text("sysctls: {net.core.rmem_max: 1000000}\n")
+    (installed.folder / "strict.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    (installed.folder / "test_probe.py").write_text(PLAIN)
+    words = ("--lab", "lab.yaml", "-c", "strict.ini", "--pinet-dry-run", "test_probe.py")
+    told = installed.run("pinet", "gate", "new.yaml", *words)
+    assert "3 skipped" in told
+    assert "arning" not in told
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 def test_an_installed_virtual_lab_starts_boots_a_node_and_stops(installed: Installed) -> None:
     assert "export LG_COORDINATOR=127.0.0.1:" in installed.run("pinet", "lab", "up", "--lab", "lab.yaml")
     (installed.folder / "test_boot.py").write_text(
         "import pytest\n\n@pytest.mark.pinet(board='pi3b', nic='onboard')\ndef test_boot(link, gate):\n"
-        "    gate.tcp(link, duration=1)\n"
+        "    gate.tcp(link, duration=1, bitrate='50 Mbit/s', min='10 Mbit/s')\n"
     )
     told = installed.run("pytest", "--pinet-lab=lab.yaml", "--pinet-require=1", "test_boot.py")
     assert "1 measured: 1 pass" in told

@@ -15,6 +15,7 @@ import pytest
 from virtual_bench import processes, small_lab
 
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.virtual import launcher as launching
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.processes import ProcessId, wait_gone
 from pytest_pinet.virtual.runtime import Runtime
@@ -84,6 +85,17 @@ def test_a_killed_daemon_takes_its_nodes_along_and_down_removes_the_rest(lab: La
     assert launcher().find(lab) is None
     launcher().down(lab)
     assert_nothing_left(lab, [*machines, *known.values()])
+
+
+def test_ctrl_c_before_the_daemon_has_said_who_it_is_ends_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object, what: str, *__: object) -> None:
+        assert what == "the daemon to bind its ports"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(launching, "_await", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        launcher().up(lab)
+    assert marked(lab) == []
 
 
 def test_up_after_a_crash_starts_afresh(lab: Lab) -> None:

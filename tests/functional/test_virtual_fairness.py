@@ -59,6 +59,8 @@ def goodputs(bench: Bench, flows: Sequence[tuple[str, str]]) -> list[float]:
     return found
 
 
+# As the gate sees it: test_gate_topologies.py.
+@pytest.mark.soak
 def test_five_senders_get_a_fifth_each_of_one_receivers_link(bench: Bench) -> None:
     found = goodputs(bench, [(sender, "n1") for sender in NODES[1:]])
     assert sum(found) == pytest.approx(WIRE_MBPS, rel=0.01)
@@ -71,6 +73,7 @@ def test_five_receivers_get_a_fifth_each_of_one_senders_link(bench: Bench) -> No
     assert found == pytest.approx([WIRE_MBPS / 5] * 5, rel=0.05)
 
 
+@pytest.mark.soak
 def test_three_pairs_do_not_disturb_each_other(bench: Bench) -> None:
     found = goodputs(bench, [("n1", "n2"), ("n3", "n4"), ("n5", "n6")])
     assert found == pytest.approx([WIRE_MBPS] * 3, rel=0.01)

@@ -189,8 +189,8 @@ def test_a_100_mbit_link_gives_what_its_model_says(pair: Bench) -> None:
 
 def test_a_degraded_direction_is_slower_and_the_other_is_not(pair: Bench) -> None:
     pair.degrade("left", rate=0.5, direction="tx")
-    assert pair.iperf()["mbps"] == pytest.approx(0.5 * MODEL_MBPS, rel=0.02)
-    assert pair.iperf("-R")["mbps"] == pytest.approx(MODEL_MBPS, rel=0.02)
+    assert pair.iperf()["mbps"] == pytest.approx(0.5 * MODEL_MBPS, rel=0.05)
+    assert pair.iperf("-R")["mbps"] == pytest.approx(MODEL_MBPS, rel=0.05)
 
 
 def test_loss_shows_as_retransmits(pair: Bench) -> None:

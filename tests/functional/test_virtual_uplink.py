@@ -41,7 +41,7 @@ def reaches(bench: Bench) -> bool:
 
 def test_nodes_of_two_switches_reach_each_other_at_full_rate(bench: Bench) -> None:
     wait_until("the other switch's node to answer", lambda: reaches(bench))
-    bench.ssh("pi3b-2", "iperf3 -s -1 -D; timeout 5 sh -c 'until ss -ltn | grep -q :5201; do :; done'")
+    bench.serve_iperf("pi3b-2", "")
     end = json.loads(bench.ssh("pi3b-1", "iperf3 -c 10.5.0.2 -t 2 -C cubic -J"))["end"]
     assert end["sum_received"]["bits_per_second"] / 1e6 == pytest.approx(94.1, rel=0.02)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,12 +12,14 @@ from pathlib import Path
 
 import pytest
 from gate_bench import BIN, LAB_FILE, PINET, wait_until
-from virtual_bench import small_lab
+from virtual_bench import processes, small_lab
 
 from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import LabError
 from pytest_pinet.lab.identity import Identity
 from pytest_pinet.lab_access import LabAccess
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.virtual import launcher as launching
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import Runtime
 from pytest_pinet.virtual.users import Users
@@ -85,6 +88,24 @@ def runs(lab: Lab, count: int, **environment: str) -> Iterator[list[Run]]:
 
 def is_up(lab: Lab) -> bool:
     return launcher().find(lab) is not None
+
+
+def test_a_lab_that_others_use_is_not_taken_for_dead_since_it_is_slow(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launching, "ANSWER_TIMEOUT_S", 0.2)
+    with runs(lab, 1) as (run,):
+        run.ready()
+        daemon = processes(lab)["daemon"]
+        daemon.kill(signal.SIGSTOP)
+        try:
+            with pytest.raises(LabError, match=r"runs, used by 1 run, and does not answer within 0\.2 s"):
+                launcher().use(lab, "another", lambda: None)
+        finally:
+            daemon.kill(signal.SIGCONT)
+        wait_until("the daemon goes on", lambda: is_up(lab))
+        assert processes(lab)["daemon"] == daemon
+        assert run.leave() == "[]"
 
 
 def test_the_last_run_stops_the_lab_not_the_one_that_started_it(lab: Lab) -> None:

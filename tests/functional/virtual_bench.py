@@ -154,11 +154,20 @@ class Bench:
         argv = ssh_command(self.lab.file, source, [f"ping -c1 -W1 {address}"])
         return subprocess.run(argv, capture_output=True, timeout=10, check=False).returncode == 0
 
+    def serve_iperf(self, node: str = "right", options: str = "-B 10.1.0.2") -> None:
+        """Have an iperf3 wait for one client there."""
+        self.ssh(node, f"iperf3 -s -1 -D {options}; timeout 5 sh -c 'until ss -ltn | grep -q :5201; do :; done'")
+
     def iperf(self, options: str = "") -> dict[str, Any]:
-        """From left to right; Mbit/s at the receiver and retransmits."""
-        self.ssh("right", "iperf3 -s -1 -D -B 10.1.0.2; timeout 5 sh -c 'until ss -ltn | grep -q :5201; do :; done'")
+        """From left to right; Mbit/s and bytes at the receiver, and retransmits."""
+        self.serve_iperf()
         end = json.loads(self.ssh("left", f"iperf3 -c 10.1.0.2 -t 2 -C cubic -J {options}"))["end"]
-        return {"mbps": end["sum_received"]["bits_per_second"] / 1e6, "lost": end["sum_sent"].get("retransmits", 0)}
+        received = end["sum_received"]
+        return {
+            "mbps": received["bits_per_second"] / 1e6,
+            "bytes": received["bytes"],
+            "lost": end["sum_sent"].get("retransmits", 0),
+        }
 
 
 def console(bench: Bench, node: str) -> socket.socket:

@@ -124,6 +124,8 @@ def tried(collector: Collector, number: int) -> EndEvidence:
     collector.before(number)
     look = collector.watching(None, traffic_s=0.0)
     look()
+    # Processors are counted in ticks of 10 ms.
+    time.sleep(0.05)
     look()
     (found,) = collector.after(0.1)
     return found

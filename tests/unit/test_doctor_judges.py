@@ -81,6 +81,21 @@ def test_what_differs_from_the_lab_file(bench: Lab, node: str, old: str, new: st
     assert found.act
 
 
+def test_an_emulated_board_is_what_it_was_told_to_be_and_its_buses_have_no_speed(bench: Lab) -> None:
+    board = replace(bench.nodes["one"], machine="virt", clock="virtual")
+    slow = PI4.replace("usb_mbps=5000", "usb_mbps=12").replace("Raspberry Pi 4 Model B Rev 1.4", "linux,dummy-virt")
+    found = hardware.judge("board and NIC", bench.nodes["one"], *hardware.parse(slow))
+    assert [one.status for one in found] == [Status.WRONG] * 2
+    (one,) = hardware.judge("board and NIC", board, *hardware.parse(slow))
+    assert one.status is Status.OK
+
+
+def test_a_virtio_nic_is_on_the_pci_bus(bench: Lab) -> None:
+    nics = hardware.parse(CM4.replace("bus=pci", "bus=virtio").replace("pcie=5.0 GT/s PCIe", "pcie="))
+    (found,) = hardware.judge("board and NIC", bench.nodes["two"], *nics)
+    assert found.status is Status.OK
+
+
 def test_a_three_b_is_no_three_b_plus(bench: Lab) -> None:
     node = bench.nodes["one"]
     plus = replace(node, board=replace(node.board, title="Raspberry Pi 3 Model B+"))
@@ -229,6 +244,7 @@ def test_idle_noise(bench: Lab) -> None:
         "its processor is 21% busy while nothing is measured",
         "eth0 receives 14.40 Mbit/s and sends 0.00 Mbit/s while nothing is measured",
     ]
+    assert [f.message.split()[0] for f in noise.judge("noise", node, loud, paced=False)] == ["eth0"]
     assert noise.judge("noise", node, noise.parse("nothing"))[0].status is Status.UNKNOWN
     # 0.1 % of a gigabit are 125 kB/s; of one that runs at a tenth, much more than that.
     some = noise.parse(QUIET.replace("eth0 1800 600", "eth0 51000 600"))

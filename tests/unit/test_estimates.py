@@ -49,3 +49,9 @@ def test_lines_of_another_form_are_passed_over(tmp_path: Path, broken: str) -> N
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "results.jsonl").write_text(broken)
     assert Estimates.of_earlier_runs(tmp_path)["a"].total_s == DEFAULT_TOTAL_S
+
+
+def test_a_run_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "2" / "results.jsonl").mkdir(parents=True)
+    run(tmp_path, "1", ("a", 10, 8))
+    assert Estimates.of_earlier_runs(tmp_path)["a"].total_s == AROUND_S + 10

@@ -152,3 +152,12 @@ def test_each_end_gets_the_timeout_that_it_knows() -> None:
     run = replace(RUN, client=replace(RUN.client, timeout="timeout"), server=replace(RUN.server, timeout=""))
     assert client_command(run).startswith("LC_ALL=C timeout 26 iperf3 -c ")
     assert server_command(run).startswith("LC_ALL=C iperf3 -s ")
+
+
+def test_a_sender_with_a_clock_of_its_own_is_the_client() -> None:
+    run = replace(RUN, traffic=Traffic(Direction.TX), sends=True, quiet=True)
+    assert client_is_dut(Direction.TX, sends=True)
+    assert not client_is_dut(Direction.RX, sends=True)
+    assert "-R" not in client_argv(run)
+    # Its six seconds may be a minute of the server's.
+    assert "91 iperf3 -s" in server_command(run)

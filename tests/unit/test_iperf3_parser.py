@@ -14,7 +14,7 @@ import pytest
 from pytest_pinet.errors import PinetError, TrafficError, UnsupportedError
 from pytest_pinet.model.events import EventKind
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.iperf3_parser import parse_client
+from pytest_pinet.traffic.iperf3_parser import flows, parse_client
 from pytest_pinet.traffic.iperf3_trouble import Output, Role
 
 DATA = Path(__file__).parent.parent / "data" / "iperf3"
@@ -260,3 +260,17 @@ def test_a_refused_window_names_the_bound() -> None:
     text = json.dumps({"error": "socket buffer size not set correctly"})
     with pytest.raises(UnsupportedError, match=r"net\.core\.rmem_max and wmem_max bound it"):
         parse_client(text, "", 1, TRAFFIC)
+
+
+@pytest.mark.parametrize("duration_s", [2.0, 60.0])
+def test_a_client_that_sent_tells_its_own_time_and_the_server_what_arrived(duration_s: float) -> None:
+    """How long it lasted in the server's time says nothing where the client's clock counts."""
+    names = (DATA / "pairs" / f"tcp-3.12-3.12.{role}.json" for role in Role)
+    client, server = (Output(role, "a", "b", 0, name.read_text(), "") for role, name in zip(Role, names, strict=True))
+    traffic = Traffic(Direction.TX, streams=2, duration_s=duration_s, warmup_s=1.0)
+    flow = flows(traffic, client, server)[Direction.TX]
+    assert sum(sample.seconds for sample in flow.sender_samples) == pytest.approx(2.0, abs=0.01)
+    assert flow.sent_bytes == sum(sample.bytes for sample in flow.sender_samples)
+    assert flow.received_bytes == sum(sample.bytes for sample in flow.samples)
+    assert len(flow.streams) == 2
+    assert flow.retransmits is not None

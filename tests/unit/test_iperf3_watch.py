@@ -134,3 +134,11 @@ def test_a_run_that_ends_in_time_is_not_asked_after_its_end(clock: Clock) -> Non
     client.process.ends_at = server.process.ends_at = 5.5  # type: ignore[attr-defined]
     iperf3_watch.await_client(client, server, 20_000, 5, 15.0)
     assert [machine.asked for machine in machines] == [[], []]
+
+
+def test_an_end_with_a_clock_of_its_own_is_not_asked_while_it_takes_its_time(clock: Clock) -> None:
+    machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
+    client, server = (iperf3_watch.Running(machine.spawn(""), machine) for machine in machines)
+    client.process.ends_at = server.process.ends_at = 40.0  # type: ignore[attr-defined]
+    iperf3_watch.await_client(client, server, 20_000, 5, 75.0, quiet=True)
+    assert [machine.asked for machine in machines] == [[], []]

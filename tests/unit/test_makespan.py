@@ -10,6 +10,8 @@ from benchmarks.generated_labs import generate, lower_bound
 from benchmarks.simulated_workers import simulate
 from pytest_pinet.scheduling.plan import Job, Needs
 
+pytestmark = pytest.mark.slow
+
 MOST = 1.15
 # 1.214 was seen in these labs, and 1.242 among 150 others.
 MOST_WHERE_BOUNDS_MEET = 1.25

@@ -1,6 +1,6 @@
 """Which test a worker is given next."""
 
-from pytest_pinet.scheduling.plan import Job, Needs
+from pytest_pinet.scheduling.plan import Job, Needs, joined
 from pytest_pinet.scheduling.planner import Planner
 
 
@@ -89,3 +89,12 @@ def test_a_test_that_comes_back_after_its_group_was_done_is_given_out() -> None:
     plan.requeue(lost)
     other = next(iter(plan.workers))
     assert {places(plan.next(other, 0)) for _ in range(2)} == {"ab", "cd"}
+
+
+def test_tests_whose_nodes_hang_together_need_the_same() -> None:
+    words = {"1": "ab x", "2": "cd y", "3": "ef z", "4": "bg x", "5": "ge w", "6": "d y"}
+    needs = {name: Needs(frozenset(both.split()[0]), frozenset(both.split()[1])) for name, both in words.items()}
+    found = joined(needs)
+    left = Needs(frozenset("abefg"), frozenset("xzw"))
+    right = Needs(frozenset("cd"), frozenset("y"))
+    assert found == {"1": left, "2": right, "3": left, "4": left, "5": left, "6": right}

@@ -65,6 +65,14 @@ def test_what_does_not_hold_before_traffic_is_refused_of_either_end(tmp_path: Pa
     opened(tmp_path, Node("one", "usb=480"), Node("two"))
 
 
+def test_where_seconds_are_counted_instructions_a_bus_has_no_speed(tmp_path: Path) -> None:
+    slow = link_bench.link(tmp_path, (("one", "usb"), ("two", "onboard")), (Node("one", "usb=12"), Node("two")))
+    one = slow.ends[0]
+    board = replace(one.endpoint, node=replace(one.endpoint.node, clock="virtual"))
+    conditions = Preconditions(replace(slow, ends=(replace(one, endpoint=board), slow.ends[1])))
+    assert conditions.before[0].usb_mbps == 12
+
+
 def test_what_broke_during_the_traffic_is_told_after_it(tmp_path: Path) -> None:
     fine = opened(tmp_path, Node("one", "throttled=0x0"), Node("two"))
     assert fine.check_after([one_try(flow())], TX) == []

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from pytest_pinet.report.fit import RATE_WIDTH, first_sentence, plain, rate, shorten, wrap, wrap_command
 
+NOT_MEASURED = "negotiated 100 Mbit/s instead of 1000 Mbit/s: not measured"
+
 
 class TestShorten:
     def test_cuts_in_the_middle(self) -> None:
@@ -52,6 +54,7 @@ class TestText:
             ("No carrier. The cable is out.", "No carrier."),
             ("no carrier on eth0\n  -> check it", "no carrier on eth0"),
             ("iperf3 3.12 is too old, e.g. for bidir", "iperf3 3.12 is too old, e.g. for bidir"),
+            ("negotiated 100 Mbit/s instead of\n    1000 Mbit/s: not measured\n  -> check it\n    soon", NOT_MEASURED),
             ("", ""),
         ],
     )

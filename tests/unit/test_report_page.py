@@ -105,7 +105,7 @@ def test_what_has_no_figure_says_why(text: str) -> None:
 
 
 def test_emulated_figures_are_called_so(text: str) -> None:
-    assert "Figures are emulated: the lab sets the rates of its links itself." in text
+    assert "Figures are emulated: the lab sets the rates of its links itself, or counts instructions." in text
     measured = replace(series(), dots=[replace(one, emulated=False) for one in series().dots])
     assert "emulated" not in page([measured], NOW)
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).parents[2] / "tools" / "second-try"
 FAILS_AT_FIRST = """
 from pathlib import Path
+
 def test_noisy():
     tried = Path("tried")
     first = not tried.exists()
@@ -31,7 +33,7 @@ def run(directory: Path, tests: str) -> subprocess.CompletedProcess[str]:
 def test_what_failed_is_tried_again_alone_and_then_counts(tmp_path: Path) -> None:
     found = run(tmp_path, FAILS_AT_FIRST)
     assert found.returncode == 0
-    assert "second try, alone, of 1 that failed:\n  test_it.py::test_noisy\n" in found.stdout
+    assert "second try, alone, of what failed:\n  test_it.py::test_noisy\n" in found.stdout
     assert (tmp_path / "quiet").read_text() == "x"
 
 
@@ -48,12 +50,20 @@ def test_what_passes_is_not_tried_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("tests", "status"),
-    [("import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test_broken(n):\n    assert False", 1), ("def", 2)],
-    ids=["six failures", "no collection"],
+    [("def test_broken():\n    assert False", 1), ("def", 2)],
+    ids=["six files with failures", "no collection"],
 )
 def test_what_is_no_noise_gets_no_second_try(tmp_path: Path, tests: str, status: int) -> None:
+    for number in range(5):
+        (tmp_path / f"test_{number}.py").write_text(tests)
     found = run(tmp_path, tests)
     assert (found.returncode, "second try, alone" in found.stdout) == (status, False)
+
+
+def test_many_failures_in_one_file_may_have_one_cause_and_get_a_second_try(tmp_path: Path) -> None:
+    each = "import pytest\n@pytest.mark.parametrize('n', range(9))\n"
+    found = run(tmp_path, f"{each}def test_one_run(n):\n    assert False")
+    assert (found.returncode, found.stdout.count("9 failed")) == (1, 2)
 
 
 def test_a_failure_of_an_earlier_run_does_not_count(tmp_path: Path) -> None:
@@ -61,4 +71,5 @@ def test_a_failure_of_an_earlier_run_does_not_count(tmp_path: Path) -> None:
     cache.mkdir(parents=True)
     (cache / "lastfailed").write_text('{"test_old.py::test_gone": true}')
     found = run(tmp_path, FAILS_AT_FIRST)
-    assert "of 1 that failed" in found.stdout
+    assert "of what failed:\n  test_it.py::test_noisy\n" in found.stdout
+    assert "gone" not in found.stdout

@@ -117,6 +117,17 @@ def test_a_rough_link_of_which_nothing_is_known_is_taken_to_differ_between_days_
     assert decide(rough, LIMIT, UNKNOWN, STANDARD).outcome is not Outcome.PASS
 
 
+def test_a_rough_link_far_above_its_limit_passes_when_its_connections_took_longer_than_planned() -> None:
+    values = random.Random(3)
+
+    def make(_: int) -> Attempt:
+        mbps = [5 * LIMIT.bps / 1e6 * (1 + values.gauss(0, 0.05)) for _ in range(33)]
+        return Attempt(tuple(Sample(n / 10, 0.1, round(rate * 1e5 / 8)) for n, rate in enumerate(mbps)))
+
+    decision = course(make, profile="fast")
+    assert (decision.outcome, decision.connections) == (Outcome.PASS, 7)
+
+
 def test_one_odd_connection_says_nothing_about_other_days() -> None:
     decision = course(lambda index: steady(870 if index == 1 else 915))
     assert (decision.outcome, decision.below) == (Outcome.PASS, 1)

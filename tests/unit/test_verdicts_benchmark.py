@@ -15,6 +15,8 @@ from benchmarks.verdicts.rivals import RIVALS, Ending
 from benchmarks.verdicts.trials import STALL, flags, trial, turns
 from pytest_pinet.judge.interleaved import Result
 
+pytestmark = pytest.mark.slow
+
 GATES = 80
 
 

@@ -52,7 +52,7 @@ def test_missing_commands_are_named_with_their_packages(monkeypatch: pytest.Monk
     with pytest.raises(LabError) as raised:
         requirements.check_commands()
     assert raised.value.message == "the virtual lab needs no-such-iperf, no-such-sshd, which this machine lacks"
-    assert raised.value.act == "apt install iperf3 openssh-server"
+    assert raised.value.act == "apt install --no-install-recommends iperf3 openssh-server"
 
 
 @pytest.mark.parametrize("port", ["a-port-name-that-is-too-long", "p/1", "br0", "lo", "pört"])

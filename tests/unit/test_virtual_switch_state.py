@@ -119,12 +119,23 @@ def test_segments_count_also_when_the_queue_is_a_new_one() -> None:
     assert after - before == 20 * 1518
 
 
-def test_a_device_that_comes_back_into_its_port_does_not_count_twice() -> None:
-    counters = PortCounters(lambda: 0.0, lambda: NOTHING)
+@pytest.mark.parametrize("seen", [0, 1])
+@pytest.mark.parametrize("stale_s", [0.0, 10.0])
+def test_a_device_that_comes_back_into_its_port_does_not_count_twice(seen: int, stale_s: float) -> None:
+    """Whether its new queue has seen a frame by the next reading or not; all segments count afterwards."""
+    now = [0.0]
+    counters = PortCounters(lambda: now[0], lambda: NOTHING)
     before = counters.read(link(5000, 5_000_000), ({}, {7: QueueInfo(0, 5000, 0)}))["p1"].in_octets
-    counters.read(link(0, 0), ({}, {7: QueueInfo(0, 0, 0)}))
-    after = counters.read(link(5001, 5_001_000), ({}, {7: QueueInfo(0, 1, 0)}))["p1"].in_octets
-    assert after - before <= 1500
+    counters.stale_s = stale_s
+    packet = 66 + 10 * 1448
+    with counters.exchanging("p1"):
+        counters.read(link(0, 0), ({}, {7: QueueInfo(0, 0, 0)}))
+        counters.read(link(5000, 5_000_000), ({}, {}))
+    counters.read(link(5000 + seen, 5_000_000 + seen * packet), ({}, {7: QueueInfo(0, 10 * seen, 0)}))
+    now[0] = 11.0
+    received = 5_000_000 + (seen + 2) * packet
+    after = counters.read(link(5002 + seen, received), ({}, {7: QueueInfo(0, 10 * seen + 20, 0)}))["p1"].in_octets
+    assert after - before == 20 * 1518
 
 
 def test_stale_counters_are_shown_until_their_time_is_over() -> None:

@@ -73,10 +73,26 @@ def parameters(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[
     """Name, value and whether it is excluded from the history: all is, but the combination."""
     found = [(PARAMETER, subject.combination, False)]
     found += [(name, str(value), True) for name, value in subject.parameters.items()]
+    found += [(name, value, True) for name, value in _builds(results)]
     found += [(f"tuning.{name}", "; ".join(said), True) for name, said in _outcomes(results).items()]
     found += [("scale", f"{scale:g}", True) for scale in sorted({r["scale"] for r in results if "scale" in r})]
     build = next((result["build"] for result in results if result["build"]), {})
     return [*found, *((f"build.{name}", value, True) for name, value in build.items() if value is not None)]
+
+
+def _builds(results: Sequence[ResultRecord]) -> list[tuple[str, str]]:
+    """Which builds were measured in turn, and how far apart they are."""
+    changes = [result["change"] for result in results if "change" in result]
+    if not changes:
+        return []
+    found = [("build A", changes[0]["a"]), ("build B", changes[0]["b"])]
+    return found + [
+        (f"change {result['combination']['traffic']} {way}", f"{one['change'] * 100:+.2f} %, {one['result']}")
+        for result in results
+        if "change" in result
+        for way, one in result["change"]["directions"].items()
+        if one["change"] is not None
+    ]
 
 
 def _outcomes(results: Sequence[ResultRecord]) -> dict[str, list[str]]:
@@ -142,6 +158,12 @@ def _said(result: ResultRecord) -> list[str]:
     found += [scaled] if (scaled := scale_text([result])) else []
     found += [http_text(result["http"])] if "http" in result else []
     found += [ladder_text(result["ladder"])] if "ladder" in result else []
+    if "change" in result:
+        change = result["change"]
+        found += [
+            f"{way}: {one['why']} (A {change['a']}, B {change['b']})" for way, one in change["directions"].items()
+        ]
+        found += [f"between the builds: {suspect['text']}" for suspect in change["suspects"]]
     return [*found, *ineffective([result])]
 
 

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pytest_pinet.model.combination import combination_id
+
 # The one parameter that Allure 3 hashes itself.
 PARAMETER = "combination"
 
@@ -34,7 +36,7 @@ class Subject:
 
     @property
     def combination(self) -> str:
-        return f"{self.board}:{self.nic}/{self.topology}{f'/{self.tuning}' if self.tuning else ''}"
+        return combination_id(self.board, self.nic, self.topology, self.tuning)
 
     @property
     def key(self) -> str:

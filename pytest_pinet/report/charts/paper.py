@@ -57,6 +57,11 @@ class Paper:
         place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}"{turn}'
         self._shapes.append(f'<text class="{look}" {place}>{written(text)}</text>')
 
+    def dot(self, x: float, y: float, look: str, size: float = 4.5, name: str = "") -> None:
+        """A circle; ``name`` shows when pointed at."""
+        about = f"<title>{written(name)}</title>" if name else ""
+        self._shapes.append(f'<circle class="{look}" cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}">{about}</circle>')
+
     def mark(self, x: float, y: float, verdict: Verdict, name: str = "", size: float = 4.5) -> None:
         """A verdict's mark: its shape is its own, so that it tells without colour; ``name`` shows when pointed at."""
         colour, r = COLOURS[verdict], size

@@ -9,9 +9,11 @@ from pathlib import Path
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.style import DARK, LIGHT, rules, variables
 from pytest_pinet.report.charts.trend import shift_words
+from pytest_pinet.report.page.change import change_section
 from pytest_pinet.report.page.grid import grid
 from pytest_pinet.report.page.part import part, runs_shown
 from pytest_pinet.report.page.words import GOOD, anchor, current, lead, paragraph, unbroken, verdict_html
+from pytest_pinet.report.record import RunRecord
 from pytest_pinet.report.scale import text_of
 from pytest_pinet.report.series import Series
 
@@ -21,8 +23,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _MOST_CHANGES = 20
 
 
-def page(all_series: Sequence[Series], made: datetime) -> str:
-    """The report of these figures as one HTML file."""
+def page(all_series: Sequence[Series], made: datetime, changed: RunRecord | None = None) -> str:
+    """The report of these figures as one HTML file, the newest run that gated a change first."""
     shown = [series for series in all_series if series.dots]
     labs = sorted({series.lab for series in shown})
     title = f"Network throughput of lab {labs[0]}" if labs and len(labs) == 1 and labs[0] else "Network throughput"
@@ -41,15 +43,26 @@ def page(all_series: Sequence[Series], made: datetime) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<title>{written(title)}</title><style>{style}</style></head><body>"
-        '<a class="skip" href="#figures">Skip to the figures</a>'
-        f"<header><h1>{written(title)}</h1>{paragraph(lead(current(shown)), 'lead')}{_facts(shown)}</header><main>"
-        f"{_attention(shown)}"
+        f'<a class="skip" href="#{"figures" if shown or changed is None else "change"}">Skip to the figures</a>'
+        f"<header><h1>{written(title)}</h1>{_lead(shown, changed)}{_facts(shown)}</header><main>"
+        f"{change_section(changed) if changed is not None else ''}{_attention(shown)}"
+        f"{_figures(grids) if shown or changed is None else ''}{parts}</main>"
+        f"<footer><p>Made by pytest-pinet on {made:%Y-%m-%d %H:%M} UTC.</p></footer></body></html>\n"
+    )
+
+
+def _lead(shown: Sequence[Series], changed: RunRecord | None) -> str:
+    """A change has a sentence of its own; where there is nothing else it is the only one."""
+    return paragraph(lead(current(shown)), "lead") if shown or changed is None else ""
+
+
+def _figures(grids: str) -> str:
+    return (
         '<section id="figures" aria-labelledby="figures-head"><h2 id="figures-head">Newest figures</h2>'
         '<label class="filter"><input type="checkbox" id="only-bad">only what is not good</label>'
         f"{grids}"
         '<p class="muted">Each cell: verdict, goodput at the receiver, its share of what the link can physically '
         "carry, and its newest runs with the limit dashed.</p></section>"
-        f"{parts}</main><footer><p>Made by pytest-pinet on {made:%Y-%m-%d %H:%M} UTC.</p></footer></body></html>\n"
     )
 
 
@@ -74,7 +87,9 @@ def _facts(shown: Sequence[Series]) -> str:
         "muted",
     )
     if any(dot.emulated for series in shown for dot in series.dots):
-        lines += paragraph("Figures are emulated: the lab sets the rates of its links itself.", "note")
+        lines += paragraph(
+            "Figures are emulated: the lab sets the rates of its links itself, or counts instructions.", "note"
+        )
     if scaled := text_of(dot.scale for series in shown for dot in series.dots):
         some = "In some runs" if any(dot.scale == 1 for series in shown for dot in series.dots) else "In all runs"
         lines += paragraph(f"{some} {scaled}.", "note")

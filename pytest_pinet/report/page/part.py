@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.scale import rate_text
 from pytest_pinet.report.charts.trend import NARROW, shift_words, trend_chart, trend_words
+from pytest_pinet.report.fit import first_paragraph
 from pytest_pinet.report.page.words import anchor, current, kind, paragraph, share_text, unbroken, verdict_html
 from pytest_pinet.report.series import Dot, Series
 
@@ -44,7 +45,7 @@ def _figure(series: Series, runs: int) -> str:
     state += [written(f"on {dot.build}") if dot.build else "", f"{dot.when:%Y-%m-%d %H:%M} UTC"]
     lines.append(f"<p>{' · '.join(filter(None, state))}</p>")
     if dot.reason:
-        lines.append(paragraph(dot.reason.strip().partition("\n")[0], "note"))
+        lines.append(paragraph(first_paragraph(dot.reason), "note"))
     if dot.limited_by:
         lines.append(paragraph(f"Limited by {dot.limited_by}", "note"))
     if series.shifts:
@@ -84,7 +85,7 @@ def _row(dot: Dot) -> str:
         share_text(dot) or "-",
     ]
     cells = "".join(f'<td class="number">{number}</td>' for number in numbers)
-    why = written(dot.reason.strip().partition("\n")[0])
+    why = written(first_paragraph(dot.reason))
     return (
         f"<tr><td>{dot.when:%Y-%m-%d %H:%M}</td><td>{verdict_html(dot.verdict)}</td>{cells}"
         f"<td>{written(dot.build or 'unknown')}</td><td>{why}</td></tr>"

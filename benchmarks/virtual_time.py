@@ -1,0 +1,173 @@
+"""``python -m benchmarks.virtual_time``: how well traffic repeats on boards whose time counts instructions.
+
+Each type of traffic runs again and again on one boot of an emulated board, in turn on the machine as it is and with two
+busy loops beside it, so that whatever else the machine does meets all of them alike. The coefficient of variation is
+told of the figure, which is in the board's time, and of what the peer's clock, the wall's, makes of the very same runs.
+Needs root, QEMU, and some 10 minutes for each NIC.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from itertools import product
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+
+from pytest_pinet.choosing import chosen
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import TrafficError
+from pytest_pinet.model.measurement import Flow
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.runs import Runs
+from pytest_pinet.tries import Try
+from pytest_pinet.visiting import visit
+
+LAB = Path(__file__).parents[1] / "lab" / "emulated.yaml"
+BUSY_LOOPS = 2
+DATAGRAM = 1400
+
+Rates = dict[str, list[tuple[float, float]]]
+
+
+def types(seconds: float) -> dict[str, Traffic]:
+    """What is sent, by how it is called in the table."""
+
+    def tcp(way: Direction, streams: int = 1) -> Traffic:
+        return Traffic(way, streams=streams, duration_s=seconds, warmup_s=None)
+
+    def udp(way: Direction, mbps: float) -> Traffic:
+        rate = Bitrate.mbps(mbps)
+        return Traffic(way, udp=True, bitrate=rate, length=DATAGRAM, duration_s=seconds, warmup_s=None)
+
+    return {
+        "TCP, received": tcp(Direction.RX),
+        "TCP, received, 4 streams": tcp(Direction.RX, 4),
+        "TCP, sent": tcp(Direction.TX),
+        "TCP, sent, 4 streams": tcp(Direction.TX, 4),
+        "TCP, sent, 16 streams": tcp(Direction.TX, 16),
+        "UDP, sent": udp(Direction.TX, 900),
+        "UDP, received": udp(Direction.RX, 900),
+        "TCP, both ways": tcp(Direction.BIDIR),
+    }
+
+
+def measure(source: Path, nic: str, rounds: int, wanted: Mapping[str, Traffic]) -> dict[bool, Rates]:
+    """Rates in the board's time and in the wall's of each run, by type of traffic; of a busy machine under True.
+
+    A run that comes to no figure is left out.
+    """
+    found: dict[bool, Rates] = {False: {}, True: {}}
+    with TemporaryDirectory(prefix="virtual-time-") as folder:
+        # Of its own, so that it is nobody else's lab.
+        file = Path(folder) / source.name
+        copyfile(source, file)
+        lab = load(file)
+        (combination,) = chosen(lab, [f"virt:{nic}/pair"])
+        with visit(lab, "benchmark", _say, lambda troubles: _say(*troubles)) as here, here.link(combination) as link:
+            lasts_s = 2 * rounds * sum(traffic.seconds + 5.0 for traffic in wanted.values())
+            with Runs(link, here.tool, lasts_s, watch=here.watch) as runs:
+                for number, name, busy in product(range(rounds), wanted, (False, True)):
+                    # The busy one first every other time.
+                    busy ^= number % 2 == 1
+                    what = f"{nic}, {number + 1} of {rounds}{', busy' if busy else ''}: {name}"
+                    try:
+                        with busy_loops() if busy else nullcontext(), here.measuring(combination):
+                            one = runs.again(wanted[name])
+                    except TrafficError as error:
+                        _say(f"{what}: {error}")
+                        continue
+                    for part, rates in rates_of(one, name).items():
+                        found[busy].setdefault(part, []).append(rates)
+                        _say(f"{what}: " + ", ".join(f"{rate / 1e6:.1f}" for rate in rates) + " Mbit/s")
+    return found
+
+
+def rates_of(one: Try, name: str) -> dict[str, tuple[float, float]]:
+    """The figure of each direction in bit/s, and what it is by the wall's clock."""
+    both = len(one.flows) > 1
+    return {
+        f"{name}, {measured.way}" if both else name: (measured.flow.goodput.bps, by_the_wall(measured.flow))
+        for measured in one.flows
+    }
+
+
+def by_the_wall(flow: Flow) -> float:
+    """The same flow as the peer counted it, in bit/s: it received what the board sent, or sent what that received."""
+    samples = [sample for sample in flow.other_samples or flow.sender_samples if not sample.warmup]
+    seconds = sum(sample.seconds for sample in samples)
+    return sum(sample.bytes for sample in samples) * 8 / seconds if seconds else 0.0
+
+
+@contextmanager
+def busy_loops(number: int = BUSY_LOOPS) -> Iterator[None]:
+    """Keeps processors busy, at the usual priority whatever ours is."""
+    # Each ends with this process, however that ends.
+    code = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
+    loops = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(number)]
+    try:
+        for loop in loops:
+            os.setpriority(os.PRIO_PROCESS, loop.pid, 0)
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def variation(values: Sequence[float]) -> float:
+    """The coefficient of variation."""
+    return statistics.stdev(values) / statistics.fmean(values)
+
+
+def table(nic: str, found: dict[bool, Rates]) -> Iterator[str]:
+    """Rows of Markdown: the median figure, how it varies as it is and busy, what busy changed; the wall's variation."""
+    for name in found[False]:
+        runs = [found[busy].get(name, []) for busy in (False, True)]
+        if min(map(len, runs)) < 2:
+            yield f"| {nic} | {name} | comes to no figure | | | | | |"
+            continue
+        ours, walls = ([[pair[which] for pair in one] for one in runs] for which in (0, 1))
+        cells = [f"{statistics.median(ours[0]) / 1e6:.1f}"]
+        shift = statistics.median(ours[1]) / statistics.median(ours[0]) - 1
+        cells += [f"{variation(one) * 100:.2f} %" for one in ours] + [f"{shift * 100:+.2f} %"]
+        cells += [f"{variation(one) * 100:.0f} %" for one in walls]
+        yield f"| {nic} | {name} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Print a row for each NIC and type of traffic."""
+    parser = argparse.ArgumentParser(prog="benchmarks.virtual_time", description=__doc__)
+    parser.add_argument("-n", type=int, default=8, help="runs of each, as the machine is and busy (default: 8)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each run, after its warm-up (default: 4)")
+    parser.add_argument("--nic", action="append", help="NIC of the board 'virt' (default: e1000e and virtio)")
+    parser.add_argument("--only", action="append", default=[], help="type of traffic, as the table calls it")
+    parser.add_argument("--lab", type=Path, default=LAB, help="lab file (default: %(default)s)")
+    options = parser.parse_args()
+    wanted = {
+        name: traffic for name, traffic in types(options.seconds).items() if not options.only or name in options.only
+    }
+    rows: list[str] = []
+    for nic in options.nic or ("e1000e", "virtio"):
+        rows += table(nic, measure(options.lab, nic, options.n, wanted))
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    print(f"{options.n} runs of {options.seconds:g} s each; load of the machine's {os.cpu_count()} processors: {load}")
+    print("| NIC | traffic | Mbit/s | varies by | busy | busy changes it by | wall's clock varies by | busy |")
+    print("|---|---|---|---|---|---|---|---|")
+    print("\n".join(rows))
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Kernel images: for which architecture, and what they say of themselves; gzip and EFI zboot images, too."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from pytest_pinet.builds.elf import is_elf, machine
+from pytest_pinet.builds.packed import Unreadable, unpacked
+from pytest_pinet.model.build import KernelId
+
+ACCEPTED = "an arm64 Image (plain, gzip or EFI zboot) or a 32-bit arm zImage"
+# init/version-timestamp.c: linux_banner
+_BANNER = re.compile(rb"Linux version ([0-9][A-Za-z0-9._+~-]{0,63}) (\([^\0\n]{1,500})\n")
+_NUMBERED = re.compile(rb"\) #\d")
+# The note that ld writes for --build-id: name size 4, sha1, type 3, "GNU".
+_BUILD_ID = re.compile(rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})", re.DOTALL)
+_ARM64_MAGIC, _ARM64_AT = b"ARM\x64", 0x38
+_ARM_MAGIC, _ARM_AT = b"\x18\x28\x6f\x01", 0x24
+_RISCV_MAGIC, _RISCV_AT = b"RSC\x05", 0x38
+_X86_MAGIC, _X86_AT = b"HdrS", 0x202
+# What somebody builds who forgot to say for which processor.
+_FOREIGN = ("x86", "riscv")
+
+
+def bootable(data: bytes) -> bytes:
+    """The image as the firmware of a board takes it: what only EFI could start is unpacked. Raises Unreadable."""
+    if data[:2] != b"MZ" or data[4:8] != b"zimg":
+        return data
+    # drivers/firmware/efi/libstub/zboot-header.S
+    offset, size = struct.unpack_from("<II", data, 8)
+    kind = data[24:56].split(b"\0")[0].decode("ascii", "replace")
+    payload = data[offset : offset + size]
+    plain = unpacked(payload)
+    if plain == payload:
+        raise Unreadable(f"it is an EFI zboot image packed by {kind}; expected gzip, xz, lzma or zstd")
+    return plain
+
+
+def read_image(data: bytes) -> KernelId:
+    """What it says. Raises Unreadable for what is no kernel; of one for another processor only that is told."""
+    plain = unpacked(bootable(data))
+    arch = _architecture(plain)
+    if arch in _FOREIGN:
+        return KernelId(arch, "", "")
+    # Of two the one with its number counts: "# SMP" stands in for it until the last link.
+    banners = list(_BANNER.finditer(plain))
+    found = next((banner for banner in banners if _NUMBERED.search(banner[0])), banners[0] if banners else None)
+    if found is None and arch == "arm":
+        # A zImage unpacks itself: the kernel in it is not read here.
+        return KernelId(arch, "", "")
+    if found is None:
+        raise Unreadable("it does not say which Linux version it is: is it cut short?")
+    release = found[1].decode("ascii")
+    magic = re.search(
+        re.escape(found[1]) + rb" ((?:SMP|preempt|mod_unload|modversions|aarch64)[^\0\n]{0,200})\0", plain
+    )
+    return KernelId(
+        arch=arch,
+        release=release,
+        version=found[0].decode("utf-8", "replace").strip(),
+        vermagic=f"{release} {magic[1].decode('ascii', 'replace').strip()}" if magic else "",
+        build_ids=frozenset(match[1].hex() for match in _BUILD_ID.finditer(plain)),
+    )
+
+
+def is_arm64(plain: bytes) -> bool:
+    """Whether these begin a raw Image for arm64 (Documentation/arch/arm64/booting.rst)."""
+    return plain.startswith(_ARM64_MAGIC, _ARM64_AT)
+
+
+def _architecture(plain: bytes) -> str:
+    """By the magic numbers of their boot protocols. Raises Unreadable."""
+    if is_arm64(plain):
+        return "arm64"
+    if plain[_ARM_AT:].startswith(_ARM_MAGIC):
+        return "arm"
+    if plain[_X86_AT:].startswith(_X86_MAGIC):
+        return "x86"
+    if plain[_RISCV_AT:].startswith(_RISCV_MAGIC):
+        return "riscv"
+    if is_elf(plain):
+        what = f"an ELF file for {machine(plain)} (a vmlinux?), which no firmware starts"
+        raise Unreadable(f"it is {what}; expected {ACCEPTED}")
+    raise Unreadable(f"it is no kernel image; expected {ACCEPTED}")

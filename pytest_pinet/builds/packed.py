@@ -1,0 +1,129 @@
+"""Compressed bytes, whatever packed them: gzip, bzip2, xz, lzma, zstd. Also .deb: an ``ar`` with ``tar`` inside."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import shutil
+import subprocess
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+_AR = b"!<arch>\n"
+_AR_HEADER = 60
+ZSTD_TIMEOUT_S = 120
+
+
+class Unreadable(Exception):
+    """It cannot be unpacked; the text says why. Never leaves the room."""
+
+
+def _zstd(data: bytes) -> bytes:
+    try:
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        tool = shutil.which("zstd")
+        if tool is None:
+            raise Unreadable("it is packed by zstd: install the command zstd, or Python 3.14") from None
+        done = subprocess.run([tool, "-dcq"], input=data, capture_output=True, timeout=ZSTD_TIMEOUT_S, check=False)
+        if done.returncode:
+            raise Unreadable(done.stderr.decode("utf-8", "replace").strip() or "zstd failed") from None
+        return done.stdout
+    return bytes(zstd.decompress(data))
+
+
+def _gzip(data: bytes) -> bytes:
+    # What stands behind it (padding, a signature) is not of it.
+    packed = zlib.decompressobj(wbits=31)
+    plain = packed.decompress(data)
+    if not packed.eof:
+        raise EOFError("it is cut short")
+    return plain
+
+
+_MAGIC: tuple[tuple[bytes, str, Callable[[bytes], bytes]], ...] = (
+    (b"\x1f\x8b", "gzip", _gzip),
+    (b"\xfd7zXZ\x00", "xz", lzma.decompress),
+    (b"\x28\xb5\x2f\xfd", "zstd", _zstd),
+    (b"BZh", "bzip2", bz2.decompress),
+    (b"\x5d\x00\x00", "lzma", lzma.decompress),
+)
+
+
+def unpacked(data: bytes) -> bytes:
+    """The content; the data itself where nothing packed it. Raises Unreadable."""
+    for magic, name, unpack in _MAGIC:
+        if data.startswith(magic):
+            try:
+                return unpack(data)
+            except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+                raise Unreadable(f"its {name} data is damaged ({error})") from None
+    return data
+
+
+def deb_data(path: Path) -> bytes:
+    """The tar archive, packed as it is, of what a Debian package installs. Raises Unreadable, OSError."""
+    for name, data in _ar_members(path):
+        if name.startswith("data.tar"):
+            return data
+    raise Unreadable("it has no data.tar, as a Debian package has")
+
+
+def deb_files(path: Path) -> Iterator[tuple[str, bytes]]:
+    """The regular files of a Debian package, by their path without a slash before it. Raises Unreadable, OSError."""
+    yield from tar_files(deb_data(path))
+
+
+def _ar_members(path: Path) -> Iterator[tuple[str, bytes]]:
+    with path.open("rb") as file:
+        if file.read(len(_AR)) != _AR:
+            raise Unreadable("it is no Debian package (no 'ar' archive)")
+        while header := file.read(_AR_HEADER):
+            try:
+                name, size = header[:16].decode("ascii").strip().rstrip("/"), int(header[48:58])
+            except ValueError:
+                raise Unreadable("its 'ar' archive is damaged") from None
+            data = file.read(size)
+            if len(header) < _AR_HEADER or len(data) < size:
+                raise Unreadable("it is cut short")
+            yield name, data
+            file.read(size % 2)
+
+
+def _stream(data: bytes) -> IO[bytes]:
+    """The content, unpacked as it is read: a kernel package has 300 MB of it."""
+    packed = io.BytesIO(data)
+    if data.startswith(b"\x1f\x8b"):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=packed))
+    if data.startswith((b"\xfd7zXZ\x00", b"\x5d\x00\x00")):
+        return lzma.open(packed)
+    return io.BytesIO(unpacked(data))
+
+
+def tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """The regular files of a tar archive, packed or not; links and devices are passed over. Raises Unreadable."""
+    try:
+        with tarfile.open(fileobj=_stream(data), mode="r|") as archive:
+            for member in archive:
+                if not member.isfile():
+                    continue
+                path = PurePosixPath(member.name.lstrip("/"))
+                if ".." in path.parts:
+                    raise Unreadable(f"it holds a path that leads out of it: {member.name[:80]}")
+                file = archive.extractfile(member)
+                if file is not None:
+                    yield str(path), file.read()
+    except tarfile.TarError as error:
+        raise Unreadable(f"it is no tar archive ({error})") from None
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise Unreadable(f"its tar archive is damaged ({error})") from None
+
+
+def gzipped(data: bytes) -> bytes:
+    """The same bytes for the same content."""
+    return gzip.compress(data, 6, mtime=0)

@@ -1,0 +1,132 @@
+"""A tree of modules as ``make modules_install`` lays it out: found, read, and the part of it that a board needs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from pytest_pinet.builds.cache import INDEX
+from pytest_pinet.builds.cache import folder as cache_folder
+from pytest_pinet.builds.module import is_module, read_module
+from pytest_pinet.builds.packed import Unreadable
+from pytest_pinet.model.build import ModuleId
+
+# What a system uses without any device that asks for it: protocols, queueing, checksums of packets.
+_SYSTEM = (
+    "kernel/net/core/",
+    "kernel/net/ipv4/",
+    "kernel/net/ipv6/",
+    "kernel/net/packet/",
+    "kernel/net/sched/",
+    "kernel/net/8021q/",
+)
+_RELEASE = re.compile(r"[0-9][A-Za-z0-9._+~-]*")
+_WILDCARD = re.compile(r"[*?\[]")
+_INDEX = "index-2.json"
+
+
+def find_trees(root: Path) -> list[Path]:
+    """The folders below ``root`` that hold the modules of one kernel each: ``lib/modules/RELEASE``."""
+    found = []
+    for base in (root / "lib/modules", root / "usr/lib/modules", root / "modules", root):
+        if base.is_dir():
+            found += [path for path in sorted(base.iterdir()) if _is_tree(path)]
+        if found:
+            break
+    return found or ([root] if _is_tree(root) else [])
+
+
+def _is_tree(path: Path) -> bool:
+    return (
+        path.is_dir()
+        and _RELEASE.fullmatch(path.name) is not None
+        and any((path / part).is_dir() for part in ("kernel", "updates", "extra"))
+    )
+
+
+def read_tree(tree: Path) -> tuple[dict[str, ModuleId], str, int]:
+    """Its modules by name, the hash of all files, and their size. Raises Unreadable, naming the module.
+
+    Of two of one name that in ``updates`` counts, as it does for depmod. What was read is kept, by that hash.
+    """
+    hashes, digest, size = hash_tree(tree)
+    kept = cache_folder() / f"{INDEX}{digest}" / _INDEX
+    if (known := _recall(kept)) is not None:
+        with suppress(OSError):
+            os.utime(kept.parent)
+        return known, digest, size
+    found: dict[str, ModuleId] = {}
+    for name in sorted(hashes, key=lambda name: (name.startswith("updates/"), name)):
+        if is_module(name):
+            try:
+                module = read_module((tree / name).read_bytes(), name)
+            except Unreadable as error:
+                raise Unreadable(f"{name}: {error}") from None
+            found[module.name] = module
+    fresh = kept.with_suffix(f".{secrets.token_hex(8)}")
+    with suppress(OSError):  # it is only a cache, and others may be at it
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_text(json.dumps([asdict(module) for module in found.values()]))
+        fresh.replace(kept)
+    return found, digest, size
+
+
+def hash_tree(tree: Path) -> tuple[dict[str, str], str, int]:
+    """The hashes of its files by path, the hash of all of them, and their size in bytes. Raises OSError."""
+    hashes: dict[str, str] = {}
+    size = 0
+    for path in _files(tree):
+        data = path.read_bytes()
+        size += len(data)
+        hashes[str(path.relative_to(tree))] = hashlib.sha256(data).hexdigest()
+    return hashes, hashlib.sha256(json.dumps(sorted(hashes.items())).encode()).hexdigest(), size
+
+
+def _files(tree: Path) -> list[Path]:
+    # "build" and "source" are links into the tree that it was built in.
+    return sorted(path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def _recall(kept: Path) -> dict[str, ModuleId] | None:
+    try:
+        entries = json.loads(kept.read_text())
+        modules = [
+            ModuleId(**{**entry, "depends": tuple(entry["depends"]), "aliases": tuple(entry["aliases"])})
+            for entry in entries
+        ]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return {module.name: module for module in modules}
+
+
+def needed(modules: Mapping[str, ModuleId], names: Iterable[str], modaliases: Collection[str]) -> list[ModuleId]:
+    """The part of a tree for a board: ``names`` (loaded there, or named by the build), what its devices ask for by
+    their ``modaliases``, network protocols and queueing; and all that these depend on.
+    """
+    wanted = {name.replace("-", "_") for name in names}
+    asked = list(modaliases)
+    for module in modules.values():
+        if module.path.startswith(_SYSTEM) or any(
+            fnmatchcase(alias, pattern) for pattern in module.aliases for alias in asked if _near(alias, pattern)
+        ):
+            wanted.add(module.name)
+    queue, found = list(wanted), {}
+    while queue:
+        name = queue.pop()
+        if name in modules and name not in found:
+            found[name] = modules[name]
+            queue += modules[name].depends
+    return sorted(found.values(), key=lambda module: module.path)
+
+
+def _near(alias: str, pattern: str) -> bool:
+    """Cheap: whether it begins as the pattern does before its first wildcard."""
+    return alias.startswith(_WILDCARD.split(pattern, maxsplit=1)[0])

@@ -1,0 +1,163 @@
+"""An SD card as a file: a boot partition (FAT32) and a root file system (ext4), as Raspberry Pi OS lays them out.
+
+The boot partition is read and written on this side by mtools, on the board by the kernel's vfat. Nothing is mounted, so
+none of it needs root.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.virtual.requirements import SEARCH
+
+SECTOR = 512
+BOOT_START = 8192 * SECTOR  # 4 MiB, where Raspberry Pi OS begins too
+BOOT_SIZE = 512 << 20
+ROOT_START = BOOT_START + BOOT_SIZE
+ROOT_SIZE = 1 << 30
+# QEMU takes only powers of two as the size of an SD card.
+CARD_SIZE = 2 << 30
+# Between the partition table and the first partition: where a guest without a mailbox asks for tryboot.
+FLAG_AT, FLAG = 1 << 20, b"tryboot"
+TOOL_TIMEOUT_S = 120.0
+_FAT32_LBA, _LINUX = 0x0C, 0x83
+_PIECE = 1 << 20
+
+
+def make_card(card: Path, root: Path, boot: Mapping[str, bytes]) -> None:
+    """Write a card with the tree ``root`` and the files of the boot partition. Raises LabError.
+
+    The file is sparse: it takes what is in it.
+    """
+    parts = [card.with_suffix(f".{name}") for name in ("boot", "root")]
+    try:
+        _sparse(parts[0], BOOT_SIZE)
+        _tool("mkfs.vfat", "-F", "32", "-n", "bootfs", "-s", "8", str(parts[0]))
+        _sparse(parts[1], ROOT_SIZE)
+        # In a user namespace of its own where we are not root: files of ours become those of the board's root.
+        mapped = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
+        own = ("-q", "-F", "-t", "ext4", "-L", "rootfs", "-m", "0", "-E", "root_owner=0:0,lazy_itable_init=1")
+        _tool(*mapped, "mke2fs", *own, "-d", str(root), str(parts[1]))
+        _sparse(card, CARD_SIZE)
+        with card.open("r+b") as file:
+            file.write(_partition_table())
+            for part, start in zip(parts, (BOOT_START, ROOT_START), strict=True):
+                _copy_data(part, file, start)
+    finally:
+        for part in parts:
+            part.unlink(missing_ok=True)
+    write_boot(card, boot)
+
+
+def write_boot(card: Path, files: Mapping[str, bytes]) -> None:
+    """Put files on the boot partition; folders of theirs are made. Raises LabError."""
+    for folder in dict.fromkeys(name.rpartition("/")[0] for name in files if "/" in name):
+        # -D s: skip what is there
+        _mtool(card, "mmd", "-D", "s", f"::/{folder}", may_fail=True)
+    for name, data in files.items():
+        _mtool(card, "mcopy", "-o", "-", f"::/{name}", text=data)
+
+
+def read_boot(card: Path, name: str) -> bytes | None:
+    """A file of the boot partition, or None where it is not there. Raises LabError for a partition that is broken."""
+    if not list_boot(card, name):
+        return None
+    return _mtool(card, "mcopy", "-n", f"::/{name}", "-")
+
+
+def list_boot(card: Path, pattern: str) -> list[str]:
+    """The files of the boot partition that match."""
+    out = _mtool(card, "mdir", "-b", f"::/{pattern}", may_fail=True).decode(errors="replace")
+    return [line.removeprefix("::/") for line in out.splitlines() if line.startswith("::/")]
+
+
+def take_flag(card: Path) -> bool:
+    """Whether the guest left the wish for tryboot on its card; it is gone then. Raises LabError."""
+    try:
+        with card.open("r+b") as file:
+            file.seek(FLAG_AT)
+            found = file.read(len(FLAG)) == FLAG
+            if found:
+                file.seek(FLAG_AT)
+                file.write(bytes(len(FLAG)))
+    except OSError as error:
+        raise LabError(f"{card} cannot be read: {error}") from None
+    return found
+
+
+def copy_card(image: Path, card: Path) -> None:
+    """A card of its own for a board. Raises LabError when the disk has no room for it."""
+    needed = image.stat().st_blocks * SECTOR
+    free = shutil.disk_usage(card.parent).free
+    if free < 2 * needed:
+        raise LabError(
+            f"the card of a board takes {needed >> 20} MiB in {card.parent}, and grows, but {free >> 20} MiB are free",
+            f"make room there: twice {needed >> 20} MiB for each board",
+        )
+    _tool("cp", "--sparse=always", "--reflink=auto", str(image), str(card))
+
+
+def _partition_table() -> bytes:
+    """A DOS partition table: UEFI, Raspberry Pis and Linux all read it."""
+    entries = b"".join(
+        struct.pack("<B3sB3sII", 0, b"\xfe\xff\xff", kind, b"\xfe\xff\xff", start // SECTOR, size // SECTOR)
+        for kind, start, size in ((_FAT32_LBA, BOOT_START, BOOT_SIZE), (_LINUX, ROOT_START, ROOT_SIZE))
+    )
+    return bytes(440) + b"pi\xe7\x01" + bytes(2) + entries + bytes(32) + b"\x55\xaa"
+
+
+def _sparse(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+def _copy_data(source: Path, target: BinaryIO, start: int) -> None:
+    """Copy what a sparse file has, and leave its holes."""
+    with source.open("rb") as file:
+        end, at = source.stat().st_size, 0
+        while at < end:
+            try:
+                at = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            except OSError:
+                return
+            hole = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+            file.seek(at)
+            target.seek(start + at)
+            while at < hole:
+                at += target.write(file.read(min(_PIECE, hole - at)))
+
+
+def _mtool(card: Path, tool: str, *words: str, text: bytes | None = None, may_fail: bool = False) -> bytes:
+    argv = [tool, "-i", f"{card}@@{BOOT_START}", *words]
+    return _run(argv, text, may_fail, {"MTOOLS_SKIP_CHECK": "1"})
+
+
+def _tool(*argv: str) -> None:
+    _run(argv, None, may_fail=False, environment={})
+
+
+def _run(argv: Sequence[str], text: bytes | None, may_fail: bool, environment: Mapping[str, str]) -> bytes:
+    try:
+        done = subprocess.run(
+            argv,
+            input=text if text is not None else b"",
+            capture_output=True,
+            timeout=TOOL_TIMEOUT_S,
+            check=False,
+            env={**os.environ, "PATH": SEARCH, "LC_ALL": "C.UTF-8", **environment},
+        )
+    except FileNotFoundError:
+        raise LabError(f"{argv[0]} is not on this machine", "apt install dosfstools e2fsprogs mtools") from None
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{argv[0]} took more than {TOOL_TIMEOUT_S:g} s on {argv[-1]}") from None
+    if done.returncode and not may_fail:
+        said = done.stderr.decode(errors="replace").strip()[-200:]
+        raise LabError(f"{argv[0]} failed ({done.returncode}): {said}")
+    return done.stdout

@@ -1,0 +1,137 @@
+"""The card that every emulated board gets a copy of, kept in the user's cache under the hash of its recipe."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+from pytest_pinet.emulated.cache import cache, forget_old, locked, used
+from pytest_pinet.emulated.card import make_card
+from pytest_pinet.emulated.kernel_package import WANTED, KernelPackage
+from pytest_pinet.emulated.machine import MACHINES
+from pytest_pinet.emulated.packages import Apt
+from pytest_pinet.emulated.rootfs import FILES, PACKAGES, initramfs, make_root
+from pytest_pinet.errors import LabError
+
+# Debian's name for the newest kernel of its release: what an emulated board boots when nobody deployed another.
+KERNEL = "linux-image-arm64"
+# A package that only names others has a few kB, a kernel some 60 MB.
+LARGEST_META = 1 << 20
+CONFIG = """\
+# The settings of an emulated board, read by its stand-in firmware as a Raspberry Pi's reads them.
+arm_64bit=1
+auto_initramfs=1
+
+[all]
+"""
+# What is read of our own code, so that a change of it makes a new card.
+_RECIPE = ("card.py", "cpio.py", "deb.py", "image.py", "kernel_package.py", "rootfs.py")
+
+Tell = Callable[[str], None]
+
+
+def recipe() -> str:
+    """Changes when the card would be made differently, but for newer packages of the same names."""
+    digest = hashlib.sha256(json.dumps([PACKAGES, FILES, WANTED, KERNEL, CONFIG, _device_trees()]).encode())
+    folder = resources.files("pytest_pinet.emulated")
+    names = [folder.joinpath(name) for name in _RECIPE]
+    names += sorted(folder.joinpath("guest").iterdir(), key=lambda entry: entry.name)
+    for entry in names:
+        digest.update(entry.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def card_image(tell: Tell) -> Path:
+    """The card's file; made when it is not there, which needs Debian's packages. Raises LabError."""
+    folder = cache() / recipe()
+    image = folder / "card.img"
+    if not image.exists():
+        with locked(cache()):
+            if not image.exists():
+                _make(folder, tell)
+            forget_old(cache())
+    used(image)
+    return image
+
+
+def kernel_package(name: str, tell: Tell) -> Path:
+    """A kernel of Debian's by its package name; of a name without a version (``linux-image-arm64``) the newest one.
+
+    Raises LabError.
+    """
+    with locked(cache()):
+        apt = Apt(cache() / "apt", tell)
+        apt.update()
+        fetched = apt.fetch(name)
+        if fetched.stat().st_size > LARGEST_META:
+            return fetched
+        # It only names another one.
+        found = [path for path in apt.closure([name]) if is_kernel(path)]
+        if len(found) != 1:
+            raise LabError(f"{name} is no kernel, and names {len(found)} of them", "pinet emulated kernel")
+        return found[0]
+
+
+def kernels(tell: Tell) -> list[str]:
+    """The newest kernel of each series and flavour that the machine's sources offer, the oldest series first."""
+    with locked(cache()):
+        apt = Apt(cache() / "apt", tell)
+        apt.update()
+        names = apt.names(r"^linux-image-[0-9][^ ]*-arm64$")
+    found = {}
+    for name in sorted(names, key=_numbers):
+        flavour = re.sub(r"^linux-image-[0-9.]+[-+]?(deb)?[0-9]*", "", name)
+        found[(*_numbers(name)[:2], flavour)] = name
+    return list(found.values())
+
+
+def _device_trees() -> list[str]:
+    """The names of those that the firmware of any machine would take."""
+    return sorted(name for machine in MACHINES.values() for name in machine.device_trees)
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(part) for part in re.findall(r"[0-9]+", name.removesuffix("-arm64"))]
+
+
+def is_kernel(package: Path) -> bool:
+    """Whether a package file holds a kernel, and not merely the name of another one."""
+    return package.name.startswith("linux-image-") and package.stat().st_size > LARGEST_META
+
+
+def _make(folder: Path, tell: Tell) -> None:
+    apt = Apt(cache() / "apt", tell)
+    apt.update()
+    packages = apt.closure([*PACKAGES, KERNEL])
+    found = [path for path in packages if is_kernel(path)]
+    if len(found) != 1:
+        raise LabError(f"{KERNEL} names {len(found)} kernels, not one: {', '.join(path.name for path in found)}")
+    others = [path for path in packages if not path.name.startswith("linux-")]
+    tell(f"making a card of {len(others)} packages and {found[0].name}")
+    draft = folder.with_suffix(".draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    try:
+        root = draft / "root"
+        make_root(root, others)
+        kernel = KernelPackage(found[0])
+        kernel.install_modules(root)
+        boot = {
+            "config.txt": CONFIG.encode(),
+            "kernel8.img": kernel.image(),
+            "initramfs8": initramfs(root, kernel.release),
+            **kernel.device_trees(_device_trees()),
+        }
+        make_card(draft / "card.img", root, boot)
+        shutil.rmtree(root)
+        made_of = {"kernel": kernel.release, "packages": [path.name for path in packages]}
+        (draft / "made-of.json").write_text(json.dumps(made_of, indent=1))
+        shutil.rmtree(folder, ignore_errors=True)
+        draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

@@ -1,0 +1,144 @@
+"""Takes a kernel out of its Debian package: Image, device trees, and the modules that an emulated board needs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tarfile
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from pytest_pinet.builds.image import bootable, is_arm64
+from pytest_pinet.builds.module import name_of
+from pytest_pinet.builds.packed import Unreadable, unpacked
+from pytest_pinet.emulated.deb import data_of
+from pytest_pinet.errors import LabError
+
+DEPMOD_TIMEOUT_S = 60.0
+# Folders and files below kernel/ of the modules: what the emulated hardware has, and what the tunings and traffic use.
+# A whole package has some 4,000 modules and 300 MB, which a card would have to hold for each board.
+WANTED = (
+    "arch/*/crypto/*",
+    "crypto/*",
+    "drivers/block/virtio_blk.ko*",
+    "drivers/char/hw_random/*",
+    "drivers/char/virtio_console.ko*",
+    "drivers/mmc/host/bcm2835.ko*",
+    "drivers/net/ethernet/intel/e1000/*",
+    "drivers/net/ethernet/intel/e1000e/*",
+    "drivers/net/ethernet/intel/igb/*",
+    "drivers/net/ethernet/intel/igbvf/*",
+    "drivers/net/phy/*",
+    "drivers/net/usb/*",
+    "drivers/net/virtio_net.ko*",
+    "drivers/net/vmxnet3/*",
+    "drivers/ptp/*",
+    "drivers/usb/dwc2/*",
+    "drivers/usb/host/xhci*",
+    "drivers/usb/phy/phy-generic.ko*",
+    "drivers/virtio/*",
+    "drivers/watchdog/bcm2835_wdt.ko*",
+    "fs/ext4/*",
+    "fs/fat/*",
+    "fs/nls/*",
+    "net/ipv4/tcp_*.ko*",
+    "net/sched/*",
+)
+_MODINFO = re.compile(rb"(?:^|\0)depends=([^\0]*)\0")
+
+
+def image_of(data: bytes, name: str) -> bytes:
+    """The raw arm64 Image in what a package calls ``vmlinuz``: itself, packed, or the payload of an EFI zboot image.
+
+    Raises LabError for anything else.
+    """
+    try:
+        plain = unpacked(bootable(data))
+    except Unreadable as error:
+        raise LabError(f"{name} is no arm64 kernel: {error}") from None
+    if not is_arm64(plain):
+        raise LabError(f"{name} is no arm64 kernel: {plain[0x38:0x3C]!r} stands at 0x38")
+    return plain
+
+
+class KernelPackage:
+    """A ``linux-image`` package; ``release`` is what its kernel calls itself."""
+
+    def __init__(self, package: Path) -> None:
+        self._package = package
+        self._tar = data_of(package)
+        self._modules: dict[str, tarfile.TarInfo] = {}
+        self.release = ""
+        self._image: tarfile.TarInfo | None = None
+        self._others: list[tarfile.TarInfo] = []
+        self._device_trees: dict[str, tarfile.TarInfo] = {}
+        for member in self._tar:
+            path = member.name.removeprefix("./").removeprefix("usr/")
+            parts = path.split("/")
+            if path.startswith("boot/vmlinuz-"):
+                self._image, self.release = member, path.removeprefix("boot/vmlinuz-")
+            elif path.startswith("lib/linux-image-") and path.endswith(".dtb"):
+                self._device_trees[parts[-1]] = member
+            elif parts[:2] == ["lib", "modules"] and len(parts) > 3:
+                inside = "/".join(parts[3:])
+                if ".ko" in parts[-1]:
+                    self._modules[inside.removeprefix("kernel/")] = member
+                elif member.isfile() and inside.startswith("modules."):
+                    self._others.append(member)
+        if self._image is None:
+            raise LabError(f"{package.name} has no boot/vmlinuz-*, so it is no kernel package")
+
+    def image(self) -> bytes:
+        """The raw Image. Raises LabError."""
+        assert self._image is not None
+        return image_of(self._read(self._image), f"{self._image.name} of {self._package.name}")
+
+    def device_trees(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Those of these device trees that the package has."""
+        return {name: self._read(self._device_trees[name]) for name in names if name in self._device_trees}
+
+    def install_modules(self, root: Path, wanted: Iterable[str] = WANTED) -> Path:
+        """Put the wanted modules, and those that they need, below ``root``/lib/modules; returns their folder."""
+        folder = root / "usr" / "lib" / "modules" / self.release
+        for path, data in self._selected(tuple(wanted)).items():
+            target = folder / "kernel" / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+        for member in self._others:
+            (folder / member.name.rpartition("/")[2]).write_bytes(self._read(member))
+        depmod(root, self.release)
+        return folder
+
+    def _selected(self, wanted: tuple[str, ...]) -> Mapping[str, bytes]:
+        """Modules by path, with all that they depend on; Debian's are not compressed up to 6.1, with xz later."""
+        by_name = {name_of(path): path for path in self._modules}
+        todo = [path for path in self._modules if any(fnmatchcase(path, glob) for glob in wanted)]
+        found: dict[str, bytes] = {}
+        while todo:
+            path = todo.pop()
+            if path in found:
+                continue
+            data = self._read(self._modules[path])
+            found[path] = data
+            todo += [by_name[name] for name in needs(data) if name in by_name]
+        return found
+
+    def _read(self, member: tarfile.TarInfo) -> bytes:
+        file = self._tar.extractfile(member)
+        assert file is not None
+        return file.read()
+
+
+def needs(module: bytes) -> list[str]:
+    """The names of the modules that one depends on, as its ``.modinfo`` says."""
+    found = _MODINFO.search(unpacked(module))
+    return [name.replace("-", "_") for name in found[1].decode().split(",") if name] if found else []
+
+
+def depmod(root: Path, release: str) -> None:
+    """Let ``depmod`` write which module serves what. Raises LabError."""
+    argv = ["depmod", "-b", str(root / "usr"), release]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=DEPMOD_TIMEOUT_S, check=False)
+    if done.returncode:
+        raise LabError(f"depmod failed for {release}: {done.stderr.strip()[-200:]}")

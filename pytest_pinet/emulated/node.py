@@ -1,0 +1,233 @@
+"""An emulated board: a node of the lab whose running half is QEMU, and whose boot is that of a Raspberry Pi."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_pinet.emulated import firmware
+from pytest_pinet.emulated.card import copy_card, read_boot, take_flag, write_boot
+from pytest_pinet.emulated.carriers import Carriers
+from pytest_pinet.emulated.machine import MACHINES, MANAGEMENT_MAC, Files, NicDevice, command
+from pytest_pinet.emulated.process import QemuProcess
+from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.model.lab import VIRTUAL
+from pytest_pinet.virtual.boot_settings import BootSettings
+from pytest_pinet.virtual.commands import ip
+from pytest_pinet.virtual.console import Console
+from pytest_pinet.virtual.node import VirtualNode
+from pytest_pinet.virtual.relay import Relay
+from pytest_pinet.virtual.spec import NodeSpec
+
+# Whatever the guest sends must pass; its own MTU is its own affair.
+LARGEST_MTU = 9216
+# A guest that is slower than its peer has a whole TCP window here (2 MB with 512 MiB of memory). What a queue of the
+# usual 1,000 packets drops costs the guest's instructions: received TCP varied by 1.4 % with it, by 0.5 % without.
+TAP_QUEUE = 5000
+_log = logging.getLogger("pinet-daemon")
+
+
+class EmulatedNode(VirtualNode):
+    """``image`` is the card as it comes fresh; ``card`` the folder of this board's own, which stays without power.
+
+    Each NIC is a tap that a bridge in the node's namespace joins with the cable, so that switch ports, pulled cables
+    and faults work as on every other node.
+    """
+
+    def __init__(
+        self, spec: NodeSpec, directory: Path, card: Path, keys: Path, console: Console, relay: Relay, image: Path
+    ) -> None:
+        super().__init__(spec, directory, card, keys, console, relay)
+        self._image = image
+        self._machine = MACHINES[spec.machine]
+        self._file = card / "card.img"
+        self._qemu: QemuProcess | None = None
+        self._carriers: Carriers | None = None
+        # One-shot, as the bit in a Raspberry Pi's reset register: set by the guest, gone after a boot or without power.
+        self._tryboot = False
+        self._terminal = ""
+        self._watcher: asyncio.Task[None] | None = None
+
+    def _insert_card(self, card: Path) -> None:
+        # A lab that was never stopped may have left one, with other keys.
+        shutil.rmtree(card, ignore_errors=True)
+
+    def _read_card(self) -> BootSettings:
+        return BootSettings(self.spec.clock_mhz)
+
+    def _watch_mtus(self) -> None:
+        """The frames of the guest pass whatever their size."""
+
+    def panic_at_boot(self) -> None:
+        """Refuse: its kernel is a real one. Raises ConfigError."""
+        raise ConfigError(
+            f"{self.spec.name} boots a kernel of its own, which panics by itself or not at all: "
+            "give it a build that does, such as one with `root=/dev/nowhere` in its cmdline"
+        )
+
+    async def panic(self) -> None:
+        """Refuse. Raises LabError."""
+        raise LabError(
+            f"{self.spec.name} runs a kernel of its own, which panics by itself or not at all",
+            f"pinet lab exec {self.spec.name} -- 'echo c > /proc/sysrq-trigger'",
+        )
+
+    async def power_off(self) -> None:
+        """Take its power away; what the guest has not written to its card is lost, as on a board. Raises LabError."""
+        await super().power_off()
+        if self._carriers is not None:
+            self._carriers.close()
+            self._carriers = None
+        self._qemu = None
+        self._tryboot = False
+
+    async def _boot(self) -> None:
+        try:
+            if not self._file.exists():
+                await asyncio.to_thread(self._make_card)
+            self._directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LabError(f"the card of {self.spec.name} cannot be made: {error}") from None
+        # What the guest asked for before its power went.
+        await asyncio.to_thread(take_flag, self._file)
+        await self._lead_cables()
+        self._terminal = self.console.attach()
+        await self._start()
+
+    def _make_card(self) -> None:
+        folder = self._file.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = self._file.with_suffix(".draft")
+        copy_card(self._image, draft)
+        nics = [f"mgmt0 {MANAGEMENT_MAC}\n", *(f"{c.spec.device} {c.spec.mac}\n" for c in self.cables)]
+        own = {
+            "cmdline.txt": self._machine.cmdline.encode(),
+            "pinet/hostname": f"{self.spec.name}\n".encode(),
+            "pinet/nics": "".join(nics).encode(),
+            "pinet/authorized_keys": (self._keys / "id_ed25519.pub").read_bytes(),
+            "pinet/host_key": (self._keys / "host_key").read_bytes(),
+            "pinet/console_password.hash": (self._keys / "console_password.hash").read_bytes(),
+        }
+        write_boot(draft, own)
+        draft.rename(self._file)
+        # Whoever started the lab clears it away, and the daemon is root.
+        owner = self._image.stat()
+        for path in (self._file, folder, folder.parent, folder.parent.parent):
+            os.chown(path, owner.st_uid, owner.st_gid)
+
+    async def _lead_cables(self) -> None:
+        """Bridge each cable's end with a tap of the guest's."""
+        for scope in ("all", "default"):
+            self.namespace.set_sysctl(f"net.ipv6.conf.{scope}.disable_ipv6", "1")
+        lines: list[str] = ["link set dev lo up"]
+        for index, cable in enumerate(self.cables):
+            device = cable.spec.device
+            lines += [
+                # The guest's NIC has the cable's address, and a bridge keeps what goes to an address of its own.
+                f"link set dev {device} address {_other(cable.spec.mac)} mtu {LARGEST_MTU}",
+                f"link add name lead{index} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+                f"tuntap add dev tap{index} mode tap vnet_hdr",
+                f"link set dev tap{index} mtu {LARGEST_MTU} txqueuelen {TAP_QUEUE}",
+                f"link set dev {device} master lead{index} up",
+                f"link set dev tap{index} master lead{index} up",
+                f"link set dev lead{index} up",
+            ]
+        await ip(self.namespace, lines)
+
+    async def _start(self) -> None:
+        """What the firmware does at power-on and at each reset. A board without a kernel stays dark."""
+        tryboot, self._tryboot = self._tryboot, False
+        try:
+            chosen = await asyncio.to_thread(
+                firmware.choose,
+                lambda name: read_boot(self._file, name),
+                self._machine.filters or self.spec.board,
+                tryboot,
+                self._machine.device_trees,
+            )
+        except LabError as error:
+            self.console.say(f"firmware: {error}\n")
+            return
+        self.console.say(f"firmware: {chosen}\n")
+        files = await asyncio.to_thread(self._files, chosen)
+        nics = self._nics()
+        virtual_clock = self.spec.clock == VIRTUAL
+
+        def arguments(qmp: int, mailbox: int) -> Sequence[str]:
+            sockets = (qmp, mailbox)
+            return command(self._machine, files, chosen.cmdline, nics, self._terminal, sockets, virtual_clock)
+
+        process = await QemuProcess.start(self.spec.name, self.namespace, arguments, self._terminal)
+        self._container = self._qemu = process
+        self.relay.connect_to(self.namespace)
+        self.changed()
+        if self._carriers is not None:
+            self._carriers.close()
+        devices = [cable.spec.device for cable in self.cables]
+        self._carriers = Carriers(self.namespace, devices, lambda index, up: _set_link(process, index, up))
+        self._watcher = asyncio.get_running_loop().create_task(self._watch(process))
+
+    def _files(self, chosen: firmware.Boot) -> Files:
+        def written(name: str, data: bytes) -> str:
+            path = self._directory / name
+            try:
+                path.write_bytes(data)
+            except OSError as error:
+                raise LabError(f"{self.spec.name} cannot be started: {error}", f"make room in {path.parent}") from None
+            return str(path)
+
+        return Files(
+            written("kernel", chosen.kernel),
+            None if chosen.initramfs is None else written("initramfs", chosen.initramfs),
+            str(self._file),
+            None if chosen.device_tree is None else written("device-tree", chosen.device_tree),
+        )
+
+    def _nics(self) -> list[NicDevice]:
+        return [
+            NicDevice(c.spec.driver, c.spec.mac, f"tap{index}", c.spec.speed_mbps)
+            for index, c in enumerate(self.cables)
+        ]
+
+    async def _watch(self, process: QemuProcess) -> None:
+        """A guest that resets itself goes through the firmware again; one that halts stays halted."""
+        reason = await process.ended()
+        async with self._lock:
+            if self._qemu is not process or not self.on or self._container is not process:
+                return
+            self._container = self._qemu = None
+            self.relay.connect_to(None)
+            if reason != "guest-reset":
+                self.console.say(f"firmware: halted ({reason or 'QEMU ended'})\n")
+                return
+            # By the mailbox of a virtio port, or by the card where the machine has no such port.
+            on_card = await asyncio.to_thread(take_flag, self._file)
+            self._tryboot = on_card or b"tryboot" in process.asked_for
+            try:
+                await self._start()
+            except LabError as error:
+                _log.error("%s does not start again: %s", self.spec.name, error)
+
+
+def emulated_node(
+    spec: NodeSpec, directory: Path, card: Path, keys: Path, console: Console, relay: Relay, image: Path
+) -> VirtualNode:
+    """What the daemon asks for."""
+    return EmulatedNode(spec, directory, card, keys, console, relay, image)
+
+
+async def _set_link(process: QemuProcess, index: int, up: bool) -> None:
+    try:
+        await process.qmp.ask("set_link", name=f"dev{index}", up=up)
+    except LabError as error:
+        if process.running:
+            _log.error("NIC %d is not told that its carrier is %s: %s", index, "there" if up else "gone", error)
+
+
+def _other(mac: str) -> str:
+    """A unicast address that no NIC of the lab has: those begin with 02."""
+    return f"06{mac[2:]}"

@@ -1,0 +1,163 @@
+"""Fetches arm64 packages on any Debian machine, as any user: apt with a state of its own and the machine's sources."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_pinet.errors import LabError
+
+ARCHITECTURE = "arm64"
+FETCH_TIMEOUT_S = 600.0
+_CONFIGURATION = """\
+APT::Architecture "{architecture}";
+APT::Architectures {{ "{architecture}"; }};
+APT::Install-Recommends "false";
+APT::Sandbox::User "";
+Acquire::Languages "none";
+Acquire::Retries "3";
+Debug::NoLocking "true";
+Dir::State "{home}/state";
+Dir::State::status "{home}/state/status";
+Dir::Cache "{home}/cache";
+Dir::Etc::sourcelist "{home}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::Log "{home}";
+"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A line of the machine's own sources: where, which release, which component."""
+
+    uri: str
+    release: str
+    component: str
+
+
+class Apt:
+    """``home`` holds apt's state and what it fetched. ``on_wait`` is told what takes long."""
+
+    def __init__(self, home: Path, on_wait: Callable[[str], None], architecture: str = ARCHITECTURE) -> None:
+        self._home = home
+        self._on_wait = on_wait
+        self._architecture = architecture
+
+    def update(self) -> None:
+        """Read the package lists of the machine's Debian sources, and of their backports where these are offered."""
+        for name in ("state/lists/partial", "cache/archives/partial"):
+            (self._home / name).mkdir(parents=True, exist_ok=True)
+        (self._home / "state" / "status").touch()
+        configuration = _CONFIGURATION.format(architecture=self._architecture, home=self._home)
+        (self._home / "apt.conf").write_text(configuration)
+        sources = machine_sources()
+        self._on_wait(f"reading the lists of {self._architecture} packages")
+        self._write(sources)
+        self._run("update")
+        offered = [replace_release(s) for s in sources if s.component == "main" and "-" not in s.release]
+        extra = [source for source in offered if source not in sources]
+        if extra:
+            # A mirror need not carry them: then it goes on without.
+            self._write([*sources, *extra])
+            try:
+                self._run("update", "-o", "APT::Update::Error-Mode=any")
+            except LabError:
+                self._write(sources)
+
+    def names(self, pattern: str) -> list[str]:
+        """Names of all packages that match a regular expression."""
+        found = self._run("search", "--names-only", pattern, tool="apt-cache").splitlines()
+        return sorted(line.split(" - ")[0] for line in found)
+
+    def closure(self, names: Sequence[str]) -> list[Path]:
+        """Packages with all that they depend on, fetched. Raises LabError."""
+        self._on_wait(f"fetching {', '.join(names[:3])} and what they need")
+        archives = self._home / "cache" / "archives"
+        self._run("install", "--download-only", "--yes", *names)
+        plan = self._run(
+            "install", "--print-uris", "--yes", "--reinstall", *names, "-o", f"Dir::Cache={self._home}/none"
+        )
+        wanted = [line.split()[1] for line in plan.splitlines() if line.startswith("'")]
+        return [archives / name for name in sorted(wanted)]
+
+    def fetch(self, name: str) -> Path:
+        """One package alone. Raises LabError."""
+        folder = self._home / "single"
+        folder.mkdir(exist_ok=True)
+        plan = self._run("download", "--print-uris", name).split()
+        if len(plan) < 2:
+            raise LabError(f"apt does not say where package {name} is")
+        path = folder / plan[1]
+        if not path.exists():
+            self._on_wait(f"fetching {name}")
+            # apt writes what it has so far under the name that it will have.
+            with tempfile.TemporaryDirectory(dir=folder) as draft:
+                self._run("download", name, directory=Path(draft))
+                (Path(draft) / path.name).replace(path)
+        return path
+
+    def _write(self, sources: Sequence[Source]) -> None:
+        lines = [f"deb [arch={self._architecture}] {s.uri} {s.release} {s.component}\n" for s in sources]
+        (self._home / "sources.list").write_text("".join(lines))
+
+    def _run(self, *words: str, tool: str = "apt-get", directory: Path | None = None) -> str:
+        # What the machine's own configuration says of keys, proxies and mirrors holds: APT_CONFIG is read on top of it.
+        environment = {**os.environ, "APT_CONFIG": str(self._home / "apt.conf"), "LC_ALL": "C.UTF-8"}
+        quiet = ["-qq"] if tool == "apt-get" else []
+        try:
+            done = subprocess.run(
+                [tool, *quiet, *words],
+                env=environment,
+                cwd=directory or self._home,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=FETCH_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise LabError(f"`{tool} {words[0]}` took more than {FETCH_TIMEOUT_S:g} s") from None
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise LabError(f"`{tool} {' '.join(words[:4])}` failed: {last}", f"see the sources in {self._home}")
+        return done.stdout
+
+
+def machine_sources() -> list[Source]:
+    """The Debian sources of this machine. Raises LabError where there are none."""
+    if shutil.which("apt-get") is None:
+        raise LabError(
+            "the boards' files come from Debian packages, and this machine has no apt-get",
+            "make them on a Debian machine and copy its ~/.cache/pinet",
+        )
+    command = ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"]
+    done = subprocess.run(
+        [*command, "Created-By: Packages"], capture_output=True, text=True, timeout=30, check=False
+    ).stdout
+    rows = [line.split("|") for line in done.splitlines() if line.count("|") == 3]
+    found = [Source(*row[1:]) for row in rows if row[0] == "Debian" and row[3] == "main"]
+    if not found:
+        raise LabError(
+            "apt of this machine knows no Debian source with its lists read, and the boards' files come from there",
+            f"sudo apt-get update, on a Debian machine (this is {_system()})",
+        )
+    return list(dict.fromkeys(found))
+
+
+def _system() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
+    except OSError:
+        return "unknown"
+
+
+def replace_release(source: Source) -> Source:
+    """The backports of a release."""
+    return Source(source.uri, f"{source.release}-backports", source.component)

@@ -1,0 +1,214 @@
+"""Makes the root file system of the emulated boards out of Debian packages: unpacked, not installed, without root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tarfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from pytest_pinet.builds.module import name_of
+from pytest_pinet.emulated.cpio import Archive
+from pytest_pinet.emulated.deb import data_of
+from pytest_pinet.virtual.container import PATH
+from pytest_pinet.virtual.logins import BASHRC, INPUTRC, PAM_LOGIN, login_defs, profile, sshd_config
+
+# What our own code asks of a board, and what a person wants at its prompt.
+PACKAGES = (
+    "base-files",
+    "bash",
+    "busybox-static",
+    "coreutils",
+    "ethtool",
+    "findutils",
+    "grep",
+    "gzip",
+    "hostname",
+    "iperf3",
+    "iproute2",
+    "iputils-ping",
+    "kmod",
+    "login",
+    "mawk",
+    "mount",
+    "openssh-server",
+    "passwd",
+    "procps",
+    "sed",
+    "tar",
+    "util-linux",
+    "xz-utils",
+    "zstd",
+)
+# Wanted by maintainer scripts only, which never run here.
+_SKIPPED = ("adduser_", "debconf_", "dpkg_", "perl_", "perl-", "libperl", "ucf_", "usrmerge_", "init-system-helpers_")
+_LEFT_OUT = ("usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/info/", "usr/share/lintian/")
+_MERGED = ("bin", "sbin", "lib")
+FILES = {
+    "etc/passwd": """\
+root:x:0:0:root:/root:/bin/bash
+daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
+sshd:x:100:65534::/run/sshd:/usr/sbin/nologin
+nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
+""",
+    "etc/group": "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nutmp:x:43:\nnogroup:x:65534:\n",
+    "etc/shadow.image": "root:*:19000:0:99999:7:::\ndaemon:*:19000::::::\nsshd:*:19000::::::\nnobody:*:19000::::::\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
+    "etc/issue": "Debian on an emulated board \\n\n\n",
+    "etc/motd": "",
+    "etc/environment": "",
+    "etc/default/locale": "",
+    # libpam gives up on every service where this is not there.
+    "etc/pam.d/other": "".join(f"{kind} required pam_deny.so\n" for kind in ("auth", "account", "password", "session")),
+    "etc/pam.d/login": PAM_LOGIN,
+    "etc/login.defs": login_defs(PATH),
+    "etc/ssh/sshd_config_pinet": sshd_config(PATH, "10.0.2.15", 60),
+    "root/.inputrc": INPUTRC,
+    "root/.bashrc": BASHRC,
+    "root/.bash_profile": profile(PATH),
+    "root/.hushlogin": "",
+}
+# Our own scripts in the guest, and where they lie.
+_SCRIPTS = {
+    "inittab": "etc/inittab",
+    "boot": "etc/init.d/boot",
+    "shutdown": "etc/init.d/shutdown",
+    "reboot": "usr/sbin/reboot",
+    "mkinitramfs": "usr/sbin/mkinitramfs",
+    "ask-name": "usr/lib/pinet/ask-name",
+    "console": "usr/lib/pinet/console",
+    "vcgencmd": "usr/bin/vcgencmd",
+    "boot-modules": "usr/lib/pinet/boot-modules",
+}
+# What maintainer scripts would have linked, and the init.
+_LINKS = {
+    "usr/bin/awk": "mawk",
+    "usr/bin/sh": "bash",
+    "usr/bin/less": "busybox",
+    "usr/bin/vi": "busybox",
+    "usr/bin/which": "which.debianutils",
+    "usr/sbin/halt": "/usr/bin/busybox",
+    "usr/sbin/init": "/usr/bin/busybox",
+    "usr/sbin/poweroff": "/usr/bin/busybox",
+}
+_FOLDERS = (
+    "boot/firmware", "dev", "proc", "root", "run", "sys", "tmp", "usr/bin", "usr/lib", "usr/sbin", "var/log", "var/tmp",
+)  # fmt: skip
+
+
+def make_root(root: Path, packages: Sequence[Path]) -> None:
+    """Fill ``root`` (made anew) with everything but the kernel's modules."""
+    shutil.rmtree(root, ignore_errors=True)
+    for folder in _FOLDERS:
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    for name in _MERGED:
+        (root / name).symlink_to(f"usr/{name}")
+    for package in packages:
+        if not package.name.startswith(_SKIPPED):
+            _unpack(package, root)
+    for path, text in FILES.items():
+        _write(root / path, text, 0o644)
+    for name, path in _SCRIPTS.items():
+        _write(root / path, guest_file(name), 0o755)
+    for path, target in _LINKS.items():
+        (root / path).unlink(missing_ok=True)
+        (root / path).symlink_to(target)
+    (root / "usr/lib/pinet/initramfs-base.cpio").write_bytes(initramfs_base(root / "usr/bin/busybox"))
+    for folder in ("tmp", "var/tmp"):
+        (root / folder).chmod(0o1777)
+    (root / "root").chmod(0o700)
+
+
+def initramfs_base(busybox: Path) -> bytes:
+    """The part of every initramfs that knows no kernel: busybox and the init that mounts the root file system."""
+    archive = Archive()
+    for folder in ("proc", "sys", "dev", "root", "lib"):
+        archive.directory(folder)
+    archive.character_device("dev/console", 5, 1)
+    archive.file("bin/busybox", busybox.read_bytes(), 0o755)
+    archive.symlink("bin/sh", "busybox")
+    archive.file("init", guest_file("initramfs-init").encode(), 0o755)
+    archive.file("etc/boot-modules", guest_file("boot-modules").encode())
+    return archive.packed()
+
+
+def initramfs(root: Path, release: str) -> bytes:
+    """A whole initramfs for the kernel ``release``, whose modules are in ``root``."""
+    base = (root / "usr/lib/pinet/initramfs-base.cpio").read_bytes()
+    folder = root / "usr/lib/modules" / release
+    archive = Archive()
+    for path in boot_modules(folder):
+        archive.file(f"lib/modules/{release}/{path}", (folder / path).read_bytes())
+    for name in ("modules.dep", "modules.alias", "modules.builtin", "modules.order", "modules.symbols"):
+        archive.file(f"lib/modules/{release}/{name}", (folder / name).read_bytes())
+    return base + archive.packed()
+
+
+def boot_modules(folder: Path) -> list[str]:
+    """Paths below ``folder`` of the modules that reach the root file system of any board, with what they need."""
+    depends: dict[str, list[str]] = {}
+    for line in (folder / "modules.dep").read_text().splitlines():
+        path, _, rest = line.partition(":")
+        depends[path] = rest.split()
+    names = {name_of(path): path for path in depends}
+    wanted: dict[str, None] = {}
+    for line in guest_file("boot-modules").splitlines():
+        name = line.split()[1]
+        if name in names:
+            wanted.update(dict.fromkeys([names[name], *depends[names[name]]]))
+    return list(wanted)
+
+
+def guest_file(name: str) -> str:
+    """The text of one of the files in ``guest/``."""
+    return resources.files("pytest_pinet.emulated").joinpath("guest", name).read_text(encoding="utf-8")
+
+
+def _unpack(package: Path, root: Path) -> None:
+    """The files of one package; paths of before the /usr merge are led to where they are now."""
+    links: list[tuple[Path, Path]] = []
+    with data_of(package) as tar:
+        for member in tar:
+            path = _merged(member.name.removeprefix("./"))
+            if not path or path.startswith(_LEFT_OUT) or ".." in path.split("/"):
+                continue
+            target = root / path
+            if member.isdir():
+                target.mkdir(parents=True, exist_ok=True)
+            elif member.issym():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.unlink(missing_ok=True)
+                target.symlink_to(member.linkname)
+            elif member.islnk():
+                links.append((root / _merged(member.linkname.removeprefix("./")), target))
+            elif member.isfile():
+                _extract(tar, member, target)
+    for source, target in links:
+        target.unlink(missing_ok=True)
+        os.link(source, target)
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    file = tar.extractfile(member)
+    assert file is not None
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    target.write_bytes(file.read())
+    target.chmod(stat.S_IMODE(member.mode) | stat.S_IRUSR)
+
+
+def _merged(path: str) -> str:
+    first, slash, rest = path.rstrip("/").partition("/")
+    if first == "lib64":
+        first = "lib"
+    return f"usr/{first}{slash}{rest}" if first in _MERGED else f"{first}{slash}{rest}"
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_text(text)
+    path.chmod(mode)

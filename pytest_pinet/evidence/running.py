@@ -1,0 +1,131 @@
+"""What a board says that it runs: kernel, modules, drivers, firmware, device tree; asked in one remote command."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+
+from pytest_pinet.builds.elf import build_id
+from pytest_pinet.errors import SshError
+from pytest_pinet.evidence.build import parse_serial
+from pytest_pinet.model.build import Loaded, Running
+from pytest_pinet.shell import Shell
+
+TIMEOUT_S = 30.0
+_MARK = "=====8<====="
+_SYSCTL = re.compile(r"[A-Za-z0-9_./-]+")
+# name and srcversion; what cannot be read is "-". No process is started for each: on a slow board that took longer
+# than all else that is asked.
+_MODULES = (
+    "for d in /sys/module/*/; do [ -e ${d}initstate ] || continue; n=${d%/}; s=-;"
+    ' [ ! -r ${d}srcversion ] || read -r s < ${d}srcversion; echo "${n##*/} $s"; done'
+)
+# The notes with their build ids, each behind a line with its file, all of it in hexadecimal.
+_NOTES = "head -v -c 4096 /sys/module/*/notes/.note.gnu.build-id | od -An -v -tx1 | tr -d ' \\n'"
+_NOTE = re.compile(rb"==> /sys/module/([^/\n]+)/notes/\.note\.gnu\.build-id <==\n")
+_NICS = 'for d in /sys/class/net/*; do [ -e $d/device ] || continue; echo "nic: ${d##*/}"; ethtool -i ${d##*/}; done'
+_PARTS = {
+    "uname": "uname -a",
+    "version": "cat /proc/version",
+    "cmdline": "cat /proc/cmdline",
+    "boot_id": "cat /proc/sys/kernel/random/boot_id",
+    "notes": "od -An -v -tx1 /sys/kernel/notes | tr -d ' \\n'",
+    "model": "tr -d '\\0' < /proc/device-tree/model",
+    "serial": "tr -d '\\0' < /proc/device-tree/serial-number",
+    "firmware": "vcgencmd version",
+    "eeprom": "vcgencmd bootloader_version",
+    "modules": _MODULES,
+    "module_notes": _NOTES,
+    "nics": _NICS,
+}
+
+
+def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls: Iterable[str] = ()) -> Running:
+    """Ask for all of it; ``options`` are (module, parameter), of which and of ``sysctls`` the value is read, too.
+
+    Raises SshError.
+    """
+    parts = dict(_PARTS)
+    for module, parameter in options:
+        parts[f"option {module}.{parameter}"] = f"cat {shlex.quote(f'/sys/module/{module}/parameters/{parameter}')}"
+    for name in sysctls:
+        if _SYSCTL.fullmatch(name):
+            parts[f"sysctl {name}"] = f"cat {shlex.quote(sysctl_path(name))}"
+    asked = "; ".join(f"echo '{_MARK}{name}'; {{ {command}; }} 2>/dev/null" for name, command in parts.items())
+    done = shell.run(f"LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/sbin:/sbin; {asked}", timeout_s=TIMEOUT_S)
+    found = _split(done.stdout)
+    if not found.get("version"):
+        raise SshError(f"{shell.name} does not say what it runs: {done.stderr.strip()[:200]}", f"look at {shell.name}")
+    return Running(
+        node=shell.name,
+        uname=found.get("uname", ""),
+        version=found["version"],
+        cmdline=found.get("cmdline", ""),
+        boot_id=found.get("boot_id") or None,
+        build_id=_build_id(found.get("notes", "")),
+        model=_text(found.get("model")),
+        serial=parse_serial(found.get("serial", "")),
+        firmware=_text(found.get("firmware")),
+        eeprom=_text(found.get("eeprom")),
+        modules=_loaded(found.get("modules", ""), found.get("module_notes", "")),
+        nics=_nics(found.get("nics", "")),
+        parameters={
+            name[len("option ") :]: text for name, text in found.items() if name.startswith("option ") and text
+        },
+        sysctls={name[len("sysctl ") :]: text for name, text in found.items() if name.startswith("sysctl ") and text},
+    )
+
+
+def sysctl_path(name: str) -> str:
+    """The file of a sysctl. Of ``net.ipv4.conf.eth0.rp_filter`` each dot is a slash."""
+    return "/proc/sys/" + name.replace(".", "/")
+
+
+def _split(output: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for block in output.split(_MARK)[1:]:
+        name, _, text = block.partition("\n")
+        found[name] = text.strip()
+    return found
+
+
+def _text(told: str | None) -> str | None:
+    """What a tool said, on one line; a firmware that does not know the command says so there."""
+    line = " ".join((told or "").split())
+    return line if line and "does not know" not in line and "error=" not in line else None
+
+
+def _loaded(text: str, notes: str) -> dict[str, Loaded]:
+    try:
+        told = _NOTE.split(bytes.fromhex(notes))
+    except ValueError:
+        told = [b""]
+    ids = {name.decode(): build_id(note) for name, note in zip(told[1::2], told[2::2], strict=True)}
+    found = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 2:
+            name, source = words
+            found[name] = Loaded(None if source == "-" else source, ids.get(name))
+    return found
+
+
+def _build_id(hexadecimal: str) -> str | None:
+    try:
+        return build_id(bytes.fromhex(hexadecimal))
+    except ValueError:
+        return None
+
+
+def _nics(text: str) -> dict[str, dict[str, str | None]]:
+    found: dict[str, dict[str, str | None]] = {}
+    device = ""
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key == "nic":
+            device = value.strip()
+            found[device] = {}
+        elif device and key.strip() in ("driver", "version", "firmware-version", "bus-info"):
+            found[device][key.strip()] = value.strip() or None
+    return found

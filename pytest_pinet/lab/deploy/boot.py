@@ -1,0 +1,258 @@
+"""A build beside the known-good one: in a folder of its own, booted once by the firmware's own ``tryboot``.
+
+config.txt and all that it names stay as they are, so that every boot but that one (a power cycle, a plain reboot, a
+panic) is of the known-good build. What takes it all back is written down beside it first.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from pytest_pinet.builds.architecture import require_machine
+from pytest_pinet.builds.image import bootable
+from pytest_pinet.builds.unchanged import Unchanged
+from pytest_pinet.errors import LabError
+from pytest_pinet.lab.deploy.boot_partition import Store
+from pytest_pinet.lab.deploy.card import (
+    HEADER,
+    INITRAMFS,
+    KERNEL,
+    OURS,
+    TRYBOOT,
+    Card,
+    cmdline_text,
+    firmware_folder,
+    folder_of,
+    read_card,
+    tryboot_text,
+)
+from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, locked, run_as_root
+from pytest_pinet.lab.deploy.room import Room
+from pytest_pinet.lab.deploy.root_files import RootFiles, parked
+from pytest_pinet.lab.deploy.upload import Content, upload
+from pytest_pinet.lab.deploy.way import ELSEWHERE, Board, FeedingShell, Refused
+from pytest_pinet.model.build import Build, BuildFile, Role
+from pytest_pinet.tuning.boot_files import CMDLINE, KEPT, WRITE_TIMEOUT_S
+from pytest_pinet.tuning.journal import Entry, replay
+
+# What mkinitramfs may make of more modules than the known-good one has.
+INITRAMFS_GROWTH = 1.5
+SLACK_BYTES = 2_000_000
+# After the answer to this command has left; systemd's own reboot takes the argument as the firmware does.
+# Whoever recovers meanwhile has removed the folder, and needs no boot.
+TRY = "sleep 1; sync; [ ! -d {folder} ] || reboot '0 tryboot'"
+PLAIN = "sleep 1; sync; reboot"
+
+
+class Booted:
+    """The way of every build that takes a boot; ``store`` is where the boot files of this board are."""
+
+    boots = True
+
+    def __init__(self, board: Board, store: Store) -> None:
+        self._board = board
+        self._store = store
+        self.name = store.name
+        self._root = RootFiles(board)
+        self._card: Card | None = None
+        self._room = Room()
+        self._begun = False
+
+    # -- before anything is touched -------------------------------------------------------------------------------
+
+    def check(self, build: Build) -> None:
+        name = self._board.name
+        reach = self._store.reach()
+        try:
+            card = read_card(reach.shell, reach.folders)
+        except Refused as why:
+            raise Refused(f"{why}; {ELSEWHERE}") from None
+        if not card.kernels:
+            raise Refused(
+                f"{name} starts no kernel from {card.folder} (there is no kernel*.img), so it cannot boot {build}; "
+                f"{ELSEWHERE}"
+            )
+        if not card.writable:
+            raise Refused(f"{card.folder} of {name} is mounted read-only, so nothing can be put beside its kernel")
+        self._check_processor(build)
+        if self._makes_initramfs(build, card) and not self._store.on_board:
+            raise Refused(
+                f"{name} boots with an initramfs, which is not made on a {self._store.name}: name one in {build}"
+            )
+        self._check_space(build, card)
+        self._root.check(build, mkinitramfs=self._makes_initramfs(build, card))
+        self._card = card
+
+    def _check_space(self, build: Build, card: Card) -> None:
+        where = f"{card.folder} of {self._board.name}"
+        act = "remove what is not needed there"
+        self._room.check(build, self._bytes(build, card), card.free, f"{build} takes", where, act)
+
+    def _check_processor(self, build: Build) -> None:
+        require_machine(build, self._board.name, self._board.shell.run("uname -m").stdout.strip())
+
+    def _bytes(self, build: Build, card: Card) -> int:
+        """What it takes of the boot partition."""
+        own = [f for f in build.files if f.role in (Role.KERNEL, Role.INITRAMFS, Role.DEVICE_TREE, Role.OVERLAY)]
+        total = sum(len(_kernel(f)) if f.role is Role.KERNEL else f.size for f in own)
+        total += sum(card.files[name] for name in self._copied(build, card))
+        if self._makes_initramfs(build, card):
+            total += int(card.files[card.initramfs or ""] * INITRAMFS_GROWTH)
+        return total + SLACK_BYTES
+
+    def _copied(self, build: Build, card: Card) -> dict[str, str]:
+        """Of the known-good build's files those that this one shares: by their name there, the name here."""
+        brought = {file.name for file in build.files}
+        shared = {name: name for name in card.device_trees if name not in brought}
+        if not build.of(Role.KERNEL):
+            shared[self._started(card)] = KERNEL
+        if card.initramfs and not build.of(Role.INITRAMFS) and not self._makes_initramfs(build, card):
+            shared[card.initramfs] = INITRAMFS
+        return shared
+
+    def _started(self, card: Card) -> str:
+        """The kernel that the known-good build starts, as far as names tell."""
+        model = self._board.shell.run("tr -d '\\0' < /proc/device-tree/model 2>/dev/null").stdout
+        newest = any(word in model for word in ("Pi 5", "Pi 500", "Compute Module 5"))
+        return next((name for name in card.kernels if newest or name != "kernel_2712.img"), card.kernels[0])
+
+    def _makes_initramfs(self, build: Build, card: Card) -> bool:
+        """Where the known-good kernel needs one a new kernel does, too, with modules of its own in it."""
+        return card.initramfs is not None and bool(build.of(Role.KERNEL)) and not build.of(Role.INITRAMFS)
+
+    # -- onto the card --------------------------------------------------------------------------------------------
+
+    def deploy(self, build: Build) -> None:
+        if build.key in self._room.there:
+            return
+        self._begun = True
+        card = self._known()
+        files = self._boot_files(build, card)
+        copied = self._copied(build, card)
+        with self._store.writing() as reach:
+            folder = self._folder(reach.folders, card)
+            self._write_down(reach.shell, folder, card, build)
+            making = f"{folder}/{folder_of(build)}.new"
+            run_as_root(reach.shell, f"rm -rf {making}", "clear its boot files", COPY_TIMEOUT_S)
+            upload(reach.shell, making, files)
+            copies = [f"cp {shlex.quote(f'{folder}/{a}')} {shlex.quote(f'{making}/{b}')}" for a, b in copied.items()]
+            if build.of(Role.OVERLAY):
+                # All of them, since the firmware looks for each in one place only; the build's own stay.
+                there = f"{making}/overlays"
+                copies.append(
+                    f"for f in {folder}/overlays/*; do [ -e {there}/${{f##*/}} ] || [ ! -f $f ] || cp $f {there}/; done"
+                )
+                copies.append(f"touch {there}/README")
+            done = f"mv {making} {folder}/{folder_of(build)}"
+            run_as_root(reach.shell, " && ".join([*copies, done, "sync"]), "keep its boot files", COPY_TIMEOUT_S)
+        self._root.deploy(build)
+        if self._makes_initramfs(build, card):
+            self._root.make_initramfs(build, f"{self._known().folder}/{folder_of(build)}/{INITRAMFS}")
+        self._room.there.add(build.key)
+
+    def _boot_files(self, build: Build, card: Card) -> dict[str, Content]:
+        files: dict[str, Content] = {CMDLINE: cmdline_text(card, build).encode()}
+        for file in build.files:
+            if file.role is Role.KERNEL:
+                files[KERNEL] = _kernel(file)
+            elif file.role is Role.INITRAMFS:
+                files[INITRAMFS] = Unchanged.of(file)
+            elif file.role in (Role.DEVICE_TREE, Role.OVERLAY):
+                files[file.name] = Unchanged.of(file)
+        return files
+
+    def _write_down(self, shell: FeedingShell, folder: str, card: Card, build: Build) -> None:
+        """What takes it back, on the card itself, before anything else is there."""
+        script = undo_script(card.folder, build)
+        entry = Entry.new(f"{build} on {self._board.name}", script, journal_of(folder))
+        run_as_root(shell, f"{entry.kept()} && sync", "write down what takes it back", WRITE_TIMEOUT_S)
+
+    def _known(self) -> Card:
+        assert self._card is not None, "check comes before deploy"
+        return self._card
+
+    def _folder(self, folders: tuple[str, ...], card: Card) -> str:
+        """Where it is written: what was read, or where the same partition is mounted meanwhile."""
+        return card.folder if card.folder in folders else folders[0]
+
+    # -- what runs ------------------------------------------------------------------------------------------------
+
+    def start(self, build: Build) -> None:
+        reach = self._store.reach()
+        # config.txt may have other settings by now: those of a tuning.
+        card = read_card(reach.shell, reach.folders)
+        initramfs = bool(build.of(Role.INITRAMFS)) or card.initramfs is not None
+        texts: dict[str, Content] = {
+            f"{TRYBOOT}{KEPT}.new": tryboot_text(card, build, initramfs).encode(),
+            f"{folder_of(build)}/{CMDLINE}": cmdline_text(card, build).encode(),
+        }
+        upload(reach.shell, card.folder, texts)
+        aside = f"[ ! -e {TRYBOOT} ] || grep -qF {shlex.quote(HEADER)} {TRYBOOT} || mv {TRYBOOT} {TRYBOOT}{KEPT}"
+        steps = f"cd {card.folder} && {{ {aside}; }} && mv {TRYBOOT}{KEPT}.new {TRYBOOT} && sync"
+        run_as_root(reach.shell, steps, f"write {TRYBOOT}", WRITE_TIMEOUT_S)
+        self._root.claim(build)
+        self._board.reboot(TRY.format(folder=self._marked(card, build)))
+
+    def _marked(self, card: Card, build: Build) -> str:
+        """A folder on the board that is there as long as it may boot this build."""
+        return f"{card.folder}/{folder_of(build)}" if self._store.on_board else "/"
+
+    def take_back(self, builds: Iterable[Build]) -> None:
+        if not self._begun:
+            return
+        reach = self._store.reach()
+        card = self._known()
+        left = recover(reach.shell, (card.folder,))
+        if not self._store.on_board or reach.shell is not self._board.shell:
+            for build in builds:
+                run_as_root(self._board.shell, root_undo(build), f"remove {build}", COPY_TIMEOUT_S)
+        self._room.there.clear()
+        self._root.forget()
+        self._begun = False
+        if left:
+            raise LabError(f"{self._board.name} keeps {'; '.join(left)}", f"look at the card of {self._board.name}")
+
+
+def _kernel(file: BuildFile) -> bytes:
+    return bootable(Unchanged.of(file).read())
+
+
+def journal_of(folder: str) -> str:
+    """On the boot partition, which outlives every boot."""
+    return f"{folder}/{OURS}/journal"
+
+
+def undo_script(folder: str, build: Build) -> str:
+    """Removes all of a build, from whatever point its deployment came to."""
+    ours = f"{folder}/{folder_of(build)}"
+    tryboot = (
+        f"cd {folder} && rm -f {TRYBOOT}{KEPT}.new && if [ -e {TRYBOOT} ] && grep -qF {shlex.quote(HEADER)} {TRYBOOT};"
+        f" then rm -f {TRYBOOT}; fi && if [ -e {TRYBOOT}{KEPT} ]; then mv {TRYBOOT}{KEPT} {TRYBOOT}; fi"
+    )
+    return f"{tryboot} && rm -rf {ours} {ours}.new && {root_undo(build)} && sync"
+
+
+def root_undo(build: Build) -> str:
+    """Removes what it has on the root file system, which may be another machine's here: it is not there then."""
+    steps = [f"rm -rf {PurePosixPath(firmware_folder(build)).parent} {parked(build.key)}"]
+    if build.release:
+        mark = f"/lib/modules/{build.release}/.{OURS}"
+        steps.append(f'if [ "$(cat {mark} 2>/dev/null)" = {build.key} ]; then rm -rf /lib/modules/{build.release}; fi')
+    return " && ".join(steps)
+
+
+def recover(shell: FeedingShell, folders: tuple[str, ...]) -> list[str]:
+    """Take back what stands in the journals of these folders, and say what could not be. Raises SshError."""
+    failed: list[str] = []
+    for folder in folders:
+        found = shell.run(f"[ ! -d {folder}/{OURS} ] || echo yes")
+        if found.stdout.strip() != "yes":
+            continue
+        # What a crashed process left running ends first.
+        shell.run(locked("true"), timeout_s=COPY_TIMEOUT_S)
+        failed += replay(shell, journal_of(folder)).failed
+        if not failed:
+            shell.run(locked(f"rm -rf {folder}/{OURS}; sync"), timeout_s=COPY_TIMEOUT_S)
+    return failed

@@ -1,0 +1,270 @@
+"""The builds of one leased board: which way each takes, what runs now, and the way back to the known-good one."""
+
+from __future__ import annotations
+
+from pytest_pinet.builds.matching import mismatches, missing_modules
+from pytest_pinet.errors import (
+    BuildError,
+    BuildMismatch,
+    ConsoleError,
+    LabError,
+    PowerError,
+    SshError,
+    UnsupportedError,
+)
+from pytest_pinet.evidence.running import read_running
+from pytest_pinet.lab.deploy.boot import PLAIN, Booted
+from pytest_pinet.lab.deploy.boot_partition import OverSsh, Store
+from pytest_pinet.lab.deploy.live import Live
+from pytest_pinet.lab.deploy.sdmux import SdMux
+from pytest_pinet.lab.deploy.tftp import Tftp
+from pytest_pinet.lab.deploy.way import Board, Refused, Way
+from pytest_pinet.lab.kernel_log import Kind
+from pytest_pinet.model.build import Build, Role, Running
+from pytest_pinet.steps import doing
+
+_BROKEN = (Kind.PANIC, Kind.OOPS)
+
+
+class Deployment:
+    """``running`` is the build that was started last; None is the known-good one."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._live = Live(board)
+        self._ways: dict[str, Way] = {}
+        self._builds: dict[str, Build] = {}
+        self._booted: Booted | None = None
+        self._known_good: Running | None = None
+        self._changing = False
+        self.running: Build | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether there may be something of a build on the board that is ours."""
+        return bool(self._builds)
+
+    @property
+    def known_good(self) -> Running | None:
+        """What the board said that it runs by itself, before any build was deployed; None before ``check``."""
+        known = self._known_good
+        return known if known is not None and known.marker is None else None
+
+    # -- before anything is touched -------------------------------------------------------------------------------
+
+    def check(self, build: Build) -> None:
+        """Ask the board whether it can take this build, and change nothing.
+
+        Raises UnsupportedError where it cannot, ConfigError where the build contradicts the board, BuildError where it
+        is for another processor; one sentence each.
+        """
+        name = self._board.name
+        if not self._board.boots:
+            raise UnsupportedError(f"{name} is the machine that pytest runs on: no build is tried on it")
+        if self._known_good is None:
+            self._known_good = read_running(self._board.shell)
+        refused: list[str] = []
+        for way in self._candidates(build):
+            try:
+                way.check(build)
+            except Refused as why:
+                refused.append(str(why))
+                continue
+            self._ways[build.key] = way
+            return
+        raise UnsupportedError(refused[0])
+
+    def _candidates(self, build: Build) -> list[Way]:
+        """The ways that may do, the quickest first."""
+        ways: list[Way] = [] if build.needs_boot else [self._live]
+        # Options of what is built into the kernel are words on its command line.
+        if build.needs_boot or (build.options and not build.of(Role.MODULE)):
+            ways.append(self._booting())
+        return ways
+
+    def _booting(self) -> Booted:
+        if self._booted is None:
+            board = self._board
+            store: Store = OverSsh(board)
+            for other in (Tftp, SdMux):
+                if other.serves(board):
+                    store = other(board)
+            self._booted = Booted(board, store)
+        return self._booted
+
+    def boots(self, build: Build) -> bool:
+        """Whether a start of this build, which was checked, boots the board."""
+        return self._ways[build.key].boots
+
+    # -- what runs ------------------------------------------------------------------------------------------------
+
+    def start(self, build: Build | None) -> Running:
+        """Have this build run (None: the known-good one) and say what runs then; where it takes a boot it gets one.
+
+        Raises BuildError for a build that does not come up, after the known-good one has come up instead;
+        BuildMismatch where something else runs; ChangedBuildError where its files are not any more what was read;
+        LabError.
+        """
+        self._changing = True
+        try:
+            if build is None:
+                return self._start_known_good()
+            if build.key not in self._ways:
+                self.check(build)
+            return self._start(build, self._ways[build.key])
+        finally:
+            self._changing = False
+
+    def _start(self, build: Build, way: Way) -> Running:
+        if not way.boots:
+            self._leave_running()
+        self._builds[build.key] = build
+        with doing(f"deploy {build} to {self._board.name} ({way.name})"):
+            way.deploy(build)
+        self.running = build
+        if way.boots:
+            with doing(f"boot {build} on {self._board.name}"):
+                running = self._boot(build, way)
+            if not self._finish(build):
+                return self._judged(build, running)
+        else:
+            way.start(build)
+        with doing(f"identify {build} on {self._board.name}"):
+            return self._judged(build, self._read(build))
+
+    def _finish(self, build: Build) -> bool:
+        """What a booted build has beside its boot; whether it has any."""
+        singles = build.of(Role.MODULE) and not build.of(Role.MODULES)
+        if singles:
+            self._live.load(build)
+        self._live.set_sysctls(build)
+        return bool(singles or build.sysctls)
+
+    def _leave_running(self) -> None:
+        """Nothing of another build may be in force when one that takes no boot is started."""
+        if self.running is not None and self.boots(self.running):
+            self._boot_known_good()
+        else:
+            self._live.take_back(())
+
+    def _boot(self, build: Build, way: Way) -> Running:
+        record = self._board.record
+        if record is not None:
+            record.take()
+        try:
+            way.start(build)
+        except BuildError:
+            raise
+        except (ConsoleError, SshError) as error:
+            self._fall_back(build, error)
+        self._live.forget()
+        running = self._read(build)
+        if running.marker is None:
+            raise self._fallen_back(build)
+        return running
+
+    def _fall_back(self, build: Build, error: LabError) -> None:
+        """It did not come up: a power cycle boots the known-good build, or it is the lab that is at fault."""
+        self.running = None
+        kind = "panic" if "panic" in error.message else "hang" if isinstance(error, ConsoleError) else "no login"
+        try:
+            with doing(f"boot {self._board.name} by its known-good build"):
+                self._board.power_cycle()
+        except (ConsoleError, SshError, PowerError) as worse:
+            message = f"{worse.message}, nor does its known-good build come up"
+            again = type(worse)(f"{self._board.name}: {build} did not come up ({error.message}); {message}", worse.act)
+            again.excerpt = error.excerpt
+            raise again from error
+        message = f"{build} does not come up on {self._board.name}, where the known-good build does: {error.message}"
+        raise BuildError(message, kind, _told(error.excerpt)) from error
+
+    def _fallen_back(self, build: Build) -> BuildError:
+        """A kernel that panics may boot the board anew by itself (panic=10): then the known-good one answers."""
+        self.running = None
+        record = self._board.record
+        broken = record.take(_BROKEN) if record is not None else []
+        name = self._board.name
+        if broken and record is not None:
+            message = f"{build} does not come up on {name}, which went back to its known-good build: {broken[0].kind} "
+            kind = str(broken[0].kind).rpartition(" ")[2]
+            return BuildError(f"{message}{broken[0]}", kind, _told(record.excerpt(broken[0])))
+        message = f"{build} does not come up on {name}, which went back to its known-good build without a word"
+        message += " (does its firmware know tryboot? boot loaders before 2021 do not)"
+        return BuildError(message, "fell back", _told(record.tail()) if record is not None else "")
+
+    def _read(self, build: Build) -> Running:
+        options = [(module, parameter) for module, parameter, _ in build.options]
+        return read_running(self._board.shell, options, [name for name, _ in build.sysctls])
+
+    def _judged(self, build: Build, running: Running) -> Running:
+        """The same, when it is this build. Raises BuildError where a driver is missing, BuildMismatch."""
+        missing = missing_modules(build, running)
+        if missing:
+            raise BuildError(f"{' and '.join(missing)} of {build} is not loaded on {self._board.name}", "no driver")
+        found = mismatches(build, running, self.boots(build))
+        same = self._known_good
+        if not found and build.kernel is None and same is not None and running.version != same.version:
+            found = [f"the kernel says '{running.version}', the known-good one '{same.version}'"]
+        if found:
+            raise BuildMismatch(f"{self._board.name} does not run {build}: {'; '.join(found)}")
+        return running
+
+    def _start_known_good(self) -> Running:
+        if any(way.boots for way in self._ways.values()):
+            self._boot_known_good()
+        else:
+            self._live.take_back(())
+        self.running = None
+        running = read_running(self._board.shell)
+        if running.marker is not None:
+            message = f"{self._board.name} still runs build {running.marker} after a boot by config.txt"
+            raise BuildMismatch(message)
+        return running
+
+    def _boot_known_good(self) -> None:
+        """As builds are booted, without taking its power; which is taken where that does not help."""
+        self.running = None
+        with doing(f"boot {self._board.name} by its known-good build"):
+            try:
+                self._board.reboot(PLAIN)
+            except (ConsoleError, SshError):
+                self._board.power_cycle()
+        self._live.forget()
+
+    def after_boot(self) -> None:
+        """Somebody took its power and gave it back, which boots the known-good build: have the wanted one run again.
+
+        Raises as ``start``.
+        """
+        self._live.forget()
+        if self.running is not None and not self._changing:
+            self.start(self.running)
+
+    # -- the way back ---------------------------------------------------------------------------------------------
+
+    def take_back(self) -> bool:
+        """Remove all that is ours; whether the board runs what is no longer there, so that it must be booted.
+
+        Raises LabError.
+        """
+        stale = self.running is not None and self.running.key in self._ways and self.boots(self.running)
+        builds = list(self._builds.values())
+        self.running = None
+        try:
+            if not stale:
+                self._live.take_back(())
+        finally:
+            if self._booted is not None:
+                self._booted.take_back(builds)
+            self._builds.clear()
+            self._ways.clear()
+        return stale
+
+    def words(self) -> str:
+        """What is on the board, for a message."""
+        return " and ".join(str(build) for build in self._builds.values())
+
+
+def _told(excerpt: str) -> str:
+    """Without the empty lines that whoever waits for a login prompt asks for."""
+    return "\n".join(line for line in excerpt.splitlines() if line.partition(" ")[2].strip())

@@ -1,0 +1,220 @@
+"""Builds that a running board takes: modules unloaded and loaded, their options, sysctls. Nothing is booted.
+
+What takes each change back stands in the tunings' journal on the board, which a boot empties as it empties the changes.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from pytest_pinet.builds.architecture import require_machine
+from pytest_pinet.builds.matching import sysctl_holds
+from pytest_pinet.builds.module import name_of
+from pytest_pinet.builds.unchanged import Unchanged
+from pytest_pinet.errors import BuildError, ConfigError, LabError, SshError
+from pytest_pinet.evidence.running import sysctl_path
+from pytest_pinet.lab.deadline import Deadline
+from pytest_pinet.lab.deploy.card import OURS
+from pytest_pinet.lab.deploy.swap import swap_script
+from pytest_pinet.lab.deploy.upload import upload
+from pytest_pinet.lab.deploy.way import ELSEWHERE, Board, Refused
+from pytest_pinet.model.build import Build, Role
+from pytest_pinet.shell import as_root
+from pytest_pinet.tuning.files import reason
+from pytest_pinet.tuning.journal import FOLDER, Entry
+
+# As long as drivers need for their firmware and their PHY.
+SWAP_TIMEOUT_S = 60.0
+_FIND = "PATH=$PATH:/usr/sbin:/sbin; modprobe -n -q {}"
+_SYS_MODULE = 1 << 16
+# The kernel gives these to the first namespaces, and to none else (include/linux/proc_ns.h, PROC_UTS_INIT_INO).
+_FIRST_UTS = "uts:[4026531838]"
+
+
+class Live:
+    """The way of builds of single modules, options and sysctls."""
+
+    name = "modules and sysctls, without a boot"
+    boots = False
+
+    def __init__(self, board: Board, journal: str = FOLDER) -> None:
+        self._board = board
+        self._journal = journal
+        self._undo: list[Entry] = []
+
+    # -- before anything is touched -------------------------------------------------------------------------------
+
+    def check(self, build: Build) -> None:
+        name = self._board.name
+        if build.needs_boot:
+            raise Refused(f"{build} takes a boot of {name}")
+        self._check_sysctls(build)
+        wanted = self._swapped(build)
+        if not wanted:
+            return
+        done = self._board.shell.run(
+            as_root(
+                "uname -rm; readlink /proc/self/ns/uts; sed -n 's/^CapEff:[^0-9a-f]*//p' /proc/self/status;"
+                " cat /proc/sys/kernel/modules_disabled 2>/dev/null || echo 0;"
+                " [ ! -e /proc/modules ] || { echo has modules; cut -d' ' -f1,3,4 /proc/modules; }"
+            )
+        )
+        lines = done.stdout.splitlines()
+        if done.returncode or len(lines) < 4:
+            raise Refused(f"{name} does not let its modules be looked at: {reason(done.stderr)}")
+        (release, _, machine), uts, capabilities, disabled = lines[0].partition(" "), lines[1], lines[2], lines[3]
+        if uts != _FIRST_UTS or not int(capabilities or "0", 16) & _SYS_MODULE:
+            raise Refused(f"{name} shares its kernel with others, so it cannot change modules; {ELSEWHERE}")
+        if disabled.strip() == "1":
+            raise Refused(f"the kernel of {name} loads no modules any more (kernel.modules_disabled)")
+        if "has modules" not in lines[4:5]:
+            raise Refused(f"the kernel of {name} was built without modules")
+        require_machine(build, name, machine)
+        self._check_modules(build, release, {line.split()[0]: line.split()[1:] for line in lines[5:] if line.strip()})
+
+    def _check_modules(self, build: Build, release: str, loaded: dict[str, list[str]]) -> None:
+        name = self._board.name
+        for file in build.of(Role.MODULE):
+            module = build.modules[name_of(file.name)]
+            if module.release != release:
+                raise ConfigError(f"{file.name} was built for kernel {module.release}, and {name} runs {release}")
+        for wanted in self._swapped(build):
+            if wanted not in loaded:
+                if self._board.shell.run(f"[ ! -d /sys/module/{wanted} ]").returncode:
+                    raise Refused(f"{wanted} is built into the kernel of {name}, so only a boot changes it")
+                if wanted not in build.modules and self._board.shell.run(_FIND.format(wanted)).returncode:
+                    raise Refused(f"{name} has no module {wanted}")
+                continue
+            users = [user for user in loaded[wanted][1].split(",") if user not in ("", "-", "[permanent]")]
+            if users:
+                raise Refused(f"module {wanted} of {name} cannot be unloaded: {', '.join(users)} use it")
+            if "[permanent]" in loaded[wanted][1]:
+                raise Refused(f"module {wanted} of {name} cannot be unloaded: it is permanent")
+
+    def _check_sysctls(self, build: Build) -> None:
+        for sysctl, _ in build.sysctls:
+            path = shlex.quote(sysctl_path(sysctl))
+            done = self._board.shell.run(as_root(f"[ -e {path} ] || exit 3; [ -w {path} ]"))
+            if done.returncode == 3:
+                raise Refused(f"{self._board.name} has no sysctl {sysctl}")
+            if done.returncode:
+                raise Refused(f"{self._board.name} does not let sysctl {sysctl} be set")
+
+    @staticmethod
+    def _swapped(build: Build) -> dict[str, str]:
+        """The modules that are unloaded and loaded, with their options."""
+        wanted = {name_of(file.name): "" for file in build.of(Role.MODULE)}
+        for module, parameter, value in build.options:
+            wanted[module] = f"{wanted.get(module, '')} {parameter}={value}".strip()
+        return wanted
+
+    # -- what runs ------------------------------------------------------------------------------------------------
+
+    def deploy(self, build: Build) -> None:
+        singles = build.of(Role.MODULE)
+        if singles:
+            upload(self._board.shell, self._folder(build), {file.name: Unchanged.of(file) for file in singles})
+
+    @staticmethod
+    def _folder(build: Build) -> str:
+        return f"/run/{OURS}/{build.key}"
+
+    def start(self, build: Build) -> None:
+        for module, options in self._swapped(build).items():
+            self._swap(build, module, options)
+        self.set_sysctls(build)
+
+    def load(self, build: Build) -> None:
+        """The single modules of a build whose kernel has been booted. Raises BuildError, LabError, SshError."""
+        self.deploy(build)
+        for file in build.of(Role.MODULE):
+            module = name_of(file.name)
+            options = " ".join(f"{name}={value}" for owner, name, value in build.options if owner == module)
+            self._swap(build, module, options)
+
+    def _swap(self, build: Build, module: str, options: str) -> None:
+        file = next((file.name for file in build.of(Role.MODULE) if name_of(file.name) == module), None)
+        depends = " ".join(build.modules[module].depends) if file else ""
+        load = f"insmod {self._folder(build)}/{shlex.quote(file)}" if file else f"modprobe {module}"
+        before = f"modprobe -a {depends}; " if depends else ""
+        board = self._board
+        loaded = board.shell.run(f"grep -q '^{module} ' /proc/modules").returncode == 0
+        known = f"modprobe {module}"
+        again = swap_script(module, known, "/dev/null") if loaded else f"PATH=$PATH:/usr/sbin:/sbin; rmmod {module}"
+        entry = Entry.new(f"module {module} of {board.name}", again, self._journal)
+        status = f"{self._folder(build)}/{module}.status"
+        script = swap_script(
+            module, f"{before}{load} {options}".strip(), status, f"modprobe {module}" if loaded else ""
+        )
+        # By itself: the connection may go by the very NIC that is gone for a moment.
+        detached = f"mkdir -p {self._folder(build)} && rm -f {status} && {entry.kept()} && "
+        detached += f"{{ setsid sh -c {shlex.quote(script)} </dev/null >/dev/null 2>&1 & }}"
+        done = board.shell.run(as_root(detached))
+        if done.returncode:
+            raise LabError(f"{board.name} cannot keep {self._journal}: {reason(done.stderr)}", f"look at {board.name}")
+        self._undo.append(entry)
+        self._judge(build, module, self._await(status, module))
+
+    def _await(self, status: str, module: str) -> str:
+        deadline = Deadline(SWAP_TIMEOUT_S)
+        told = ""
+
+        def ended() -> bool:
+            nonlocal told
+            try:
+                told = self._board.shell.run(f"cat {status} 2>/dev/null", timeout_s=5.0).stdout.strip()
+            except SshError:
+                return False
+            return bool(told)
+
+        if not deadline.wait_until(ended, 0.3):
+            message = f"{self._board.name} did not change module {module} within {SWAP_TIMEOUT_S:.0f} s"
+            raise SshError(message, f"boot {self._board.name}")
+        return told
+
+    def _judge(self, build: Build, module: str, told: str) -> None:
+        word, _, rest = told.partition(" ")
+        if word == "ok":
+            return
+        where = f"on {self._board.name} ({build})"
+        if word == "busy":
+            raise LabError(f"module {module} cannot be unloaded {where}: {reason(rest)}", f"boot {self._board.name}")
+        if word == "refused":
+            raise BuildError(f"module {module} cannot be loaded {where}: {reason(rest)}", "no driver")
+        raise BuildError(f"module {module} was loaded {where}, and {rest} did not come back", "no driver")
+
+    def set_sysctls(self, build: Build) -> None:
+        """Set and read back, each. Raises LabError where one does not hold."""
+        for sysctl, asked in build.sysctls:
+            path = sysctl_path(sysctl)
+            before = self._board.shell.run(f"cat {shlex.quote(path)}").stdout.strip()
+            if sysctl_holds(asked, before):
+                continue
+            undo = _set(path, before)
+            entry = Entry.new(f"sysctl {sysctl} of {self._board.name}", undo, self._journal)
+            done = self._board.shell.run(as_root(f"{entry.kept()} && {_set(path, asked)}"))
+            self._undo.append(entry)
+            now = self._board.shell.run(f"cat {shlex.quote(path)}").stdout.strip()
+            if done.returncode or not sysctl_holds(asked, now):
+                why = reason(done.stderr) if done.stderr.strip() else f"it is '{' '.join(now.split())}'"
+                raise BuildError(f"{self._board.name} does not take sysctl {sysctl}={asked}: {why}", "mismatch")
+
+    def take_back(self, builds: Iterable[Build]) -> None:
+        failed = []
+        while self._undo:
+            entry = self._undo.pop()
+            done = self._board.shell.run(as_root(entry.undone()), timeout_s=SWAP_TIMEOUT_S)
+            if done.returncode:
+                failed.append(f"{entry.what} ({reason(done.stderr or done.stdout)})")
+        if failed:
+            raise LabError(f"could not take back {'; '.join(failed)}", f"boot {self._board.name}")
+
+    def forget(self) -> None:
+        """After a boot, which took all of it back."""
+        self._undo.clear()
+
+
+def _set(path: str, value: str) -> str:
+    """By tee, since a shell's own echo calls any refusal an "I/O error"."""
+    return f"printf '%s\\n' {shlex.quote(value)} | tee {shlex.quote(path)} >/dev/null"

@@ -1,0 +1,54 @@
+"""What a process that was cut short left of a build under test: found, and taken back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_pinet.lab.deploy.boot import recover
+from pytest_pinet.lab.deploy.card import OURS
+from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, locked
+from pytest_pinet.lab.deploy.root_files import parked
+from pytest_pinet.lab.deploy.way import FeedingShell
+from pytest_pinet.model.build import MARKER
+from pytest_pinet.tuning.boot_files import FOLDERS
+
+_ROOT = (
+    f"for m in /lib/modules/*/.{OURS}; do [ ! -e $m ] || rm -rf ${{m%/*}}; done;"
+    f" rm -rf {parked('*')} /var/lib/{OURS}; sync"
+)
+
+
+@dataclass(frozen=True)
+class Left:
+    """``build`` is the key of one that still runs, ``files`` whether there was anything of one; ``failed`` stays."""
+
+    build: str = ""
+    files: bool = False
+    failed: tuple[str, ...] = ()
+
+    def sentences(self, node: str) -> list[str]:
+        """What a user should know of."""
+        again = ": booted its known-good build" if self.build else ""
+        told = [f"removed the build under test that had been left on {node}{again}"] if self.build or self.files else []
+        return told + [f"could not remove {what} from {node}" for what in self.failed]
+
+
+def put_back(shell: FeedingShell, folders: tuple[str, ...] = FOLDERS) -> Left:
+    """Remove what is left of builds; one that still runs is gone with the next boot. Raises SshError."""
+    on_root = [f"/lib/modules/*/.{OURS}", parked("*"), f"/var/lib/{OURS}"]
+    ours = " ".join([*(f"{folder}/{OURS}" for folder in folders), *on_root])
+    done = shell.run(
+        f"tr ' ' '\\n' < /proc/cmdline | sed -n 's/^{MARKER}=/running /p';"
+        f" for f in {ours}; do [ ! -e $f ] || echo files; done"
+    )
+    build, files = "", False
+    for line in done.stdout.splitlines():
+        word, _, key = line.partition(" ")
+        build = key if word == "running" else build
+        files = files or word == "files"
+    failed: list[str] = []
+    if files:
+        failed = recover(shell, folders)
+        removed = shell.run(locked(_ROOT), timeout_s=COPY_TIMEOUT_S)
+        failed += ["its modules"] if removed.returncode else []
+    return Left(build, files, tuple(failed))

@@ -1,0 +1,155 @@
+"""The answer on a whole change, from the results of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pytest_pinet.judge.interleaved import Result
+from pytest_pinet.judge.whole_change import Answer, Came, Outcome, answer, bisect_code, exit_code
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
+from pytest_pinet.report.fit import first_paragraph
+from pytest_pinet.report.record import DirectionRecord, ResultRecord
+
+_OF_RESULT = {
+    Result.SLOWER: Outcome.REGRESSION,
+    Result.FASTER: Outcome.IMPROVED,
+    Result.SAME: Outcome.UNCHANGED,
+    Result.INCONCLUSIVE: Outcome.UNDECIDED,
+    Result.GO_ON: Outcome.UNDECIDED,
+}
+_OF_VERDICT = {
+    Verdict.PASS: Outcome.UNCHANGED,
+    Verdict.MARGINAL: Outcome.UNCHANGED,
+    Verdict.IMPROVED: Outcome.IMPROVED,
+    Verdict.FAIL: Outcome.REGRESSION,
+    Verdict.ERROR: Outcome.LAB_ERROR,
+    Verdict.INVALID: Outcome.UNDECIDED,
+    Verdict.INCONCLUSIVE: Outcome.UNDECIDED,
+    Verdict.SKIPPED: Outcome.UNDECIDED,
+}
+_ORDER = list(Outcome)
+# What broke without a kind of its own: the kernel, while traffic ran.
+KERNEL = "kernel"
+
+
+def change_head(
+    a: BuildRecord,
+    b: BuildRecord,
+    results: Sequence[ResultRecord],
+    accepted: bool,
+    turns: int,
+    failed: int = 0,
+    interrupted: bool = False,
+) -> ChangeHeadRecord:
+    """What came of each figure, the worst first, and what that makes of the change.
+
+    ``failed`` tests ended badly: where that is in no figure, nobody knows what it says of the change. ``interrupted``:
+    what was not measured might have been slower.
+    """
+    entries = sorted(
+        (entry for result in results for entry in _entries(result, accepted)),
+        key=lambda entry: (_ORDER.index(Outcome(entry["outcome"])), entry["change"] or 0.0, entry["id"]),
+    )
+    came = [Came(Outcome(entry["outcome"]), entry["finding"]) for entry in entries]
+    otherwise = answer(came) is Answer.PASS and (failed > 0 or interrupted)
+    if otherwise:
+        came.append(Came(Outcome.UNDECIDED))
+    found = answer(came)
+    against = "the accepted baselines" if accepted else a["name"] if a["key"] else "the boards' own build"
+    sentence = _sentence(found, entries, against, b["name"])
+    if otherwise:
+        tests = "1 test" if failed == 1 else f"{failed} tests"
+        but = f"{tests} failed by something else" if failed else "the run was interrupted"
+        sentence = f"No answer on {b['name']}: no figure is slower, but {but}."
+    return {
+        "a": a,
+        "b": b,
+        "baseline": "accepted" if accepted else "interleaved",
+        "answer": str(found),
+        "exit": exit_code(found),
+        "bisect_exit": bisect_code(came),
+        "sentence": sentence,
+        "turns": turns,
+        "entries": entries,
+    }
+
+
+def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord]:
+    verdict = Verdict(result["verdict"])
+    if not result["directions"]:
+        broke = verdict is Verdict.FAIL and "ping" not in result
+        outcome = Outcome.FINDING if broke else _OF_VERDICT[verdict]
+        finding = result.get("finding") or KERNEL if broke else ""
+        yield _entry(result, "", outcome, first_paragraph(result["message"]), finding=finding)
+        return
+    changed = result.get("change")
+    for way, direction in result["directions"].items():
+        if changed is not None:
+            one = changed["directions"][way]
+            suspects = [suspect["text"] for suspect in changed["suspects"]]
+            entry = _entry(result, way, _OF_RESULT[Result(one["result"])], one["why"])
+            entry["a_bps"], entry["b_bps"] = one["a_bps"] or None, one["b_bps"] or None
+            entry["change"] = one["change"]
+            if Result(one["result"]) in (Result.SLOWER, Result.FASTER):
+                entry["suspect"] = suspects[0] if suspects else ""
+            yield entry
+        elif accepted:
+            yield _of_accepted(result, way, direction)
+
+
+def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> ChangeEntryRecord:
+    """A figure that no baseline judges says nothing of the change, unless it fails."""
+    verdict = Verdict(direction["verdict"])
+    outcome, why = _OF_VERDICT[verdict], direction["reason"]
+    baseline = direction["baseline"]
+    if outcome is Outcome.UNCHANGED and (baseline is None or baseline["change"] == "not gated"):
+        told = "no baseline is accepted" if baseline is None else baseline["text"]
+        outcome, why = Outcome.UNDECIDED, f"{told}: run it with the known-good build, then pinet accept"
+    entry = _entry(result, way, outcome, why)
+    entry["a_bps"] = None if baseline is None else baseline["figure_bps"]
+    entry["b_bps"] = direction["goodput_bps"]
+    if baseline is not None and baseline["figure_bps"] > 0:
+        entry["change"] = direction["goodput_bps"] / baseline["figure_bps"] - 1
+    if outcome is Outcome.REGRESSION and "limited_by" in result:
+        entry["suspect"] = f"limited by {result['limited_by']['cause']}: {result['limited_by']['text']}"
+    return entry
+
+
+def _entry(result: ResultRecord, way: str, outcome: Outcome, text: str, finding: str = "") -> ChangeEntryRecord:
+    return {
+        "id": result["id"],
+        "direction": way,
+        "outcome": str(outcome),
+        "text": text,
+        "a_bps": None,
+        "b_bps": None,
+        "change": None,
+        "suspect": "",
+        "finding": finding,
+    }
+
+
+def _sentence(found: Answer, entries: Sequence[ChangeEntryRecord], against: str, b: str) -> str:
+    if not entries:
+        return f"Nothing is known of {b}: nothing was measured."
+    of = {outcome: [entry for entry in entries if entry["outcome"] == outcome] for outcome in Outcome}
+    if found is Answer.REGRESSION:
+        parts = [_worst(of[Outcome.REGRESSION], len(entries))] if of[Outcome.REGRESSION] else []
+        kinds = list(dict.fromkeys(entry["finding"] for entry in of[Outcome.FINDING]))
+        parts += [f"{', '.join(kinds)} ({len(of[Outcome.FINDING])} of {len(entries)} results)"] if kinds else []
+        return f"{b} must not go in: {'; '.join(parts)}, against {against}."
+    if found is Answer.LAB_ERROR:
+        return f"No answer on {b}: the lab broke {len(of[Outcome.LAB_ERROR])} of {len(entries)} results."
+    if found is Answer.UNDECIDED:
+        return f"No answer on {b}: {len(of[Outcome.UNDECIDED])} of {len(entries)} figures are undecided."
+    faster = len(of[Outcome.IMPROVED])
+    more = f", {faster} of them faster" if faster else ""
+    figures = f"none of {len(entries)} figures is" if len(entries) > 1 else "the figure is not"
+    return f"{b} may go in: {figures} slower than with {against}{more}."
+
+
+def _worst(slower: Sequence[ChangeEntryRecord], of: int) -> str:
+    worst = min(slower, key=lambda entry: entry["change"] or 0.0)
+    by = f", by {-worst['change'] * 100:.1f} % in {worst['id']}" if worst["change"] is not None else ""
+    return f"{len(slower)} of {of} figures slower{by}"

@@ -1,0 +1,81 @@
+"""The answer on a change as Markdown, for the page of a CI job or a merge request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_pinet.judge.whole_change import Outcome
+from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord
+from pytest_pinet.report.change_words import build_parts, change_in_words, emulated_sentence, figure_name
+from pytest_pinet.report.fit import rate
+from pytest_pinet.report.markdown_text import escaped, folded
+from pytest_pinet.report.record import ResultRecord, RunRecord
+
+_MARKS = {
+    Outcome.REGRESSION: "\u274c",
+    Outcome.FINDING: "\u274c",
+    Outcome.LAB_ERROR: "\U0001f527",
+    Outcome.UNDECIDED: "\u2753",
+    Outcome.IMPROVED: "\u2b06\ufe0f",
+    Outcome.UNCHANGED: "\u2705",
+}
+
+
+def change_markdown(run: RunRecord, most: int) -> str:
+    """The whole page, of ``most`` characters at most; what did not change is folded away."""
+    head = run["change"]
+    bad = [entry for entry in head["entries"] if entry["outcome"] != Outcome.UNCHANGED]
+    same = [entry for entry in head["entries"] if entry["outcome"] == Outcome.UNCHANGED]
+    parts = [f"## {escaped(change_in_words(run))}", ""]
+    if "meaning" in run and (meant := emulated_sentence(run)):
+        parts += [escaped(meant), ""]
+    parts += _table(bad)
+    parts += [f"- {escaped(figure_name(entry))}: {escaped(_told(entry))}" for entry in bad if _told(entry)]
+    if same:
+        parts += ["", f"<details><summary>{len(same)} unchanged</summary>", "", *_table(same), "</details>", ""]
+    parts += [_build(name, build) for name, build in (("A", head["a"]), ("B", head["b"]))]
+    foot = f"Run {run['run']}, lab {run['lab']}, {head['turns']} turns, {run['started']}, pytest-pinet {run['pinet']}"
+    end = f"\n<sub>{escaped(foot)}</sub>\n"
+    text = "\n".join(parts) + "\n"
+    for result in run["results"]:
+        block = _message(result)
+        if block and len(text) + len(block) + len(end) < most:
+            text += f"\n{block}"
+    return (text + end)[:most]
+
+
+def _table(entries: Sequence[ChangeEntryRecord]) -> list[str]:
+    if not entries:
+        return []
+    lines = ["| figure | A | B | change | outcome |", "|---|--:|--:|--:|---|"]
+    for entry in entries:
+        cells = (
+            escaped(figure_name(entry)),
+            "-" if entry["a_bps"] is None else rate(entry["a_bps"]),
+            "-" if entry["b_bps"] is None else rate(entry["b_bps"]),
+            "-" if entry["change"] is None else f"{entry['change'] * 100:+.2f} %",
+            f"{_MARKS[Outcome(entry['outcome'])]} {escaped(entry['finding'] or entry['outcome'])}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _told(entry: ChangeEntryRecord) -> str:
+    look = f"look first at {entry['suspect']}" if entry["suspect"] else ""
+    return "; ".join(filter(None, [entry["text"], look]))
+
+
+def _build(name: str, build: BuildRecord) -> str:
+    """With the hash of every file, folded away."""
+    if not build["key"]:
+        return f"{name}: {escaped(build['name'])}\n"
+    release = f", kernel {build['release']}" if build["release"] else ""
+    lines = [f"<details><summary>{name}: {escaped(build['name'])} ({build['key']}{escaped(release)})</summary>", ""]
+    return "\n".join([*lines, *(f"- {escaped(part)}" for part in build_parts(build, 16)), "</details>", ""])
+
+
+def _message(result: ResultRecord) -> str:
+    """What the terminal says of what did not go well, with the command that repeats it."""
+    if result["verdict"] in ("pass", "marginal", "improved", "skipped") or not result["message"]:
+        return ""
+    return folded(f"{escaped(result['combination']['id'])}: {result['verdict']}", result["message"].splitlines())

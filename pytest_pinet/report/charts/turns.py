@@ -1,0 +1,47 @@
+"""One figure of a change: what each turn gave, in the order in which the builds were booted."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from pytest_pinet.report.change import ChangeRecord
+from pytest_pinet.report.charts.paper import SMALL, Paper
+from pytest_pinet.report.charts.scale import Scale, rate_range, rate_text
+
+_STEP, _MARGIN, _TOP, _BOTTOM = 22, 14, 10, 56
+_HEIGHT = 74
+# A: the known-good build, hollow; B: the one under test, filled. Neither needs its colour.
+_DOTS = {"A": "s-line hollow", "B": "f-hue0"}
+
+
+def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
+    """Every turn that gave a figure, with the mean of each build as a line; None where none did."""
+    rates = _rates(change, way)
+    if not rates:
+        return None
+    turns = {turn["number"]: turn["side"] for turn in change["turns"]}
+    turns |= {number: side for number, (side, _) in rates.items()}
+    order = sorted(turns)
+    words = ", ".join(f"{rates[n][0]} {rate_text(rates[n][1])}" for n in order if n in rates)
+    paper = Paper(2 * _MARGIN + _STEP * (len(order) - 1), _HEIGHT, f"Turns: {words}")
+    ys = Scale(*rate_range((bps for _, bps in rates.values()), least=0.02), _BOTTOM, _TOP)
+    for side, look in (("A", "s-line thin dash"), ("B", "s-hue0 thin")):
+        if own := [bps for known, bps in rates.values() if known == side]:
+            paper.line([(4, ys(fmean(own))), (paper.width - 4, ys(fmean(own)))], look)
+    for index, number in enumerate(order):
+        x = _MARGIN + _STEP * index
+        paper.text(x, _HEIGHT - 4, turns[number], "f-muted", SMALL, "middle")
+        if number in rates:
+            side, bps = rates[number]
+            paper.dot(x, ys(bps), _DOTS[side], name=f"turn {number}, {side}: {rate_text(bps)}")
+    return paper
+
+
+def _rates(change: ChangeRecord, way: str) -> dict[int, tuple[str, float]]:
+    """Turn -> its build and the mean level of the connections that count."""
+    found: dict[int, tuple[str, list[float]]] = {}
+    for connection in change["connections"]:
+        level = connection["level_bps"].get(way)
+        if not connection["excluded"] and level is not None:
+            found.setdefault(connection["turn"], (connection["side"], []))[1].append(level)
+    return {number: (side, fmean(levels)) for number, (side, levels) in found.items()}

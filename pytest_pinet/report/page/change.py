@@ -1,0 +1,89 @@
+"""The part of the page for the newest change: its answer, each figure in both builds, and what the builds are."""
+
+from __future__ import annotations
+
+from pytest_pinet.judge.whole_change import Outcome
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord
+from pytest_pinet.report.change_words import build_parts, emulated_sentence, figure_name
+from pytest_pinet.report.charts.paper import Paper, written
+from pytest_pinet.report.charts.scale import rate_text
+from pytest_pinet.report.charts.turns import turns_chart
+from pytest_pinet.report.page.words import paragraph, unbroken
+from pytest_pinet.report.record import ResultRecord, RunRecord
+
+# Drawn as the verdict of an ordinary run that means the same.
+_MARKS = {
+    Outcome.REGRESSION: Verdict.FAIL,
+    Outcome.FINDING: Verdict.FAIL,
+    Outcome.LAB_ERROR: Verdict.ERROR,
+    Outcome.UNDECIDED: Verdict.INCONCLUSIVE,
+    Outcome.IMPROVED: Verdict.IMPROVED,
+    Outcome.UNCHANGED: Verdict.PASS,
+}
+_GOOD = (Outcome.IMPROVED, Outcome.UNCHANGED)
+_HEADS = ("figure", "A", "B", "change", "outcome", "turns, in their order")
+
+
+def change_section(run: RunRecord) -> str:
+    """What came of the change that this run measured."""
+    head = run["change"]
+    heads = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
+    rows = "".join(_row(entry, run["results"]) for entry in head["entries"])
+    meant = emulated_sentence(run)
+    emulated = paragraph(meant, "note") if meant else ""
+    facts = f"Run {run['run']} in lab {run['lab']}, {head['turns']} turns, pytest-pinet {run['pinet']}."
+    table = (
+        '<div class="scroll" tabindex="0" role="region" aria-label="Figures of the newest change">'
+        f'<table class="runs"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        '<p class="muted">A (hollow, dashed) is the known-good build, B (filled) the one under test; each turn is a '
+        "boot or a load of its build. The interval of the change is below it.</p>"
+    )
+    return (
+        '<section id="change" aria-labelledby="change-head"><h2 id="change-head">The newest change</h2>'
+        f'<p class="lead">{unbroken(head["sentence"])}</p>{emulated}{table if rows else ""}'
+        f"{_build('A', head['a'])}{_build('B', head['b'])}{paragraph(facts, 'muted')}</section>"
+    )
+
+
+def _row(entry: ChangeEntryRecord, results: list[ResultRecord]) -> str:
+    outcome = Outcome(entry["outcome"])
+    result = next((one for one in results if one["id"] == entry["id"] and "change" in one), None)
+    chart, interval = "", ""
+    if result is not None and entry["direction"] in result["change"]["directions"]:
+        one = result["change"]["directions"][entry["direction"]]
+        paper = turns_chart(result["change"], entry["direction"])
+        chart = paper.inline() if paper is not None else ""
+        low, high = one["interval"] or (None, None)
+        interval = f"<br>{_percent(low)} to {_percent(high)}" if low is not None and high is not None else ""
+    rates = [rate_text(bps) if bps is not None else "-" for bps in (entry["a_bps"], entry["b_bps"])]
+    numbers = "".join(f'<td class="number">{cell}</td>' for cell in (*rates, f"{_percent(entry['change'])}{interval}"))
+    told = [entry["text"]] if outcome not in _GOOD else []
+    told += [f"Look first at: {entry['suspect']}"] if entry["suspect"] else []
+    notes = "".join(f'<br><span class="what">{unbroken(line)}</span>' for line in told)
+    return (
+        f'<tr><th scope="row">{written(figure_name(entry))}{notes}</th>{numbers}'
+        f'<td>{_word(outcome, entry["finding"])}</td><td class="turns">{chart}</td></tr>'
+    )
+
+
+def _word(outcome: Outcome, finding: str) -> str:
+    mark = Paper(16, 16, outcome.value)
+    mark.mark(8, 8, _MARKS[outcome], size=5.5)
+    look = "good" if outcome in _GOOD else "bad"
+    return f'<span class="word {look}">{mark.inline(label=False)}{written(finding or outcome.value)}</span>'
+
+
+def _percent(part: float | None) -> str:
+    return "-" if part is None else f"{part * 100:+.2f}\u00a0%"
+
+
+def _build(name: str, build: BuildRecord) -> str:
+    """With the hash of every file, folded away."""
+    if not build["key"]:
+        what = build["name"] if build["name"] != "running" else "what the boards run by themselves"
+        return paragraph(f"{name}: {what}")
+    release = f", kernel {build['release']}" if build["release"] else ""
+    items = "".join(f"<li>{written(part)}</li>" for part in build_parts(build, 64))
+    title = written(f"{name}: {build['name']} ({build['key']}{release})")
+    return f"<details><summary>{title}</summary><ul>{items}</ul></details>"

@@ -1,0 +1,115 @@
+"""Traffic with an end whose clock counts instructions: goodput in that end's time, whichever way the traffic goes.
+
+Such an end lives at a pace of its own, which the machine's other load changes, so seconds of the other end mean nothing
+for it. Where it receives it tells the figure anyhow; where it sends, its own account of what it sent takes the place of
+what the receiver counted, which is kept beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from pytest_pinet.errors import TrafficError
+from pytest_pinet.judge.events import find_events
+from pytest_pinet.judge.settle import settle
+from pytest_pinet.model.measurement import Flow, Measurement, Sample
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
+from pytest_pinet.shell import Shell
+from pytest_pinet.traffic.tool import BeforeClient, Progress, TrafficTool, Watch
+
+# Less than this of the time that was asked for, in the time of the end itself: the machine is too slow to tell.
+LEAST_PART = 0.2
+
+
+def in_virtual_time(tool: TrafficTool, ends: Collection[str]) -> TrafficTool:
+    """The tool for links of which some ends (by the names of their shells) have a virtual clock."""
+    return VirtualTimeTool(tool, frozenset(ends)) if ends else tool
+
+
+class VirtualTimeTool:
+    """Measures as the tool does, and tells what was sent from a virtual clock in the time of that clock."""
+
+    def __init__(self, tool: TrafficTool, ends: frozenset[str]) -> None:
+        self._tool = tool
+        self._ends = ends
+
+    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
+        """See TrafficTool."""
+        self._tool.prepare(dut, peer, traffic)
+
+    def measure(
+        self,
+        dut: Shell,
+        peer: Shell,
+        dut_address: str,
+        peer_address: str,
+        traffic: Traffic,
+        on_progress: Progress | None = None,
+        *,
+        watch: Watch | None = None,
+        before_client: BeforeClient | None = None,
+        warmup_cap_s: float = WARMUP_CAP_S,
+    ) -> Measurement:
+        """See TrafficTool. Raises TrafficError also when a virtual sender does not tell what it sent."""
+        found = self._tool.measure(
+            dut,
+            peer,
+            dut_address,
+            peer_address,
+            traffic,
+            on_progress,
+            watch=watch,
+            before_client=before_client,
+            warmup_cap_s=warmup_cap_s,
+        )
+        flows, notes = {}, list(found.notes)
+        for way, flow in found.flows.items():
+            sender, receiver = (dut, peer) if way is Direction.TX else (peer, dut)
+            virtual = [shell for shell in (dut, sender, receiver) if shell.name in self._ends]
+            if not virtual:
+                flows[way] = flow
+                continue
+            whose = virtual[0]
+            flows[way] = told_by_sender(flow, traffic, warmup_cap_s, sender.name) if whose is sender else flow
+            notes.append(_note(whose.name, flow, way, told_by_it=whose is receiver))
+        return replace(found, flows=flows, notes=tuple(notes))
+
+
+def told_by_sender(flow: Flow, traffic: Traffic, warmup_cap_s: float, sender: str) -> Flow:
+    """The flow as its sender saw it; what the receiver counted becomes ``other_samples``. Raises TrafficError."""
+    sent = flow.sender_samples
+    if sum(sample.seconds for sample in sent) < LEAST_PART * traffic.duration_s:
+        raise TrafficError(
+            f"the clock of {sender} is virtual, and its iperf3 told {sum(s.seconds for s in sent):.1f} s of "
+            f"{traffic.duration_s:g} s of what it sent",
+            "look at the load of the machine that emulates it, then measure for longer",
+        )
+    if traffic.warmup_s is None:
+        samples = settle(sent, warmup_cap_s)
+    else:
+        # At least one sample counts.
+        last = sent[-1].start_s
+        samples = tuple(replace(s, warmup=s.start_s < min(traffic.warmup_s, last)) for s in sent)
+    counted = [sample for sample in samples if not sample.warmup]
+    seconds = sum(sample.seconds for sample in counted)
+    total = sum(sample.bytes for sample in counted) * 8 / seconds if seconds else 0.0
+    known = sum(rate.bps for rate in flow.streams)
+    # What each stream had is known of the receiver only: their shares hold in any time.
+    streams = tuple(Bitrate(rate.bps * total / known) for rate in flow.streams) if known else flow.streams
+    return replace(
+        flow,
+        samples=samples,
+        other_samples=flow.samples,
+        streams=streams,
+        events=find_events(samples, warmup_cap_s, paced=traffic.bitrate is not None),
+    )
+
+
+def _note(end: str, flow: Flow, way: Direction, told_by_it: bool) -> str:
+    other: tuple[Sample, ...] = flow.sender_samples if told_by_it else flow.counted
+    seconds = sum(sample.seconds for sample in other)
+    beside = Bitrate(sum(sample.bytes for sample in other) * 8 / seconds) if seconds else None
+    said = f"; the other end's clock makes it {beside}" if beside is not None else ""
+    return f"{way}: told in the time of {end}, which counts instructions, not seconds{said}"

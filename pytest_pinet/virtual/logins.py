@@ -1,0 +1,58 @@
+"""How a stand-in for a board lets people and labgrid log in: ssh, the console's login, and the shell's own files."""
+
+from __future__ import annotations
+
+PAM_LOGIN = """\
+auth required pam_unix.so nullok nodelay
+account required pam_permit.so
+password required pam_permit.so
+session required pam_permit.so
+"""
+# Bracketed paste would put escape sequences in front of the prompt, on which labgrid's ShellDriver waits.
+INPUTRC = "set enable-bracketed-paste off\nset bell-style none\n"
+BASHRC = "PS1='\\u@\\h:\\w# '\nunset PROMPT_COMMAND HISTFILE\n"
+
+
+def profile(path: str) -> str:
+    """What bash reads at a login; ``path`` is where it finds commands."""
+    return f"PATH={path}\nexport PATH\nmesg n 2>/dev/null\n. /root/.bashrc\n"
+
+
+def login_defs(path: str) -> str:
+    """An idle console must stay silent: login would give up, and say so, every minute."""
+    return f"""\
+LOGIN_TIMEOUT 0
+LOGIN_RETRIES 5
+ENV_SUPATH PATH={path}
+ENV_PATH PATH={path}
+HUSHLOGIN_FILE .hushlogin
+"""
+
+
+def sshd_config(path: str, address: str, grace_s: int) -> str:
+    """Keys only, at this address.
+
+    OpenSSH's default key exchange (sntrup761) takes 0.1 s of processor time on each connection; a lab inside a machine
+    needs it not.
+    """
+    return f"""\
+Port 22
+ListenAddress {address}
+HostKey /run/pinet/host_key
+AuthorizedKeysFile /run/pinet/authorized_keys
+PidFile none
+StrictModes no
+UsePAM no
+UseDNS no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+PrintMotd no
+PrintLastLog no
+MaxStartups 200
+MaxSessions 200
+LoginGraceTime {grace_s}
+KexAlgorithms curve25519-sha256
+SetEnv PATH={path}
+Subsystem sftp internal-sftp
+"""

@@ -1,0 +1,77 @@
+"""README and docs/ name what there is: each option, each command, each file they point to; and their YAML parses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from pytest_pinet.cli import pinet
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXT = {page: page.read_text(encoding="utf-8") for page in PAGES}
+
+
+def test_each_option_of_pytest_is_in_the_readme_or_a_page_it_links(pytester: pytest.Pytester) -> None:
+    there = set(re.findall(r"^ +(--pinet-[a-z-]+)", pytester.runpytest_subprocess("--help").stdout.str(), re.M))
+
+    named = {option for page in TEXT.values() for option in re.findall(r"--pinet-[a-z]+(?:-[a-z]+)*", page)}
+    assert named == there
+
+
+def test_each_command_is_in_the_readme_or_a_page_it_links() -> None:
+    everything = "\n".join(TEXT.values())
+
+    assert [command for command in commands(pinet) if not re.search(rf"pinet {command}\b", everything)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_command_line_of_a_page_exists(page: Path) -> None:
+    known = set(commands(pinet)) | {command.split()[0] for command in commands(pinet)}
+    lines = re.findall(r"^(?:\$ |exec |\s+- run: )?pinet ([a-z]+)", TEXT[page], re.M)
+
+    assert set(lines) <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_file_that_a_page_points_to_is_there(page: Path) -> None:
+    links = re.findall(r"\]\((?!http|#)([^)#]+)\)", TEXT[page])
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_yaml_of_a_page_parses(page: Path) -> None:
+    for block in re.findall(r"```yaml\n(.*?)```", TEXT[page], re.S):
+        assert yaml.safe_load(block)
+
+
+def test_each_page_is_linked_from_the_readme() -> None:
+    readme = TEXT[ROOT / "README.md"]
+
+    assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in readme] == []
+
+
+def test_each_make_target_is_in_the_readme() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = {word for line in re.findall(r"^\.PHONY: (.*)$", makefile, re.M) for word in line.split()}
+
+    named = set(re.findall(r"\bmake ([a-z]+(?: [a-z]+)*)`", TEXT[ROOT / "README.md"]))
+    assert targets - {word for words in named for word in words.split()} == set()
+
+
+def commands(group: click.Command, path: str = "") -> Iterator[str]:
+    """``lab up``, ``gate`` and so on: each command that does something."""
+    if not isinstance(group, click.Group):
+        yield path
+        return
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield from commands(command, f"{path} {name}".strip())
