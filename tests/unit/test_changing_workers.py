@@ -37,6 +37,8 @@ def pairs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterato
     # Workers are processes of their own.
     paths = [str(Path(__file__).parent), str(pytester.path), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    # Nor is their controller the worker that this test may run in.
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     with bench_with(pytester, BOARDS) as found:
         (pytester.path / "lab.yaml").write_text(TWO_PAIRS)
         yield found
