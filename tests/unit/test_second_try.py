@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,15 @@ import pytest
 
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).parents[2] / "tools" / "second-try"
+FAILS_TWICE = """
+from pathlib import Path
+
+def test_noisy():
+    tries = Path(__file__).with_suffix(".tries")
+    tries.open("a").write("x")
+    Path("stat").write_text("cpu  20 0 0 {idle} 0 0 0 {stolen} 0 0\\n")
+    assert tries.stat().st_size == 3
+"""
 FAILS_AT_FIRST = """
 from pathlib import Path
 
@@ -23,10 +33,14 @@ def test_quiet():
 """
 
 
-def run(directory: Path, tests: str) -> subprocess.CompletedProcess[str]:
+def prepare(directory: Path, tests: str) -> None:
     (directory / "pytest.ini").write_text("[pytest]\n")
     (directory / "test_it.py").write_text(tests)
     (directory / ".venv").symlink_to(sys.prefix)
+
+
+def run(directory: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    prepare(directory, tests)
     return subprocess.run([SCRIPT], cwd=directory, capture_output=True, text=True, timeout=60)
 
 
@@ -73,3 +87,33 @@ def test_a_failure_of_an_earlier_run_does_not_count(tmp_path: Path) -> None:
     found = run(tmp_path, FAILS_AT_FIRST)
     assert "of what failed:\n  test_it.py::test_noisy\n" in found.stdout
     assert "gone" not in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("idle", "stolen", "tries", "status"), [(970, 30, 3, 0), (990, 10, 0, 1)], ids=["3 % stolen", "1 % stolen"]
+)
+def test_a_host_that_takes_its_processors_away_spoils_more_and_for_longer(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    idle: int,
+    stolen: int,
+    tries: int,
+    status: int,
+) -> None:
+    tests = FAILS_TWICE.format(idle=idle, stolen=stolen)
+    prepare(tmp_path, tests)
+    for number in range(5):
+        (tmp_path / f"test_{number}.py").write_text(tests)
+    (tmp_path / "stat").write_text("cpu  0 0 0 0 0 0 0 0 0 0\n")
+    monkeypatch.chdir(tmp_path)
+    assert runpy.run_path(str(SCRIPT))["main"]([], Path("stat")) == status
+    told = capfd.readouterr().out
+    assert f"the host took {stolen // 10} % of the processor time" in told
+    assert (told.count("third try, alone"), told.count("6 failed")) == ((1, 2) if tries else (0, 1))
+    assert ("tests of 6 files failed: too many for another try" in told) == (not tries)
+
+
+def test_ctrl_c_is_left_to_pytest(tmp_path: Path) -> None:
+    tests = "import os, signal, time\ndef test_it():\n    os.kill(os.getppid(), signal.SIGINT)\n    time.sleep(1)"
+    assert run(tmp_path, tests).returncode == 0
