@@ -24,6 +24,8 @@ POE_STATUS = f"{MIB_2}.105.1.1.1.6.1"
 LLDP_PORT = "1.0.8802.1.1.2.1.4.1.1.7"
 LLDP_NAME = "1.0.8802.1.1.2.1.4.1.1.9"
 CREATE, DESTROY = "4", "6"
+# The tools read no MIB, and keep nothing: the first ones on a machine fall out over the folder that each wants to make.
+ENVIRONMENT = {**os.environ, "MIBS": "", "SNMP_PERSISTENT_DIR": os.devnull}
 
 
 class Snmp:
@@ -37,9 +39,7 @@ class Snmp:
         """What the tool prints, also when it failed."""
         access = access or ("-v2c", "-c", self.environment["LG_SNMP_COMMUNITY"])
         argv = [tool, *access, "-Onq", "-t", str(timeout_s), "-r", "0", self.address, *words]
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, "MIBS": ""}
-        )
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False, env=ENVIRONMENT)
         return done.stdout + done.stderr
 
     def get(self, name: str, index: int | str) -> str:

@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 from gate_bench import wait_until
-from snmp_tools import POE, POE_STATUS, Snmp
+from snmp_tools import ENVIRONMENT, POE, POE_STATUS, Snmp
 from virtual_bench import LAB_FILE, SNMP_LAB_FILE, Bench, small_lab
 
 from pytest_pinet.config.labfile import load
@@ -107,9 +107,8 @@ def test_the_well_known_word_opens_nothing_but_poe(bench: Bench) -> None:
     private = ("-v1", "-c", "private", "-Onq", "-t", "0.5", "-r", "0", address)
     for oid, answer in ((f"{POE}.{BOTH}", f".{POE}.{BOTH} 2"), ("1.3.6.1.2.1.1.5.0", "")):
         done = subprocess.run(
-            ["snmpget", *private, oid], capture_output=True, text=True, timeout=10, check=False,
-            env={**os.environ, "MIBS": ""},
-        )  # fmt: skip
+            ["snmpget", *private, oid], capture_output=True, text=True, timeout=10, check=False, env=ENVIRONMENT
+        )
         assert done.stdout.strip() == answer
 
 

@@ -33,8 +33,14 @@ def test_quiet():
 """
 
 
+@pytest.fixture(autouse=True)
+def no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each try of each test would load them all."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def prepare(directory: Path, tests: str) -> None:
-    (directory / "pytest.ini").write_text("[pytest]\n")
+    (directory / "pytest.ini").write_text("[pytest]\naddopts = -p xdist\n")
     (directory / "test_it.py").write_text(tests)
     (directory / ".venv").symlink_to(sys.prefix)
 
