@@ -14,7 +14,7 @@ from gate_bench import GateLab, NewProject, Project
 pytestmark = pytest.mark.slow
 
 GATE = Path(__file__).parents[1] / "gate" / "test_line_rate.py"
-REPETITIONS = 10
+REPETITIONS = 5
 # Each kind of shaper up to 1 Gbit/s, with a faster peer: 100 Mbit/s, a bus for both ways, 1 Gbit/s, a lane each way.
 LINKS = {
     "pi3b:onboard": "pi3b-1:onboard",
