@@ -53,7 +53,7 @@ report: .venv/user
 
 # Tests that only wait, for boards, switches and leases, do so side by side; those that measure run one after the other.
 # Boards in QEMU measure in their own time, which goes on at the same pace whatever else runs.
-WAITING := -n 3 --dist loadfile --no-loadscope-reorder
+WAITING := -n 4 --dist loadfile --no-loadscope-reorder
 EMULATING := -n 2 --dist loadfile
 
 test: .venv/developer

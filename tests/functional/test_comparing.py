@@ -83,6 +83,7 @@ def test_drift_of_both_states_is_not_taken_for_a_difference(opened: tuple[Visit,
     assert figures[-1] < 0.993 * figures[0], "nothing drifted"
 
 
+@pytest.mark.soak
 def test_a_difference_is_found_in_spite_of_drift(opened: tuple[Visit, Link]) -> None:
     link = opened[1]
     begun = time.monotonic()
