@@ -15,9 +15,10 @@ from pytest_pinet.model.http import HttpReport
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.sockets import Sockets
-from pytest_pinet.model.traffic import RESPONSE_HEAD, WARMUP_CAP_S, HttpTraffic, LadderTraffic, Traffic
+from pytest_pinet.model.traffic import RESPONSE_HEAD, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.shell import Shell
-from pytest_pinet.traffic.tool import BeforeClient, Progress, TrafficTool, Watch
+from pytest_pinet.traffic.tool import TrafficTool
+from pytest_pinet.traffic.wrapping import WrappingTool
 
 T = TypeVar("T", bound=Traffic)
 
@@ -32,42 +33,17 @@ def scaled(tool: TrafficTool, scale: float) -> TrafficTool:
     return tool if scale == 1 else ScaledTool(tool, scale)
 
 
-class ScaledTool:
+class ScaledTool(WrappingTool):
     """Sends at the scale what is asked for, and tells at full rate what came of it."""
 
     def __init__(self, tool: TrafficTool, scale: float) -> None:
-        self._tool = tool
+        super().__init__(tool)
         self._scale = scale
 
-    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
-        """See TrafficTool."""
-        self._tool.prepare(dut, peer, sent(traffic, self._scale))
+    def _sent(self, traffic: Traffic) -> Traffic:
+        return sent(traffic, self._scale)
 
-    def measure(
-        self,
-        dut: Shell,
-        peer: Shell,
-        dut_address: str,
-        peer_address: str,
-        traffic: Traffic,
-        on_progress: Progress | None = None,
-        *,
-        watch: Watch | None = None,
-        before_client: BeforeClient | None = None,
-        warmup_cap_s: float = WARMUP_CAP_S,
-    ) -> Measurement:
-        """See TrafficTool."""
-        found = self._tool.measure(
-            dut,
-            peer,
-            dut_address,
-            peer_address,
-            sent(traffic, self._scale),
-            on_progress,
-            watch=watch,
-            before_client=before_client,
-            warmup_cap_s=warmup_cap_s,
-        )
+    def _told(self, found: Measurement, dut: Shell, peer: Shell, traffic: Traffic, warmup_cap_s: float) -> Measurement:
         return replace(told(found, self._scale, traffic), traffic=traffic)
 
 

@@ -15,9 +15,10 @@ from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.settle import settle
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
+from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.shell import Shell
-from pytest_pinet.traffic.tool import BeforeClient, Progress, TrafficTool, Watch
+from pytest_pinet.traffic.tool import TrafficTool
+from pytest_pinet.traffic.wrapping import WrappingTool
 
 # Less than this of the time that was asked for, in the time of the end itself: the machine is too slow to tell.
 LEAST_PART = 0.2
@@ -28,42 +29,17 @@ def in_virtual_time(tool: TrafficTool, ends: Collection[str]) -> TrafficTool:
     return VirtualTimeTool(tool, frozenset(ends)) if ends else tool
 
 
-class VirtualTimeTool:
-    """Measures as the tool does, and tells what was sent from a virtual clock in the time of that clock."""
+class VirtualTimeTool(WrappingTool):
+    """Measures as the tool does, and tells what was sent from a virtual clock in the time of that clock.
+
+    Raises TrafficError also when a virtual sender does not tell what it sent.
+    """
 
     def __init__(self, tool: TrafficTool, ends: frozenset[str]) -> None:
-        self._tool = tool
+        super().__init__(tool)
         self._ends = ends
 
-    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
-        """See TrafficTool."""
-        self._tool.prepare(dut, peer, traffic)
-
-    def measure(
-        self,
-        dut: Shell,
-        peer: Shell,
-        dut_address: str,
-        peer_address: str,
-        traffic: Traffic,
-        on_progress: Progress | None = None,
-        *,
-        watch: Watch | None = None,
-        before_client: BeforeClient | None = None,
-        warmup_cap_s: float = WARMUP_CAP_S,
-    ) -> Measurement:
-        """See TrafficTool. Raises TrafficError also when a virtual sender does not tell what it sent."""
-        found = self._tool.measure(
-            dut,
-            peer,
-            dut_address,
-            peer_address,
-            traffic,
-            on_progress,
-            watch=watch,
-            before_client=before_client,
-            warmup_cap_s=warmup_cap_s,
-        )
+    def _told(self, found: Measurement, dut: Shell, peer: Shell, traffic: Traffic, warmup_cap_s: float) -> Measurement:
         flows, notes = {}, list(found.notes)
         for way, flow in found.flows.items():
             sender, receiver = (dut, peer) if way is Direction.TX else (peer, dut)
