@@ -39,12 +39,12 @@ def make_card(card: Path, root: Path, boot: Mapping[str, bytes]) -> None:
     parts = [card.with_suffix(f".{name}") for name in ("boot", "root")]
     try:
         _sparse(parts[0], BOOT_SIZE)
-        _tool("mkfs.vfat", "-F", "32", "-n", "bootfs", "-s", "8", str(parts[0]))
+        tool("mkfs.vfat", "-F", "32", "-n", "bootfs", "-s", "8", str(parts[0]))
         _sparse(parts[1], ROOT_SIZE)
         # In a user namespace of its own where we are not root: files of ours become those of the board's root.
         mapped = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
         own = ("-q", "-F", "-t", "ext4", "-L", "rootfs", "-m", "0", "-E", "root_owner=0:0,lazy_itable_init=1")
-        _tool(*mapped, "mke2fs", *own, "-d", str(root), str(parts[1]))
+        tool(*mapped, "mke2fs", *own, "-d", str(root), str(parts[1]))
         _sparse(card, CARD_SIZE)
         with card.open("r+b") as file:
             file.write(_partition_table())
@@ -101,7 +101,7 @@ def copy_card(image: Path, card: Path) -> None:
             f"the card of a board takes {needed >> 20} MiB in {card.parent}, and grows, but {free >> 20} MiB are free",
             f"make room there: twice {needed >> 20} MiB for each board",
         )
-    _tool("cp", "--sparse=always", "--reflink=auto", str(image), str(card))
+    tool("cp", "--sparse=always", "--reflink=auto", str(image), str(card))
 
 
 def _partition_table() -> bytes:
@@ -139,7 +139,8 @@ def _mtool(card: Path, tool: str, *words: str, text: bytes | None = None, may_fa
     return _run(argv, text, may_fail, {"MTOOLS_SKIP_CHECK": "1"})
 
 
-def _tool(*argv: str) -> None:
+def tool(*argv: str) -> None:
+    """Run it, wherever the administrator's commands are. Raises LabError."""
     _run(argv, None, may_fail=False, environment={})
 
 
@@ -154,7 +155,7 @@ def _run(argv: Sequence[str], text: bytes | None, may_fail: bool, environment: M
             env={**os.environ, "PATH": SEARCH, "LC_ALL": "C.UTF-8", **environment},
         )
     except FileNotFoundError:
-        raise LabError(f"{argv[0]} is not on this machine", "apt install dosfstools e2fsprogs mtools") from None
+        raise LabError(f"{argv[0]} is not on this machine", "apt install dosfstools e2fsprogs kmod mtools") from None
     except subprocess.TimeoutExpired:
         raise LabError(f"{argv[0]} took more than {TOOL_TIMEOUT_S:g} s on {argv[-1]}") from None
     if done.returncode and not may_fail:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.builds.image import is_arm64
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual.boot_settings import LONGEST_LINE, SECTION, SETTING, lets_through
+from pytest_pinet.virtual.boot_settings import SETTING, first_line, holding
 
 CONFIG, TRYBOOT = "config.txt", "tryboot.txt"
 DEFAULT_KERNEL, DEFAULT_CMDLINE = "kernel8.img", "cmdline.txt"
@@ -36,7 +36,6 @@ class Boot:
     cmdline: str
     initramfs: bytes | None
     names: tuple[str, ...]
-    settings: tuple[tuple[str, str], ...] = ()
     device_tree: bytes | None = None
 
     def __str__(self) -> str:
@@ -83,24 +82,16 @@ def choose(read: Read, board: str, tryboot: bool, device_trees: Sequence[str] = 
         if device_tree is None:
             raise NoKernel(f"{source} asks for a device tree, and {' or '.join(wanted)} is not on the boot partition")
         names.append(name)
-    # The kernel gets the first line alone.
-    first = next(iter((cmdline or b"").decode(errors="replace").splitlines()), "").strip()
-    return Boot(source, image, first, initramfs, tuple(names), tuple(settings.items()), device_tree)
+    first = first_line((cmdline or b"").decode(errors="replace"))
+    return Boot(source, image, first, initramfs, tuple(names), device_tree)
 
 
 def parse(text: str, board: str, tryboot: bool) -> tuple[dict[str, str], list[str]]:
     """The settings that hold for this board and boot, of several of one name the last; and what ``initramfs`` names."""
     settings: dict[str, str] = {}
     ramdisks: list[str] = []
-    here = True
-    for full in text.splitlines():
-        line = full.strip()[:LONGEST_LINE]
-        if section := SECTION.fullmatch(line):
-            name = section[1].strip().lower()
-            here = tryboot if name == "tryboot" else lets_through(name, board)
-        elif not here:
-            continue
-        elif line.startswith("initramfs "):
+    for line in holding(text, board, tryboot):
+        if line.startswith("initramfs "):
             # initramfs FILE [followkernel | address]; several files separated by commas are put one behind the other.
             ramdisks = line.split()[1].split(",")
         elif setting := SETTING.match(line):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
@@ -12,10 +11,10 @@ from pathlib import Path
 from pytest_pinet.builds.image import bootable, is_arm64
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.builds.packed import Unreadable, unpacked
+from pytest_pinet.emulated.card import tool
 from pytest_pinet.emulated.deb import data_of
 from pytest_pinet.errors import LabError
 
-DEPMOD_TIMEOUT_S = 60.0
 # Folders and files below kernel/ of the modules: what the emulated hardware has, and what the tunings and traffic use.
 # A whole package has some 4,000 modules and 300 MB, which a card would have to hold for each board.
 WANTED = (
@@ -107,7 +106,7 @@ class KernelPackage:
             target.write_bytes(data)
         for member in self._others:
             (folder / member.name.rpartition("/")[2]).write_bytes(self._read(member))
-        depmod(root, self.release)
+        tool("depmod", "-b", str(root / "usr"), self.release)
         return folder
 
     def _selected(self, wanted: tuple[str, ...]) -> Mapping[str, bytes]:
@@ -134,11 +133,3 @@ def needs(module: bytes) -> list[str]:
     """The names of the modules that one depends on, as its ``.modinfo`` says."""
     found = _MODINFO.search(unpacked(module))
     return [name.replace("-", "_") for name in found[1].decode().split(",") if name] if found else []
-
-
-def depmod(root: Path, release: str) -> None:
-    """Let ``depmod`` write which module serves what. Raises LabError."""
-    argv = ["depmod", "-b", str(root / "usr"), release]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=DEPMOD_TIMEOUT_S, check=False)
-    if done.returncode:
-        raise LabError(f"depmod failed for {release}: {done.stderr.strip()[-200:]}")

@@ -7,6 +7,7 @@ power-on. Of config.txt the clock is read, of cmdline.txt the payload of PCIe pa
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +27,9 @@ arm_64bit=1
 """
 _CMDLINE = "console=serial0,115200 console=tty1 root=/dev/mmcblk0p2 rootfstype=ext4 fsck.repair=yes rootwait\n"
 # What the firmware's parser takes of a line, after which it stops reading.
-LONGEST_LINE = 98
+_LONGEST_LINE = 98
 SETTING = re.compile(r"([A-Za-z0-9_]+)\s*=\s*([^#\s]*)")
-SECTION = re.compile(r"\[([^\]]*)\]")
+_SECTION = re.compile(r"\[([^\]]*)\]")
 # The filters of config.txt, and how the names of the boards begin that they let through.
 _FILTERS = {
     "pi02": ("zero2",),
@@ -74,8 +75,7 @@ def read_card(card: Path, board: str, clock_mhz: int) -> BootSettings:
     """
     settings = _settings(_text(card / CONFIG), board)
     asked = settings.get("arm_freq", "")
-    # The kernel gets the first line alone.
-    cmdline = next(iter(_text(card / CMDLINE).splitlines()), "").strip()
+    cmdline = first_line(_text(card / CMDLINE))
     words = [word.partition("=") for word in cmdline.split()]
     pci = {option for name, _, value in words if name == "pci" for option in value.split(",")}
     return BootSettings(
@@ -86,9 +86,21 @@ def read_card(card: Path, board: str, clock_mhz: int) -> BootSettings:
     )
 
 
-def lets_through(section: str, board: str) -> bool:
-    """Whether what stands under a ``[section]`` of config.txt holds for a board."""
-    return section == "all" or board.startswith(_FILTERS.get(section, ()))
+def first_line(cmdline: str) -> str:
+    """What the kernel gets of cmdline.txt."""
+    return next(iter(cmdline.splitlines()), "").strip()
+
+
+def holding(config: str, board: str, tryboot: bool = False) -> Iterator[str]:
+    """The lines of a config.txt that hold for this board and boot, by the sections in which they stand."""
+    here = True
+    for full in config.splitlines():
+        line = full.strip()[:_LONGEST_LINE]
+        if section := _SECTION.fullmatch(line):
+            name = section[1].strip().lower()
+            here = name == "all" or (tryboot and name == "tryboot") or board.startswith(_FILTERS.get(name, ()))
+        elif here:
+            yield line
 
 
 def _text(path: Path) -> str:
@@ -100,13 +112,5 @@ def _text(path: Path) -> str:
 
 def _settings(text: str, board: str) -> dict[str, str]:
     """The settings that hold for this board; of several of one name the last."""
-    found: dict[str, str] = {}
-    here = True
-    for line in text.splitlines():
-        line = line.strip()[:LONGEST_LINE]
-        if section := SECTION.fullmatch(line):
-            name = section[1].strip().lower()
-            here = lets_through(name, board)
-        elif here and (setting := SETTING.match(line)):
-            found[setting[1]] = setting[2]
-    return found
+    settings = (setting for line in holding(text, board) if (setting := SETTING.match(line)))
+    return {setting[1]: setting[2] for setting in settings}

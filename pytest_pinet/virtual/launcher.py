@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from pytest_pinet.errors import CoordinatorError, LabError
 from pytest_pinet.lab.launcher import LabUse, Launcher
-from pytest_pinet.model.lab import MACHINES, Lab
+from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.scale import Scale
 from pytest_pinet.virtual import labgrid_files, password
 from pytest_pinet.virtual.control_client import ask
@@ -144,7 +144,7 @@ def _is_whole(state: Mapping[str, Any]) -> bool:
 
 def _has_machines(lab: Lab) -> bool:
     """Whether some of its boards are QEMU's."""
-    return any(node.machine != MACHINES[0] for node in spec_of(lab).nodes)
+    return any(node.is_emulated for node in lab.nodes.values())
 
 
 def _image(lab: Lab) -> str:

@@ -21,10 +21,7 @@ HEADER = "# By pytest-pinet: boots a build under test once; config.txt is what b
 _DEFAULTS = ("kernel_2712.img", "kernel8.img", "kernel7l.img", "kernel7.img", "kernel.img")
 # Lines that say where the known-good build's files are.
 _PLACES = re.compile(r"\s*(?:(?:os_prefix|kernel|cmdline|ramfsfile|auto_initramfs)\s*=|initramfs\s)")
-_SECTION = re.compile(r"\[([^\]]*)\]")
 _MARK = "=====8<====="
-# The firmware has both in one buffer; longer lines are cut.
-LONGEST_CONFIG_LINE = 98
 
 
 @dataclass(frozen=True)
