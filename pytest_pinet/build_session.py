@@ -97,7 +97,7 @@ class BuildSession(PinetSession):
     ) -> ResultRecord:
         """Ping until it is judged, and record. Raises LabError."""
         changing = self._in_turn
-        if changing is None or self.dry_run is not None:
+        if changing is None:
             return super().ping(item, link, ping, limits, profile)
 
         def measure() -> ResultRecord:

@@ -122,8 +122,3 @@ def tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
         raise Unreadable(f"it is no tar archive ({error})") from None
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise Unreadable(f"its tar archive is damaged ({error})") from None
-
-
-def gzipped(data: bytes) -> bytes:
-    """The same bytes for the same content."""
-    return gzip.compress(data, 6, mtime=0)

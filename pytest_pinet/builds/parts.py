@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def add_modules(parts: Parts, path: Path, where: Where) -> None:
     if path.is_file() and is_module(path.name):
         parts.files.append(Part(Role.MODULE, path, where))
         return
-    trees = find_trees(path if path.is_dir() else _unpacked(path, where))
+    trees = find_trees(path if path.is_dir() else _unpacked(path, where, _tar_of))
     if not trees and path.is_dir():
         singles = sorted(entry for entry in path.iterdir() if is_module(entry.name))
         if singles:
@@ -79,9 +80,13 @@ def add_modules(parts: Parts, path: Path, where: Where) -> None:
     parts.files += [Part(Role.MODULES, tree, where) for tree in trees]
 
 
-def _unpacked(path: Path, where: Where) -> Path:
+def _tar_of(path: Path) -> Iterable[tuple[str, bytes]]:
+    return tar_files(path.read_bytes())
+
+
+def _unpacked(path: Path, where: Where, files_of: Callable[[Path], Iterable[tuple[str, bytes]]]) -> Path:
     try:
-        return unpack_once(path, lambda archive: tar_files(archive.read_bytes()))
+        return unpack_once(path, files_of)
     except Unreadable as error:
         raise ConfigError(f"{path} cannot be unpacked: {error}", where) from None
     except OSError as error:
@@ -91,12 +96,7 @@ def _unpacked(path: Path, where: Where) -> Path:
 def add_package(parts: Parts, path: Path, where: Where) -> None:
     """A Debian package with a kernel: of Debian, of Raspberry Pi OS, or of ``make bindeb-pkg``. Raises ConfigError."""
     existing(path, where, "package")
-    try:
-        root = unpack_once(path, deb_files)
-    except Unreadable as error:
-        raise ConfigError(f"{path} cannot be unpacked: {error}", where) from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be unpacked: {error.strerror}", where) from None
+    root = _unpacked(path, where, deb_files)
     boot = sorted((root / "boot").iterdir()) if (root / "boot").is_dir() else []
     kernels = [entry for entry in boot if entry.name.startswith("vmlinuz-") or entry.name in KERNELS]
     trees = find_trees(root)

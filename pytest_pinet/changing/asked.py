@@ -42,9 +42,10 @@ class Asked:
         if build is None:
             return ACCEPTED if self.accepted else RUNNING
         other = self.build(Side.B if side is Side.A else Side.A)
-        # Two folders of the same name, or a build against itself.
-        same = other is not None and other.name == build.name
-        return f"{build.name} ({build.key})" if same and other is not None and other.key != build.key else build.name
+        # Two folders of the same name; of a build against itself the key tells nothing.
+        if other is not None and other.name == build.name and other.key != build.key:
+            return f"{build.name} ({build.key})"
+        return build.name
 
     @property
     def keys(self) -> list[str]:

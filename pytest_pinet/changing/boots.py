@@ -126,7 +126,7 @@ class Boots:
         except (BuildError, LabError) as error:
             boot.trouble = first_line(error)
             known_good = isinstance(error, BuildError) and self.side is Side.A
-            failed = _of_known_good(error, name) if known_good else error
+            failed = of_known_good(error, name) if known_good else error
             self._failed[node] = failed
             raise failed from error
         finally:
@@ -149,8 +149,11 @@ class Boots:
         self.device_is_missing = done.returncode == 0
 
 
-def _of_known_good(error: PinetError, name: str) -> LabError:
-    """The build that everything is measured against must work: whoever keeps the lab has to look at it."""
-    failed = LabError(f"the known-good build {name}: {error}", "name another build with --pinet-baseline")
+def of_known_good(error: PinetError, what: str) -> LabError:
+    """The build that everything is measured against must work: whoever keeps the lab has to look at it.
+
+    ``what``: its name, or what it did.
+    """
+    failed = LabError(f"the known-good build {what}: {error}", "name another build with --pinet-baseline")
     failed.excerpt = error.excerpt
     return failed

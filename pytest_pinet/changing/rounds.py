@@ -10,6 +10,7 @@ calls give the judged figures, and no node is touched.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -88,7 +89,7 @@ class Rounds(Boards):
             which = side(turn)
             self.boots.next(which)
             for number, one in enumerate(going):
-                self._run(one, which, lambda n=number, g=going: _following(g[n + 1 :], group, first))  # type: ignore[misc]
+                self._run(one, which, partial(_following, going[number + 1 :], group, first))
             turn += 1
             if first.session.shouldstop or first.session.shouldfail:
                 break

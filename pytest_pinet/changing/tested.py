@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from pytest_pinet.changing.boots import of_known_good
 from pytest_pinet.changing.pings import OFTEN, Pings
 from pytest_pinet.changing.series import Series
 from pytest_pinet.errors import (
@@ -13,7 +14,6 @@ from pytest_pinet.errors import (
     ConsoleError,
     InvalidMeasurement,
     KernelError,
-    LabError,
     LinkError,
     PinetError,
     SshError,
@@ -84,9 +84,7 @@ class Tested:
             if side is Side.A:
                 self.error = error
         elif isinstance(error, KernelError) and side is Side.A:
-            failed = LabError(f"the known-good build broke: {error}", "name another build with --pinet-baseline")
-            failed.excerpt = error.excerpt
-            self.error = failed
+            self.error = of_known_good(error, "broke")
         else:
             self.error = error
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.judge.change import MOST_BOOTS, TOLERANCE, Boot, Difference, judge_change
-from pytest_pinet.judge.decision import MOST_DISTURBED
-from pytest_pinet.judge.interleaved import Result, Side
+from pytest_pinet.judge.interleaved import Result, Side, is_worse
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.reading import Reading, read
 from pytest_pinet.judge.wording import counted
@@ -54,8 +53,7 @@ def judge_boots(
     means = judged("mean")
     if means.result is Result.SLOWER:
         return replace(means, why=f"{means.why}; its connections stall")
-    share_a, share_b = (_disturbed(part) / max(len(part), 1) for part in (of_a, of_b))
-    if found.result in (Result.SAME, Result.FASTER) and share_b > MOST_DISTURBED and share_b > share_a:
+    if found.result in (Result.SAME, Result.FASTER) and is_worse(of_a, of_b):
         result = Result.INCONCLUSIVE if len(boots) >= most_boots else Result.GO_ON
         return replace(found, result=result, why=f"{counted(_disturbed(of_b), len(of_b))} of B disturbed")
     return found

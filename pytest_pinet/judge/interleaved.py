@@ -105,7 +105,7 @@ def compare_attempts(
         means = _of([None if one is None else one.mean for one in readings], tolerance, noise, error_rate)
         if means.result is Result.SLOWER:
             found = means
-        elif found.result in (Result.SAME, Result.FASTER) and _is_worse(of_a, of_b):
+        elif found.result in (Result.SAME, Result.FASTER) and is_worse(of_a, of_b):
             over = len(attempts) >= 2 * MOST_PAIRS
             result = Result.INCONCLUSIVE if over else Result.GO_ON
             found = replace(found, result=result, why=f"{counted(disturbed[1], len(of_b))} of B disturbed")
@@ -113,7 +113,7 @@ def compare_attempts(
     return replace(found, disturbed=disturbed, remarks=tuple(dict.fromkeys(remarks)))
 
 
-def _is_worse(of_a: Sequence[Reading], of_b: Sequence[Reading]) -> bool:
+def is_worse(of_a: Sequence[Reading], of_b: Sequence[Reading]) -> bool:
     """Whether B is disturbed too often, and more often than A."""
     share_a, share_b = (sum(one.disturbed for one in part) / max(len(part), 1) for part in (of_a, of_b))
     return share_b > MOST_DISTURBED and share_b > share_a

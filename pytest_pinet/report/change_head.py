@@ -52,16 +52,16 @@ def change_head(
         key=lambda entry: (_ORDER.index(Outcome(entry["outcome"])), entry["change"] or 0.0, entry["id"]),
     )
     came = [Came(Outcome(entry["outcome"]), entry["finding"]) for entry in entries]
-    otherwise = answer(came) is Answer.PASS and (failed > 0 or interrupted)
-    if otherwise:
-        came.append(Came(Outcome.UNDECIDED))
     found = answer(came)
-    against = "the accepted baselines" if accepted else a["name"] if a["key"] else "the boards' own build"
-    sentence = _sentence(found, entries, against, b["name"])
-    if otherwise:
+    if found is Answer.PASS and (failed or interrupted):
+        came.append(Came(Outcome.UNDECIDED))
+        found = answer(came)
         tests = "1 test" if failed == 1 else f"{failed} tests"
         but = f"{tests} failed by something else" if failed else "the run was interrupted"
         sentence = f"No answer on {b['name']}: no figure is slower, but {but}."
+    else:
+        against = "the accepted baselines" if accepted else a["name"] if a["key"] else "the boards' own build"
+        sentence = _sentence(found, entries, against, b["name"])
     return {
         "a": a,
         "b": b,

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pytest_pinet.judge.whole_change import Outcome
 from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.report.change_words import figure_name
-from pytest_pinet.report.fit import WIDTH, copyable, plain, rate, shorten, wrap
+from pytest_pinet.report.columns import Columns, side_cells
+from pytest_pinet.report.fit import WIDTH, copyable, plain, wrap
 from pytest_pinet.report.record import SkippedRecord
+from pytest_pinet.report.terminal import skipped_lines
 
 _HEADER = ("figure", "A", "B", "change", "outcome")
-_GAP = "  "
-_LABEL_MIN = 12
 # In capitals, so that nobody overlooks them without colours.
 _LOUD = (Outcome.REGRESSION, Outcome.FINDING, Outcome.LAB_ERROR, Outcome.UNDECIDED)
 _COLORS = {
@@ -42,10 +42,7 @@ def change_lines(
     ]
     lines += ["", *_table(head["entries"], width, color)]
     if skipped:
-        lines += ["", "not measured:"]
-        for reason in dict.fromkeys(one["reason"] for one in skipped):
-            ids = ", ".join(one["id"] for one in skipped if one["reason"] == reason)
-            lines += [*wrap(ids, indent="  ", width=width), *wrap(reason, indent="    ", width=width)]
+        lines += ["", "not measured:", *skipped_lines(skipped, width)]
     counts = Counter(Outcome(entry["outcome"]) for entry in head["entries"])
     said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
     lines += ["", *wrap(f"{said or 'nothing measured'}; {head['turns']} turns", hanging="  ", width=width)]
@@ -67,14 +64,11 @@ def _table(entries: Sequence[ChangeEntryRecord], width: int, color: bool) -> lis
     if not entries:
         return ["no figure came about"]
     cells = [_cells(entry) for entry in entries]
-    widths = [max(map(len, column)) for column in zip(_HEADER[1:], *cells, strict=True)]
-    room = max(width - sum(widths) - len(_GAP) * len(widths), _LABEL_MIN)
-    labels = shorten((plain(figure_name(entry)) for entry in entries), room)
-    widest = max(len(label) for label in (_HEADER[0], *labels.values()))
-    lines = [_line(_HEADER[0], _HEADER[1:], widest, widths, None)]
+    columns = Columns(_HEADER, map(figure_name, entries), cells, width)
+    lines = [columns.head()]
     for entry, line in zip(entries, cells, strict=True):
         outcome = Outcome(entry["outcome"])
-        lines.append(_line(labels[plain(figure_name(entry))], line, widest, widths, outcome if color else None))
+        lines.append(columns.line(figure_name(entry), line, _COLORS[outcome] if color else None))
         if outcome in _LOUD or "left out" in entry["text"]:
             lines += wrap(entry["text"], indent="    ", width=width, lines=4)
         if entry["suspect"]:
@@ -84,16 +78,5 @@ def _table(entries: Sequence[ChangeEntryRecord], width: int, color: bool) -> lis
 
 def _cells(entry: ChangeEntryRecord) -> tuple[str, ...]:
     word = entry["finding"] or entry["outcome"]
-    return (
-        "-" if entry["a_bps"] is None else rate(entry["a_bps"]),
-        "-" if entry["b_bps"] is None else rate(entry["b_bps"]),
-        "-" if entry["change"] is None else f"{entry['change'] * 100:+.1f}%",
-        plain(word).upper() if Outcome(entry["outcome"]) in _LOUD else word,
-    )
-
-
-def _line(label: str, cells: Sequence[str], widest: int, widths: Sequence[int], color_of: Outcome | None) -> str:
-    *figures, word = cells
-    parts = [figure.rjust(width) for figure, width in zip(figures, widths[:-1], strict=True)]
-    parts.append(word if color_of is None else f"\x1b[{_COLORS[color_of]}m{word}\x1b[0m")
-    return _GAP.join([f"{label:{widest}}", *parts])
+    shown = plain(word).upper() if Outcome(entry["outcome"]) in _LOUD else word
+    return (*side_cells(entry["a_bps"], entry["b_bps"], entry["change"]), shown)

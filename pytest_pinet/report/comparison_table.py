@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_pinet.history.sides import Compared, Outcome, Side
-from pytest_pinet.report.fit import WIDTH, plain, rate, shorten, wrap
+from pytest_pinet.report.columns import Columns, side_cells
+from pytest_pinet.report.fit import WIDTH, wrap
 
 _HEADER = ("figure", "A", "B", "change", "B is")
-_GAP = "  "
-_LABEL_MIN = 12
 # In capitals, so that nobody overlooks them without colours.
 _LOUD = (Outcome.SLOWER, Outcome.INCONCLUSIVE, Outcome.MISSING)
 _EXPLAINED = (Outcome.SLOWER, Outcome.INCONCLUSIVE, Outcome.NOT_COMPARABLE)
@@ -25,13 +24,10 @@ def comparison_table(a: Side, b: Side, found: Sequence[Compared], width: int = W
     if not found:
         return [*lines, "", "no figure to compare"]
     cells = [_cells(one) for one in found]
-    widths = [max(map(len, column)) for column in zip(_HEADER[1:], *cells, strict=True)]
-    room = max(width - sum(widths) - len(_GAP) * len(widths), _LABEL_MIN)
-    labels = shorten((plain(one.figure) for one in found), room)
-    widest = max(len(label) for label in (_HEADER[0], *labels.values()))
-    lines += ["", _line(_HEADER[0], _HEADER[1:], widest, widths)]
+    columns = Columns(_HEADER, (one.figure for one in found), cells, width)
+    lines += ["", columns.head()]
     for one, line in zip(found, cells, strict=True):
-        lines.append(_line(labels[plain(one.figure)], line, widest, widths))
+        lines.append(columns.line(one.figure, line))
         if one.outcome in _EXPLAINED and one.why:
             lines += wrap(one.why, indent="    ", width=width)
     counts = Counter(one.outcome for one in found)
@@ -64,15 +60,4 @@ def _what(name: str, side: Side) -> str:
 
 def _cells(one: Compared) -> tuple[str, ...]:
     word = str(one.outcome)
-    return (
-        "-" if one.a_bps is None else rate(one.a_bps),
-        "-" if one.b_bps is None else rate(one.b_bps),
-        "-" if one.change is None else f"{one.change * 100:+.1f}%",
-        word.upper() if one.outcome in _LOUD else word,
-    )
-
-
-def _line(label: str, cells: Sequence[str], widest: int, widths: Sequence[int]) -> str:
-    *figures, word = cells
-    parts = [figure.rjust(width) for figure, width in zip(figures, widths[:-1], strict=True)]
-    return _GAP.join([f"{label:{widest}}", *parts, word])
+    return (*side_cells(one.a_bps, one.b_bps, one.change), word.upper() if one.outcome in _LOUD else word)

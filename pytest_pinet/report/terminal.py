@@ -55,7 +55,7 @@ def summary_table(
     rows = rows_of(results)
     lines = _table(rows, width, color, verbose) if rows else []
     if skipped:
-        lines += ["", "not measured:", *_skipped(skipped, width)]
+        lines += ["", "not measured:", *skipped_lines(skipped, width)]
     lines += ["", *wrap(count_line(results, skipped), hanging="  ", width=width)]
     for sentence in (*_ungated(results), *ineffective(results)):
         lines += wrap(sentence, hanging="  ", width=width)
@@ -132,7 +132,7 @@ def _line(label_width: int, widths: list[int], label: str, cells: Sequence[str],
     return f"{label:{label_width}}{_GAP}{direction:{widths[0]}} {_GAP.join(parts)}"
 
 
-def _skipped(skipped: Sequence[SkippedRecord], width: int) -> list[str]:
+def skipped_lines(skipped: Sequence[SkippedRecord], width: int) -> list[str]:
     """Skips by reason: a whole matrix often lacks the same thing."""
     by_reason: dict[str, list[str]] = {}
     for skip in skipped:

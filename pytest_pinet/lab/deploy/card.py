@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pytest_pinet.lab.deploy.room import free_bytes
 from pytest_pinet.lab.deploy.way import Refused
 from pytest_pinet.model.build import MARKER, Build, Role
 from pytest_pinet.shell import Shell, as_root
@@ -71,7 +72,7 @@ def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
             continue
         if re.search(r"^\s*tryboot_a_b\s*=\s*1", parts[5], re.MULTILINE):
             raise Refused(f"{shell.name} tries whole partitions (tryboot_a_b=1 in autoboot.txt), not {TRYBOOT}")
-        return Card(folder, parts[0], parts[1], _sizes(parts[2]), _free(parts[3]), parts[4].strip() == "yes")
+        return Card(folder, parts[0], parts[1], _sizes(parts[2]), free_bytes(parts[3]) or 0, parts[4].strip() == "yes")
     raise Refused(f"{shell.name} has no {CONFIG} in {' or '.join(folders)}: no firmware of a Raspberry Pi boots it")
 
 
@@ -83,12 +84,6 @@ def _sizes(listing: str) -> dict[str, int]:
         if len(words) == 9 and words[0].startswith("-") and words[4].isdigit():
             found[words[8]] = int(words[4])
     return found
-
-
-def _free(line: str) -> int:
-    words = line.split()
-    # Filesystem 1024-blocks Used Available Capacity Mounted on
-    return int(words[3]) * 1024 if len(words) >= 6 and words[3].isdigit() else 0
 
 
 def folder_of(build: Build) -> str:

@@ -128,10 +128,10 @@ class Live:
     def load(self, build: Build) -> None:
         """The single modules of a build whose kernel has been booted. Raises BuildError, LabError, SshError."""
         self.deploy(build)
+        options = self._swapped(build)
         for file in build.of(Role.MODULE):
             module = name_of(file.name)
-            options = " ".join(f"{name}={value}" for owner, name, value in build.options if owner == module)
-            self._swap(build, module, options)
+            self._swap(build, module, options[module])
 
     def _swap(self, build: Build, module: str, options: str) -> None:
         file = next((file.name for file in build.of(Role.MODULE) if name_of(file.name) == module), None)
@@ -144,9 +144,7 @@ class Live:
         again = swap_script(module, known, "/dev/null") if loaded else f"PATH=$PATH:/usr/sbin:/sbin; rmmod {module}"
         entry = Entry.new(f"module {module} of {board.name}", again, self._journal)
         status = f"{self._folder(build)}/{module}.status"
-        script = swap_script(
-            module, f"{before}{load} {options}".strip(), status, f"modprobe {module}" if loaded else ""
-        )
+        script = swap_script(module, f"{before}{load} {options}".strip(), status, known if loaded else "")
         # By itself: the connection may go by the very NIC that is gone for a moment.
         detached = f"mkdir -p {self._folder(build)} && rm -f {status} && {entry.kept()} && "
         detached += f"{{ setsid sh -c {shlex.quote(script)} </dev/null >/dev/null 2>&1 & }}"

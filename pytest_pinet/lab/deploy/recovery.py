@@ -33,10 +33,10 @@ class Left:
         return told + [f"could not remove {what} from {node}" for what in self.failed]
 
 
-def put_back(shell: FeedingShell, folders: tuple[str, ...] = FOLDERS) -> Left:
+def put_back(shell: FeedingShell) -> Left:
     """Remove what is left of builds; one that still runs is gone with the next boot. Raises SshError."""
     on_root = [f"/lib/modules/*/.{OURS}", parked("*"), f"/var/lib/{OURS}"]
-    ours = " ".join([*(f"{folder}/{OURS}" for folder in folders), *on_root])
+    ours = " ".join([*(f"{folder}/{OURS}" for folder in FOLDERS), *on_root])
     done = shell.run(
         f"tr ' ' '\\n' < /proc/cmdline | sed -n 's/^{MARKER}=/running /p';"
         f" for f in {ours}; do [ ! -e $f ] || echo files; done"
@@ -48,7 +48,7 @@ def put_back(shell: FeedingShell, folders: tuple[str, ...] = FOLDERS) -> Left:
         files = files or word == "files"
     failed: list[str] = []
     if files:
-        failed = recover(shell, folders)
+        failed = recover(shell, FOLDERS)
         removed = shell.run(locked(_ROOT), timeout_s=COPY_TIMEOUT_S)
         failed += ["its modules"] if removed.returncode else []
     return Left(build, files, tuple(failed))

@@ -6,6 +6,13 @@ from pytest_pinet.lab.deploy.way import Refused
 from pytest_pinet.model.build import Build
 
 
+def free_bytes(line: str) -> int | None:
+    """What the last line of ``df -kP`` calls available; None where it does not tell."""
+    words = line.split()
+    # Filesystem 1024-blocks Used Available Capacity Mounted on
+    return int(words[3]) * 1024 if len(words) >= 6 and words[3].isdigit() else None
+
+
 class Room:
     """Whoever was let through has its room, whether it is ``there`` (by its key) yet or not."""
 

@@ -11,7 +11,7 @@ from pytest_pinet.builds.tree import needed
 from pytest_pinet.builds.unchanged import Unchanged, of_tree, size_of
 from pytest_pinet.lab.deploy.card import OURS, firmware_folder
 from pytest_pinet.lab.deploy.commands import run_as_root
-from pytest_pinet.lab.deploy.room import Room
+from pytest_pinet.lab.deploy.room import Room, free_bytes
 from pytest_pinet.lab.deploy.upload import Content, upload
 from pytest_pinet.lab.deploy.way import Board, Refused
 from pytest_pinet.model.build import Build, ModuleId, Role
@@ -61,8 +61,7 @@ class RootFiles:
                 "give this kernel a release of its own (CONFIG_LOCALVERSION)"
             )
         size = sum(map(size_of, self._files(build).values()))
-        free = shell.run("df -kP /lib/modules | tail -n 1").stdout.split()
-        left = int(free[3]) * 1024 if len(free) > 3 and free[3].isdigit() else None
+        left = free_bytes(shell.run("df -kP /lib/modules | tail -n 1").stdout)
         act = "remove what is not needed there, or strip them (INSTALL_MOD_STRIP=1)"
         self._room.check(build, size, left, f"the modules of {build} take", name, act)
 
