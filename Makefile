@@ -1,6 +1,6 @@
-# gate: measure the virtual lab and judge it     test: the plugin's own tests      slow: those that take long
+# gate: measure the virtual lab and judge it     test: the plugin's own tests      smoke: one real case of each feature
 # lint: style, types, import directions          bench: what the plugin costs      docs: regenerate what is generated
-# soak: the slow tests that CI has no time for
+# slow: tests that take longer than CI has time for      soak: statements about many repetitions
 # emulated: gate kernels on boards in QEMU; ARGS goes to pytest; EMULATED_TESTS are its tests
 # pictures: make those of docs/ anew, and keep what the browser tests see in .pinet/pictures/
 # report: install Allure, and make the report of all runs with it; `gate` ends with one, by Allure where it is there
@@ -12,7 +12,7 @@ BIN := .venv/bin
 PROFILE ?= lines
 LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 
-.PHONY: gate emulated report test slow soak lint bench docs pictures clean
+.PHONY: gate emulated report test smoke slow soak lint plain bench docs pictures clean
 .DEFAULT_GOAL := gate
 
 # What `gate` leaves for Allure, where allure-pytest is installed, and the report.
@@ -51,32 +51,44 @@ report: .venv/user
 	@tools/install-allure
 	@$(WRITE_REPORT)
 
-# Tests that only wait, for boards, switches and leases, do so side by side; those that measure run one after the other.
-# Boards in QEMU measure in their own time, which goes on at the same pace whatever else runs.
-WAITING := -n 4 --dist loadfile --no-loadscope-reorder
-EMULATING := -n 2 --dist loadfile
+# Tests mostly wait for boards, switches and leases, so that more of them run at once than there are processors. Boards in
+# QEMU need a processor each; they count their own instructions as time, so that other work does not disturb them.
+PYTEST := $(BIN)/pytest
+QUICK := not slow and not smoke and not soak
+SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder
 
 test: .venv/developer
 	@FOR=test tools/system-packages
-	tools/second-try tests/unit -m "not slow" -n auto $(ARGS)
-	tools/second-try tests/functional -m "not slow and not measures" $(WAITING) $(ARGS)
-	tools/second-try tests/functional -m "not slow and measures" $(ARGS)
+	$(PYTEST) tests/unit -m "$(QUICK)" -n auto $(ARGS)
+	$(PYTEST) tests/functional -m "$(QUICK)" -n 4 $(SIDE_BY_SIDE) $(ARGS)
 
+# One real case of each family of features.
+smoke: .venv/developer
+	@FOR=slow WANT=emulated tools/system-packages
+	@tools/install-allure
+	$(PYTEST) -m smoke -n 2 $(SIDE_BY_SIDE) $(ARGS)
+
+# What takes longer than CI has time for.
 slow: .venv/developer
 	@FOR=slow WANT=emulated tools/system-packages
 	@tools/install-allure || echo "no Allure here: tests of its reports are skipped"
-	tools/second-try -m "slow and not soak and not measures and not emulated" $(WAITING) $(ARGS)
-	tools/second-try -m "slow and not soak and measures" $(ARGS)
-	tools/second-try -m "slow and not soak and emulated" $(EMULATING) $(ARGS)
+	$(PYTEST) -m "slow and not emulated" -n 4 $(SIDE_BY_SIDE) $(ARGS)
+	$(PYTEST) -m "slow and emulated" -n 2 $(SIDE_BY_SIDE) $(ARGS)
 
+# Statements that need many runs: goes on where it stopped, and keeps what came of each run in docs/soak.json and
+# docs/soak.md. ARGS: --list, -k WORD, --again, --page.
 soak: .venv/developer
-	tools/second-try -m soak $(ARGS)
+	@FOR=slow WANT=emulated tools/system-packages
+	$(BIN)/python -m tools.soak $(ARGS)
 
 lint: .venv/developer
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+plain: .venv/developer
+	$(BIN)/python tools/plain-words
 
 bench: .venv/developer
 	$(BIN)/python -m benchmarks
@@ -89,8 +101,8 @@ docs: .venv/developer
 PICTURES := $(CURDIR)/.pinet/pictures
 pictures: .venv/developer
 	tools/install-allure
-	PINET_PICTURES=$(PICTURES) $(BIN)/pytest -m slow tests/functional/test_report_page_browser.py \
-		tests/functional/test_allure_report.py $(ARGS)
+	PINET_PICTURES=$(PICTURES) $(BIN)/pytest -m smoke tests/functional/report/test_page_browser.py \
+		tests/functional/report/test_allure_report.py $(ARGS)
 	cp $(PICTURES)/report-page.png $(PICTURES)/report-allure.png docs/
 
 clean:

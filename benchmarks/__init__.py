@@ -1,1 +1,1 @@
-"""What the plugin costs beside traffic; run by ``make bench``."""
+"""Measures the plugin's time besides traffic. ``make bench`` runs it."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: what the plugin costs beside traffic, as ratios against plain labgrid in the same run."""
+"""``python -m benchmarks``: the plugin's time besides traffic, as ratios to plain labgrid in the same run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAIR = ("pi4b-1", "cm4-1")
 
 
 def laps(module: str, *arguments: str) -> dict[str, float]:
-    """Run one side in a process of its own and read the laps that it printed last."""
+    """Run one side in its own process and return the laps from its last line of output."""
     command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
@@ -29,7 +29,7 @@ def laps(module: str, *arguments: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Alternate the two sides, since these machines drift, and print the medians."""
+    """Run both sides alternately, since the machine's speed drifts, and print the medians."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("-n", type=int, default=5, help="pairs of runs")
     rounds = parser.parse_args().n

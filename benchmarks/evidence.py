@@ -1,10 +1,12 @@
-"""``python -m benchmarks.evidence``: what reading evidence at both ends costs, and whether it changes the goodput.
+"""``python -m benchmarks.evidence``: the cost of reading evidence at both ends, and its effect on goodput.
 
-On the virtual lab, over ssh, as measurements do it. First the time from asking both ends to having their differences,
-of one try and of measurements of many. Then paired runs of the same traffic, with and without, in the order A B B A,
-since these machines drift, until the interval of their median lies within what is allowed, or beyond it: it is looked
-at every STEP pairs, so that it is somewhat less sure than the 95 % of a single look. Exit status 1
-where a measurement takes too long, or the goodput is changed by more than is allowed. Needs root.
+It runs on the virtual lab, over ssh, as measurements do. First it measures the time from the first reading until the
+differences are there, for measurements of one and of many attempts. Then it compares goodput with and without evidence
+in paired runs, in the order A B B A because the machine's speed drifts. It stops when the interval of the median lies
+within the allowed change, or outside. The interval is checked every STEP pairs, so the confidence is somewhat below the
+95 % of a single check.
+
+The exit status is 1 if reading takes too long, or if goodput changes by more than is allowed. Needs root.
 """
 
 from __future__ import annotations
@@ -17,33 +19,33 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.observer import interval, paired, report
-from pytest_pinet.choosing import chosen
 from pytest_pinet.config.labfile import load
 from pytest_pinet.evidence.collecting import Collector, EndReader
-from pytest_pinet.lab.link import Link
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.visit import Visit, visit
+from pytest_pinet.matrix.selection import select_combinations
+from pytest_pinet.measure.traffic_runner import observed, run_once
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.runs import observed, run_once
-from pytest_pinet.visiting import Visit, visit
 
 LAB = Path(__file__).parents[1] / "lab" / "virtual.yaml"
-# One that costs the machine little, and one that costs it much.
+# A combination with low load on this machine, and one with high load.
 PAIRS = ("pi3b:onboard/pair", "pi4b:onboard/pair")
 TARGET_S = 0.3
 TARGET_CHANGE = 0.003
-# As many tries as a measurement may have: unchanged, suspicious, undecided.
+# Numbers of attempts that a measurement may have: unchanged, suspicious, undecided.
 TRIES = (1, 2, 3, 6, 12)
 ROUNDS = 10
-# Pairs between two looks at the interval; an even number, for A B B A.
+# Pairs between two checks of the interval. An even number, for A B B A.
 STEP = 12
 
 
 def collector(link: Link) -> Collector:
-    """As a measurement has it."""
+    """Return the collector that a measurement would use."""
     return Collector([EndReader(end.shell, end.device, str(end.endpoint)) for end in link.ends])
 
 
 def reading_s(link: Link, tries: int) -> float:
-    """Seconds of all readings of a measurement of so many tries, without traffic."""
+    """Return the seconds of all readings for a measurement of so many attempts, without traffic."""
     reader = collector(link)
     started = time.monotonic()
     for number in range(1, tries + 1):
@@ -54,7 +56,7 @@ def reading_s(link: Link, tries: int) -> float:
 
 
 def told(link: Link) -> bool:
-    """Print what reading takes; whether it is what is allowed."""
+    """Print the time of reading. Return whether it is within the target."""
     good = True
     for tries in TRIES:
         spent = sorted(reading_s(link, tries) for _ in range(ROUNDS))
@@ -69,8 +71,8 @@ def told(link: Link) -> bool:
 
 
 def goodput(here: Visit, link: Link, seconds: float, reading: bool) -> float:
-    """One run, in bit/s; observers watch it either way."""
-    # A fixed warm-up, so that both count the same time.
+    """Return the goodput of one run in bit/s. Observers run in both cases."""
+    # A fixed warm-up, so that both runs count the same time.
     traffic = Traffic(Direction.TX, duration_s=seconds, warmup_s=1.0)
     with here.measuring(link.combination), observed(link, traffic.seconds) as observers:
         one = run_once(link, traffic, here.tool, observers=observers, collector=collector(link) if reading else None)
@@ -78,7 +80,7 @@ def goodput(here: Visit, link: Link, seconds: float, reading: bool) -> float:
 
 
 def compare(here: Visit, link: Link, least: int, most: int, seconds: float) -> bool | None:
-    """Print what reading changes; whether that is allowed, None where ``most`` pairs do not tell."""
+    """Print how reading changes goodput. Return whether this is allowed; None if ``most`` pairs do not decide."""
 
     def run(reading: bool) -> Callable[[], float]:
         return lambda: goodput(here, link, seconds, reading)
@@ -98,7 +100,7 @@ def compare(here: Visit, link: Link, least: int, most: int, seconds: float) -> b
 
 
 def main() -> int:
-    """Print all comparisons."""
+    """Print all comparisons. Return the exit status."""
     parser = argparse.ArgumentParser(prog="benchmarks.evidence", description=__doc__)
     parser.add_argument("-n", type=int, default=24, help="pairs of each comparison at least (24)")
     parser.add_argument("--most", type=int, default=240, help="and at most, where fewer do not tell (240)")
@@ -109,7 +111,7 @@ def main() -> int:
     left: list[str] = []
     good = True
     with visit(lab, "bench", lambda text: print(text, file=sys.stderr), left.extend) as here:
-        for combination in chosen(lab, list(PAIRS)):
+        for combination in select_combinations(lab, list(PAIRS)):
             with here.link(combination) as link:
                 good &= told(link)
                 good &= compare(here, link, options.n, options.most, options.seconds) is not False

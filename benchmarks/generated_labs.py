@@ -1,27 +1,27 @@
-"""Labs and runs of tests of any size, and the least time that a run can take whatever the schedule."""
+"""Generates labs with tests of any size, and computes a lower bound of a run's duration for any schedule."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
 
-from pytest_pinet.scheduling.plan import Job, Needs
+from pytest_pinet.scheduling.plan import Needs, PlannedTest
 
 RACK = 10
-# All subsets of so many combinations are looked at, and all ways of giving them to workers.
+# Up to this number of combinations, all subsets and all assignments to workers are tried.
 FEW = 8
 
 
-def generate(nodes: int, seed: int) -> tuple[list[Job], dict[int, tuple[float, float]]]:
-    """Tests for a lab of so many nodes, and what each of them really takes (total, traffic; s).
+def generate(nodes: int, seed: int) -> tuple[list[PlannedTest], dict[int, tuple[float, float]]]:
+    """Return tests for a lab of ``nodes`` nodes, and the actual seconds of each test (total, traffic).
 
-    Racks of ten nodes share a switch uplink, so a rack is a contention domain; a lab of up to ten nodes is one host
-    that carries them all. Each node is under test with a peer of its rack, some racks in an incast too, with two to six
-    tests a combination. Tests take up to a quarter more or less than expected.
+    Ten nodes form a rack, which shares a switch uplink and so is one contention domain. A lab of up to ten nodes is one
+    rack. Each node is under test with a peer of its rack; some racks also have an incast. A combination has two to six
+    tests. Actual durations differ from the expected ones by up to a quarter.
     """
     rng = random.Random(seed)
     racks = [range(start, min(start + RACK, nodes)) for start in range(0, nodes, RACK)]
-    jobs: list[Job] = []
+    jobs: list[PlannedTest] = []
     actual: dict[int, tuple[float, float]] = {}
 
     def add(places: Sequence[int], rack: int) -> None:
@@ -30,14 +30,14 @@ def generate(nodes: int, seed: int) -> tuple[list[Job], dict[int, tuple[float, f
             traffic_s = rng.uniform(3, 12)
             total_s = traffic_s * rng.uniform(1.3, 2.0)
             index = len(jobs)
-            jobs.append(Job(index, needs, total_s, traffic_s))
+            jobs.append(PlannedTest(index, needs, total_s, traffic_s))
             noise = rng.uniform(0.75, 1.25)
             actual[index] = (total_s * noise, traffic_s * noise)
 
     for number, rack in enumerate(racks):
         uses = dict.fromkeys(rack, 0)
         for dut in rack:
-            # Peers are spread, as those of a real run are.
+            # Spread the peers over the nodes, as a real run does.
             peer = min((node for node in rack if node != dut), key=lambda node: (uses[node], rng.random()))
             uses[peer] += 1
             add((dut, peer), number)
@@ -46,16 +46,21 @@ def generate(nodes: int, seed: int) -> tuple[list[Job], dict[int, tuple[float, f
     return jobs, actual
 
 
-def lower_bound(jobs: Sequence[Job], actual: Mapping[int, tuple[float, float]], workers: int) -> tuple[float, str]:
-    """The least that any schedule needs (s) with the tests of a set of nodes on one worker, and which bound that is.
+def lower_bound(
+    jobs: Sequence[PlannedTest], actual: Mapping[int, tuple[float, float]], workers: int
+) -> tuple[float, str]:
+    """Return a lower bound of any schedule (s), and the name of the bound.
 
-    - the work of the busiest node, and of combinations of which few can run at once (``_crowded_part``);
-    - the measuring of the busiest domain, whole tests where a combination excludes all others of the domain, and the
-      least time before the first and after the last measurement;
-    - the share of all work that each worker has, and what is left of it when combinations are not split
-      (``_unsplit``).
+    One worker runs all tests of a set of nodes.
+
+    The bound is the largest of:
+
+    - the work of the busiest node, and of combinations of which only few can run at once (``_crowded_part``);
+    - the traffic time of the busiest domain, with the whole test where a combination excludes all others of the domain,
+      and the minimum time before the first and after the last measurement;
+    - the average work per worker, and the minimum for the busiest worker if combinations are not split (``_unsplit``).
     """
-    groups: dict[Needs, list[Job]] = {}
+    groups: dict[Needs, list[PlannedTest]] = {}
     sums: dict[str, float] = {}
     for job in jobs:
         groups.setdefault(job.needs, []).append(job)
@@ -71,7 +76,7 @@ def lower_bound(jobs: Sequence[Job], actual: Mapping[int, tuple[float, float]], 
             alone = all(needs.places & other.places for other in inside)
             measuring += sum(actual[job.index][0 if alone else 1] for job in groups[needs])
         around = [actual[job.index][0] - actual[job.index][1] for needs in inside for job in groups[needs]]
-        # A test works as long before it measures as after; alone, its own is counted above.
+        # A test takes the same time before its traffic as after. A combination that is alone was counted in full above.
         sums[f"domain {domain}"] = measuring + (min(around) if len(inside) > 1 else 0.0)
         if len(inside) <= FEW:
             sums[f"part of {domain}"] = _crowded_part(inside, seconds, workers)
@@ -80,11 +85,11 @@ def lower_bound(jobs: Sequence[Job], actual: Mapping[int, tuple[float, float]], 
 
 
 def _crowded_part(inside: Sequence[Needs], seconds: Mapping[Needs, float], workers: int) -> float:
-    """The most that any subset of combinations needs (s): its work, shared by as many of it as can run at once.
+    """Return the largest bound of any subset of combinations (s): its work, divided by how many can run at once.
 
-    Proof: at no time do more of a subset run than it has combinations that share no node, or than there are workers; so
-    a run of L seconds does at most L times that number of the subset's work. One of which no two can run at once is
-    a chain, and needs all of its work.
+    Proof: of a subset, never more combinations run at once than it has combinations without a common node, or than
+    there are workers. So in L seconds at most L times that number of the subset's work is done. If no two combinations
+    can run at once, the subset is a chain and needs all of its work.
     """
     clash = [sum(1 << at for at, other in enumerate(inside) if one.places & other.places) for one in inside]
     work, at_once = [0.0], [0]
@@ -93,17 +98,17 @@ def _crowded_part(inside: Sequence[Needs], seconds: Mapping[Needs, float], worke
         last = subset.bit_length() - 1
         rest = subset & ~(1 << last)
         work.append(work[rest] + seconds[inside[last]])
-        # Either the last one does not run, or it does and those that share a node with it do not.
+        # Either the last combination does not run, or it runs and all that share a node with it do not.
         at_once.append(max(at_once[rest], 1 + at_once[rest & ~clash[last]]))
         best = max(best, work[subset] / min(at_once[subset], workers))
     return best
 
 
 def _unsplit(lengths: Sequence[float], workers: int) -> float:
-    """The least that the busiest worker has to do (s) when each combination is done by one worker; longest first.
+    """Return the minimum work of the busiest worker (s) if one worker runs each combination; longest first.
 
-    Exact for a few combinations: all ways of giving them out are looked at. Else a bound: of the n * workers + 1
-    longest, one worker has n + 1 at least, which are no shorter than the n + 1 shortest of them.
+    Exact for a few combinations: all assignments are tried. Otherwise a bound: of the n * workers + 1 longest ones, one
+    worker has at least n + 1, which together are not shorter than the n + 1 shortest of them.
     """
     if len(lengths) > FEW:
         return max(
@@ -111,7 +116,7 @@ def _unsplit(lengths: Sequence[float], workers: int) -> float:
         )  # fmt: skip
     loads = {(0.0,) * workers}
     for length in lengths:
-        # Workers are alike, so only how much each has counts, not which has it.
+        # Workers are equal, so only the loads matter, not which worker has which.
         loads = {
             tuple(sorted((*some[:at], some[at] + length, *some[at + 1 :])))
             for some in loads

@@ -1,6 +1,6 @@
-"""``python -m benchmarks.history``: how fast the history is with 10,000, 100,000 and a million records.
+"""``python -m benchmarks.history``: the speed of the history with 10,000, 100,000 and a million records.
 
-500 figures in as many runs as that takes. ``--url postgresql://...`` measures a server instead of a file.
+The records are 500 metrics in as many runs as needed. ``--url postgresql://...`` measures a server instead of a file.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pytest_pinet.history.points import Attempt, Attempts, History, Point, Run, Spread
-from pytest_pinet.history.store import Store
+from pytest_pinet.history.history import History
+from pytest_pinet.history.points import Attempts, Point, SampleSpread, StoredAttempt, StoredRun
+from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.verdict import Verdict
 
 FIGURES = 500
 SIZES = (10_000, 100_000, 1_000_000)
 BEGINS = datetime(2020, 1, 1, tzinfo=UTC)
-# What a dashboard shows of each figure.
+# A dashboard shows this many values of each metric.
 SHOWN = 30
-# What the issue asks for.
+# The required speed: ingested records per second, seconds of a trend, seconds of a dashboard.
 LEAST_INGEST, MOST_TREND_S, MOST_DASHBOARD_S = 5000, 0.1, 2.0
 
 
-def runs(first: int, count: int) -> Iterator[tuple[Run, list[Point]]]:
-    """Runs of all figures; every tenth has a new build."""
+def runs(first: int, count: int) -> Iterator[tuple[StoredRun, list[Point]]]:
+    """Yield runs of all metrics. Every tenth run has a new build."""
     chance = random.Random(first)
     for number in range(first, first + count):
         time_of_run = BEGINS + timedelta(hours=number)
@@ -38,7 +39,7 @@ def runs(first: int, count: int) -> Iterator[tuple[Run, list[Point]]]:
         build = {"uname": f"Linux 6.{number // 10}.0-v8+ #1 SMP", "driver": "bcmgenet", "firmware": None}
         points = [_point(run, time_of_run, figure, build, chance) for figure in range(FIGURES)]
         verdicts = {"pass": len(points)}
-        yield Run(run, "bench", time_of_run, time_of_run, True, True, 0, "0.1.0", "/runs", run, verdicts), points
+        yield StoredRun(run, "bench", time_of_run, time_of_run, True, True, 0, "0.1.0", "/runs", run, verdicts), points
 
 
 def _point(run: str, moment: datetime, figure: int, build: dict[str, str | None], chance: random.Random) -> Point:
@@ -66,35 +67,38 @@ def _point(run: str, moment: datetime, figure: int, build: dict[str, str | None]
         True,
         ("raw/board_nic_pair-0123456789ab/client.json", "raw/board_nic_pair-0123456789ab/server.json"),
         "/runs",
-        Attempts(tuple(Attempt("connection", goodput * share, 3.0) for share in (0.999, 1.0, 1.001))),
-        Spread(90, goodput * 0.98, goodput, goodput * 1.01, goodput * 0.003),
+        Attempts(tuple(StoredAttempt("connection", goodput * share, 3.0) for share in (0.999, 1.0, 1.001))),
+        SampleSpread(90, goodput * 0.98, goodput, goodput * 1.01, goodput * 0.003),
     )
 
 
-def _ingest(url: str, new: Iterator[tuple[Run, list[Point]]]) -> float:
-    """As sessions do: a transaction for each run. What making the points cost is not counted."""
-    store = Store.open(url, create=True)
+def _ingest(url: str, new: Iterator[tuple[StoredRun, list[Point]]]) -> float:
+    """Return the seconds to store all runs, in one transaction per run as sessions do.
+
+    Making the points does not count.
+    """
+    store = HistoryStore.open(url, create=True)
     taken = sum(seconds(lambda one=one: store.add(*one)) for one in new)  # type: ignore[misc]
     store.close()
     return taken
 
 
 def _read_all(url: str, last: int, judge: bool) -> float:
-    store = Store.open(url)
+    store = HistoryStore.open(url)
     taken = seconds(lambda: [trend(one.id, one.lab, points, changes=judge) for one, points in store.latest(last)])
     store.close()
     return taken
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """How long a call takes."""
+    """Return the seconds of a call."""
     begun = time.perf_counter()
     call()
     return time.perf_counter() - begun
 
 
 def measure(url: str, first: int, count: int) -> None:
-    """Add runs, then read what readers read, each with a connection of its own, as a command has."""
+    """Add runs, then measure trends and dashboards. Dashboards open their own connection, as a command does."""
     taken = _ingest(url, runs(first, count))
     records = (first + count) * FIGURES
     chance = random.Random(records)
@@ -118,7 +122,7 @@ def measure(url: str, first: int, count: int) -> None:
 
 
 def main() -> None:
-    """Grow one history through all sizes."""
+    """Measure one history that grows through all sizes."""
     parser = argparse.ArgumentParser(prog="benchmarks.history", description=__doc__)
     parser.add_argument("--url", help="a history that does not exist yet (default: a temporary file)")
     parser.add_argument("--most", type=int, default=SIZES[-1], help="records at the end")

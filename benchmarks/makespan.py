@@ -1,4 +1,4 @@
-"""``python -m benchmarks.makespan``: how near a run with several workers comes to the least time that it can take."""
+"""``python -m benchmarks.makespan``: the duration of runs with several workers, relative to a lower bound."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = ((6, 2, 40), (6, 3, 40), (50, 4, 20), (50, 8, 40), (50, 16, 20), (1000, 
 
 
 def simulated() -> None:
-    """Print makespan over lower bound on generated labs, and what a decision costs."""
+    """Print makespan over lower bound on generated labs, and the scheduler's time per decision."""
     print("Simulated runs: makespan over lower bound, and the scheduler's own time for each decision.")
     print(f"{'nodes':>6} {'workers':>8} {'labs':>5} {'median':>7} {'worst':>7} {'mean ms':>8} {'worst ms':>9}")
     for nodes, workers, labs in SIZES:
@@ -36,9 +36,10 @@ def simulated() -> None:
 
 
 def bound_of(results: list[dict[str, Any]]) -> tuple[float, float]:
-    """What a real run took from its first measurement to its last (s), and the time in which anything was measured.
+    """Return the seconds from the first measurement of a real run to its last, and the seconds of traffic.
 
-    The latter is its lower bound where one domain has all nodes: it is measured in by one test at a time.
+    The seconds of traffic are a lower bound if one domain has all nodes, because only one test measures in it at a
+    time.
     """
     begins = [datetime.fromisoformat(r["started"]).timestamp() for r in results]
     ends = [begin + r["seconds"] for begin, r in zip(begins, results, strict=True)]
@@ -46,7 +47,7 @@ def bound_of(results: list[dict[str, Any]]) -> tuple[float, float]:
 
 
 def measured(lab_file: str, workers: int, *options: str) -> tuple[float, float]:
-    """Run the main job's tests on a lab with so many workers; makespan and lower bound (s)."""
+    """Run the main job's tests on a lab with so many workers. Return makespan and lower bound (s)."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "results.json"
         tests = ROOT / "tests" / "gate" / "test_line_rate.py"
@@ -60,7 +61,7 @@ def measured(lab_file: str, workers: int, *options: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Simulate; with --lab, measure too."""
+    """Simulate runs. With --lab, also measure real ones."""
     parser = argparse.ArgumentParser(prog="benchmarks.makespan", description=__doc__)
     parser.add_argument("--lab", help="lab file to run the main job on, with two workers and with one")
     lab = parser.parse_args().lab

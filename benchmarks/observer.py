@@ -1,9 +1,9 @@
-"""``python -m benchmarks.observer``: what it costs traffic to be watched, as paired runs in network namespaces.
+"""``python -m benchmarks.observer``: the cost of observing traffic, from paired runs in network namespaces.
 
-Two questions: do iperf3's intervals of 0.1 s change the goodput against 0.5 s, and does the observer of both ends? Each
-pair is two runs of the same traffic, one with and one without, in the order A B B A, since these machines drift. The
-link is shaped, so that the wire sets the figure; with ``--unshaped`` the processor does, which takes a machine of one's
-own. What both cost in processor time is told apart. Needs root.
+It answers two questions: do iperf3 intervals of 0.1 s change the goodput compared with 0.5 s, and do the observers of
+both ends? A pair is two runs of the same traffic, one with and one without, in the order A B B A because the machine's
+speed drifts. The link is shaped, so that the wire limits the goodput. With ``--unshaped`` the processor limits it,
+which needs an otherwise idle machine. Processor time is reported separately. Needs root.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "functional"))
-
-from shaped_bench import ShapedLink, shaped_link
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pytest_pinet.evidence.observer import Observer, command
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic import iperf3_command
 from pytest_pinet.traffic.iperf3 import Iperf3
-from pytest_pinet.traffic.local import LocalShell
+from tests.support.local_shell import LocalShell
+from tests.support.shaped_link import ShapedLink, shaped_link
 
 CPU_S = 20.0
 
 
 def goodput(link: ShapedLink, traffic: Traffic, fine: bool, observed: bool) -> float:
-    """One run, in bit/s."""
+    """Return the goodput of one run in bit/s."""
     iperf3_command.FINE_STREAM_SECONDS = 10_000 if fine else 0
     with ExitStack() as stack:
         if observed:
@@ -43,7 +43,7 @@ def goodput(link: ShapedLink, traffic: Traffic, fine: bool, observed: bool) -> f
 
 
 def paired(one: Callable[[], float], other: Callable[[], float], pairs: int) -> list[float]:
-    """Log ratios of ``other`` to ``one``, of pairs in alternating order."""
+    """Return the log ratios of ``other`` to ``one``, from pairs in alternating order."""
     found = []
     for number in range(pairs):
         a, b = (one(), other()) if number % 2 == 0 else tuple(reversed((other(), one())))
@@ -52,15 +52,15 @@ def paired(one: Callable[[], float], other: Callable[[], float], pairs: int) -> 
 
 
 def interval(ratios: list[float]) -> tuple[float, float]:
-    """Of their median, at 95 %, since whatever else runs here makes outliers of some pairs."""
+    """Return the 95 % interval of the median. The median, because other load makes outliers of some pairs."""
     ordered, n = sorted(ratios), len(ratios)
-    # The order statistics that hold the median with at least 95 %: a sign test, free of any distribution.
+    # The order statistics that enclose the median with at least 95 %: a sign test, without an assumed distribution.
     rank = max((k for k in range(n // 2) if sum(math.comb(n, i) for i in range(k + 1)) * 2 / 2**n <= 0.05), default=0)
     return ordered[rank], ordered[n - 1 - rank]
 
 
 def report(what: str, ratios: list[float]) -> None:
-    """The median change and its interval."""
+    """Print the median change and its interval."""
     low, high = interval(ratios)
     n = len(ratios)
     print(
@@ -71,7 +71,7 @@ def report(what: str, ratios: list[float]) -> None:
 
 
 def iperf3_cpu(link: ShapedLink, streams: int, fine: bool) -> float:
-    """What iperf3 uses of a core for slow traffic, in percent, both ends together."""
+    """Return iperf3's share of a core for slow traffic, in percent, both ends together."""
     iperf3_command.FINE_STREAM_SECONDS = 10_000 if fine else 0
     traffic = Traffic(Direction.TX, duration_s=5.0, warmup_s=0, streams=streams, bitrate=Bitrate.mbps(10))
     found = Iperf3().measure(link.dut, link.peer, link.dut_address, link.peer_address, traffic)
@@ -79,12 +79,12 @@ def iperf3_cpu(link: ShapedLink, streams: int, fine: bool) -> float:
 
 
 def processor(interpreter: str) -> float:
-    """The share of a core that an observer of this machine uses, all its processes together."""
+    """Return the share of a core that an observer of this machine uses, with all its processes."""
     line = command("lo", CPU_S)
     if interpreter == "sh":
-        # As on a machine that has no bash.
+        # As on a machine without bash.
         line = line.replace("command -v bash", "command -v no-bash")
-    # The times of all children are known once they have ended.
+    # The times of child processes are known once they have ended.
     before = os.times()
     LocalShell().spawn(line).wait(CPU_S + 5)
     after = os.times()
@@ -106,7 +106,7 @@ def main() -> None:
                 link.unshape()
             else:
                 link.shape(rate)
-            # A fixed warm-up, since the one that is found depends on the intervals.
+            # A fixed warm-up, because a detected one depends on the intervals.
             traffic = Traffic(Direction.TX, duration_s=options.seconds, warmup_s=1.0, streams=streams)
             where = f"{rate or 'processor-bound'}, {streams} stream(s)"
 

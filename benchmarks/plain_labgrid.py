@@ -1,4 +1,4 @@
-"""The same steps with labgrid's own drivers, strategy-free, as its documentation shows them."""
+"""The same steps with labgrid's own drivers, without a strategy, as its documentation shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 def main(dut: str, peer: str) -> None:
-    """Print the seconds of each step; ``dut`` and ``peer`` are places."""
+    """Print the seconds of each step. ``dut`` and ``peer`` are places."""
     watch = StopWatch()
     from labgrid import target_factory
     from labgrid.driver import NetworkPowerDriver, ShellDriver, SSHDriver
@@ -22,13 +22,13 @@ def main(dut: str, peer: str) -> None:
     from labgrid.resource import EthernetPort, RemotePlace
     from labgrid.resource.remote import RemotePlaceManager
 
-    # Without it labgrid cannot bind a place that has Ethernet ports at all.
+    # Without these, labgrid cannot bind a place that has Ethernet ports.
     EthernetPort.__hash__ = object.__hash__
     EthernetPort.__eq__ = object.__eq__
     arguments = argparse.Namespace(place=None, allow_unmatched=True, kick=False)
     session = start_session(os.environ["LG_COORDINATOR"], extra={"args": arguments})
     run = session.loop.run_until_complete
-    # As labgrid-client does it: one session for places and resources.
+    # One session for places and resources, as in labgrid-client.
     manager = RemotePlaceManager.get()
     manager.session, manager.loop, manager.url, manager.env = session, session.loop, session.address, None
     watch.lap("session")
@@ -77,12 +77,12 @@ def main(dut: str, peer: str) -> None:
     watch.lap("leave")
     watch.print()
     sys.stdout.flush()
-    # labgrid's session has no orderly end that is short; nothing of it outlives the process.
+    # labgrid's session has no quick orderly shutdown. Nothing of it outlives the process.
     os._exit(0)
 
 
 def _link(targets: list[Any]) -> None:
-    """Address both ends, look at the link, ping, and take the addresses back."""
+    """Add addresses to both ends, read the link state, ping, and remove the addresses."""
     for number, (_, _, ssh) in enumerate(targets, 1):
         ssh.run_check("ip link set eth0 up")
         ssh.run_check(f"ip addr add 198.19.255.{number}/30 dev eth0")

@@ -1,8 +1,8 @@
-"""xdist's workers on a clock of our own, driven by the scheduler that a real run uses.
+"""Simulates xdist's workers in simulated time, with the scheduler of a real run.
 
-A simulated worker keeps xdist's rules: it runs a test only when it knows the next one or that there is none. A test
-first waits for its places (all of them or none), works, waits for its domains in the order in which tests asked,
-measures, and works again; places are kept for the next test as a real worker keeps them.
+A simulated worker follows xdist's rules: it runs a test only if it knows the next one, or knows that there is none. A
+test first waits for its places (all or none), works, waits for its domains in order of arrival, measures, and works
+again. The worker keeps the places for its next test, as a real one does.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from pytest_pinet.scheduling.plan import Job
+from pytest_pinet.scheduling.plan import PlannedTest
 from pytest_pinet.scheduling.workers import PlannedScheduling
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a simulated run took (s), and the processor time (s) of the scheduler itself, which never waits."""
+    """The duration of a simulated run (s), and the processor time (s) of the scheduler, which never waits."""
 
     makespan_s: float
     decisions: int
@@ -31,7 +31,7 @@ class Outcome:
 
 
 class _Worker:
-    """What xdist calls a WorkerController, and the worker behind it."""
+    """xdist's WorkerController, together with the worker behind it."""
 
     def __init__(self, name: str, run: _Run) -> None:
         self.gateway = SimpleNamespace(id=name)
@@ -59,7 +59,7 @@ class _Worker:
 
 @dataclass
 class _Run:
-    jobs: Sequence[Job]
+    jobs: Sequence[PlannedTest]
     actual: Mapping[int, tuple[float, float]]
     now: float = 0.0
     events: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
@@ -77,7 +77,7 @@ class _Run:
         self._number += 1
         heapq.heappush(self.events, (self.now + delay_s, self._number, action))
 
-    def _job(self, worker: _Worker) -> Job:
+    def _job(self, worker: _Worker) -> PlannedTest:
         assert worker.running is not None
         return self.jobs[worker.running]
 
@@ -89,7 +89,7 @@ class _Run:
         for worker in list(self.waiting):
             places = self._job(worker).needs.places
             if any(self.held.get(place, worker) is not worker for place in places):
-                # All or none: what it kept for this test, others may have meanwhile.
+                # All or none: while this worker waits, others may have the places it kept.
                 for place in [p for p, holder in self.held.items() if holder is worker]:
                     del self.held[place]
                 continue
@@ -135,9 +135,9 @@ class _Run:
         worker.start()
 
     def kill(self, worker: _Worker) -> None:
-        """A worker dies: its places and domains come back, and so do its tests, but the one that it ran.
+        """Let a worker die. Its places, domains and tests are released, except the test that it ran.
 
-        xdist starts another one in its stead.
+        xdist starts another worker instead.
         """
         worker.dead = True
         for owned in (self.held, self.measuring):
@@ -153,7 +153,7 @@ class _Run:
         self.timed(self.scheduler.schedule)
 
     def hire(self, name: str) -> None:
-        """A worker starts and collects."""
+        """Start a worker, which collects the tests."""
         worker = _Worker(name, self)
         self.crew.append(worker)
         self.scheduler.add_node(worker)
@@ -166,14 +166,15 @@ class _Run:
 
 
 def simulate(
-    jobs: Sequence[Job],
+    jobs: Sequence[PlannedTest],
     workers: int,
     actual: Mapping[int, tuple[float, float]] | None = None,
     kill_at_s: float | None = None,
 ) -> Outcome:
-    """Run all jobs; ``actual`` has total and traffic seconds by index where they differ from the estimates.
+    """Simulate a run of all jobs. ``actual`` has total and traffic seconds by index, if they differ from the estimates.
 
-    At ``kill_at_s`` the first worker dies. ``order`` has the index of each job that began, and the worker's name.
+    At ``kill_at_s`` the first worker dies. ``order`` of the outcome has the index of each started job and its worker's
+    name.
     """
     run = _Run(jobs, actual or {job.index: (job.total_s, job.traffic_s) for job in jobs})
     options = {"tx": [f"{workers}*popen"], "maxschedchunk": None}

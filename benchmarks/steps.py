@@ -1,4 +1,4 @@
-"""What both sides of the benchmark share: a stop watch that prints its laps as JSON."""
+"""A stopwatch for both sides of the benchmark. It prints its laps as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 class StopWatch:
-    """Seconds of each named step; a step that is named twice adds up."""
+    """Measures the seconds of each named step. Laps with the same name add up."""
 
     def __init__(self) -> None:
         self._laps: dict[str, float] = {}

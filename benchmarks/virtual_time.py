@@ -1,9 +1,8 @@
 """``python -m benchmarks.virtual_time``: how well traffic repeats on boards whose time counts instructions.
 
-Each type of traffic runs again and again on one boot of an emulated board, in turn on the machine as it is and with two
-busy loops beside it, so that whatever else the machine does meets all of them alike. The coefficient of variation is
-told of the figure, which is in the board's time, and of what the peer's clock, the wall's, makes of the very same runs.
-Needs root, QEMU, and some 10 minutes for each NIC.
+Each type of traffic runs repeatedly on one boot of an emulated board, alternately on the machine as it is and with two
+busy loops, so that other load affects all types alike. It prints the coefficient of variation of the goodput in the
+board's time, and in the wall time of the peer's clock for the same runs. Needs root, QEMU, and some 10 minutes per NIC.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
 
-from pytest_pinet.choosing import chosen
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import TrafficError
+from pytest_pinet.judge.attempts import Try
+from pytest_pinet.lab.visit import visit
+from pytest_pinet.matrix.selection import select_combinations
+from pytest_pinet.measure.traffic_runner import Runs
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.runs import Runs
-from pytest_pinet.tries import Try
-from pytest_pinet.visiting import visit
 
 LAB = Path(__file__).parents[1] / "lab" / "emulated.yaml"
 BUSY_LOOPS = 2
@@ -38,7 +37,7 @@ Rates = dict[str, list[tuple[float, float]]]
 
 
 def types(seconds: float) -> dict[str, Traffic]:
-    """What is sent, by how it is called in the table."""
+    """Return the traffic by its name in the table."""
 
     def tcp(way: Direction, streams: int = 1) -> Traffic:
         return Traffic(way, streams=streams, duration_s=seconds, warmup_s=None)
@@ -60,22 +59,22 @@ def types(seconds: float) -> dict[str, Traffic]:
 
 
 def measure(source: Path, nic: str, rounds: int, wanted: Mapping[str, Traffic]) -> dict[bool, Rates]:
-    """Rates in the board's time and in the wall's of each run, by type of traffic; of a busy machine under True.
+    """Measure the rates of each run in board time and wall time, by type of traffic. Key True is the busy machine.
 
-    A run that comes to no figure is left out.
+    A run without a result is left out.
     """
     found: dict[bool, Rates] = {False: {}, True: {}}
     with TemporaryDirectory(prefix="virtual-time-") as folder:
-        # Of its own, so that it is nobody else's lab.
+        # A copy of the lab file, so that the lab belongs to this run alone.
         file = Path(folder) / source.name
         copyfile(source, file)
         lab = load(file)
-        (combination,) = chosen(lab, [f"virt:{nic}/pair"])
+        (combination,) = select_combinations(lab, [f"virt:{nic}/pair"])
         with visit(lab, "benchmark", _say, lambda troubles: _say(*troubles)) as here, here.link(combination) as link:
             lasts_s = 2 * rounds * sum(traffic.seconds + 5.0 for traffic in wanted.values())
             with Runs(link, here.tool, lasts_s, watch=here.watch) as runs:
                 for number, name, busy in product(range(rounds), wanted, (False, True)):
-                    # The busy one first every other time.
+                    # Every other round begins with the busy run.
                     busy ^= number % 2 == 1
                     what = f"{nic}, {number + 1} of {rounds}{', busy' if busy else ''}: {name}"
                     try:
@@ -91,7 +90,7 @@ def measure(source: Path, nic: str, rounds: int, wanted: Mapping[str, Traffic]) 
 
 
 def rates_of(one: Try, name: str) -> dict[str, tuple[float, float]]:
-    """The figure of each direction in bit/s, and what it is by the wall's clock."""
+    """Return the goodput of each direction in bit/s, in board time and in wall time."""
     both = len(one.flows) > 1
     return {
         f"{name}, {measured.way}" if both else name: (measured.flow.goodput.bps, by_the_wall(measured.flow))
@@ -100,7 +99,7 @@ def rates_of(one: Try, name: str) -> dict[str, tuple[float, float]]:
 
 
 def by_the_wall(flow: Flow) -> float:
-    """The same flow as the peer counted it, in bit/s: it received what the board sent, or sent what that received."""
+    """Return the goodput of a flow in bit/s as the peer counted it, at the other end of the same traffic."""
     samples = [sample for sample in flow.other_samples or flow.sender_samples if not sample.warmup]
     seconds = sum(sample.seconds for sample in samples)
     return sum(sample.bytes for sample in samples) * 8 / seconds if seconds else 0.0
@@ -108,8 +107,8 @@ def by_the_wall(flow: Flow) -> float:
 
 @contextmanager
 def busy_loops(number: int = BUSY_LOOPS) -> Iterator[None]:
-    """Keeps processors busy, at the usual priority whatever ours is."""
-    # Each ends with this process, however that ends.
+    """Keep processors busy, at the usual priority whatever our own is."""
+    # Each loop ends with this process, however it ends.
     code = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
     loops = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(number)]
     try:
@@ -123,12 +122,12 @@ def busy_loops(number: int = BUSY_LOOPS) -> Iterator[None]:
 
 
 def variation(values: Sequence[float]) -> float:
-    """The coefficient of variation."""
+    """Return the coefficient of variation."""
     return statistics.stdev(values) / statistics.fmean(values)
 
 
 def table(nic: str, found: dict[bool, Rates]) -> Iterator[str]:
-    """Rows of Markdown: the median figure, how it varies as it is and busy, what busy changed; the wall's variation."""
+    """Yield a row per type of traffic: median goodput, its variations (unloaded, busy), shift, wall time variations."""
     for name in found[False]:
         runs = [found[busy].get(name, []) for busy in (False, True)]
         if min(map(len, runs)) < 2:
@@ -143,7 +142,7 @@ def table(nic: str, found: dict[bool, Rates]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print a row for each NIC and type of traffic."""
+    """Print a row per NIC and type of traffic."""
     parser = argparse.ArgumentParser(prog="benchmarks.virtual_time", description=__doc__)
     parser.add_argument("-n", type=int, default=8, help="runs of each, as the machine is and busy (default: 8)")
     parser.add_argument("--seconds", type=float, default=4.0, help="of each run, after its warm-up (default: 4)")

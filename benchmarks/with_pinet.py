@@ -1,4 +1,4 @@
-"""Our way from two nodes that are off to a checked link, and on a booted pair to the next one."""
+"""The same steps with pytest-pinet: from two nodes that are off to a checked link, then to the next link."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from benchmarks.steps import StopWatch
 def main(lab_file: str, board: str) -> None:
     """Print the seconds of each step."""
     watch = StopWatch()
-    from pytest_pinet import collect
     from pytest_pinet.config import labfile
     from pytest_pinet.evidence.build import read_build
-    from pytest_pinet.lab.identity import Identity
+    from pytest_pinet.lab.labgrid.identity import Identity
     from pytest_pinet.lab.session import LabSession
-    from pytest_pinet.markers import Request
+    from pytest_pinet.matrix import expansion
+    from pytest_pinet.matrix.request import Request
     from pytest_pinet.model.combination import Combination
     from pytest_pinet.model.topology import parse_topology
 
@@ -23,7 +23,7 @@ def main(lab_file: str, board: str) -> None:
     session = LabSession(lab, Identity.of_this_process("bench"), 60.0, lambda _: None)
     (combination,) = (
         c
-        for c in collect.combinations(lab, Request((board,), ("onboard",), (parse_topology("pair"),), ()))
+        for c in expansion.combinations(lab, Request((board,), ("onboard",), (parse_topology("pair"),), ()))
         if isinstance(c, Combination)
     )
     watch.lap("session")

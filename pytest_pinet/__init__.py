@@ -1,3 +1,123 @@
-"""Gate kernel and driver changes for Raspberry Pi class boards on measured network throughput."""
+"""Gate kernel and driver changes for Raspberry Pi class boards on measured network throughput.
 
-__version__ = "0.1.0"
+This module lists the public names of the package. Each name is imported on first use, so that an installed but unused
+plugin costs nothing. Names that are not listed here can change between two releases.
+"""
+
+# Type checkers treat this name as true. ``typing.TYPE_CHECKING`` is not used because importing ``typing`` costs time.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from pytest_pinet.errors import (
+        BuildError,
+        BuildMismatch,
+        CapabilityError,
+        ChangedBuildError,
+        ConfigError,
+        ConsoleError,
+        CoordinatorError,
+        Inconclusive,
+        InvalidMeasurement,
+        KernelError,
+        LabError,
+        LeaseError,
+        LinkError,
+        PinetError,
+        PowerError,
+        QuarantineError,
+        SshError,
+        SwitchError,
+        TrafficError,
+        UnsupportedError,
+    )
+    from pytest_pinet.execution.trace import doing
+    from pytest_pinet.lab.link.link import Link
+    from pytest_pinet.model.gate_results import (
+        ComparisonResult,
+        HttpResult,
+        LadderResult,
+        PingResult,
+        Result,
+        TrafficResult,
+    )
+    from pytest_pinet.model.limits import Limit
+    from pytest_pinet.model.quantities import Bitrate
+    from pytest_pinet.model.traffic import Direction
+    from pytest_pinet.model.verdict import Verdict
+    from pytest_pinet.session.fixtures import Tune
+    from pytest_pinet.session.gate import Gate
+    from pytest_pinet.version import __version__
+
+__all__ = [
+    "Bitrate",
+    "BuildError",
+    "BuildMismatch",
+    "CapabilityError",
+    "ChangedBuildError",
+    "ComparisonResult",
+    "ConfigError",
+    "ConsoleError",
+    "CoordinatorError",
+    "Direction",
+    "Gate",
+    "HttpResult",
+    "Inconclusive",
+    "InvalidMeasurement",
+    "KernelError",
+    "LabError",
+    "LadderResult",
+    "LeaseError",
+    "Limit",
+    "Link",
+    "LinkError",
+    "PinetError",
+    "PingResult",
+    "PowerError",
+    "QuarantineError",
+    "Result",
+    "SshError",
+    "SwitchError",
+    "TrafficError",
+    "TrafficResult",
+    "Tune",
+    "UnsupportedError",
+    "Verdict",
+    "__version__",
+    "doing",
+]
+
+if not TYPE_CHECKING:  # with a visible __getattr__, a type checker would accept every name
+    # All other public names are in pytest_pinet.errors.
+    _MODULES = {
+        "pytest_pinet.session.gate": ("Gate",),
+        "pytest_pinet.session.fixtures": ("Tune",),
+        "pytest_pinet.lab.link.link": ("Link",),
+        "pytest_pinet.model.gate_results": (
+            "ComparisonResult",
+            "HttpResult",
+            "LadderResult",
+            "PingResult",
+            "Result",
+            "TrafficResult",
+        ),
+        "pytest_pinet.model.limits": ("Limit",),
+        "pytest_pinet.model.quantities": ("Bitrate",),
+        "pytest_pinet.model.traffic": ("Direction",),
+        "pytest_pinet.model.verdict": ("Verdict",),
+        "pytest_pinet.execution.trace": ("doing",),
+        "pytest_pinet.version": ("__version__",),
+    }
+
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first used."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        module = next((module for module, names in _MODULES.items() if name in names), "pytest_pinet.errors")
+        found = globals()[name] = getattr(import_module(module), name)
+        return found
+
+    def __dir__() -> list[str]:
+        """Return the public names, for completion."""
+        return __all__

@@ -3,26 +3,26 @@
 ::
 
     PinetError
-    |-- ConfigError              the user's mistake: option, marker, lab file, catalogue
-    |-- LabError                 the lab's trouble; ``act`` says who must do what
+    |-- ConfigError              a mistake of the user: option, marker, lab file, catalogue
+    |-- LabError                 a problem of the lab; ``act`` says who must do what
     |   |-- CoordinatorError     labgrid's coordinator or exporter does not answer
-    |   |-- LeaseError           the nodes could not be had in time, or were lost
-    |   |-- PowerError           the PDU refused, lied or did not answer
+    |   |-- LeaseError           the nodes could not be leased in time, or a leased node was lost
+    |   |-- PowerError           the PDU refused, did not answer, or reported success and changed nothing
     |   |-- ConsoleError         no login over the serial console
     |   |-- SshError             no answer over ssh
-    |   |-- SwitchError          the switch refused or did not do what it said
+    |   |-- SwitchError          the switch refused a setting, or accepted it and did nothing
     |   |-- LinkError            no carrier, wrong speed or duplex, address not reachable
-    |   `-- TrafficError         the traffic tool failed; carries what it printed
-    |-- KernelError              the kernel of the device under test broke: panic, oops, watchdog; blames the change
-    |-- BuildError               the build under test does not come up, or its driver does not; blames the change
-    |   `-- BuildMismatch        something else runs than the build that was asked for: no figure is recorded
-    |-- UnsupportedError         what was asked for cannot be done with what is there (for example an old iperf3)
-    |   |-- CapabilityError      this switch or power outlet cannot do it at all: the test is skipped
+    |   `-- TrafficError         the traffic tool failed; carries the output of the tool
+    |-- KernelError              kernel of the device under test failed (panic, oops, watchdog): the change is at fault
+    |-- BuildError               the build under test or its driver does not start: the change is at fault
+    |   `-- BuildMismatch        the board runs another build than the requested one: no value is recorded
+    |-- UnsupportedError         the request needs a feature that is missing (for example, iperf3 is too old)
+    |   |-- CapabilityError      this switch or power outlet lacks the feature: the test is skipped
     |   `-- QuarantineError      a node of this combination is out of service: the test is skipped
-    |-- InvalidMeasurement       a figure was obtained that must not be judged (above the physical limit, throttled)
-    `-- Inconclusive             figures were obtained that vary too much for a verdict
+    |-- InvalidMeasurement       the measured value must not be judged (above the physical limit, throttled)
+    `-- Inconclusive             the measured values vary too much for a verdict
 
-A slow link is none of these: it is a plain test failure.
+A slow link raises none of these errors. It is a plain test failure.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from dataclasses import dataclass
 
 
 class PinetError(Exception):
-    """The root: everything that pytest-pinet raises on purpose.
+    """The root: every error that pytest-pinet raises on purpose.
 
-    ``excerpt`` is the console around the line that it speaks of, where it speaks of one.
+    ``excerpt`` holds the console lines around the reported line. It is empty if the error reports no console line.
     """
 
     excerpt: str = ""
@@ -41,7 +41,7 @@ class PinetError(Exception):
 
 @dataclass(frozen=True)
 class Where:
-    """A place in a file that a person wrote: ``file:line`` (line counts from 1; None where it is not known)."""
+    """A place in a file: ``file:line``. Lines count from 1; None means that the line is not known."""
 
     file: str
     line: int | None = None
@@ -51,7 +51,7 @@ class Where:
 
 
 class ConfigError(PinetError):
-    """A mistake in an option, a marker or a file: one sentence, with its place when it has one."""
+    """A mistake in an option, a marker or a file. The message is one sentence; a known place comes before it."""
 
     def __init__(self, message: str, where: Where | None = None) -> None:
         super().__init__(message if where is None else f"{where}: {message}")
@@ -60,13 +60,13 @@ class ConfigError(PinetError):
 
 
 class ChangedBuildError(ConfigError):
-    """A build under test is not any more what it was when the run began."""
+    """A build under test was changed after the run began."""
 
 
 class LabError(PinetError):
-    """The lab's trouble, never a regression.
+    """A problem of the lab, never a regression.
 
-    ``message`` says what happened, ``act`` who must do what about it.
+    ``message`` says what happened. ``act`` says who must do what.
     """
 
     def __init__(self, message: str, act: str = "") -> None:
@@ -84,7 +84,7 @@ class LeaseError(LabError):
 
 
 class PowerError(LabError):
-    """The power switch refused, did not answer, or said yes and did nothing."""
+    """The power switch refused, did not answer, or reported success and changed nothing."""
 
 
 class ConsoleError(LabError):
@@ -100,11 +100,11 @@ class SwitchError(LabError):
 
 
 class LinkError(LabError):
-    """No carrier, wrong negotiated speed or duplex, or an address that cannot be reached."""
+    """No carrier, wrong negotiated speed or duplex, or an unreachable address."""
 
 
 class TrafficError(LabError):
-    """The traffic tool failed; ``evidence`` keeps what it printed."""
+    """The traffic tool failed. ``evidence`` keeps its output."""
 
     def __init__(self, message: str, act: str = "", evidence: str = "") -> None:
         super().__init__(message, act)
@@ -112,21 +112,22 @@ class TrafficError(LabError):
 
 
 class UnsupportedError(PinetError):
-    """What was asked for cannot be done with what is there; the message names what would be needed."""
+    """The request needs a feature that is missing. The message names the feature."""
 
 
 class CapabilityError(UnsupportedError):
-    """This piece of hardware cannot do what was asked for, now or later: a test that needs it is skipped."""
+    """This hardware lacks a feature permanently. Tests that need the feature are skipped."""
 
 
 class QuarantineError(UnsupportedError):
-    """A node was taken out of service after it could not be brought up: tests that need it are skipped."""
+    """A node is out of service because it did not come up. Tests that need the node are skipped."""
 
 
 class KernelError(PinetError):
-    """The kernel of the device under test broke while a test ran; ``excerpt`` is the console around the line.
+    """The kernel of the device under test failed while a test ran.
 
-    Panics, oopses, hung tasks, watchdogs and ``NETDEV WATCHDOG``. It fails the test, since it blames the change.
+    These are panics, oopses, hung tasks, watchdogs and ``NETDEV WATCHDOG``. The test fails, because the change is at
+    fault. ``excerpt`` holds the console lines around the kernel's message.
     """
 
     def __init__(self, message: str, excerpt: str = "") -> None:
@@ -136,10 +137,11 @@ class KernelError(PinetError):
 
 
 class BuildError(PinetError):
-    """The build under test is at fault, not the lab; ``excerpt`` is the console around the line that tells.
+    """The build under test is at fault, not the lab.
 
-    ``kind`` is one of ``wrong architecture``, ``panic``, ``oops``, ``hang``, ``no login``, ``fell back``,
-    ``no driver``, ``no link``, ``slow link``, ``no traffic`` and ``mismatch``.
+    ``excerpt`` holds the console lines around the message that shows the fault. ``kind`` is one of ``wrong
+    architecture``, ``panic``, ``oops``, ``hang``, ``no login``, ``fell back``, ``no driver``, ``no link``, ``slow
+    link``, ``no traffic`` and ``mismatch``.
     """
 
     def __init__(self, message: str, kind: str, excerpt: str = "") -> None:
@@ -150,20 +152,20 @@ class BuildError(PinetError):
 
 
 class BuildMismatch(BuildError):
-    """What the board says of itself is not the build that was asked for: no figure of it may be recorded."""
+    """The board reports another build than the requested one. No value of this board may be recorded."""
 
     def __init__(self, message: str, excerpt: str = "") -> None:
         super().__init__(message, "mismatch", excerpt)
 
 
 class InvalidMeasurement(PinetError):
-    """A figure that must not be judged: above the physical limit, or a precondition did not hold."""
+    """A value that must not be judged: it exceeds the physical limit, or a precondition did not hold."""
 
 
 class Inconclusive(PinetError):
-    """Traffic ended at its budget without a verdict that is certain enough: neither good nor the change's fault."""
+    """The traffic budget ended before a verdict was certain. The change neither passes nor fails."""
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, as short as a line of a report takes; its type where it says nothing."""
+    """Return the first line of an error's message, at most 200 characters; the error's type if the message is empty."""
     return next((line.strip()[:200] for line in str(error).splitlines() if line.strip()), type(error).__name__)

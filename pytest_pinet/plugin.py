@@ -1,6 +1,7 @@
-"""Options, ini keys and markers; and the one object that is registered when a pinet test is collected.
+"""The options, ini keys and markers of the plugin, and its pytest hooks.
 
-Only pytest and the standard library are imported here, so that an installed but unused plugin costs nothing.
+The session object is registered when a pinet test is collected. Only pytest and the standard library are imported here,
+so that an installed but unused plugin costs nothing.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ import os
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_pinet.fixtures import gate, link, tune
+from pytest_pinet.session import fixtures
+from pytest_pinet.session.fixtures import SESSION_MAKER, pinet_gate, pinet_link, pinet_tune
 
 if TYPE_CHECKING:
-    from pytest_pinet.session import PinetSession
+    from pytest_pinet.session.session import PinetSession
 
-__all__ = ["gate", "link", "tune"]
+__all__ = ["pinet_gate", "pinet_link", "pinet_tune"]
 
 SESSION_KEY: pytest.StashKey[PinetSession] = pytest.StashKey()
 
@@ -33,7 +36,7 @@ MARKER = (
 )
 
 
-# What only a session with a build under test reads.
+# Only a session with a build under test reads these options.
 _OF_BUILDS = ["build", "baseline", "boots"]
 
 
@@ -58,8 +61,15 @@ def _error_rate(text: str) -> float:
     return rate
 
 
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Register the hooks of ``hookspecs``, which plugins and conftest files can implement."""
+    from pytest_pinet import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare what can be asked for; every option is --pinet-*."""
+    """Declare the options and ini keys; every option begins with --pinet-."""
     group = parser.getgroup("pinet", "network throughput of boards in a labgrid lab (pytest-pinet)")
     add = group.addoption
     add("--pinet-lab", metavar="FILE", help="lab file to measure in (default: $PINET_LAB, then ini key pinet_lab)")
@@ -92,7 +102,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=_error_rate,
         default=0.01,
         metavar="SHARE",
-        help="how often a verdict may be wrong, either way (default: 1%%); fewer errors take more traffic",
+        help="how often a verdict may be wrong, either way, in a lab that is calibrated (pinet calibrate) or does not "
+        "drift (default: 1%%); fewer errors take more traffic",
     )
     add(
         "--pinet-confirm",
@@ -141,28 +152,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """Keep ``-p no:terminal`` usable: labgrid's own plugin reads an option that exists only with the terminal.
+    """Keep ``-p no:terminal`` usable: labgrid's plugin reads an option that exists only with the terminal plugin.
 
-    A wrapper, since labgrid's hook, too, asks to be first.
+    This hook is a wrapper because labgrid's hook is also ``tryfirst``.
     """
     if not hasattr(config.option, "verbose"):
         config.option.verbose = 0
-    # For the scheduler of pytest -n, before xdist fills in its default.
+    # The scheduler of pytest -n reads this value. It is saved before xdist sets its default.
     config.option.pinet_dist_unchosen = getattr(config.option, "dist", None) == "no" and not config.option.distload
     if hasattr(config, "workerinput") and getattr(config.option, "clean_alluredir", False) and _is_asked(config):
-        # The controller has emptied the folder. A worker that replaces a crashed one would take all results away.
+        # The controller has emptied the folder. A worker that replaces a crashed one would delete all results.
         config.option.clean_alluredir = False
     return (yield)
 
 
-# Last, since progress needs the terminal reporter, which pytest itself registers in this hook.
+# Runs last: progress needs the terminal reporter, which pytest registers in this same hook.
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker; when a lab or anything of pinet is asked for, begin now, so that mistakes come first.
+    """Register the marker. If a pinet option or a lab is given, start the session now, so that mistakes show early.
 
-    xdist's controller collects nothing, and yet it is the one that keeps what the workers find.
+    xdist's controller collects no tests, but it keeps the results of the workers. It needs the session, too.
     """
     config.addinivalue_line("markers", MARKER)
+    config.stash[SESSION_MAKER] = pinet_session
+    _register_short_names(config.pluginmanager)
     if _is_asked(config):
         from pytest_pinet.errors import ConfigError
 
@@ -173,8 +186,27 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(str(error)) from None
 
 
+def _register_short_names(plugins: pytest.PytestPluginManager) -> None:
+    """Register the fixtures ``link``, ``gate`` and ``tune``, except those that another plugin defines.
+
+    If two plugins define a fixture of the same name, pytest takes the plugin that was loaded later, which may be ours.
+    A fixture in a conftest always takes precedence.
+    """
+    short = {one.name: one for one in (fixtures.link, fixtures.gate, fixtures.tune)}
+    for plugin in plugins.get_plugins():
+        if Path(getattr(plugin, "__file__", None) or "").name == "conftest.py":
+            continue
+        for holder in (plugin, *type(plugin).__mro__):
+            for value in getattr(holder, "__dict__", {}).values():
+                if isinstance(value, type(fixtures.link)):
+                    short.pop(value.name, None)
+    module = ModuleType("pinet-short-names")
+    vars(module).update(short)
+    plugins.register(module, "pinet-short-names")
+
+
 def _tell_allure(config: pytest.Config, mistake: str) -> None:
-    """Nothing will be measured, and a report without any result would look harmless."""
+    """Write the mistake into the Allure report: nothing is measured, and an empty report would look harmless."""
     directory = config.getoption("allure_report_dir", None)
     if directory and not hasattr(config, "workerinput"):
         from pytest_pinet.errors import ConfigError
@@ -185,7 +217,7 @@ def _tell_allure(config: pytest.Config, mistake: str) -> None:
 
 
 def _is_asked(config: pytest.Config) -> bool:
-    """Whether a lab or anything of pinet is asked for."""
+    """Return whether a lab or an option of pinet is given."""
     options = ["lab", "min", "tolerance", "profile", "require", "json", "dry-run", "board", "nic", "topology", "tuning"]
     options += _OF_BUILDS
     asked = any(config.getoption(f"--pinet-{option}") for option in options)
@@ -193,13 +225,13 @@ def _is_asked(config: pytest.Config) -> bool:
 
 
 def pinet_session(config: pytest.Config) -> PinetSession:
-    """The one object that does everything else; made, and registered, when it is first needed."""
+    """Return the session object. The first call makes and registers it."""
     if SESSION_KEY not in config.stash:
-        from pytest_pinet.session import PinetSession
+        from pytest_pinet.session.session import PinetSession
 
         kind = PinetSession
         if any(config.getoption(f"--pinet-{option}") is not None for option in _OF_BUILDS):
-            from pytest_pinet.build_session import BuildSession
+            from pytest_pinet.ab.build_session import BuildSession
 
             kind = BuildSession
         session = kind(config)
@@ -209,13 +241,29 @@ def pinet_session(config: pytest.Config) -> PinetSession:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test that is marked ``pinet`` and asks for ``link`` one parameter for each combination."""
+    """Parametrize a test that is marked ``pinet`` and uses a link of pinet: one parameter for each combination."""
     markers = list(metafunc.definition.iter_markers("pinet"))
-    if not markers or "link" not in metafunc.fixturenames:
+    name = _name_of_link(metafunc) if markers else None
+    if name is None:
         return
     from pytest_pinet.errors import ConfigError
 
     try:
-        pinet_session(metafunc.config).parametrizing.parametrize(metafunc, markers)
+        pinet_session(metafunc.config).parametrizing.parametrize(metafunc, markers, name)
     except ConfigError as error:
         raise pytest.Collector.CollectError(str(error)) from None
+
+
+def _name_of_link(metafunc: pytest.Metafunc) -> str | None:
+    """Return the name of the test's fixture that takes the combination; None if the test uses no link of pinet.
+
+    A user's own fixture named ``link`` counts only if it uses the ``link`` fixture that it overrides.
+    """
+    if "pinet_link" in metafunc.fixturenames:
+        return "pinet_link"
+    for one in reversed(metafunc.definition._fixtureinfo.name2fixturedefs.get("link", ())):
+        if "pinet_link" in one.argnames:
+            return "link"
+        if "link" not in one.argnames:
+            return None
+    return None

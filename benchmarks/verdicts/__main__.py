@@ -13,9 +13,9 @@ from benchmarks.verdicts.trials import RULES, STALL, Cell, Turns, cases, flags, 
 
 PAGE = Path(__file__).parents[2] / "docs" / "verdicts.md"
 GATES, QUICK_GATES = 300, 20
-# Not one of those that thresholds were chosen with, or pages were read of between changes (1 to 11).
+# Seeds 1 to 11 were used to choose thresholds, or for pages that were read between changes.
 SEED = 12
-# The first two are what the targets speak of; the others cost more, or need no finer figures.
+# The targets apply to these two rules. The others run fewer gates, because they cost more or need less precision.
 MANY = ("pinet", "pinet calibrated")
 PARTS = 4
 FLAGGED_LINKS = ("quiet", "busy", "host", "s1", "s2")
@@ -36,7 +36,7 @@ def _turns(job: tuple[str, int, int, bool, int]) -> Turns:
 
 
 def main() -> None:
-    """Run everything on two processes; the same seed gives the same page."""
+    """Run all gates on two processes. The same seed gives the same page."""
     parser = argparse.ArgumentParser(prog="benchmarks.verdicts", description=__doc__)
     parser.add_argument("--gates", type=int, default=GATES, help="gates a cell (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=SEED)

@@ -1,4 +1,4 @@
-"""The fault list of the systems to beat, as far as samples can show it: what each rule makes of the same fault."""
+"""The verdict of each rule on the same faults, for the faults that samples can show."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.events import Event, EventKind
 
-# Where the lab room meets the fault before any rule does, and the test that shows it.
-IN_THE_LAB = "tests/functional/test_gate_trouble.py"
+# The test in which the lab detects the fault before any rule does.
+IN_THE_LAB = "tests/functional/gate/test_trouble.py"
 
 BASELINE_MBPS = 940.0
 AT_S, LOST_S = 1.0, 2.0
@@ -24,9 +24,9 @@ AT_S, LOST_S = 1.0, 2.0
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault in the first connection: what it does to the samples, and what our gate is told besides.
+    """A fault in the first connection: how it changes the samples, and what else our gate learns of it.
 
-    ``proven``: the test of the shipped gate in which it ends in an error before samples are judged.
+    ``proven`` names the test of the real gate in which this fault ends in an error before samples are judged.
     """
 
     name: str
@@ -42,7 +42,7 @@ def _without(rates: list[float], seconds: float) -> list[float]:
 
 def _dropped(attempt: Attempt) -> Attempt:
     text = f"link dropped for {LOST_S} s, {AT_S} s after the start"
-    # As the gate has it: a link that dropped gives no figure.
+    # As in the gate: a connection whose link dropped gives no result.
     return replace(attempt, events=(Event(EventKind.LINK_DOWN, AT_S, LOST_S, text),), excluded=text)
 
 
@@ -55,7 +55,7 @@ FAULTS = (
 
 
 class _Spoiled(Session):
-    """The first connection has the fault, the others are well."""
+    """The first connection has the fault, the others do not."""
 
     def __init__(self, fault: Fault, source: random.Random) -> None:
         self.fault, self.inner, self.numbers = fault, QUIET.session(0, source), count()
@@ -67,7 +67,7 @@ class _Spoiled(Session):
 
 @dataclass(frozen=True)
 class Shown:
-    """What a rule said of a fault, after how many seconds of traffic (None: that is for the lab's tests to say)."""
+    """The verdict of a rule on a fault, and its seconds of traffic (None: only the lab's tests measure them)."""
 
     fault: str
     rule: str
@@ -76,7 +76,7 @@ class Shown:
 
 
 def shown(seed: int = 1) -> list[Shown]:
-    """Every fault, by every rule."""
+    """Return the verdict of every rule on every fault."""
     found = []
     for fault in FAULTS:
         found.append(_ours(fault, random.Random(seed)))

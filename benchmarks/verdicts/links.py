@@ -1,4 +1,4 @@
-"""The links of the benchmark: recorded ones, and models for what nobody could record here."""
+"""The links of the benchmark: recorded ones, and models of links that could not be recorded here."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ RATE_MBPS = 940.0
 
 
 class Link(ABC):
-    """A link of which sessions can be had; within one, connections follow each other."""
+    """A link. It gives sessions; the connections of a session follow each other."""
 
     @abstractmethod
     def session(self, slower: float, source: random.Random) -> Session:
-        """A session on the link while it is slower by this many per cent (negative: faster)."""
+        """Return a session on the link, slower by ``slower`` percent (negative: faster)."""
 
 
 class Session(ABC):
-    """One sitting: what connections in it have in common stays."""
+    """One session. Its connections share what is constant within a session."""
 
     @abstractmethod
     def connection(self, seconds: int) -> list[float]:
-        """A fresh connection's receiver rates in Mbit/s per 0.1 s."""
+        """Return the receiver rates of a fresh connection in Mbit/s per 0.1 s."""
 
 
 @dataclass(frozen=True)
 class Recorded(Link):
-    """A recorded link. A session is one recorded run; reductions that nobody recorded are scaled from the next one."""
+    """A recorded link. A session is one recorded run.
+
+    A reduction without a recording is scaled from the next smaller recorded one.
+    """
 
     name: str
     reported: bool = True
@@ -41,7 +44,7 @@ class Recorded(Link):
         base = nearest(list(runs), slower)
         factor = (1 - slower / 100) / (1 - base / 100)
         index = source.randrange(len(runs[base]))
-        # Without a shaper every connection is a run of its own, and those recorded one after the other stay so.
+        # Without a shaper each connection is its own recorded run; consecutive runs stay consecutive.
         step = 1 if self.name == "unshaped" else 0
         return _RecordedSession(runs[base], index, step, factor, source)
 
@@ -60,11 +63,11 @@ class _RecordedSession(Session):
 
 @dataclass(frozen=True)
 class Model(Link):
-    """Rates that wander (first-order autoregression), with a level of each run and of each session.
+    """A model of rates: a first-order autoregression, with a level per run and per session.
 
-    ``second``: standard deviation of one-second means, ``tied`` their correlation from one to the next; ``run`` and
-    ``whole``: relative standard deviations between runs and between sessions. ``pace``: how fast a session drifts, in
-    relative units per second (standard deviation).
+    ``second`` is the standard deviation of one-second means, ``tied`` the correlation of consecutive ones. ``run`` and
+    ``whole`` are relative standard deviations between runs and between sessions. ``pace`` is the drift within a
+    session, in relative units per second (standard deviation).
     """
 
     second: float
@@ -80,10 +83,10 @@ class Model(Link):
 
 @cache
 def at_steps(second: float, tied: float) -> tuple[float, float]:
-    """Standard deviation and correlation of 0.1 s samples that give such one-second means.
+    """Return the standard deviation and correlation of 0.1 s samples that give these one-second means.
 
-    The mean of ten samples has the variance ``s^2 / 100 * sum over i, j of r^|i-j|``, and the correlation of two means
-    follows alike; ``r`` is found by bisection.
+    The mean of ten samples has the variance ``s^2 / 100 * sum over i, j of r^|i-j|``. The correlation of two means
+    follows in the same way. ``r`` is found by bisection.
     """
     low, high = 0.0, 0.999
     for _ in range(40):
@@ -120,7 +123,7 @@ class _ModelSession(Session):
 
 @dataclass(frozen=True)
 class Moved(Link):
-    """Another link in a lab that moves: a level for each session, and a steady drift within it (per second)."""
+    """Another link in a lab that drifts: a level per session, and a steady drift within it (per second)."""
 
     link: Link
     whole: float
@@ -144,9 +147,9 @@ class _MovedSession(Session):
 
 @dataclass(frozen=True)
 class Dipping(Link):
-    """Another link on a host that now and then has no time: losses of a log-normal size, so many a second.
+    """Another link on a host that is sometimes too busy: losses of log-normal size, ``per_second`` on average.
 
-    Each takes the rate down to 30 % for as long as its size needs.
+    During a loss the rate is 30 %, for as long as the size of the loss requires.
     """
 
     link: Link
@@ -155,7 +158,7 @@ class Dipping(Link):
     shape: float
 
     def session(self, slower: float, source: random.Random) -> Session:
-        # Some hours are worse than others.
+        # The rate of losses differs between sessions.
         rate = self.per_second * source.uniform(0.3, 1.7)
         return _DippingSession(self.link.session(slower, source), replace(self, per_second=rate), source)
 
@@ -180,7 +183,10 @@ class _DippingSession(Session):
 
 
 class Stalling(Session):
-    """A session in which a share of the seconds run at half the rate, each by itself; seconds begin anywhere."""
+    """A session in which a share of the seconds, chosen independently, runs at half rate.
+
+    Seconds begin at any sample.
+    """
 
     def __init__(self, session: Session, share: float, source: random.Random) -> None:
         self.inner, self.share, self.source = session, share, source
@@ -193,7 +199,7 @@ class Stalling(Session):
 
 
 QUIET = Recorded("quiet")
-# Facts 5.1: parameters read from public logs of real boards, and from a disturbed host.
+# Parameters from public logs of real boards, and from a disturbed host.
 LINKS: dict[str, Link] = {
     "quiet": QUIET,
     "busy": Recorded("busy"),

@@ -1,4 +1,4 @@
-"""What `pinet selftest --json` counted on real links: recorded files, since a page is made in minutes."""
+"""Results of `pinet selftest --json` on real links. They are recorded, because a page must be made within minutes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PASSED = ("pass", "marginal", "improved")
 
 
 def live(folder: Path = FOLDER) -> str:
-    """One table of all recorded self-tests: a row for each reduction; empty without any."""
+    """Return a table of all recorded self-tests, a row per reduction; empty without recordings."""
     reports = [report for file in sorted(folder.glob("*.json")) for report in json.loads(file.read_text())]
     gates = [(gate, report["tolerance"]) for report in reports for gate in report["gates"]]
     if not gates:

@@ -1,4 +1,4 @@
-"""Our rules over the same samples, through the code that gates: `rule_on` after each connection."""
+"""Our rules on the same samples, through the gate's own code: `rule_on` after each connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES, Profile
 from pytest_pinet.judge.sequential import decide
-from pytest_pinet.judge.settle import settle
+from pytest_pinet.judge.warmup import settle
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.measurement import Sample
@@ -29,19 +29,19 @@ ENDINGS = {
     Verdict.FAIL: Ending.FAIL,
     Verdict.INCONCLUSIVE: Ending.INCONCLUSIVE,
 }
-# None of these links is as fast: what physics allows is not what is tried here.
+# No link is that fast: the physical limit is not under test here.
 ORACLE = Oracle(Bitrate(1e12), "no limit of the benchmark's links")
 
 
 def attempt_of(rates: Sequence[float], fresh: Fresh = Fresh.CONNECTION) -> Attempt:
-    """An attempt with these rates (Mbit/s per 0.1 s), its warm-up and events found as the gate finds them."""
+    """Return an attempt with these rates (Mbit/s per 0.1 s). Warm-up and events are found as in the gate."""
     samples = [Sample(i * STEP_S, STEP_S, round(rate * 1e6 / 8 * STEP_S)) for i, rate in enumerate(rates)]
     return Attempt(settle(samples), fresh, find_events(samples))
 
 
 @dataclass(frozen=True)
 class History:
-    """What is stored of an unchanged link: eight sessions of four connections each."""
+    """The stored history of an unchanged link: eight sessions of four connections each."""
 
     baseline_mbps: float
     noise: Noise
@@ -51,9 +51,9 @@ SESSIONS, EACH = 8, 4
 
 
 def history(draw: Callable[[], Session]) -> History:
-    """Measure the unchanged link as ``pinet calibrate`` does, each session on a fresh boot.
+    """Return the history of the unchanged link, measured as ``pinet calibrate`` does, each session on a fresh boot.
 
-    What sessions differ by is not drawn anew by the link-ups of one gate.
+    The differences between sessions are not drawn again for the link-ups of one gate.
     """
     attempts = []
     for _ in range(SESSIONS):
@@ -64,21 +64,21 @@ def history(draw: Callable[[], Session]) -> History:
 
 
 def pooled(attempts: Sequence[Attempt]) -> Bitrate:
-    """Received bytes over covered seconds of all attempts that count, as the gate sums them up."""
+    """Return received bytes over seconds of all attempts that count, as the gate sums them."""
     counted = [attempt for attempt in attempts if not attempt.excluded]
     seconds = sum(attempt.seconds for attempt in counted)
     return Bitrate(sum(attempt.goodput.bps * attempt.seconds for attempt in counted) / seconds if counted else 0.0)
 
 
 def ruled(attempts: Sequence[Attempt], baseline_mbps: float, noise: Noise, profile: Profile) -> Ruling:
-    """The gate's ruling on these attempts against a limit 3 % below the baseline; link-ups are allowed."""
+    """Return the gate's ruling on these attempts with a limit 3 % below the baseline. Link-ups are allowed."""
     goodput = pooled(attempts)
     limit = Limit(Bitrate.mbps(LIMIT * baseline_mbps), Origin.LAB_FILE, "the benchmark")
     return rule_on(attempts, goodput, goodput, ORACLE, limit, noise, profile, fresh_link=True)
 
 
 def gate(session: Session, stored: History, profile: str, calibrated: bool) -> Gate:
-    """One gate of ours, to its end."""
+    """Run one of our gates to its end."""
     noise = stored.noise if calibrated else UNKNOWN
     own = PROFILES[profile]
     attempts: list[Attempt] = []
@@ -91,7 +91,7 @@ def gate(session: Session, stored: History, profile: str, calibrated: bool) -> G
 
 
 def flagged_within(session: Session, stored: History, profile: str, seconds: float) -> bool:
-    """Whether the rule behind a gate of this profile has flagged the traffic after so many seconds of it."""
+    """Return whether a gate of this profile has flagged the traffic after ``seconds`` of it."""
     own = PROFILES[profile]
     count = int(seconds / own.connection_s)
     attempts = [attempt_of(session.connection(own.connection_s)) for _ in range(count)]
@@ -99,7 +99,10 @@ def flagged_within(session: Session, stored: History, profile: str, seconds: flo
 
 
 def in_turn(session: Session, slower: float, noise: Noise = UNKNOWN, seconds: int = 3) -> tuple[Result, float]:
-    """The interleaved engine on two states of one session, B slower by so many per cent: result, seconds of traffic."""
+    """Compare two states of one session with the interleaved engine. Return the result and the seconds of traffic.
+
+    State B is slower by ``slower`` percent.
+    """
     attempts: list[Attempt] = []
     while True:
         factor = 1 - slower / 100 if side(len(attempts)) is Side.B else 1.0
@@ -110,5 +113,5 @@ def in_turn(session: Session, slower: float, noise: Noise = UNKNOWN, seconds: in
 
 
 def without_sessions(noise: Noise) -> Noise:
-    """Noise as the interleaved engine needs it: what both states share cancels."""
+    """Return the noise for the interleaved engine, in which everything that both states share cancels."""
     return replace(noise, sessions=0.0, links=0.0)

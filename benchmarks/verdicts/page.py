@@ -1,4 +1,4 @@
-"""The benchmark's results as a Markdown page."""
+"""Formats the benchmark's results as a Markdown page."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from benchmarks.verdicts.rivals import RIVALS
 from benchmarks.verdicts.trials import OURS, RULES, STALL, Cell, Turns, cases
 from pytest_pinet.judge.interleaved import Result
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.judge.stalls import blind_spots
 
 TITLES = {
@@ -34,7 +35,7 @@ ADVICE = """A level that
 differs from session to session cannot be told from a change inside one session: where a lab drifts, a stored baseline
 needs its noise calibrated over link-ups and boots (`pinet calibrate --links`, `--boots`), which turns these verdicts
 into *inconclusive*, or both states compared in one session (`gate.compare`, below)."""
-# What the target of 1 % speaks of.
+# The target of 1 % applies to these cases.
 GATED = ("0", "1", "5", "10", "-10")
 TARGET = 1.0
 HEAD = """# What the gate's verdicts are worth
@@ -79,7 +80,7 @@ def page(
     fewer: int,
     seed: int,
 ) -> str:
-    """The whole page; ``flagged``: per cent flagged by soak within 22 s, by link and case."""
+    """Return the whole page. ``flagged`` is the percentage flagged by soak within 22 s, by link and case."""
     total = sum(cell.gates for cell in cells)
     parts = [HEAD.format(remains=_remains(cells), seed=seed, gates=gates, fewer=fewer, total=total)]
     parts += ["## In short", "", _short(cells), ""]
@@ -93,7 +94,7 @@ def page(
 
 
 def _remains(cells: Sequence[Cell]) -> str:
-    """Where the target of 1 % is missed, in one sentence, and what helps there."""
+    """Return one sentence on where the target of 1 % is missed, with advice."""
     worst: dict[str, dict[str, float]] = {}
     for cell in cells:
         if cell.rule in OURS and cell.case in GATED and cell.wrong > TARGET:
@@ -146,7 +147,7 @@ def _all(cells: Sequence[Cell]) -> str:
 
 
 def _ends(cell: Cell) -> str:
-    """``fail 2.0, pass 98.0; 10 s``, with what is wrong in bold."""
+    """Return ``fail 2.0, pass 98.0; 10 s``, with wrong verdicts in bold."""
     slower = None if cell.case == STALL else int(cell.case)
     ends = []
     for name, share, wrong in (
@@ -162,7 +163,8 @@ def _ends(cell: Cell) -> str:
 
 
 def _stalls(flagged: dict[tuple[str, str], float]) -> str:
-    lines = [f"- {blind_spots(profile)}" for profile in PROFILES.values()]
+    lines = ["A fault that is active less than this is missed in more than 1 % of the gates:", ""]
+    lines += [f"- {blind_spots(profile, ERROR_RATE)}" for profile in PROFILES.values()]
     lines += ["", "Per cent of gates of profile `soak` that are flagged within 22 s of traffic:", ""]
     lines += [_row(["link", CASES[STALL], "unchanged (false flags)"]), _row(["---"] * 3)]
     lines += [

@@ -1,4 +1,4 @@
-"""Recorded series as links to draw connections and long runs from, by block bootstrap."""
+"""Draws connections and long runs from recorded series, by block bootstrap."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "series"
-# Seconds of one sample, as recorded.
+# Seconds per recorded sample.
 STEP_S = 0.1
-# Samples in one block of a run that is put together from several: 5 s.
+# Samples in one block of a run that is composed of several: 5 s.
 BLOCK = 50
-# The first half second of a connection is how the recorded run began.
+# The first half second of a connection comes from the start of the recorded run.
 START = 5
 FILES = {"quiet": "shaped-940", "busy": "shaped-940-busy", "unshaped": "unshaped"}
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One recorded run: receiver's Mbit/s per 0.1 s, from its first sample on."""
+    """One recorded run: the receiver's Mbit/s per 0.1 s, from its first sample."""
 
     rates: tuple[float, ...]
 
     def segment(self, samples: int, random_source: random.Random) -> list[float]:
-        """So many samples, begun as the run began, and then a piece of it; several pieces where it is too short."""
+        """Return ``samples`` samples: the start of the run, then a piece of it, or several if it is too short."""
         found = list(self.rates[: min(START, samples)])
         while len(found) < samples:
             size = min(samples - len(found), len(self.rates) - START)
@@ -40,7 +40,7 @@ class Recording:
 
 @cache
 def recordings(name: str, reported: bool) -> dict[int, tuple[Recording, ...]]:
-    """The runs of one file by reduction in per cent; the even repeats are for tuning, the odd ones are reported."""
+    """Return the runs of one file by reduction in percent. Even repeats are for tuning, odd ones are reported."""
     found: dict[int, list[Recording]] = {}
     with gzip.open(FOLDER / f"{FILES[name]}.jsonl.gz", "rt") as lines:
         for line in lines:
@@ -53,5 +53,5 @@ def recordings(name: str, reported: bool) -> dict[int, tuple[Recording, ...]]:
 
 
 def nearest(reductions: Sequence[int], wanted: float) -> int:
-    """The recorded reduction to scale from: the next smaller one (there is always 0)."""
+    """Return the recorded reduction to scale from: the largest one not above ``wanted`` (0 is always recorded)."""
     return max((r for r in reductions if r <= wanted), default=0)

@@ -1,4 +1,4 @@
-"""The rules of others, as functions over the same samples; each as its source has it, with the same limit as ours."""
+"""The rules of other tools, as functions on the same samples, with the same limit as ours. Each follows its source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIMIT = 0.97
 
 
 class Ending(StrEnum):
-    """How a gate ended; a pass that was flagged is not plain."""
+    """The end of a gate. FLAGGED is a pass with a flag."""
 
     PASS = "pass"
     FLAGGED = "flagged"
@@ -23,14 +23,14 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True)
 class Gate:
-    """One gate's end and the seconds of traffic it took."""
+    """The end of one gate, and its seconds of traffic."""
 
     ending: Ending
     seconds: float
 
 
 def _seconds(rates: list[float]) -> list[float]:
-    """One-second means, as ``iperf3 -i 1`` prints them."""
+    """Return one-second means, as ``iperf3 -i 1`` prints them."""
     return [fmean(rates[i : i + 10]) for i in range(0, len(rates) - 9, 10)]
 
 
@@ -50,7 +50,7 @@ def dts_one(session: Session, baseline: float) -> Gate:
 
 
 def dts_five(session: Session, baseline: float) -> Gate:
-    """The same with the mean of 5 samples of 5 s."""
+    """DPDK DTS with the mean of 5 samples of 5 s."""
     return _one_sided(fmean(fmean(session.connection(5)) for _ in range(5)), baseline, 25)
 
 
@@ -65,7 +65,7 @@ def fixed(session: Session, baseline: float) -> Gate:
 
 
 def convention(session: Session, baseline: float) -> Gate:
-    """``-t 65 -O 5``, the convention of published Raspberry Pi figures: 70 s, the first 5 dropped."""
+    """``-t 65 -O 5``, the convention of published Raspberry Pi results: 70 s, the first 5 dropped."""
     return _one_sided(fmean(session.connection(70)[50:]), baseline, 70)
 
 

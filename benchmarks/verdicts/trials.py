@@ -1,4 +1,4 @@
-"""Thousands of gates on every link, at every reduction, by every rule."""
+"""Runs thousands of gates on every link, at every reduction, by every rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.verdicts.rivals import RIVALS, Ending, Gate
 from pytest_pinet.judge.interleaved import Result
 from pytest_pinet.judge.noise import UNKNOWN
 
-# A stored history serves this many gates, then another one is drawn: its own error is part of every figure.
+# A stored history serves this many gates, then a new one is drawn, so that its own error is part of every result.
 PER_HISTORY = 25
 SLOWER = (0, 1, 2, 3, 5, 10, -10)
 STALL = "stall20"
@@ -28,7 +28,7 @@ RULES = (*OURS, *RIVALS)
 
 @dataclass(frozen=True)
 class Cell:
-    """What so many gates of one rule on one link at one reduction came to, in per cent, and their seconds."""
+    """The results of many gates of one rule on one link at one reduction, in percent, and their seconds."""
 
     link: str
     case: str
@@ -42,7 +42,7 @@ class Cell:
 
     @property
     def wrong(self) -> float:
-        """Per cent of wrong verdicts; 2 and 3 % slower lie between what must pass and what must not."""
+        """Return the percentage of wrong verdicts. At 2 and 3 % slower no verdict is wrong."""
         if self.case == STALL:
             return self.passed
         slower = int(self.case)
@@ -52,19 +52,19 @@ class Cell:
 
 
 def draw(link: str, case: str, source: random.Random) -> Session:
-    """A session of a link in one case."""
+    """Return a session of a link in one case."""
     if case == STALL:
         return Stalling(LINKS[link].session(0, source), STALL_SHARE, source)
     return LINKS[link].session(int(case), source)
 
 
 def cases() -> list[str]:
-    """All cases by name: per cent slower, and the link that stalls."""
+    """Return the names of all cases: percent slower, and the link that stalls."""
     return [*(str(slower) for slower in SLOWER), STALL]
 
 
 def trial(link: str, case: str, rule: str, gates: int, seed: int = 1, per_history: int = PER_HISTORY) -> Cell:
-    """Run gates; the same seed gives every rule the same kind of links, not the same seconds."""
+    """Run gates. With the same seed every rule gets the same kind of links, but not the same samples."""
     source = random.Random(f"{seed}/{link}/{case}/{rule}")
     found: list[Gate] = []
     stored = _stored(link, source)
@@ -101,7 +101,7 @@ def _gate(rule: str, session: Session, stored: History) -> Gate:
 
 
 def flags(link: str, case: str, gates: int, seed: int = 1) -> float:
-    """Per cent of soak gates that have flagged the traffic within 22 s of it."""
+    """Return the percentage of soak gates that flag the traffic within 22 s."""
     return _counted(link, case, gates, seed, lambda s, stored: flagged_within(s, stored, "soak", 22.0))
 
 
@@ -113,7 +113,7 @@ def _counted(link: str, case: str, gates: int, seed: int, test: Callable[[Sessio
 
 @dataclass(frozen=True)
 class Turns:
-    """What the interleaved engine came to on one link and change, in per cent."""
+    """The results of the interleaved engine on one link and change, in percent."""
 
     link: str
     slower: int
@@ -123,7 +123,7 @@ class Turns:
 
 
 def turns(link: str, slower: int, gates: int, calibrated: bool, seed: int = 1) -> Turns:
-    """The interleaved engine on two states of one session: the same level and the same drift for both."""
+    """Run the interleaved engine on two states of one session, with the same level and drift for both."""
     source = random.Random(f"{seed}/{link}/{slower}/turns/{calibrated}")
     found = []
     noise = UNKNOWN

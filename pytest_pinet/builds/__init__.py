@@ -1,1 +1,1 @@
-"""What a developer wants gated: kernels, modules, boot settings; read and checked before a lab is touched."""
+"""Reads and checks the kernels, modules and boot settings under test before a lab is used."""

@@ -1,4 +1,4 @@
-"""Archives unpacked once, kept by the hash of what they hold: a kernel package takes seconds to unpack."""
+"""Keeps unpacked archives by the hash of their content, because unpacking a kernel package takes seconds."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-# Of a Debian kernel one takes some 400 MB.
+# A Debian kernel takes about 400 MB.
 KEPT = 8
-# Beside them what was read from trees of modules is kept, in little files.
+# The data read from module trees are kept beside the archives, in small files.
 INDEX = "modules-"
 INDEXES_KEPT = 64
-# What this process uses, by its folder: as long as this descriptor is open nobody else removes it.
+# Open descriptors of the folders that this process uses. No other process removes a folder while it is open here.
 _held: dict[Path, int] = {}
 
 
 def folder() -> Path:
-    """Where they are kept: ``$XDG_CACHE_HOME/pytest-pinet/builds``."""
+    """Return the cache folder: ``$XDG_CACHE_HOME/pytest-pinet/builds``."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "pytest-pinet" / "builds"
 
 
 def sha256_of(path: Path) -> str:
-    """The hash of a file's content. Raises OSError."""
+    """Return the hash of a file's content. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def unpack_once(archive: Path, files: Callable[[Path], Iterable[tuple[str, bytes]]]) -> Path:
-    """The folder with the files of an archive; ``files`` reads it when that is not there yet. Raises OSError.
+    """Return the folder with an archive's files. ``files`` reads the archive if the folder is missing. Raises OSError.
 
-    It stays as long as this process lives, whatever others unpack.
+    The folder stays while this process lives.
     """
     kept = folder()
     wanted = kept / sha256_of(archive)
@@ -48,7 +48,7 @@ def unpack_once(archive: Path, files: Callable[[Path], Iterable[tuple[str, bytes
     making = Path(tempfile.mkdtemp(prefix=".making-", dir=kept))
     held = _open(making)
     try:
-        # Before others see it; the lock goes with it to its name.
+        # Lock the folder before other processes see it. The lock stays when the folder is renamed.
         fcntl.flock(held, fcntl.LOCK_SH)
         for name, data in files(archive):
             target = making / name
@@ -71,11 +71,11 @@ def unpack_once(archive: Path, files: Callable[[Path], Iterable[tuple[str, bytes
 
 
 def prune() -> None:
-    """Let go of all but those that were used last, or are in use."""
+    """Remove all folders except the most recently used ones and the ones in use."""
     indexes: list[tuple[float, Path]] = []
     unpacked: list[tuple[float, Path]] = []
     for path in folder().iterdir():
-        with suppress(OSError):  # another process lets go of it, too
+        with suppress(OSError):  # another process may remove it, too
             found = path.stat()
             if stat.S_ISDIR(found.st_mode):
                 (indexes if path.name.startswith(INDEX) else unpacked).append((found.st_mtime, path))
@@ -88,7 +88,10 @@ def _open(path: Path) -> int:
 
 
 def _hold(path: Path) -> bool:
-    """Have nobody remove it while this process lives; False where it is not there."""
+    """Keep other processes from removing the folder while this process lives.
+
+    Return False if there is no such folder.
+    """
     if path in _held:
         if _is(path, _held[path]):
             return True
@@ -105,14 +108,14 @@ def _hold(path: Path) -> bool:
 
 
 def _is(path: Path, descriptor: int) -> bool:
-    """Whether it is what was opened, not another one of its name."""
+    """Return whether the path is still the opened folder, not a new one of the same name."""
     with suppress(FileNotFoundError):
         return path.stat().st_ino == os.fstat(descriptor).st_ino
     return False
 
 
 def _remove(path: Path) -> None:
-    """At once, for all who look for it; not where somebody holds it."""
+    """Remove a folder atomically, unless a process uses it."""
     gone = path.with_name(f".gone-{secrets.token_hex(8)}")
     try:
         seen = _open(path)

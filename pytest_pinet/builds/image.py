@@ -1,12 +1,12 @@
-"""Kernel images: for which architecture, and what they say of themselves; gzip and EFI zboot images, too."""
+"""Reads architecture, version and build ID of kernel images, also of gzip and EFI zboot images."""
 
 from __future__ import annotations
 
 import re
 import struct
 
-from pytest_pinet.builds.elf import is_elf, machine
 from pytest_pinet.builds.packed import Unreadable, unpacked
+from pytest_pinet.evidence.elf import is_elf, machine
 from pytest_pinet.model.build import KernelId
 
 ACCEPTED = "an arm64 Image (plain, gzip or EFI zboot) or a 32-bit arm zImage"
@@ -19,12 +19,15 @@ _ARM64_MAGIC, _ARM64_AT = b"ARM\x64", 0x38
 _ARM_MAGIC, _ARM_AT = b"\x18\x28\x6f\x01", 0x24
 _RISCV_MAGIC, _RISCV_AT = b"RSC\x05", 0x38
 _X86_MAGIC, _X86_AT = b"HdrS", 0x202
-# What somebody builds who forgot to say for which processor.
+# Architectures of a build made without ARCH=.
 _FOREIGN = ("x86", "riscv")
 
 
 def bootable(data: bytes) -> bytes:
-    """The image as the firmware of a board takes it: what only EFI could start is unpacked. Raises Unreadable."""
+    """Return the image in a form that a board's firmware can start: an EFI zboot image is unpacked.
+
+    Raises Unreadable.
+    """
     if data[:2] != b"MZ" or data[4:8] != b"zimg":
         return data
     # drivers/firmware/efi/libstub/zboot-header.S
@@ -38,16 +41,19 @@ def bootable(data: bytes) -> bytes:
 
 
 def read_image(data: bytes) -> KernelId:
-    """What it says. Raises Unreadable for what is no kernel; of one for another processor only that is told."""
+    """Return an image's identity.
+
+    Raises Unreadable if it is no kernel. For other processors only the architecture is read.
+    """
     plain = unpacked(bootable(data))
     arch = _architecture(plain)
     if arch in _FOREIGN:
         return KernelId(arch, "", "")
-    # Of two the one with its number counts: "# SMP" stands in for it until the last link.
+    # Of two banners the one with a build number counts. Until the last link the banner has "# SMP" instead.
     banners = list(_BANNER.finditer(plain))
     found = next((banner for banner in banners if _NUMBERED.search(banner[0])), banners[0] if banners else None)
     if found is None and arch == "arm":
-        # A zImage unpacks itself: the kernel in it is not read here.
+        # A zImage unpacks itself. The kernel in it is not read here.
         return KernelId(arch, "", "")
     if found is None:
         raise Unreadable("it does not say which Linux version it is: is it cut short?")
@@ -65,12 +71,12 @@ def read_image(data: bytes) -> KernelId:
 
 
 def is_arm64(plain: bytes) -> bool:
-    """Whether these begin a raw Image for arm64 (Documentation/arch/arm64/booting.rst)."""
+    """Return whether the data begins a raw Image for arm64 (Documentation/arch/arm64/booting.rst)."""
     return plain.startswith(_ARM64_MAGIC, _ARM64_AT)
 
 
 def _architecture(plain: bytes) -> str:
-    """By the magic numbers of their boot protocols. Raises Unreadable."""
+    """Return the architecture by the magic number of its boot protocol. Raises Unreadable."""
     if is_arm64(plain):
         return "arm64"
     if plain[_ARM_AT:].startswith(_ARM_MAGIC):

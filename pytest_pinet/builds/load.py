@@ -1,4 +1,4 @@
-"""From what stands behind ``--pinet-build`` to a checked Build; no lab is asked or touched."""
+"""Reads the value of ``--pinet-build`` and makes a checked Build. No lab is used."""
 
 from __future__ import annotations
 
@@ -6,24 +6,33 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from pytest_pinet.builds.assemble import assemble
+from pytest_pinet.builds.contents import (
+    DEVICE_TREE_ENDINGS,
+    TARS,
+    BuildContents,
+    BuildPart,
+    add_modules,
+    add_package,
+    existing,
+)
 from pytest_pinet.builds.folder import add_firmware, add_folder, add_trees
 from pytest_pinet.builds.module import is_module
-from pytest_pinet.builds.parts import DEVICE_TREE_ENDINGS, TARS, Part, Parts, add_modules, add_package, existing
 from pytest_pinet.builds.schema import BuildSection
-from pytest_pinet.config.fields import shown
+from pytest_pinet.builds.validate import validate_build
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.config.messages import first_error
 from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.model.build import Build, Role
+from pytest_pinet.execution.names import shown
+from pytest_pinet.model.build import Build, BuildFileRole
 
 FILE = "build.yaml"
 WHAT = "a build (build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko)"
 
 
 def load_build(path: str) -> Build:
-    """Read and check a build: a build.yaml, a folder, a .deb, a kernel image, a module, or several with commas between.
+    """Read and check a build: a build.yaml, a folder, a .deb, a kernel image, a module, or several, separated by
+    commas.
 
     Raises ConfigError: one sentence with file and line.
     """
@@ -36,33 +45,36 @@ def load_build(path: str) -> Build:
     if len(paths) == 1 and first.is_dir():
         if (first / FILE).is_file():
             return _of_yaml(first / FILE)
-        parts = Parts(first.resolve().name, Where(str(first)))
+        parts = BuildContents(first.resolve().name, Where(str(first)))
         add_folder(parts, first)
     elif len(paths) == 1 and first.suffix in (".yaml", ".yml"):
         return _of_yaml(first)
     else:
-        parts = Parts("+".join(_called(Path(one)) for one in paths), Where(paths[0]))
+        parts = BuildContents("+".join(_called(Path(one)) for one in paths), Where(paths[0]))
         for one in paths:
             _add(parts, Path(one), Where(one))
-    return assemble(parts)
+    return validate_build(parts)
 
 
 def _called(path: Path) -> str:
-    """A package without version and architecture, which Debian's file names repeat: the key tells two of them apart."""
+    """Return a file's name for reports.
+
+    A package's version and architecture are left out; the build's key is unique.
+    """
     return path.name.partition("_")[0] if path.suffix == ".deb" else path.name
 
 
-def _add(parts: Parts, path: Path, where: Where) -> None:
-    """A file by what it is."""
+def _add(parts: BuildContents, path: Path, where: Where) -> None:
+    """Add a file according to its type."""
     if path.suffix == ".deb":
         add_package(parts, path, where)
     elif path.is_dir() or is_module(path.name) or path.name.endswith(TARS):
         add_modules(parts, path, where)
     elif path.suffix in DEVICE_TREE_ENDINGS:
-        parts.files.append(Part(DEVICE_TREE_ENDINGS[path.suffix], path, where))
+        parts.files.append(BuildPart(DEVICE_TREE_ENDINGS[path.suffix], path, where))
     else:
-        # Its content tells whether it is a kernel.
-        parts.files.append(Part(Role.KERNEL, path, where))
+        # The content shows whether the file is a kernel.
+        parts.files.append(BuildPart(BuildFileRole.KERNEL, path, where))
 
 
 def _of_yaml(path: Path) -> Build:
@@ -75,22 +87,22 @@ def _of_yaml(path: Path) -> Build:
     except ValidationError as error:
         raise first_error(error, BuildSection, document, ()) from None
     name = section.name or (path.parent.resolve().name if path.name == FILE else path.stem)
-    parts = Parts(name, document.value(()))
+    parts = BuildContents(name, document.value(()))
     _files(parts, section, path.parent, document)
     parts.config += section.config
     parts.cmdline += section.cmdline.split()
     parts.options += [(m.replace("-", "_"), p, v) for m, own in section.options.items() for p, v in own.items()]
     parts.sysctls += list(section.sysctls.items())
-    return assemble(parts)
+    return validate_build(parts)
 
 
-def _files(parts: Parts, section: BuildSection, base: Path, document: Document) -> None:
+def _files(parts: BuildContents, section: BuildSection, base: Path, document: Document) -> None:
     if section.deb is not None:
         add_package(parts, base / section.deb, document.value(("deb",)))
-    for role, named in ((Role.KERNEL, section.kernel), (Role.INITRAMFS, section.initramfs)):
+    for role, named in ((BuildFileRole.KERNEL, section.kernel), (BuildFileRole.INITRAMFS, section.initramfs)):
         if named is not None:
             where = document.value((str(role),))
-            parts.files.append(Part(role, existing(base / named, where, str(role)), where))
+            parts.files.append(BuildPart(role, existing(base / named, where, str(role)), where))
     for index, named in enumerate(section.modules):
         add_modules(parts, base / named, document.value(("modules", index)))
     for key, listed in (("device_trees", section.device_trees), ("overlays", section.overlays)):
@@ -103,4 +115,4 @@ def _files(parts: Parts, section: BuildSection, base: Path, document: Document) 
         if file.is_dir():
             add_firmware(parts, file, where)
         else:
-            parts.files.append(Part(Role.FIRMWARE, file, where, there))
+            parts.files.append(BuildPart(BuildFileRole.FIRMWARE, file, where, there))

@@ -1,17 +1,17 @@
-"""Whether a board runs the build that was asked for, by all that it says of itself."""
+"""Compares what a board runs with the requested build, by all values that the board reports."""
 
 from __future__ import annotations
 
 from pytest_pinet.builds.module import name_of
-from pytest_pinet.model.build import Build, Role, Running
+from pytest_pinet.model.build import Build, BuildFileRole, RunningBuild
 
 _YES = {"Y": "1", "y": "1", "N": "0", "n": "0"}
 
 
-def mismatches(build: Build, running: Running, booted: bool) -> list[str]:
-    """What is otherwise than the build has it, a few words each; empty when all that can be told is as asked for.
+def mismatches(build: Build, running: RunningBuild, booted: bool) -> list[str]:
+    """Return the differences from the build, a few words each; empty if all reported values agree.
 
-    ``booted``: the board was booted for it.
+    ``booted``: the board was booted with the build.
     """
     found = _boot(build, running) if booted or running.marker else []
     if found:
@@ -33,7 +33,7 @@ def mismatches(build: Build, running: Running, booted: bool) -> list[str]:
     found += [f"module {name} is not loaded" for name in missing_modules(build, running)]
     for module_name, parameter, asked in build.options:
         now = running.parameters.get(f"{module_name}.{parameter}")
-        # Most drivers hide theirs.
+        # Most drivers hide their parameters.
         if now is not None and not _same(asked, now):
             found.append(f"module {module_name} runs with {parameter}={now}, not {asked}")
     for name, asked in build.sysctls:
@@ -46,17 +46,17 @@ def mismatches(build: Build, running: Running, booted: bool) -> list[str]:
 
 
 def sysctl_holds(asked: str, now: str) -> bool:
-    """Whether a sysctl is what was asked for; several numbers are told with tabs between."""
+    """Return whether a sysctl has the requested value. The kernel separates several numbers with tabs."""
     return now.split() == asked.split()
 
 
-def missing_modules(build: Build, running: Running) -> list[str]:
-    """The single modules of a build that are not loaded: nothing there that they drive, or they did not probe."""
-    return sorted({name_of(file.name) for file in build.of(Role.MODULE)} - set(running.modules))
+def missing_modules(build: Build, running: RunningBuild) -> list[str]:
+    """Return a build's single modules that are not loaded: they have no device there, or did not probe."""
+    return sorted({name_of(file.name) for file in build.of(BuildFileRole.MODULE)} - set(running.modules))
 
 
-def _boot(build: Build, running: Running) -> list[str]:
-    """Whether the boot files of this build were those that it booted by."""
+def _boot(build: Build, running: RunningBuild) -> list[str]:
+    """Return the differences if the board did not boot with the boot files of this build."""
     if running.marker is None:
         return [f"the command line has no {build.key}: {running.node} booted its known-good build"]
     if running.marker != build.key:
@@ -65,7 +65,7 @@ def _boot(build: Build, running: Running) -> list[str]:
     return [f"'{word}' is not on the command line" for word in build.cmdline if word not in words]
 
 
-def _kernel(build: Build, running: Running) -> list[str]:
+def _kernel(build: Build, running: RunningBuild) -> list[str]:
     kernel = build.kernel
     if kernel is None or not kernel.release:
         return []

@@ -1,27 +1,27 @@
-"""Kernel modules: what a .ko file says of itself, also one that is packed (.ko.xz, .ko.zst, .ko.gz)."""
+"""Reads the identity of kernel modules from .ko files, also from compressed ones (.ko.xz, .ko.zst, .ko.gz)."""
 
 from __future__ import annotations
 
-from pytest_pinet.builds import elf
-from pytest_pinet.builds.elf import NotElf
 from pytest_pinet.builds.packed import Unreadable, unpacked
+from pytest_pinet.evidence import elf
+from pytest_pinet.evidence.elf import NotElf
 from pytest_pinet.model.build import ModuleId
 
 ENDINGS = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
 
 
 def is_module(name: str) -> bool:
-    """By its name."""
+    """Return whether the name is that of a kernel module."""
     return name.endswith(ENDINGS)
 
 
 def name_of(path: str) -> str:
-    """``lan78xx`` of ``kernel/drivers/net/usb/lan78xx.ko.xz``; the kernel takes - and _ for the same."""
+    """Return ``lan78xx`` for ``kernel/drivers/net/usb/lan78xx.ko.xz``. The kernel treats - and _ as equal."""
     return path.rpartition("/")[2].partition(".ko")[0].replace("-", "_")
 
 
 def read_module(data: bytes, path: str) -> ModuleId:
-    """What it says. Raises Unreadable for what is no kernel module."""
+    """Return a module's identity. Raises Unreadable if it is no kernel module."""
     plain = unpacked(data)
     try:
         info = elf.section(plain, ".modinfo")

@@ -1,4 +1,4 @@
-"""Compressed bytes, whatever packed them: gzip, bzip2, xz, lzma, zstd. Also .deb: an ``ar`` with ``tar`` inside."""
+"""Unpacks gzip, bzip2, xz, lzma and zstd data, and .deb packages: an ``ar`` archive with a ``tar`` archive inside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ZSTD_TIMEOUT_S = 120
 
 
 class Unreadable(Exception):
-    """It cannot be unpacked; the text says why. Never leaves the room."""
+    """The data cannot be unpacked. The text says why. Callers outside this package never see this error."""
 
 
 def _zstd(data: bytes) -> bytes:
@@ -38,7 +38,7 @@ def _zstd(data: bytes) -> bytes:
 
 
 def _gzip(data: bytes) -> bytes:
-    # What stands behind it (padding, a signature) is not of it.
+    # Data after the gzip stream (padding, a signature) are ignored.
     packed = zlib.decompressobj(wbits=31)
     plain = packed.decompress(data)
     if not packed.eof:
@@ -56,7 +56,7 @@ _MAGIC: tuple[tuple[bytes, str, Callable[[bytes], bytes]], ...] = (
 
 
 def unpacked(data: bytes) -> bytes:
-    """The content; the data itself where nothing packed it. Raises Unreadable."""
+    """Return the unpacked content, or the data itself if it is not compressed. Raises Unreadable."""
     for magic, name, unpack in _MAGIC:
         if data.startswith(magic):
             try:
@@ -67,7 +67,7 @@ def unpacked(data: bytes) -> bytes:
 
 
 def deb_data(path: Path) -> bytes:
-    """The tar archive, packed as it is, of what a Debian package installs. Raises Unreadable, OSError."""
+    """Return the tar archive of a Debian package's files, still compressed. Raises Unreadable, OSError."""
     for name, data in _ar_members(path):
         if name.startswith("data.tar"):
             return data
@@ -75,7 +75,7 @@ def deb_data(path: Path) -> bytes:
 
 
 def deb_files(path: Path) -> Iterator[tuple[str, bytes]]:
-    """The regular files of a Debian package, by their path without a slash before it. Raises Unreadable, OSError."""
+    """Yield the regular files of a Debian package, by path without a leading slash. Raises Unreadable, OSError."""
     yield from tar_files(deb_data(path))
 
 
@@ -96,7 +96,7 @@ def _ar_members(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _stream(data: bytes) -> IO[bytes]:
-    """The content, unpacked as it is read: a kernel package has 300 MB of it."""
+    """Return a stream that unpacks while it is read, because a kernel package has 300 MB."""
     packed = io.BytesIO(data)
     if data.startswith(b"\x1f\x8b"):
         return cast(IO[bytes], gzip.GzipFile(fileobj=packed))
@@ -106,7 +106,7 @@ def _stream(data: bytes) -> IO[bytes]:
 
 
 def tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """The regular files of a tar archive, packed or not; links and devices are passed over. Raises Unreadable."""
+    """Yield the regular files of a tar archive, compressed or not; links and devices are skipped. Raises Unreadable."""
     try:
         with tarfile.open(fileobj=_stream(data), mode="r|") as archive:
             for member in archive:

@@ -1,4 +1,4 @@
-"""What may stand in a build.yaml."""
+"""The schema of a build.yaml: its keys and accepted values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
-from pytest_pinet.config.fields import Setting, Text, shown
+from pytest_pinet.config.fields import Setting, Text
+from pytest_pinet.execution.names import shown
 
 _MODULE = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}")

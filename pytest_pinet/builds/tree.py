@@ -1,4 +1,4 @@
-"""A tree of modules as ``make modules_install`` lays it out: found, read, and the part of it that a board needs."""
+"""Finds and reads a tree of modules as made by ``make modules_install``, and selects the modules that a board needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_pinet.builds.module import is_module, read_module
 from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.model.build import ModuleId
 
-# What a system uses without any device that asks for it: protocols, queueing, checksums of packets.
+# Modules that a system uses without any device: protocols, queueing, checksums of packets.
 _SYSTEM = (
     "kernel/net/core/",
     "kernel/net/ipv4/",
@@ -34,7 +34,7 @@ _INDEX = "index-2.json"
 
 
 def find_trees(root: Path) -> list[Path]:
-    """The folders below ``root`` that hold the modules of one kernel each: ``lib/modules/RELEASE``."""
+    """Return the folders below ``root`` that hold the modules of one kernel each: ``lib/modules/RELEASE``."""
     found = []
     for base in (root / "lib/modules", root / "usr/lib/modules", root / "modules", root):
         if base.is_dir():
@@ -53,9 +53,11 @@ def _is_tree(path: Path) -> bool:
 
 
 def read_tree(tree: Path) -> tuple[dict[str, ModuleId], str, int]:
-    """Its modules by name, the hash of all files, and their size. Raises Unreadable, naming the module.
+    """Return a tree's modules by name, the hash of all files, and their size.
 
-    Of two of one name that in ``updates`` counts, as it does for depmod. What was read is kept, by that hash.
+    Raises Unreadable, which names the module.
+
+    Of two modules of one name the one in ``updates`` counts, as for depmod. The result is cached by the hash.
     """
     hashes, digest, size = hash_tree(tree)
     kept = cache_folder() / f"{INDEX}{digest}" / _INDEX
@@ -72,7 +74,7 @@ def read_tree(tree: Path) -> tuple[dict[str, ModuleId], str, int]:
                 raise Unreadable(f"{name}: {error}") from None
             found[module.name] = module
     fresh = kept.with_suffix(f".{secrets.token_hex(8)}")
-    with suppress(OSError):  # it is only a cache, and others may be at it
+    with suppress(OSError):  # only a cache, which other processes may change
         kept.parent.mkdir(parents=True, exist_ok=True)
         fresh.write_text(json.dumps([asdict(module) for module in found.values()]))
         fresh.replace(kept)
@@ -80,7 +82,7 @@ def read_tree(tree: Path) -> tuple[dict[str, ModuleId], str, int]:
 
 
 def hash_tree(tree: Path) -> tuple[dict[str, str], str, int]:
-    """The hashes of its files by path, the hash of all of them, and their size in bytes. Raises OSError."""
+    """Return the hashes of the files by path, the hash of all of them, and their size in bytes. Raises OSError."""
     hashes: dict[str, str] = {}
     size = 0
     for path in _files(tree):
@@ -91,7 +93,7 @@ def hash_tree(tree: Path) -> tuple[dict[str, str], str, int]:
 
 
 def _files(tree: Path) -> list[Path]:
-    # "build" and "source" are links into the tree that it was built in.
+    # "build" and "source" are links into the kernel's source or build folder.
     return sorted(path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
 
 
@@ -107,9 +109,13 @@ def _recall(kept: Path) -> dict[str, ModuleId] | None:
     return {module.name: module for module in modules}
 
 
-def needed(modules: Mapping[str, ModuleId], names: Iterable[str], modaliases: Collection[str]) -> list[ModuleId]:
-    """The part of a tree for a board: ``names`` (loaded there, or named by the build), what its devices ask for by
-    their ``modaliases``, network protocols and queueing; and all that these depend on.
+def required_modules(
+    modules: Mapping[str, ModuleId], names: Iterable[str], modaliases: Collection[str]
+) -> list[ModuleId]:
+    """Return the part of a tree that a board needs.
+
+    These are the modules in ``names`` (loaded on the board, or named by the build), modules for its devices'
+    ``modaliases``, network protocols and queueing, and all dependencies.
     """
     wanted = {name.replace("-", "_") for name in names}
     asked = list(modaliases)
@@ -128,5 +134,5 @@ def needed(modules: Mapping[str, ModuleId], names: Iterable[str], modaliases: Co
 
 
 def _near(alias: str, pattern: str) -> bool:
-    """Cheap: whether it begins as the pattern does before its first wildcard."""
+    """Return whether an alias begins like a pattern up to its first wildcard; a cheap check."""
     return alias.startswith(_WILDCARD.split(pattern, maxsplit=1)[0])

@@ -1,4 +1,4 @@
-"""What is known about boards and NICs before a lab is described: data, with sources."""
+"""Data about boards and NICs, with sources. They are independent of any lab."""
 
 from pytest_pinet.catalogue.load import Catalogue, load
 

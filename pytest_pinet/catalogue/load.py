@@ -24,7 +24,7 @@ class Catalogue:
 
 @cache
 def load() -> Catalogue:
-    """The catalogue, read once."""
+    """Return the catalogue. It is read once."""
     boards = {
         name: Board(
             name=name,

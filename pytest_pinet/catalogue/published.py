@@ -1,4 +1,4 @@
-"""Reads ``published.yaml``: the figures that the suites in ``tests/gate/`` try again."""
+"""Reads ``published.yaml``: the published values that the suites in ``tests/gate/`` try to reproduce."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from pytest_pinet.model.quantities import Bitrate
 
 ONE_WAY, BOTH_WAYS, CAPPED = "one-way", "bidirectional", "bidirectional, peer capped"
 PAIRS, INCAST, HTTP = "pairs", "incast", "http"
-# How far a figure may lie below what was published and still be the same: each way of both at once moves more, and of
-# HTTP nobody says whether heads of responses count.
+# How far a goodput may be below the published value and still be equal. Bidirectional goodput varies more. For HTTP, no
+# source says whether response headers count.
 _MARGIN, _WIDE_MARGIN = 0.05, 0.15
-# What nginx sends before a file, in bytes, give or take ten.
+# The size of nginx's response header in bytes, within ten bytes.
 HTTP_HEAD = 245
 
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """One published figure and its conditions; None is what its source does not say.
+    """One published value and its conditions. None: the source does not say.
 
-    ``mbps`` are several numbers where it is one for each of several flows at once (``mode`` pairs), or a range;
-    ``at_least`` where the source says no more. ``direction`` is seen from the device under test. ``streams`` and
-    ``timestamps`` are the source's; ``settings`` are the tunings by which ``irq``, ``rps`` and ``xps`` must have been
-    set, and no other of them (None: whichever); ``suspect`` says why not to take it at its word, ``not_emulated`` why a
-    virtual lab has no such figure.
+    ``mbps`` has several numbers for several flows at once (``mode`` pairs), or for a range. ``at_least``: the source
+    gives only a lower bound. ``direction`` is seen from the device under test. ``streams`` and ``timestamps`` are the
+    source's. ``settings`` are the tunings that must have set ``irq``, ``rps`` and ``xps``; other tunings must not have
+    set them (None: any tuning). ``suspect`` says why the value is doubtful, ``not_emulated`` why a virtual lab cannot
+    have it.
     """
 
     id: str
@@ -60,7 +60,7 @@ class PublishedFigure:
 
     @property
     def file_bytes(self) -> int:
-        """The size of the file that was served, so that rate and requests agree; ValueError for what is not HTTP."""
+        """The size of the served file, so that rate and requests agree. Raises ValueError if this is not HTTP."""
         if not self.requests_per_s:
             raise ValueError(f"{self.id} is no figure of HTTP")
         return round(self.mbps[0] * 1e6 / 8 / self.requests_per_s) - HTTP_HEAD
@@ -73,7 +73,7 @@ class PublishedFigure:
 
 @cache
 def published() -> Mapping[str, PublishedFigure]:
-    """All published figures by id, read once, in the order of their sources."""
+    """Return all published values by ID, in the order of their sources. They are read once."""
     text = resources.files(__package__).joinpath("published.yaml").read_text(encoding="utf-8")
     data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     figures = (_figure(entry, data["sources"][entry["source"]]) for entry in data["figures"])
@@ -81,9 +81,9 @@ def published() -> Mapping[str, PublishedFigure]:
 
 
 def least(*ids: str) -> str:
-    """The limit for a test that tries published figures again: the smallest number minus a margin, as text.
+    """Return the limit for a test that reproduces published values: the smallest number minus a margin, as text.
 
-    What a capped peer sends is at most its cap, whatever the source says. Raises KeyError for an id that is none.
+    A capped peer sends at most its cap, whatever the source says. Raises KeyError for an unknown ID.
     """
     limits = []
     for figure in (published()[id_] for id_ in ids):

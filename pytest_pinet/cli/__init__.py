@@ -1,4 +1,4 @@
-"""The ``pinet`` command; each subcommand is a file that is imported when it is asked for."""
+"""The ``pinet`` command. Each subcommand is a file that is imported when it is used."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import sys
 
 import click
 
-from pytest_pinet import __version__
 from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.version import __version__
 
-# Subcommand -> module:attribute, and what ``pinet --help`` says of it without importing it.
+# Subcommand -> module:attribute, and its text in ``pinet --help``, which needs no import.
 COMMANDS: dict[str, tuple[str, str]] = {
     "lab": ("pytest_pinet.cli.lab:lab", "Start, stop, watch and disturb a lab that has a launcher."),
     "emulated": ("pytest_pinet.cli.emulated:emulated", "Make the card of emulated boards; fetch kernels for them."),
     "check": ("pytest_pinet.cli.check:check", "Read a lab file and say what is wrong with it."),
     "matrix": ("pytest_pinet.cli.matrix:matrix", "Show what a lab can measure, with which nodes, and what it cannot."),
-    "graph": ("pytest_pinet.cli.graph:graph", "Draw a lab, or what one combination uses of it, as text and SVG."),
+    "graph": ("pytest_pinet.cli.graph:graph", "Draw a lab, or what one combination uses of it, as text, DOT and SVG."),
     "doctor": ("pytest_pinet.cli.doctor:doctor", "Look at a whole lab; say what is wrong and who mends it."),
     "discover": ("pytest_pinet.cli.discover:discover", "Find which NIC is on which switch port; correct the lab file."),
     "calibrate": ("pytest_pinet.cli.calibrate:calibrate", "Measure how much figures vary, and which tolerance fits."),
@@ -64,7 +64,7 @@ def pinet() -> None:
 
 
 def main() -> None:
-    """Entry point: what went wrong is one sentence, never a traceback; exit code 4 for the user's mistakes, else 2."""
+    """Run the command. Errors are one sentence, never a traceback; exit code 4 for the user's mistakes, else 2."""
     try:
         pinet()
     except PinetError as error:

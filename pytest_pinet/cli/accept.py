@@ -1,4 +1,4 @@
-"""``pinet accept``: what runs have measured becomes the baseline that later ones are held against."""
+"""``pinet accept``: makes measured values of past runs the baselines of later runs."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def accept(
     """
     from pytest_pinet.config.baselines import load_baselines
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.config.names import unknown
+    from pytest_pinet.execution.names import unknown
     from pytest_pinet.history.accepting import candidate
-    from pytest_pinet.history.points import History
+    from pytest_pinet.history.history import History
 
     if not reason.strip():
         raise ConfigError("--reason is empty; expected why these figures are right")
@@ -100,7 +100,7 @@ def _line(one: Candidate) -> str:
 def _changed(
     folder: Path, known: Mapping[str, AcceptedBaseline], good: Sequence[AcceptedBaseline], dry_run: bool
 ) -> list[tuple[Path, str, str]]:
-    """Each file that changes with its text before and after; written unless ``dry_run``."""
+    """Return each file that changes with its text before and after. The files are written unless ``dry_run``."""
     import tempfile
 
     from pytest_pinet.config.baselines import read_baselines, write_baselines
@@ -108,7 +108,7 @@ def _changed(
 
     by_file: dict[Path, dict[str, AcceptedBaseline]] = {}
     for one in good:
-        # An entry stays in the file where somebody has put it.
+        # An entry stays in its present file.
         path = Path(known[one.id].where.file) if one.id in known else folder / family_of(one.id)
         by_file.setdefault(path, {})[one.id] = one
     changes = []

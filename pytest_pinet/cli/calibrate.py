@@ -1,4 +1,4 @@
-"""``pinet calibrate``: measure how much figures vary by themselves, and write down what that allows."""
+"""``pinet calibrate``: measures how much values vary when nothing changes, and writes the tolerances that follow."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_pinet.cli.lab_file import LAB_OPTION
-from pytest_pinet.cli.stepping import Steps
+from pytest_pinet.cli.progress import Steps
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError
 from pytest_pinet.model.traffic import Direction, Traffic
 
 if TYPE_CHECKING:
-    from pytest_pinet.calibrating.levels import Levels
-    from pytest_pinet.calibrating.outcome import Outcome
+    from pytest_pinet.calibration.levels import Levels
+    from pytest_pinet.calibration.outcome import CalibrationOutcome
     from pytest_pinet.config.lab_of_file import LabOfFile
     from pytest_pinet.model.combination import Combination
 
@@ -66,12 +66,12 @@ def calibrate(
     COMBINATION is an id or a glob ('pi4b:*/pair'; default: all pairs). Exit code 0, 1 for trouble in the lab, 4 for a
     mistake of yours.
     """
-    from pytest_pinet.calibrating.levels import Levels
-    from pytest_pinet.choosing import chosen
+    from pytest_pinet.calibration.levels import Levels
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.profile import PROFILES
+    from pytest_pinet.matrix.selection import select_combinations
+    from pytest_pinet.measure.default_traffic import datagrams, standard_traffic, ways
     from pytest_pinet.model.quantities import Bitrate
-    from pytest_pinet.standard_traffic import datagrams, standard_traffic, ways
 
     if length is not None and bitrate is None:
         raise ConfigError(f"--length {length}: TCP has no datagrams; expected --udp BITRATE with it")
@@ -82,7 +82,7 @@ def calibrate(
     lab = load(lab_file)
     asked = Direction(direction) if direction is not None else None
     wanted = {}
-    for combination in chosen(lab, combinations):
+    for combination in select_combinations(lab, combinations):
         try:
             wanted[combination] = ways(combination, asked)
         except ValueError as error:
@@ -116,16 +116,19 @@ def calibrate(
 
 def _calibrate(
     lab: LabOfFile, wanted: dict[Combination, dict[Direction, Traffic]], levels: Levels
-) -> tuple[list[Outcome], bool]:
-    """What came of it, and whether there was trouble; what is complete is written at once."""
-    from pytest_pinet.calibrating.attempts import calibrate as measure
-    from pytest_pinet.calibrating.outcome import outcome
+) -> tuple[list[CalibrationOutcome], bool]:
+    """Measure the combinations.
+
+    Return the outcomes, and whether there was an error; complete outcomes are saved at once.
+    """
+    from pytest_pinet.calibration.attempts import calibrate as measure
+    from pytest_pinet.calibration.outcome import outcome
     from pytest_pinet.config.calibration import write_calibration
     from pytest_pinet.judge.profile import PROFILES
-    from pytest_pinet.visiting import visit
+    from pytest_pinet.lab.visit import visit
 
     profile = PROFILES[lab.profile]
-    done: list[Outcome] = []
+    done: list[CalibrationOutcome] = []
     troubles: list[str] = []
     steps = Steps()
     try:
@@ -155,7 +158,7 @@ def _calibrate(
 
 
 def check_writable(path: Path) -> None:
-    """Find out before anything is measured that the result could not be kept. Raises ConfigError."""
+    """Check before any measurement that the result can be written. Raises ConfigError."""
     import os
     import tempfile
 
@@ -173,8 +176,8 @@ def check_writable(path: Path) -> None:
         raise ConfigError(f"{path}: cannot be written ({error.strerror}), and the calibration goes there") from None
 
 
-def _report(done: Sequence[Outcome], as_json: bool) -> None:
-    from pytest_pinet.calibrating.outcome import table
+def _report(done: Sequence[CalibrationOutcome], as_json: bool) -> None:
+    from pytest_pinet.calibration.outcome import table
 
     if as_json:
         click.echo(json.dumps([one.as_json() for one in done], indent=1))

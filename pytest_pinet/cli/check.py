@@ -1,4 +1,4 @@
-"""``pinet check``: read a lab file without touching the lab."""
+"""``pinet check``: reads a lab file without using the lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pinet compare A B``: runs, builds or files against each other."""
+"""``pinet compare A B``: compares runs, builds or files."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def compare(history_url: str, a: str, b: str, tolerance: float, only: str, as_js
     Of a build all runs of the history count; with five of A or more a difference is judged with its interval. Exit
     code 0: nothing is slower; 1: something is; 3: something could not be judged; 4: a mistake of yours.
     """
-    from pytest_pinet.cli.which import side_of
-    from pytest_pinet.history.sides import Side, compared, exit_code
+    from pytest_pinet.cli.run_selection import side_of
+    from pytest_pinet.history.compare import RunSet, compared, exit_code
     from pytest_pinet.report.comparison_table import comparison_records, comparison_table
 
     side_a, side_b = (
-        Side(side.name, tuple(point for point in side.points if only in point.figure))
+        RunSet(side.name, tuple(point for point in side.points if only in point.figure))
         for side in (side_of(a, history_url), side_of(b, history_url))
     )
     found = compared(side_a, side_b, tolerance / 100)

@@ -1,4 +1,4 @@
-"""``pinet discover``: which NIC sits on which switch port."""
+"""``pinet discover``: finds which NIC is on which switch port."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def discover(lab_file: str, write: bool) -> None:
         click.echo(line, err=True)
     for line in [*core.table(places), "", *core.wrong_cables(places)]:
         click.echo(line)
-    unknown = sum(place.answer is core.Answer.UNKNOWN for place in places)
+    unknown = sum(place.answer is core.SearchOutcome.UNKNOWN for place in places)
     if unknown:
         click.echo(f"{unknown} of {len(places)} cannot be told")
-    wrong = [place for place in places if place.answer is core.Answer.WRONG]
+    wrong = [place for place in places if place.answer is core.SearchOutcome.WRONG]
     if not wrong:
         click.echo(f"{lab_file} is right{' about the others' if unknown else ''}")
         return

@@ -1,4 +1,4 @@
-"""``pinet doctor``: look at a whole lab, and say what is wrong and who mends it."""
+"""``pinet doctor``: checks a whole lab, and reports what is wrong and who must fix it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pinet emulated``: what emulated boards are made of, and kernels for them."""
+"""``pinet emulated``: makes the card of emulated boards, and fetches kernels for them."""
 
 from __future__ import annotations
 

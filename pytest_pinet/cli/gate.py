@@ -1,4 +1,7 @@
-"""``pinet gate BUILD``: may this kernel, module or boot configuration go in? pytest measures, the exit code answers."""
+"""``pinet gate BUILD``: decides whether a kernel, module or boot configuration may go in.
+
+pytest measures, and the exit code is the answer.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.judge.whole_change import SKIP
+from pytest_pinet.judge.change_verdict import SKIP
 
 if TYPE_CHECKING:
     import pytest
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 MISTAKE = 4
 INTERRUPTED = 130
-# `git bisect run` goes on after anything below 128 but 125, and would call a mistake of its user a bad commit.
+# `git bisect run` continues after exit codes below 128 except 125. It would take a user's mistake for a bad commit.
 ABORT = 128
 LAB_ERROR, UNDECIDED = 2, 3
 
@@ -51,43 +54,43 @@ def gate(
         try:
             load_build(build)
         except ConfigError as error:
-            # A commit that does not compile leaves no image, or one that does not fit its modules.
+            # A commit that does not compile leaves no image, or an image that does not fit its modules.
             click.echo(f"pinet: {error}", err=True)
             sys.exit(SKIP)
     words = [f"--pinet-build={build}", f"--pinet-baseline={baseline}"]
     words += [f"--pinet-lab={lab_file}"] if lab_file is not None else []
     words += [f"--pinet-boots={boots}"] if boots is not None else []
-    answer = Answer()
+    answer = RunWatcher()
     status = answer.without_workers(_pytest([*words, *pytest_args], answer))
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)
     sys.exit(code_of(status, answer.head, answer.refused, bisect))
 
 
-class Answer:
-    """A plugin that keeps what the run came to."""
+class RunWatcher:
+    """A pytest plugin that keeps the outcome of the run."""
 
     def __init__(self) -> None:
         self.head: ChangeHeadRecord | None = None
         self.refused: PinetError | None = None
-        # A dry run has no answer to give.
+        # A dry run gives no answer.
         self.planned = False
         self._failed = False
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """``-x`` with ``-n`` ends so, too."""
-        from pytest_pinet.run_keeper import after_failures
+        """Note an interruption; ``-x`` with ``-n`` also ends this way."""
+        from pytest_pinet.session.run_recorder import after_failures
 
         self._failed = after_failures(excinfo)
 
     def without_workers(self, status: int) -> int:
-        """pytest's exit code, as it is without ``-n``."""
+        """Return pytest's exit code as it would be without ``-n``."""
         import pytest
 
         return int(pytest.ExitCode.TESTS_FAILED) if self._failed and status == pytest.ExitCode.INTERRUPTED else status
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
-        """After everything has been written."""
+        """Read the outcome after everything has been written."""
         session = config.pluginmanager.get_plugin("pinet-session")
         if session is None:
             return
@@ -97,19 +100,19 @@ class Answer:
         self.refused = session.changing.refused if getattr(session, "changing", None) is not None else None
 
 
-def _pytest(words: list[str], answer: Answer) -> int:
+def _pytest(words: list[str], answer: RunWatcher) -> int:
     import pytest
 
-    # What `pinet` has imported, pytest cannot rewrite the assertions of: there are none that it would want to.
+    # pytest cannot rewrite the assertions of modules that `pinet` has imported. None of them needs it.
     quiet = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
     return int(pytest.main([quiet, *words], plugins=[answer]))
 
 
 def code_of(status: int, head: ChangeHeadRecord | None, refused: PinetError | None, bisect: bool) -> int:
-    """The exit code: pytest's ``status`` only tells of what kept the run from an answer.
+    """Return the exit code. pytest's ``status`` counts only if it kept the run from an answer.
 
-    A board that refuses the build because the build contradicts it (a module of another kernel) is no mistake of
-    whoever bisects; one that can boot no build at all is.
+    If a board refuses a build that does not fit the board (a module of another kernel), the user made no mistake.
+    If a board can boot no build at all, it is the user's mistake.
     """
     import pytest
 

@@ -1,14 +1,18 @@
-"""``pinet graph``: draw a lab, or what a combination uses of it; touches nothing."""
+"""``pinet graph``: draws a lab, or the part of it that a combination uses, without using the lab."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import click
 
 from pytest_pinet.cli.lab_file import LAB_OPTION
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, UnsupportedError
 from pytest_pinet.model.traffic import Direction
+
+# Graphviz draws fifty nodes in a second, but needs minutes for a mesh of fifty.
+_RENDER_TIMEOUT_S = 60.0
 
 
 @click.command()
@@ -18,23 +22,26 @@ from pytest_pinet.model.traffic import Direction
     "--direction", type=click.Choice([str(way) for way in Direction]),
     help="Which way the traffic of the combination goes; by default the usual one of its topology.",
 )  # fmt: skip
-@click.option("--svg", "svg_file", metavar="FILE", help="Also write an SVG file.")
-def graph(lab_file: str, combination: str | None, direction: str | None, svg_file: str | None) -> None:
+@click.option("--dot", "dot_file", metavar="FILE", help="Also write a DOT file, the input of Graphviz.")
+@click.option("--svg", "svg_file", metavar="FILE", help="Also write an SVG file; needs Graphviz.")
+def graph(
+    lab_file: str, combination: str | None, direction: str | None, dot_file: str | None, svg_file: str | None
+) -> None:
     """Draw a lab, or what a combination such as pi4b:onboard/incast:5 uses of it."""
-    from pytest_pinet import inventory
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.lab.contention import all_domains, domains_of
-    from pytest_pinet.pictures.combination_svg import combination_drawing
-    from pytest_pinet.pictures.combination_text import combination_text
-    from pytest_pinet.pictures.lab_svg import lab_drawing
-    from pytest_pinet.pictures.lab_text import lab_text
+    from pytest_pinet.lab.queue.contention import all_domains, domains_of
+    from pytest_pinet.matrix import inventory
+    from pytest_pinet.report.diagrams.combination_dot import combination_dot
+    from pytest_pinet.report.diagrams.combination_text import combination_text
+    from pytest_pinet.report.diagrams.lab_dot import lab_dot
+    from pytest_pinet.report.diagrams.lab_text import lab_text
 
     lab = load(lab_file)
     if combination is None:
         if direction is not None:
             raise ConfigError(f"--direction {direction} goes with a combination, such as pi4b:onboard/pair")
         domains = all_domains(lab)
-        lines, picture = lab_text(lab, domains), lab_drawing(lab, domains)
+        lines, dot = lab_text(lab, domains), lab_dot(lab, domains)
     else:
         chosen = inventory.combination(lab, combination)
         way = Direction(direction) if direction is not None else chosen.topology.directions[0]
@@ -43,11 +50,35 @@ def graph(lab_file: str, combination: str | None, direction: str | None, svg_fil
         except ValueError as error:
             raise ConfigError(f"--direction: {error}") from None
         own = domains_of(lab, chosen)
-        lines, picture = combination_text(lab, chosen, way, own), combination_drawing(lab, chosen, way, own)
+        lines, dot = combination_text(lab, chosen, way, own), combination_dot(lab, chosen, way, own)
+    if dot_file is not None:
+        _write("--dot", dot_file, dot)
     if svg_file is not None:
-        try:
-            Path(svg_file).write_text(picture.svg(), encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"--svg: cannot write {svg_file}: {error.strerror}") from None
+        _write("--svg", svg_file, _rendered(dot))
     for line in lines:
         click.echo(line)
+
+
+def _write(option: str, file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{option}: cannot write {file}: {error.strerror}") from None
+
+
+def _rendered(dot: str) -> str:
+    """Return the SVG that Graphviz makes of a graph. Raises UnsupportedError."""
+    try:
+        done = subprocess.run(
+            ["dot", "-Tsvg"], input=dot, capture_output=True, encoding="utf-8", timeout=_RENDER_TIMEOUT_S, check=False
+        )
+    except OSError as error:
+        why = f"the program 'dot' cannot be run: {error.strerror}"
+        raise UnsupportedError(f"--svg needs Graphviz (Debian package graphviz), and {why}") from None
+    except subprocess.TimeoutExpired:
+        raise UnsupportedError(
+            f"--svg: Graphviz did not end within {_RENDER_TIMEOUT_S:g} s; --dot writes its input"
+        ) from None
+    if done.returncode:
+        raise UnsupportedError(f"--svg: Graphviz failed with exit code {done.returncode}: {done.stderr.strip()}")
+    return done.stdout

@@ -1,4 +1,4 @@
-"""``pinet history``: what was measured before, where it moved, and with which build; export and import."""
+"""``pinet history``: shows earlier measurements, level changes and their builds; exports and imports runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_pinet.cli.history_file import HISTORY_OPTION, open_store
 from pytest_pinet.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pytest_pinet.history.points import Run, Trend
+    from pytest_pinet.history.points import StoredRun, Trend
 
 
 class ShowFirst(click.Group):
@@ -59,9 +59,9 @@ def show(
 
     Each ID is a figure's or a glob ('pi4b:*/pair/*'; default: all). A drift has no build to blame and is called one.
     """
-    from pytest_pinet.config.names import unknown
+    from pytest_pinet.execution.names import unknown
+    from pytest_pinet.history.text import figure_lines, trend_record
     from pytest_pinet.history.trends import trend
-    from pytest_pinet.history.words import figure_lines, trend_record
 
     store = open_store(history_url)
     try:
@@ -93,8 +93,8 @@ def _count(found: Sequence[Trend]) -> str:
     return f"{len(found)} figure{'s' if len(found) != 1 else ''}; the level of {moved} moved"
 
 
-def _print_runs(runs: Sequence[Run], as_json: bool) -> None:
-    from pytest_pinet.history.words import run_lines, run_record
+def _print_runs(runs: Sequence[StoredRun], as_json: bool) -> None:
+    from pytest_pinet.history.text import run_lines, run_record
 
     if as_json:
         click.echo(json.dumps([run_record(run) for run in runs], indent=1))
@@ -122,7 +122,7 @@ def export_(history_url: str, output: str | None) -> None:
 
 
 def _write_lines(path: Path, lines: Any) -> None:
-    """Line by line, since a history may not fit the memory; readers see all of it or nothing."""
+    """Write line by line, because a history can exceed the memory. Readers see the whole file or none."""
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -145,8 +145,8 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
     Each FILE is a results.json, lines of 'pinet history export', or the results.jsonl of a run that was killed, which
     is kept as an interrupted one: it never feeds a baseline.
     """
-    from pytest_pinet.history.keep import import_killed, import_results
     from pytest_pinet.history.lines import FORMAT, import_lines
+    from pytest_pinet.history.save import import_killed, import_results
 
     store = open_store(history_url, create=True)
     new = seen = 0

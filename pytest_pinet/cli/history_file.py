@@ -1,4 +1,4 @@
-"""The option that names the history, and how a command opens it."""
+"""The option that names the history, and the functions that open it and write output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from pytest_pinet.history.store import Store
+    from pytest_pinet.history.store import HistoryStore
 
 DEFAULT_HISTORY = ".pinet/history.db"
 
@@ -18,15 +18,15 @@ HISTORY_OPTION = click.option(
 )  # fmt: skip
 
 
-def open_store(url: str, create: bool = False) -> Store:
-    """The store behind an option. Raises ConfigError."""
-    from pytest_pinet.history.store import Store
+def open_store(url: str, create: bool = False) -> HistoryStore:
+    """Open the store of an option. Raises ConfigError."""
+    from pytest_pinet.history.store import HistoryStore as Store
 
     return Store.open(url, create)
 
 
 def write_text(text: str, output: str | None) -> None:
-    """Print, or write to a file. Raises ConfigError."""
+    """Print a text, or write it to a file. Raises ConfigError."""
     from pytest_pinet.errors import ConfigError
     from pytest_pinet.report.json_file import replace_file
 

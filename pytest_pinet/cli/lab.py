@@ -1,4 +1,4 @@
-"""``pinet lab``: start, stop, look at and break the virtual lab."""
+"""``pinet lab``: starts, stops, shows and breaks the virtual lab."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def up(lab_file: str) -> None:
         click.echo(line)
     found = read_status(lab_file) or {}
     if found.get("scale_because") or found.get("scale", 1.0) != 1:
-        # The rest is for a shell.
+        # The other output is for a shell.
         click.echo(f"lab {found['lab']}: {_scale(found)}", err=True)
 
 
@@ -106,7 +106,7 @@ def degrade(target: str, lab_file: str, **faults: Any) -> None:
 
 
 def _check_faults(target: str, faults: Mapping[str, Any]) -> None:
-    """What can be told without a lab; what goes with which target, the lab knows."""
+    """Check what needs no lab. The lab itself checks which fault fits which target."""
     given = {name for name, value in faults.items() if value not in (None, False)}
     direction, rate, stale = (faults[name] for name in ("direction", "rate", "stale_counters"))
     if not given:
@@ -132,7 +132,7 @@ def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
     nodes somebody holds.
     """
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.lab.restoring import restore_ports
+    from pytest_pinet.lab.restoration import restore_ports
 
     if target is not None and without_leases:
         raise ConfigError(f"--without-leases is about switch ports, which are put back without a TARGET, not {target}")
@@ -194,6 +194,10 @@ def _scale(found: Mapping[str, Any]) -> Scale:
 
 
 def _table(found: dict[str, Any]) -> list[str]:
+    from pytest_pinet.report.table import text_table
+    from pytest_pinet.report.text_wrap import wrap
+
+    lines: list[str] = []
     rows = [("node", "power", "console", "ssh", "interface", "port", "tx/rx Mbit/s", "faults")]
     for node in found["nodes"]:
         power = "frozen" if node["frozen"] else node["power"]
@@ -209,16 +213,8 @@ def _table(found: dict[str, Any]) -> list[str]:
     broken = [(node["name"], node["faults"]) for node in found["nodes"]]
     broken += [(switch["name"], switch["faults"]) for switch in found["switches"]]
     broken += [("pdu", found["pdu"]["faults"])] if "pdu" in found else []
-    widths = [max(len(row[column]) for row in rows) for column in range(7)]
-    lines = []
-    for row in rows:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
-        if len(line) + 2 + len(row[7]) <= WIDTH:
-            lines.append(f"{line}  {row[7]}".rstrip())
-        else:
-            lines += [line.rstrip(), f"  ! {row[7]}"]
-    from pytest_pinet.report.fit import wrap
-
+    for line, faults in zip(text_table(rows, "<  <  <  <  <  <  <  <"), (row[7] for row in rows), strict=True):
+        lines += [line] if len(line) <= WIDTH else [line.removesuffix(faults).rstrip(), f"  ! {faults}"]
     lines += [] if found.get("scale", 1.0) == 1 else wrap(str(_scale(found)), hanging="  ", width=WIDTH)
     lines += [f"! {name}: {', '.join(faults)}" for name, faults in broken if faults]
     lines += [

@@ -1,4 +1,4 @@
-"""``pinet matrix``: what a lab can measure, and why it cannot measure the rest; touches nothing."""
+"""``pinet matrix``: shows what a lab can measure, and why not the rest, without using the lab."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def matrix(
 ) -> None:
     """Show every board x NIC x topology of a lab: which nodes it would use, its limit, or why it is not possible."""
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.inventory import ALL, AS_IT_IS, entries, largest
+    from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
     from pytest_pinet.model.topology import parse_topology
-    from pytest_pinet.options import check_axes
-    from pytest_pinet.pictures.matrix import matrix_records, matrix_text
+    from pytest_pinet.report.diagrams.matrix import matrix_records, matrix_text
+    from pytest_pinet.session.options import check_axes
     from pytest_pinet.tuning.registry import parse_key
 
     lab = load(lab_file)

@@ -1,4 +1,4 @@
-"""``pinet published``: every published figure beside what a run found of it."""
+"""``pinet published``: compares every published value with the value of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pinet report``: what was measured, as a page that people read."""
+"""``pinet report``: writes a page about the measurements."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pytest_pinet.report.allure.derived import KnownTest
     from pytest_pinet.report.allure.tool import Allure
     from pytest_pinet.report.record import RunRecord
-    from pytest_pinet.report.series import Series
+    from pytest_pinet.report.series import FigureSeries
 
-# Which figures the tests of Allure's results measure; it can be thrown away.
+# Which metrics the tests in Allure's results measure. The file can be deleted.
 MEMORY = Path(".pinet/allure-tests.json")
-# With the evidence of more than this a single file is no fun to open.
+# A single file with the evidence of more results than this is slow to open.
 MOST_IN_ONE_FILE = 100
 
 
@@ -52,7 +52,7 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
     allure = _allure() if results is not None and not page else None
     if allure is not None and results is not None:
         if not any(results.glob("*-result.json")):
-            # Such a page is empty, and looks as if nothing were wrong.
+            # A page of such results is empty, and looks as if nothing were wrong.
             click.echo(f"pinet: {results} holds no result of any test: nothing was measured", err=True)
         tests = remembered(known_tests(results), MEMORY)
         place = _by_allure(allure, results, tests, found, output)
@@ -76,11 +76,11 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
         click.echo(f"to read it: python3 -m http.server -d {place} (browsers refuse to open it from a file)")
 
 
-def _series(url: str, lab_file: str | None, last: int) -> list[Series]:
-    """From the history, or where there is none from the folders of the runs."""
+def _series(url: str, lab_file: str | None, last: int) -> list[FigureSeries]:
+    """Return the series of the history, or of the run folders if there is no history."""
     from pytest_pinet.history.database import OFF
-    from pytest_pinet.history.points import History
-    from pytest_pinet.reporting import all_series, series_of_runs
+    from pytest_pinet.history.history import History
+    from pytest_pinet.report.trends import all_series, series_of_runs
 
     baselines = _baselines(lab_file)
     if url.lower() in OFF or (url == DEFAULT_HISTORY and not Path(url).exists()):
@@ -99,13 +99,15 @@ def _baselines(lab_file: str | None) -> Mapping[str, AcceptedBaseline]:
 
 
 def _allure() -> Allure | None:
-    """Below this folder, beside this Python (where ``make report`` puts it), or on PATH."""
+    """Find Allure below this folder, beside this Python (where ``make report`` puts it), or on PATH."""
     from pytest_pinet.report.allure.tool import find_allure
 
     return find_allure([Path.cwd(), Path(sys.prefix) / "allure"])
 
 
-def _by_allure(allure: Allure, results: Path, tests: Sequence[KnownTest], found: list[Series], output: Path) -> Path:
+def _by_allure(
+    allure: Allure, results: Path, tests: Sequence[KnownTest], found: list[FigureSeries], output: Path
+) -> Path:
     from pytest_pinet.report.allure.derived import allure2_history, allure3_history, runs_of
     from pytest_pinet.report.allure.run_files import RUN_FILE
     from pytest_pinet.report.allure.tool import generate
@@ -123,19 +125,19 @@ def _by_allure(allure: Allure, results: Path, tests: Sequence[KnownTest], found:
 
 
 def _changed(runs: Path) -> RunRecord | None:
-    """The newest run that gated a change: such a run is no part of any trend."""
+    """Return the newest run that gated a change. Such runs are not part of any trend."""
     for path in sorted(runs.glob("*/results.json"), reverse=True):
         try:
             record: RunRecord = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            # Of a run that was killed.
+            # The file of a killed run.
             continue
         if "change" in record:
             return record
     return None
 
 
-def _own_page(found: list[Series], output: Path, changed: RunRecord | None) -> None:
+def _own_page(found: list[FigureSeries], output: Path, changed: RunRecord | None) -> None:
     from pytest_pinet.report.json_file import replace_file, writing
     from pytest_pinet.report.page.page import page
 

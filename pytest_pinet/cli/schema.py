@@ -1,4 +1,4 @@
-"""``pinet schema``: the shipped JSON Schemas."""
+"""``pinet schema``: prints the shipped JSON Schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pinet selftest``: make a link slower by known amounts, and count how often the gate is right about it."""
+"""``pinet selftest``: slows a link down by known amounts, and counts how often the gate is right."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_pinet.cli.lab_file import LAB_OPTION
-from pytest_pinet.cli.stepping import Steps
+from pytest_pinet.cli.progress import Steps
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError
 from pytest_pinet.model.quantities import Share
 from pytest_pinet.model.traffic import Direction
@@ -18,11 +18,11 @@ from pytest_pinet.model.traffic import Direction
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pytest_pinet.calibration.selftest_plan import SelftestPlan
+    from pytest_pinet.calibration.selftest_run import SelftestReport
     from pytest_pinet.config.calibration import Calibration
     from pytest_pinet.config.lab_of_file import LabOfFile
     from pytest_pinet.model.combination import Combination
-    from pytest_pinet.selftest.plan import Plan
-    from pytest_pinet.selftest.run import Report
 
 WRONG = 1
 TOLERANCE = 0.03
@@ -56,16 +56,16 @@ def selftest(
     Each COMBINATION is the id of a pair or a glob ('pi4b:*/pair'; default: the first pair of the lab, which takes about
     3 minutes). Exit code 0, 1 for wrong verdicts or trouble in the lab, 4 for a mistake of yours.
     """
-    from pytest_pinet.choosing import chosen
+    from pytest_pinet.calibration.selftest_plan import SelftestPlan as Plan
+    from pytest_pinet.calibration.selftest_run import SelftestReport as Report
     from pytest_pinet.config.calibration import load_calibration
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.profile import PROFILES
-    from pytest_pinet.selftest.plan import Plan
-    from pytest_pinet.selftest.run import Report
-    from pytest_pinet.standard_traffic import ways
+    from pytest_pinet.matrix.selection import select_combinations
+    from pytest_pinet.measure.default_traffic import ways
 
     lab = load(lab_file)
-    wanted = chosen(lab, combinations) if combinations else chosen(lab, ())[:1]
+    wanted = select_combinations(lab, combinations) if combinations else select_combinations(lab, ())[:1]
     for one in wanted:
         if one.topology.name != "pair":
             raise ConfigError(
@@ -99,14 +99,14 @@ def selftest(
         sys.exit(WRONG)
 
 
-def _run(lab: LabOfFile, plan: Plan, reports: list[Report]) -> list[str]:
-    """Fill the reports; a sentence for each thing that went wrong."""
-    from pytest_pinet.known import Known
-    from pytest_pinet.selftest.run import Selftest
-    from pytest_pinet.visiting import visit
+def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> list[str]:
+    """Fill the reports. Return a sentence for each problem."""
+    from pytest_pinet.calibration.selftest_run import Selftest
+    from pytest_pinet.config.reference_data import ReferenceData
+    from pytest_pinet.lab.visit import visit
 
-    # The limits are made here, from figures that were just measured.
-    known = Known(lab, gated=False)
+    # The limits are made here, from values that were just measured.
+    known = ReferenceData(lab, gated=False)
     steps = Steps()
     troubles: list[str] = []
     try:
@@ -125,9 +125,9 @@ def _run(lab: LabOfFile, plan: Plan, reports: list[Report]) -> list[str]:
     return troubles
 
 
-def _show(reports: list[Report], as_json: bool) -> bool:
-    """Print what was found; whether any of it is wrong."""
-    from pytest_pinet.selftest.counts import Mark, count, sentence, table
+def _show(reports: list[SelftestReport], as_json: bool) -> bool:
+    """Print the results. Return whether any verdict is wrong."""
+    from pytest_pinet.calibration.selftest_counts import Mark, count, sentence, table
 
     told = []
     wrong = False
@@ -154,7 +154,7 @@ def _show(reports: list[Report], as_json: bool) -> bool:
 
 
 def _calibrated(combination: Combination, calibration: Mapping[str, Calibration]) -> float | None:
-    """The largest tolerance of its figures, so that one limit is spoken of."""
+    """Return the largest tolerance of the combination's metrics, so that one limit covers them all."""
     prefix = f"{combination.id}/tcp-P1-"
     return max((own.tolerance.fraction for name, own in calibration.items() if name.startswith(prefix)), default=None)
 

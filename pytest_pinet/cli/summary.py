@@ -1,4 +1,4 @@
-"""``pinet summary``: a run on one page."""
+"""``pinet summary``: sums up a run on one page."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pytest_pinet.errors import ConfigError
 @click.option("-o", "--output", metavar="FILE", help="Write to this file instead of the terminal.")
 def summary(what: str, form: str, output: str | None) -> None:
     """Sum up a run, its verdict in words first. FILE is a results.json or a run folder (default: the last run)."""
-    from pytest_pinet.cli.which import read_results, results_file
+    from pytest_pinet.cli.run_selection import read_results, results_file
     from pytest_pinet.report.change_table import change_lines
     from pytest_pinet.report.change_words import emulated_words
-    from pytest_pinet.report.fit import wrap
     from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
     from pytest_pinet.report.record import RunRecord
     from pytest_pinet.report.terminal import summary_table
+    from pytest_pinet.report.text_wrap import wrap
 
     path = results_file(what)
     if path is None:

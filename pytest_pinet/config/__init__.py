@@ -1,4 +1,4 @@
 """The lab file: read with line numbers, checked against its schema, resolved into the model.
 
-A mistake is one ConfigError with file and line. Only this room imports pydantic.
+A mistake is one ConfigError with file and line.
 """

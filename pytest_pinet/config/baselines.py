@@ -1,4 +1,4 @@
-"""The accepted baselines of a lab: YAML files in one folder, changed by review and never by a run."""
+"""The accepted baselines of a lab: YAML files in one folder. They change by review, never by a run."""
 
 from __future__ import annotations
 
@@ -47,10 +47,11 @@ class BaselinesFile(Section):
 
 @dataclass(frozen=True)
 class AcceptedBaseline:
-    """What one figure was accepted to be.
+    """The accepted baseline of one metric.
 
-    ``id`` is that of the figure, ``goodput`` the accepted one, ``runs`` those of runs on separate connections, link-ups
-    or boots. ``build`` is what was measured (kernel, driver, ...), ``reason`` why somebody accepted it on ``date``.
+    ``id`` is the metric's ID, ``goodput`` the accepted goodput. ``runs`` has the goodput of runs on separate
+    connections, link-ups or boots. ``build`` says what was measured (kernel, driver, ...), ``reason`` why it was
+    accepted on ``date``.
     """
 
     id: str
@@ -63,13 +64,13 @@ class AcceptedBaseline:
 
     @property
     def baseline(self) -> Baseline:
-        """For the judge."""
+        """The baseline in the form that the judge needs."""
         builds = tuple(f"{name} {value}" for name, value in sorted(self.build.items()) if value is not None)
         return Baseline(self.goodput, self.runs, builds, self.date.isoformat(), self.reason)
 
 
 def load_baselines(lab: LabOfFile) -> Mapping[str, AcceptedBaseline]:
-    """All baselines of the lab's folder by id; none where the usual folder is missing. Raises ConfigError."""
+    """Return all baselines of the lab's folder by ID; none if the default folder is missing. Raises ConfigError."""
     folder = lab.baselines
     if not folder.is_dir():
         if lab.baselines_where is None and not folder.exists():
@@ -89,7 +90,7 @@ def load_baselines(lab: LabOfFile) -> Mapping[str, AcceptedBaseline]:
 
 
 def read_baselines(path: Path) -> list[AcceptedBaseline]:
-    """The baselines of one file, in its order. Raises ConfigError."""
+    """Return the baselines of one file, in its order. Raises ConfigError."""
     file, document = read_entries(path, WHAT, BaselinesFile)
     found = []
     for index, own in enumerate(file.baselines):
@@ -108,7 +109,7 @@ def read_baselines(path: Path) -> list[AcceptedBaseline]:
 
 
 def write_baselines(path: Path, baselines: Iterable[AcceptedBaseline]) -> None:
-    """Make a file hold these baselines and no others, sorted by id. Raises ConfigError."""
+    """Write a file with exactly these baselines, sorted by ID. Raises ConfigError."""
     entries = [
         {
             "id": baseline.id,

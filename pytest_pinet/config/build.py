@@ -1,4 +1,4 @@
-"""From the checked sections to the Lab: names resolved, and what must be unique checked."""
+"""Makes the Lab from the checked sections: resolves names, and checks that some values are unique."""
 
 from __future__ import annotations
 
@@ -9,18 +9,31 @@ from pathlib import Path as FilePath
 from pytest_pinet.config.hardware import resolve_hardware
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.limits import resolve_limits
-from pytest_pinet.config.names import unknown
-from pytest_pinet.config.nodes import resolve_node
-from pytest_pinet.config.schema import PinetSection
+from pytest_pinet.config.nodes import resolve_node, resolve_port
+from pytest_pinet.config.schema import PinetSection, UplinkSection
 from pytest_pinet.config.switches import resolve_switch
-from pytest_pinet.config.uplinks import resolve_uplink
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.model.lab import Interface, Node, PortRef, Uplink
+from pytest_pinet.execution.names import unknown
+from pytest_pinet.model.lab import Interface, Lab, Node, PortRef, Switch, Uplink
+
+
+def resolve_uplink(name: str, section: UplinkSection, switches: Mapping[str, Switch], document: Document) -> Uplink:
+    """Resolve one uplink. Raises ConfigError if its ports are not on two switches of this lab."""
+    path = ("pinet", "uplinks", name)
+    first, second = (resolve_port(address, switches, document, (*path, "ports")) for address in section.ports)
+    if first.switch == second.switch:
+        message = f"uplink '{name}' has both its ends on switch {first.switch}; expected ports of two switches"
+        raise ConfigError(message, document.value((*path, "ports")))
+    if section.speed.bps % 1e6:
+        message = f"uplink '{name}': {section.speed} is no link speed; expected one such as '1 Gbit/s'"
+        raise ConfigError(message, document.value((*path, "speed")))
+    speed_mbps = round(section.speed.bps / 1e6)
+    return Uplink(name, (first, second), section.place or name, speed_mbps, document.key(path))
 
 
 def build(section: PinetSection, targets: Mapping[str, object] | None, document: Document) -> LabOfFile:
-    """Resolve a whole lab file; ``targets`` is labgrid's key of that name. Raises ConfigError."""
+    """Resolve a whole lab file. ``targets`` is labgrid's key of that name. Raises ConfigError."""
     hardware = resolve_hardware(section, document)
     switches = {name: resolve_switch(name, own, document) for name, own in section.switches.items()}
     if not section.nodes:
@@ -48,13 +61,15 @@ def build(section: PinetSection, targets: Mapping[str, object] | None, document:
         limits=resolve_limits(section.limits, list(nodes.values()), hardware, document),
         launcher=section.launcher,
         scale=section.scale,
-        # What somebody's program set up is no hardware, unless he says that it is.
+        # A lab with a launcher is no hardware, unless the lab file says that it is.
         figures=section.figures or ("measured" if section.launcher is None else "emulated"),
         domains={
             name: _members(members, nodes, document, ("pinet", "domains", name))
             for name, members in section.domains.items()
         },
         uplinks=uplinks,
+        traffic_tool=section.traffic_tool or Lab.traffic_tool,
+        http_tool=section.http_tool or Lab.http_tool,
         profile=section.profile,
         baselines=folder / (section.baselines or "baselines"),
         baselines_where=None if section.baselines is None else document.value(("pinet", "baselines")),
@@ -118,7 +133,7 @@ def _check_outlets(section: PinetSection, document: Document) -> None:
 def _members(
     patterns: Iterable[str], nodes: Mapping[str, Node], document: Document, path: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The nodes of a contention domain, in the order of the file."""
+    """Return the nodes of a contention domain, in the order of the file."""
     wanted = list(patterns)
     for pattern in wanted:
         if not any(fnmatchcase(name, pattern) for name in nodes):

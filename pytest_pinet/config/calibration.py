@@ -1,19 +1,22 @@
-"""What `pinet calibrate` found out: how much each figure varies by itself, and what follows from it."""
+"""The file of `pinet calibrate`: the noise of each metric, and the tolerance that follows from it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import PlainValidator, WithJsonSchema
 
 from pytest_pinet.config.entries import Build, Date, Id, read_entries, share_text, write_entries
-from pytest_pinet.config.fields import Count
+from pytest_pinet.config.fields import PERCENT, Count
 from pytest_pinet.config.lab_of_file import LabOfFile
-from pytest_pinet.config.limit_fields import Deviation, Part
 from pytest_pinet.config.schema import Section
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.names import shown
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Share
@@ -21,6 +24,23 @@ from pytest_pinet.model.tolerance import Tolerance
 
 WHAT = "a calibration (a list under the key 'calibration')"
 HEADER = "Written by `pinet calibrate`: the noise of each figure, and the tolerance that it can carry."
+
+
+def _part(form: str, positive: bool) -> Callable[[object], Share]:
+    def read(value: object) -> Share:
+        if not isinstance(value, str):
+            raise ValueError(f"expected {form}, got {shown(value)}")
+        share = Share.parse(value, form)
+        if positive and not share.fraction:
+            raise ValueError(f"expected {form}, more than nothing, got {shown(value)}")
+        return share
+
+    return read
+
+
+# A relative standard deviation, which may be none, and a part that may not.
+Deviation = Annotated[Share, PlainValidator(_part("a share such as '0.3%'", False)), WithJsonSchema(PERCENT)]
+Part = Annotated[Share, PlainValidator(_part("a share such as '3%'", True)), WithJsonSchema(PERCENT)]
 
 
 class NoiseSection(Section):
@@ -53,11 +73,11 @@ class CalibrationFile(Section):
 
 @dataclass(frozen=True)
 class Calibration:
-    """Of one figure, by its id.
+    """The calibration of one metric.
 
     ``connections``, ``links`` and ``boots`` are the relative standard deviations that fresh connections, link-ups and
     boots each add (None: not measured), from ``runs`` (at least 2) on ``link_ups``. ``tolerance`` below a baseline and
-    ``repeats`` (connections) are proposed; ``margin`` is the least one that this noise can carry.
+    ``repeats`` (connections) are proposals. ``margin`` is the least margin that this noise allows.
     """
 
     id: str
@@ -75,7 +95,7 @@ class Calibration:
 
     @property
     def noise(self) -> Noise:
-        """For the sequential judge; what was not measured between sessions is taken as it is without history."""
+        """The noise for the sequential judge. Noise that was not measured between sessions has the default value."""
         links = 0.0 if self.links is None else self.links.fraction
         boots = 0.0 if self.boots is None else self.boots.fraction
         sessions = math.hypot(links, boots)
@@ -88,23 +108,26 @@ class Calibration:
             sessions,
             source,
             links=links,
-            # One link-up tells nothing of the next: what is reckoned with then is a guess, known as well as the rest.
+            # One link-up says nothing about the next. The assumed value then counts as known as well as the rest.
             session_freedom=self.link_ups - 1 if self.link_ups > 1 else None,
         )
 
     @property
     def limit(self) -> Limit:
-        """Its tolerance as the least specific limit there is; put first, every other one on tolerance beats it."""
+        """The tolerance as the least specific limit.
+
+        It comes first, so that every other limit on tolerance overrides it.
+        """
         return Limit(Tolerance(self.tolerance), Origin.LAB_FILE, str(self.where), metric=Metric.TOLERANCE)
 
 
 def load_calibration(lab: LabOfFile) -> Mapping[str, Calibration]:
-    """What was calibrated in this lab, by the ids of figures; nothing before the first time. Raises ConfigError."""
+    """Return the lab's calibrations by metric ID; none if the lab was never calibrated. Raises ConfigError."""
     return read_calibration(lab.calibration) if lab.calibration.exists() else {}
 
 
 def read_calibration(path: Path) -> Mapping[str, Calibration]:
-    """One file. Raises ConfigError."""
+    """Read one file. Raises ConfigError."""
     file, document = read_entries(path, WHAT, CalibrationFile)
     found: dict[str, Calibration] = {}
     for index, own in enumerate(file.calibration):
@@ -137,7 +160,7 @@ def read_calibration(path: Path) -> Mapping[str, Calibration]:
 
 
 def write_calibration(path: Path, calibrations: Iterable[Calibration]) -> None:
-    """Write these, and keep what the file holds of other ids. Raises ConfigError, also for a file that is broken."""
+    """Write these calibrations, and keep the file's other IDs. Raises ConfigError, also for a file that is broken."""
     entries = dict(read_calibration(path)) if path.exists() else {}
     entries.update((own.id, own) for own in calibrations)
     write_entries(path, "calibration", [_entry(entries[name]) for name in sorted(entries)], HEADER)

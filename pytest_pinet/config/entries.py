@@ -1,4 +1,4 @@
-"""YAML files beside the lab file that hold a list of entries by id: how they are read and written."""
+"""Reads and writes YAML files beside the lab file that hold a list of entries by ID."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from typing import Annotated, TypeVar
 import yaml
 from pydantic import BaseModel, PlainValidator, ValidationError, WithJsonSchema
 
-from pytest_pinet.config.fields import Text, shown
+from pytest_pinet.config.fields import Text
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.config.messages import first_error
 from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import shown
 from pytest_pinet.model.quantities import Bitrate, Share
 
 FileT = TypeVar("FileT", bound=BaseModel)
-# What measuring calls a figure: pi4b:onboard/pair/tcp-P1-tx.
+# A metric's ID: pi4b:onboard/pair/tcp-P1-tx.
 _ID = re.compile(r"[^\s:/]+:[^\s:/]+(/[^\s/]+){2,3}")
 ID_FORM = "the id of a figure such as 'pi4b:onboard/pair/tcp-P1-tx'"
 DATE_FORM = "a date such as '2026-11-21'"
@@ -58,7 +59,7 @@ Reason = Text
 
 
 def read_entries(path: Path, what: str, model: type[FileT]) -> tuple[FileT, Document]:
-    """A whole file; ``what`` says what was expected there. Raises ConfigError."""
+    """Read a whole file. ``what`` describes the expected content. Raises ConfigError."""
     document = parse(read_text(path, what), str(path))
     if document.data is None:
         raise ConfigError(f"the file is empty; expected {what}", document.key(()))
@@ -71,9 +72,9 @@ def read_entries(path: Path, what: str, model: type[FileT]) -> tuple[FileT, Docu
 
 
 def write_entries(path: Path, key: str, entries: Sequence[Mapping[str, object]], header: str) -> None:
-    """Write the list ``key``; the same entries give the same bytes, and readers never see half a file.
+    """Write the list ``key``. The same entries give the same bytes, and readers never see half a file.
 
-    ``header`` is the comment at the top. Raises ConfigError when the file cannot be written.
+    ``header`` is the comment at the top. Raises ConfigError if the file cannot be written.
     """
     text = yaml.safe_dump({key: list(entries)}, sort_keys=False, default_flow_style=None, allow_unicode=True, width=120)
     content = "".join(f"# {line}\n" for line in header.splitlines()) + text
@@ -84,7 +85,7 @@ def write_entries(path: Path, key: str, entries: Sequence[Mapping[str, object]],
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(content)
-            # mkstemp makes it private; this is a file for the repository.
+            # mkstemp makes a private file. This file is for the repository.
             temporary.chmod(0o644)
             temporary.replace(path)
         finally:
@@ -94,12 +95,12 @@ def write_entries(path: Path, key: str, entries: Sequence[Mapping[str, object]],
 
 
 def rate_text(rate: Bitrate) -> str:
-    """A bit rate to 1 bit/s: ``941.3 Mbit/s``."""
+    """Return a bit rate to 1 bit/s: ``941.3 Mbit/s``."""
     return f"{_short(rate.bps / 1e6)} Mbit/s"
 
 
 def share_text(share: Share) -> str:
-    """A share to a millionth of a percent: ``1.2%``."""
+    """Return a share to a millionth of a percent: ``1.2%``."""
     return f"{_short(share.fraction * 100)}%"
 
 

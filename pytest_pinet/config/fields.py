@@ -1,4 +1,4 @@
-"""The kinds of value that the lab file holds: each reads what YAML gave and says in one sentence what is accepted."""
+"""The types of values in the lab file. Each type parses YAML's value, and its message says what is accepted."""
 
 from __future__ import annotations
 
@@ -9,42 +9,25 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, WithJsonSchema
 
-from pytest_pinet.config.names import LONGEST, quoted, unknown
 from pytest_pinet.config.template import Template
-from pytest_pinet.model.quantities import DURATION_FORM, RATE_FORM, SHARE_FORM, Bitrate, Share, parse_fraction
-from pytest_pinet.model.quantities import parse_duration as _parse_duration
-from pytest_pinet.model.quantities import parse_minimum as _parse_minimum
+from pytest_pinet.execution.entry_points import LAUNCHERS, SWITCH_BACKENDS, TRAFFIC_TOOLS, Group
+from pytest_pinet.execution.names import shown, unknown
+from pytest_pinet.model.limit_parser import parse_marginal
+from pytest_pinet.model.quantities import DURATION_FORM, RATE_FORM, Bitrate, Share, parse_duration, parse_text
 
 NUMBER = r"[0-9]+(\.[0-9]+)?([eE][0-9]+)?"
 RATE_PATTERN = rf"{NUMBER} ?([kKmMgG]?([bB]it/s|bps)|[kKmMgG])"
-# Names stand in test ids, host names and shell commands.
+_RATE = {"type": "string", "pattern": f"^{RATE_PATTERN}$"}
+PERCENT = {"type": "string", "pattern": rf"^{NUMBER} ?%$"}
+_TIME = {"type": "string", "pattern": rf"^{NUMBER} ?(ms|s|min|h)$"}
+# Names are part of test ids, host names and shell commands.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 _PORT = re.compile(r"[!-~]{1,64}")
 _RANGE = re.compile(r"(\D|.*\D|)(\d+)-(.*\D|)(\d+)")
 MAX_PORTS = 1024
-# Below it the queues of a link last longer than its traffic.
+# At a lower scale the queues of a link last longer than its traffic.
 LEAST_SCALE = 0.01
-
-
-def shown(value: object) -> str:
-    """A value of the wrong type as messages show it."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    return quoted(str(value).lower() if isinstance(value, bool) else str(value))
-
-
-def _scalar_text(value: object, form: str) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"expected {form}, got {shown(value)}")
-    text = str(value)
-    if len(text) > LONGEST:
-        raise ValueError(f"expected {form}, got {shown(value)}")
-    return text
 
 
 def _scale(value: object) -> float | None:
@@ -56,7 +39,10 @@ def _scale(value: object) -> float | None:
 
 
 def _matching(pattern: re.Pattern[str], form: str, numbers: bool = False) -> Callable[[object], str]:
-    """``numbers``: a whole number is taken as its digits (port 7 is a fine name)."""
+    """Return a check for texts that match a pattern.
+
+    ``numbers``: a whole number counts as its digits (port 7 is valid).
+    """
     accepted: tuple[type, ...] = (str, int) if numbers else (str,)
 
     def check(value: object) -> str:
@@ -70,7 +56,7 @@ def _matching(pattern: re.Pattern[str], form: str, numbers: bool = False) -> Cal
 
 
 def one_of(kind: str, accepted: tuple[str, ...]) -> tuple[object, ...]:
-    """What makes a ``str`` one of few: for ``Annotated[str, *one_of(...)]``."""
+    """Return the annotations for a ``str`` with few accepted values: ``Annotated[str, *one_of(...)]``."""
 
     def check(value: object) -> str:
         if not isinstance(value, str):
@@ -82,16 +68,12 @@ def one_of(kind: str, accepted: tuple[str, ...]) -> tuple[object, ...]:
     return PlainValidator(check), WithJsonSchema({"enum": list(accepted)})
 
 
-def _minimum(value: object) -> Bitrate | Share:
-    return _parse_minimum(_scalar_text(value, f"{RATE_FORM}, or {SHARE_FORM}"))
-
-
 def _rate(value: object) -> Bitrate:
-    return Bitrate.parse(_scalar_text(value, RATE_FORM))
+    return Bitrate.parse(parse_text(value, RATE_FORM))
 
 
 def _duration(value: object) -> float:
-    seconds = _parse_duration(_scalar_text(value, DURATION_FORM))
+    seconds = parse_duration(parse_text(value, DURATION_FORM))
     if seconds == 0:
         raise ValueError(f"expected {DURATION_FORM}, longer than nothing")
     return seconds
@@ -111,12 +93,26 @@ def _setting(value: object) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"expected a text or a finite number, got {shown(value)}")
     if isinstance(value, str):
-        return value  # as it is: a Template stays one
-    return _scalar_text(value, "a text or a number")
+        return value  # unchanged: a Template stays a Template
+    return parse_text(value, "a text or a number")
+
+
+def _registered(group: Group) -> AfterValidator:
+    """Return a check that an installed package registers this name.
+
+    Packages are searched only if the lab file needs it.
+    """
+
+    def check(name: str) -> str:
+        if name not in group.names:
+            raise ValueError(unknown(group.kind, name, group.names))
+        return name
+
+    return AfterValidator(check)
 
 
 def _ports(value: object) -> object:
-    """A range such as ``p1-p16``, written out; anything else goes on to the list's own check."""
+    """Return the ports of a range such as ``p1-p16``. Other values go on to the list's own check."""
     if not isinstance(value, str):
         return value
     match = _RANGE.fullmatch(value)
@@ -134,6 +130,9 @@ Name = Annotated[
     BeforeValidator(_matching(_NAME, "a name of letters, digits and '._+-', at most 63", numbers=True)),
     WithJsonSchema({"type": ["string", "integer"], "pattern": f"^{_NAME.pattern}$"}),
 ]
+Tool = Annotated[Name, _registered(TRAFFIC_TOOLS)]
+Backend = Annotated[Name, _registered(SWITCH_BACKENDS)]
+Launcher = Annotated[Name, _registered(LAUNCHERS)]
 Glob = Annotated[
     str,
     BeforeValidator(_matching(re.compile(r"[A-Za-z0-9._:+*?\[\]!-]{1,63}"), "a name or a glob such as 'pi4*'")),
@@ -171,27 +170,35 @@ Ports = Annotated[
         }
     ),
 ]
-Minimum = Annotated[
-    Bitrate | Share,
-    PlainValidator(_minimum),
-    WithJsonSchema({"type": "string", "pattern": rf"^({RATE_PATTERN}|{NUMBER} ?%)$"}),
-]
 Scale = Annotated[
     float | None,
     PlainValidator(_scale),
     WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "number", "minimum": LEAST_SCALE, "maximum": 1}]}),
 ]
-Fraction = Annotated[
-    Share,
-    PlainValidator(parse_fraction),
+Rate = Annotated[Bitrate, PlainValidator(_rate), WithJsonSchema(_RATE)]
+Seconds = Annotated[float, PlainValidator(_duration), WithJsonSchema(_TIME)]
+# The values of limits stay as they are written: the parser of limits reads them, editors need their shape.
+Minimum = Annotated[object, WithJsonSchema({"type": "string", "pattern": rf"^({RATE_PATTERN}|{NUMBER} ?%)$"})]
+Fraction = Annotated[object, WithJsonSchema({"anyOf": [PERCENT, {"type": "number", "minimum": 0, "maximum": 1}]})]
+Percentage = Annotated[object, WithJsonSchema(PERCENT)]
+Latency = Annotated[object, WithJsonSchema(_TIME)]
+Tolerance = Annotated[
+    object,
     WithJsonSchema(
-        {"anyOf": [{"type": "string", "pattern": rf"^{NUMBER} ?%$"}, {"type": "number", "minimum": 0, "maximum": 1}]}
+        {
+            "anyOf": [
+                {"type": "string", "pattern": rf"^{NUMBER} ?%( and {RATE_PATTERN})?$"},
+                {
+                    "type": "object",
+                    "required": ["relative"],
+                    "properties": {"relative": PERCENT, "absolute": _RATE},
+                    "additionalProperties": False,
+                },
+            ]
+        }
     ),
 ]
-Rate = Annotated[Bitrate, PlainValidator(_rate), WithJsonSchema({"type": "string", "pattern": f"^{RATE_PATTERN}$"})]
-Seconds = Annotated[
-    float, PlainValidator(_duration), WithJsonSchema({"type": "string", "pattern": rf"^{NUMBER} ?(ms|s|min|h)$"})
-]
+Marginal = Annotated[Share, PlainValidator(parse_marginal), WithJsonSchema(PERCENT)]
 Count = Annotated[int, PlainValidator(_count), WithJsonSchema({"type": "integer", "minimum": 1})]
 Setting = Annotated[str, PlainValidator(_setting), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 Members = Annotated[

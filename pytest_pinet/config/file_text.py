@@ -1,19 +1,19 @@
-"""A text file that a person named: read whole, with an upper size, or refused in one sentence."""
+"""Reads a text file that the user named: as a whole, up to a largest size. Errors are one sentence."""
 
 from __future__ import annotations
 
 import stat
 from pathlib import Path
 
-from pytest_pinet.config.names import nearest
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.names import nearest
 
-# The largest lab anybody described takes some 100 kB; what is larger was named by mistake.
+# The largest known lab takes about 100 kB. A larger file was named by mistake.
 MAX_BYTES = 1024 * 1024
 
 
 def read_text(path: str | Path, what: str) -> str:
-    """The text of ``path``; ``what`` says what was expected there (``a lab file``). Raises ConfigError."""
+    """Return the text of ``path``. ``what`` describes the expected content (``a lab file``). Raises ConfigError."""
     where = Where(str(path))
     try:
         status = Path(path).stat()

@@ -1,4 +1,4 @@
-"""The boards and NICs of a lab: the catalogue, with what the lab file adds or overrides."""
+"""The boards and NICs of a lab: the catalogue, with the lab file's additions and changes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_pinet.catalogue import Catalogue, load
-from pytest_pinet.config.names import unknown
 from pytest_pinet.config.schema import BoardSection, NicSection, PinetSection
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.hardware import Board, Bus, Nic
 
 
@@ -23,12 +23,12 @@ class Hardware:
     aliases: Mapping[str, str]
 
     def nic_name(self, name: str) -> str:
-        """The catalogue name behind a catalogue or product name; an unknown name comes back as it is."""
+        """Return the catalogue name of a catalogue or product name; an unknown name is returned unchanged."""
         return self.aliases.get(name, name)
 
     @property
     def nic_names(self) -> list[str]:
-        """Everything that may stand where a NIC is named."""
+        """Return all names that are accepted for a NIC."""
         return [*self.nics, *self.aliases]
 
 

@@ -1,4 +1,4 @@
-"""A lab together with what its file says of judging."""
+"""A lab together with its file's settings for judging."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pytest_pinet.model.lab import Lab
 
 @dataclass(frozen=True)
 class LabOfFile(Lab):
-    """What ``labfile.load`` gives.
+    """The result of ``labfile.load``.
 
-    ``profile`` is a name of PROFILES. ``baselines`` is the folder of the accepted baselines, and ``baselines_where``
-    the place that names it (None: it is the usual folder, which need not exist). ``calibration`` is the file that
+    ``profile`` is a name of PROFILES. ``baselines`` is the folder of the accepted baselines. ``baselines_where`` is the
+    place that names this folder (None: the default folder, which need not exist). ``calibration`` is the file that
     ``pinet calibrate`` writes, which need not exist either.
     """
 

@@ -7,14 +7,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pytest_pinet.config.build import build
-from pytest_pinet.config.fields import shown
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.messages import first_error
-from pytest_pinet.config.names import nearest, unknown
 from pytest_pinet.config.schema import LABGRID_KEYS, PinetSection
 from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import nearest, shown, unknown
 
 WHAT = "a lab file (a labgrid environment with a 'pinet' key)"
 
@@ -51,7 +50,7 @@ def _top_level(document: Document) -> dict[str, object]:
 
 
 def _targets(data: dict[str, object], document: Document) -> dict[str, object] | None:
-    """labgrid's targets by name, or None when the file has none."""
+    """Return labgrid's targets by name, or None if the file has none."""
     targets = data.get("targets")
     if targets is None or isinstance(targets, dict):
         return targets

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from pytest_pinet.config.hardware import Hardware
-from pytest_pinet.config.names import unknown
+from pytest_pinet.config.messages import named
 from pytest_pinet.config.schema import LimitSection
 from pytest_pinet.config.yaml_lines import Document, Path
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.oracle import Oracle, highest_limit
 from pytest_pinet.model.lab import Interface, Node
-from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin
+from pytest_pinet.model.limit_parser import METRICS, parse_limit
+from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.topology import KINDS, all_names, parse_topology
 
@@ -32,29 +34,23 @@ def _limits(
     section: LimitSection, nodes: Sequence[Node], hardware: Hardware, document: Document, path: Path
 ) -> list[Limit]:
     """A limit for each metric that the entry names."""
-    bounds = {metric: value for metric in Metric if (value := getattr(section, metric.value)) is not None}
-    if not bounds:
-        accepted = ", ".join(metric.value for metric in Metric)
+    written = {metric: value for metric in Metric if (value := getattr(section, metric.value)) is not None}
+    if not written:
+        accepted = ", ".join(METRICS)
         raise ConfigError(f"this limit limits nothing; expected at least one of {accepted}", document.key(path))
-    direction, both_ways = (None, None) if section.direction is None else WAYS[section.direction]
+    source, nic = str(document.key(path)), hardware.nic_name(section.nic)
+    selectors = (section.board, nic, section.topology, section.direction)
     found = []
-    for metric, bound in bounds.items():
-        limit = Limit(
-            bound=bound,
-            origin=Origin.LAB_FILE,
-            source=str(document.key(path)),
-            board=section.board,
-            nic=hardware.nic_name(section.nic),
-            topology=section.topology,
-            direction=direction,
-            both_ways=both_ways,
-            metric=metric,
-            marginal=section.marginal,
-        )
+    for metric, value in written.items():
+        at = (*path, metric.value)
+        try:
+            limit = parse_limit(metric, value, Origin.LAB_FILE, source, *selectors, section.marginal)
+        except ValueError as error:
+            raise ConfigError(f"{named(at)}: {error}", document.value(at)) from None
         matching = _matching(limit, nodes, document, path)
-        if isinstance(bound, Bitrate):
+        if isinstance(limit.bound, Bitrate):
             everywhere = [interface for node in nodes for interface in node.interfaces]
-            _check_bound(limit, bound, matching, everywhere, document.value((*path, metric.value)))
+            _check_bound(limit, limit.bound, matching, everywhere, document.value(at))
         found.append(limit)
     return found
 

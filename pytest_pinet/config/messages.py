@@ -1,4 +1,4 @@
-"""What pydantic found wrong, as one sentence with file and line."""
+"""Turns pydantic's errors into one sentence with file and line."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from pytest_pinet.config.fields import shown
-from pytest_pinet.config.names import nearest, unknown
 from pytest_pinet.config.yaml_lines import Document, Path
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import nearest, shown, unknown
 
 _EXPECTED = {
     "dict_type": "a mapping",
@@ -21,7 +20,7 @@ _EXPECTED = {
 
 
 def named(path: Path) -> str:
-    """A path as people write it: ``pinet.limits[2].min``."""
+    """Return a path as users write it: ``pinet.limits[2].min``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -29,7 +28,7 @@ def named(path: Path) -> str:
 
 
 def first_error(error: ValidationError, model: type[BaseModel], document: Document, root: Path) -> ConfigError:
-    """The error that stands first in the file; ``root`` is the path of what was validated."""
+    """Return the error that comes first in the file. ``root`` is the path of the validated section."""
     found = [_explain(dict(detail), model, document, root) for detail in error.errors(include_url=False)]
     return min(found, key=lambda e: (e.where.line or 0) if e.where else 0)
 
@@ -62,7 +61,7 @@ def _missing(detail: dict[str, Any], path: Path, document: Document) -> ConfigEr
 
 
 def _keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """The keys of the section at this place: schemas of mappings and lists are passed through."""
+    """Return the keys of the section at this place. Schemas of mappings and lists are followed."""
     current: Any = model.model_json_schema()
     definitions = current.get("$defs", {})
     for part in location:

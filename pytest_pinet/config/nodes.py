@@ -1,4 +1,4 @@
-"""The nodes of a lab and how they are cabled."""
+"""Resolves the nodes of a lab and their cables."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pytest_pinet.config.hardware import Hardware
-from pytest_pinet.config.names import unknown
 from pytest_pinet.config.schema import InterfaceSection, NodeSection
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.hardware import Board, Nic, attached_bus
 from pytest_pinet.model.lab import Interface, Node, PortRef, Switch
 from pytest_pinet.model.quantities import Bitrate
@@ -20,7 +20,7 @@ ONBOARD = "onboard"
 def resolve_node(
     name: str, section: NodeSection, hardware: Hardware, switches: Mapping[str, Switch], document: Document
 ) -> Node:
-    """One node with its interfaces. Raises ConfigError."""
+    """Resolve one node with its interfaces. Raises ConfigError."""
     path = ("pinet", "nodes", name)
     board = hardware.boards.get(section.board)
     if board is None:
@@ -101,7 +101,7 @@ def _nic(node: str, key: str, section: InterfaceSection, board: Board, hardware:
 
 
 def resolve_port(address: str, switches: Mapping[str, Switch], document: Document, path: tuple[str, ...]) -> PortRef:
-    """The port of an address such as ``sw1/p1``. Raises ConfigError when there is none."""
+    """Return the port of an address such as ``sw1/p1``. Raises ConfigError if there is no such port."""
     switch, port = address.split("/", 1)
     if switch not in switches:
         raise ConfigError(unknown("switch", switch, switches), document.value(path))
@@ -121,7 +121,7 @@ def _speed(cap: Bitrate | None, nic: Nic, document: Document, path: tuple[str, .
 
 
 def _devices(section: NodeSection, board: Board, node: str, document: Document) -> dict[str, str]:
-    """The device of each interface: eth0 is the board's own NIC where it has one, the others count on from there."""
+    """Return the device of each interface: eth0 is the onboard NIC if there is one; the others count on from there."""
     devices: dict[str, str] = {}
     free = 0 if board.onboard is None else 1
     taken: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Corrects ``port:`` values in the text of a lab file: exactly these scalars, all else stays as it was."""
+"""Corrects ``port:`` values in the text of a lab file. Only these scalars change."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pytest_pinet.config.file_text import read_text
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.model.lab import Interface, PortRef
 
-# What needs no quotes, inside of braces either.
+# Text that needs no quotes, also inside braces.
 _PLAIN = re.compile(r"[\w./+-]+")
 
 
 def with_ports(text: str, file: str, ports: Mapping[Interface, PortRef]) -> str:
-    """The text of a lab file with these interfaces on these ports. Raises ConfigError for one that an alias writes."""
+    """Return a lab file's text with new ports for these interfaces. Raises ConfigError if an alias holds the port."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     edits = []
     for interface, port in ports.items():
@@ -45,7 +45,7 @@ def _scalar(root: yaml.Node | None, path: tuple[str, ...]) -> yaml.ScalarNode | 
 
 
 def _uses(node: yaml.Node | None, wanted: yaml.Node) -> int:
-    """How many places of the document show this very node: more than one with an alias to it, or to what holds it."""
+    """Return how many places of the document show this node. An alias to it, or to a node around it, makes several."""
     if node is wanted:
         return 1
     if isinstance(node, yaml.MappingNode):
@@ -56,7 +56,7 @@ def _uses(node: yaml.Node | None, wanted: yaml.Node) -> int:
 
 
 def _written(value: str, style: str | None) -> str:
-    """In the quotes that were there; in quotes anyway where it would not be read as it is."""
+    """Return the value in the quotes of the old value, or in new quotes if it needs some."""
     if style == '"':
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
@@ -67,14 +67,14 @@ def _written(value: str, style: str | None) -> str:
 
 
 def read(file: str) -> str:
-    """The text of a lab file as it is on disk, byte order mark and line ends included. Raises ConfigError."""
+    """Return the text of a lab file as on disk, with byte order mark and line ends. Raises ConfigError."""
     read_text(file, labfile.WHAT)
     return Path(file).read_bytes().decode("utf-8")
 
 
 def replace(file: str, text: str) -> None:
-    """Write a lab file as a whole or not at all. Raises ConfigError when what would stand there is no lab file."""
-    # Where a link leads to, so that it stays a link.
+    """Write a lab file as a whole or not at all. Raises ConfigError if the new text is not a valid lab file."""
+    # Write the target of a symbolic link, so that the link stays.
     path = Path(file).resolve()
     descriptor, fresh = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
     try:

@@ -1,4 +1,4 @@
-"""What may stand under ``pinet:`` in a lab file, and the JSON Schema made of it.
+"""The accepted keys and values under ``pinet:`` in a lab file, and the JSON Schema made from them.
 
 ``python -m pytest_pinet.config.schema`` writes ``lab.schema.json`` beside this file.
 """
@@ -14,13 +14,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from pytest_pinet.config.fields import (
     TWO,
     UNIQUE,
+    Backend,
     Count,
     Device,
     Fraction,
     Glob,
+    Latency,
+    Launcher,
+    Marginal,
     Members,
     Minimum,
     Name,
+    Percentage,
     PortAddress,
     Ports,
     Rate,
@@ -28,12 +33,11 @@ from pytest_pinet.config.fields import (
     Seconds,
     Setting,
     Text,
+    Tolerance,
+    Tool,
     one_of,
 )
-from pytest_pinet.config.limit_fields import Cpu, Latency, Loss, Marginal, Retransmits, Tolerance
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
-from pytest_pinet.lab.launcher import LAUNCHERS
-from pytest_pinet.lab.switchport import BACKENDS
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import CLOCKS, MACHINES
 from pytest_pinet.model.limits import WAYS
@@ -41,9 +45,9 @@ from pytest_pinet.model.limits import WAYS
 BUSES = tuple(sorted(bus.value for bus in Bus))
 DIRECTIONS = tuple(sorted(WAYS))
 FIGURES = ("emulated", "measured")
-# The kinds of power outlets that a launcher can give a node; the words are labgrid's models of a NetworkPowerPort.
+# The kinds of power outlets that a launcher can provide. The words are labgrid's models of a NetworkPowerPort.
 OUTLETS = ("poe_mib", "rest", "shelly_gen2")
-# Of labgrid's own keys nothing is checked here; ``x-`` keys are for anchors.
+# labgrid's own keys are not checked here. ``x-`` keys are for anchors.
 LABGRID_KEYS = ("targets", "options", "features", "paths", "images", "tools", "imports")
 SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
 
@@ -87,7 +91,7 @@ class SwitchSection(Section):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Setting] = Field(init=False)
 
-    backend: Annotated[str, *one_of("switch backend", tuple(sorted(BACKENDS)))]
+    backend: Backend = Field(description="cli, fixed, linux, snmp, or one that an installed package adds")
     ports: Annotated[Ports, *UNIQUE] = Field(description="a list, or a range such as p1-p16")
 
 
@@ -144,10 +148,10 @@ class LimitSection(Section):
     tolerance: Tolerance | None = Field(
         None, description="how far goodput may lie below its accepted baseline; of two parts both must be exceeded"
     )
-    retransmits: Retransmits | None = Field(None, description="at most this part of TCP segments, such as '0.1%'")
-    loss: Loss | None = Field(None, description="at most this part of UDP datagrams, such as '0.5%'")
+    retransmits: Percentage | None = Field(None, description="at most this part of TCP segments, such as '0.1%'")
+    loss: Percentage | None = Field(None, description="at most this part of UDP datagrams, such as '0.5%'")
     latency: Latency | None = Field(None, description="at most this mean round-trip time under load, such as '5 ms'")
-    cpu: Cpu | None = Field(None, description="at most this part of one core for each Gbit/s, such as '40%'")
+    cpu: Percentage | None = Field(None, description="at most this part of one core for each Gbit/s, such as '40%'")
     marginal: Marginal | None = Field(
         None, description="what holds a limit of this entry, but lies within this part of it, is marginal"
     )
@@ -160,8 +164,8 @@ class PinetSection(Section):
     figures: Annotated[str, *one_of("kind of figures", FIGURES)] | None = Field(
         None, description="what reports call this lab's figures; a lab with a launcher is emulated by default"
     )
-    launcher: Annotated[str, *one_of("launcher", tuple(sorted(LAUNCHERS)))] | None = Field(
-        None, description="who starts the lab; nobody when left out"
+    launcher: Launcher | None = Field(
+        None, description="what starts the lab: virtual, or one that an installed package adds; by default nothing"
     )
     scale: Scale = Field(
         1.0,
@@ -177,6 +181,8 @@ class PinetSection(Section):
     profile: Annotated[str, *one_of("profile", tuple(PROFILES))] = Field(
         DEFAULT_PROFILE, description="how long traffic may run before a verdict must be there"
     )
+    traffic_tool: Tool | None = Field(None, description="what measures TCP and UDP, by default iperf3")
+    http_tool: Tool | None = Field(None, description="what measures HTTP, by default wrk")
     baselines: Text | None = Field(
         None, description="folder of the accepted baselines, by default 'baselines' beside this file"
     )
@@ -189,13 +195,13 @@ class PinetSection(Section):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a whole lab file."""
+    """Return the JSON Schema (draft 2020-12) of a whole lab file."""
     section = PinetSection.model_json_schema(mode="validation")
     definitions = section.pop("$defs")
     for mapping in [section, *definitions.values()]:
         for value in mapping["properties"].values():
             if "patternProperties" in value:
-                value["additionalProperties"] = False  # a key that is no name is a mistake
+                value["additionalProperties"] = False  # a key that is not a name is a mistake
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pytest-pinet lab file",
@@ -210,7 +216,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """``json_schema`` as it is shipped."""
+    """Return the text of the shipped schema file."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 

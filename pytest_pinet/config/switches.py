@@ -1,4 +1,4 @@
-"""The switches of a lab: which settings each backend takes, and what may stand in them."""
+"""Resolves the switches of a lab: which settings each backend accepts, and which values they can have."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from urllib.parse import urlsplit
 
-from pytest_pinet.config.names import quoted, unknown
 from pytest_pinet.config.schema import SwitchSection
 from pytest_pinet.config.template import Template
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import quoted, unknown
 from pytest_pinet.model.lab import Switch
 from pytest_pinet.model.quantities import parse_duration
 
-# What every switch takes that can put ports into VLANs. The range is set aside for groups of ports that tests make.
+# Settings of every switch that can put ports into VLANs. The VLAN range is reserved for tests' groups of ports.
 VLAN_SETTINGS = {"default_vlan": False, "group_vlans": False, "counter_latency": False}
-# The settings that a backend takes, and whether it needs them; a backend that is not here takes what it is given.
+# The settings of each backend, and whether they are required. Backends that are not listed accept any setting.
 SETTINGS: dict[str, dict[str, bool]] = {
     "cli": {
         "family": True,
@@ -67,12 +67,12 @@ def _vlan_range(text: str) -> range:
 
 
 def seconds(text: str) -> float:
-    """A duration, or a plain number of seconds. Raises ValueError."""
+    """Parse a duration, or a plain number of seconds. Raises ValueError."""
     return parse_duration(f"{text} s" if re.fullmatch(r"[0-9.]+", text) else text)
 
 
 def snmp_address(text: str) -> tuple[str, int]:
-    """Host and port of ``snmp://host:port``; the port may be left out. Raises ValueError."""
+    """Return host and port of ``snmp://host:port``; the port is optional. Raises ValueError."""
     expected = f"expected an address such as 'snmp://10.0.0.2:161', got {quoted(text)}"
     try:
         url = urlsplit(text if "//" in text else f"//{text}")
@@ -108,27 +108,30 @@ _CHECKS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
 
 
 def default_vlan(switch: Switch) -> int:
-    """Where a port belongs that was left in a group by somebody who left no note."""
+    """Return the VLAN of a port that is in a test's group without a note of its earlier VLAN."""
     return int(switch.settings.get("default_vlan", "1"))
 
 
 def group_vlans(switch: Switch) -> range:
-    """The VLANs for groups of ports; the group whose lowest port is the n-th of the lab file has the n-th of them."""
+    """Return the VLANs for groups of ports.
+
+    A group whose lowest port is the lab file's n-th port uses the n-th VLAN.
+    """
     text = switch.settings.get("group_vlans")
     if text is not None:
         return _vlan_range(text)
-    # A switch of very many ports needs more of them.
+    # A switch with very many ports needs more VLANs.
     return range(min(DEFAULT_GROUP_VLANS.start, DEFAULT_GROUP_VLANS.stop - len(switch.ports)), DEFAULT_GROUP_VLANS.stop)
 
 
 def counter_latency_s(switch: Switch, otherwise: float) -> float:
-    """How old the counters may be that the switch tells."""
+    """Return the greatest age of the switch's counters in seconds; ``otherwise`` if the lab file sets none."""
     text = switch.settings.get("counter_latency")
     return otherwise if text is None else seconds(text)
 
 
 def resolve_switch(name: str, section: SwitchSection, document: Document) -> Switch:
-    """One switch with the settings of its backend. Raises ConfigError."""
+    """Resolve one switch with the settings of its backend. Raises ConfigError."""
     path = ("pinet", "switches", name)
     settings: dict[str, str] = dict(section.model_extra or {})
     known = SETTINGS.get(section.backend)
@@ -150,7 +153,7 @@ def resolve_switch(name: str, section: SwitchSection, document: Document) -> Swi
 
 
 def _check(key: str, text: str, check: Callable[[str], object], path: tuple[str, ...], document: Document) -> None:
-    # A template is filled in only once the lab is up; numbers of VLANs have to be known before.
+    # A template is filled in only when the lab is up. VLAN numbers must be known earlier.
     if isinstance(text, Template) and key not in _CHECKS[""]:
         return
     try:
@@ -160,7 +163,7 @@ def _check(key: str, text: str, check: Callable[[str], object], path: tuple[str,
 
 
 def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -> None:
-    """What no setting tells alone."""
+    """Check the settings that depend on each other."""
     settings, where = switch.settings, ".".join(path)
     groups = group_vlans(switch)
     if switch.backend != "fixed" and len(groups) < len(switch.ports):

@@ -1,4 +1,4 @@
-"""labgrid's ``!template`` values: kept as written, filled in once the lab is up."""
+"""labgrid's ``!template`` values: kept as written, and filled in when the lab is up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Template(str):
 def substitute(text: str, env: Mapping[str, str], file: str = "") -> str:
     """Fill ``$LG_*`` from ``env`` and ``$BASE``, the folder of the lab file, into a Template.
 
-    Other text stays as it is. As in labgrid, no other variable is known. Raises ConfigError that names what is missing.
+    Other text stays unchanged. As in labgrid, other variables are unknown. Raises ConfigError, which names the
+    variable.
     """
     if not isinstance(text, Template):
         return text

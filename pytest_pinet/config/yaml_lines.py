@@ -1,4 +1,4 @@
-"""YAML with the line of every key and value; takes what labgrid's own loader takes, ``!template`` included."""
+"""Reads YAML with the line of every key and value. Accepts the same files as labgrid's loader, also ``!template``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import yaml
 
 from pytest_pinet.config.template import Template
-from pytest_pinet.config.yaml_nodes import TAG, TEMPLATE, Node, compose
+from pytest_pinet.config.yaml_nodes import TAG, TEMPLATE, YamlNode, compose
 from pytest_pinet.errors import ConfigError, Where
 
 Path = tuple[str | int, ...]
@@ -25,7 +25,7 @@ _TYPED = {
 
 @dataclass(frozen=True)
 class Document:
-    """Plain dicts, lists and scalars (keys are text), and the lines of what is found under each path."""
+    """Plain dicts, lists and scalars (keys are text), and the line of each path."""
 
     file: str
     data: object
@@ -33,11 +33,11 @@ class Document:
     value_lines: Mapping[Path, int]
 
     def key(self, path: Path) -> Where:
-        """Where the key of this path stands; of the nearest enclosing path when it is not there."""
+        """Return the place of this path's key, or of the nearest enclosing path if there is no such key."""
         return Where(self.file, _closest(self.key_lines, path))
 
     def value(self, path: Path) -> Where:
-        """Where the value of this path begins; of the nearest enclosing path when it is not there."""
+        """Return the place of this path's value; without such a value, of the nearest enclosing path's key."""
         return Where(self.file, _closest(self.value_lines if path in self.value_lines else self.key_lines, path))
 
 
@@ -46,13 +46,13 @@ def _closest(lines: Mapping[Path, int], path: Path) -> int | None:
 
 
 def parse(text: str, file: str) -> Document:
-    """Read one YAML document; ``data`` is None when there is none. Raises ConfigError."""
+    """Read one YAML document. ``data`` is None if it is empty. Raises ConfigError."""
     try:
         root = compose(yaml.parse(text, Loader=_LOADER), file)
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error, file) from None
     except yaml.reader.ReaderError as error:
-        # ``position`` counts characters in one parser and bytes in the other: good enough only without it.
+        # ``position`` counts characters in one parser and bytes in the other, so no line is given.
         raise ConfigError(f"this is not YAML: {error.reason}", Where(file)) from None
     key_lines: dict[Path, int] = {}
     value_lines: dict[Path, int] = {}
@@ -61,7 +61,7 @@ def parse(text: str, file: str) -> Document:
 
 
 def _not_yaml(error: yaml.MarkedYAMLError, file: str) -> ConfigError:
-    """What the parser says, with the line of the problem and the one where the broken construct began."""
+    """Return the parser's message, with the lines of the problem and of the beginning of the broken construct."""
     begin = error.context_mark.line + 1 if error.context_mark else None
     line = error.problem_mark.line + 1 if error.problem_mark else begin
     context = error.context or ""
@@ -71,7 +71,7 @@ def _not_yaml(error: yaml.MarkedYAMLError, file: str) -> ConfigError:
     return ConfigError(f"this is not YAML: {reason}", Where(file, line))
 
 
-def _construct(node: Node, path: Path, key_lines: dict[Path, int], value_lines: dict[Path, int]) -> object:
+def _construct(node: YamlNode, path: Path, key_lines: dict[Path, int], value_lines: dict[Path, int]) -> object:
     value_lines[path] = node.line
     if node.kind == "list":
         for index, child in enumerate(node.children):
@@ -92,5 +92,5 @@ def _construct(node: Node, path: Path, key_lines: dict[Path, int], value_lines: 
     try:
         value: object = construct(yaml.ScalarNode(node.tag, node.text))
     except (ValueError, KeyError, IndexError):
-        return node.text  # looks like a number and is none (0b_): the schema refuses the text where a number is due
+        return node.text  # looks like a number but is none (0b_): the schema refuses a text in place of a number
     return value

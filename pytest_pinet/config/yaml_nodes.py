@@ -1,4 +1,4 @@
-"""YAML parser events made into nodes, sound ones only: no cycle, no alias that expands without end, no key twice."""
+"""Makes nodes from YAML parser events, and refuses cycles, endless alias expansion and duplicate keys."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from pytest_pinet.config.names import LONGEST, quoted
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.names import LONGEST, quoted
 
-# A lab of 500 nodes has some 10,000 values and 8 levels.
+# A lab of 500 nodes has about 10,000 values and 8 levels.
 MAX_VALUES = 100_000
 MAX_DEPTH = 40
 
@@ -21,25 +21,25 @@ _COLLECTION_TAGS = {None, "!", f"{TAG}map", f"{TAG}seq", f"{TAG}python/tuple"}
 
 
 @dataclass(eq=False)
-class Node:
-    """A value as written. ``values`` and ``depth`` count what it expands to, aliases followed."""
+class YamlNode:
+    """A value as written. ``values`` and ``depth`` count its expansion, with aliases followed."""
 
     kind: str
     line: int
     text: str = ""
     tag: str = ""
-    keys: list[Node] = field(default_factory=list)
-    children: list[Node] = field(default_factory=list)
+    keys: list[YamlNode] = field(default_factory=list)
+    children: list[YamlNode] = field(default_factory=list)
     first_lines: dict[str, int] = field(default_factory=dict)
     values: int = 1
     depth: int = 1
 
 
-def compose(events: Iterator[yaml.Event], file: str) -> Node | None:
-    """The root of one document, or None when it is empty. Raises ConfigError."""
-    root: Node | None = None
-    anchors: dict[str, Node] = {}
-    stack: list[Node] = []
+def compose(events: Iterator[yaml.Event], file: str) -> YamlNode | None:
+    """Return the root of one document, or None if it is empty. Raises ConfigError."""
+    root: YamlNode | None = None
+    anchors: dict[str, YamlNode] = {}
+    stack: list[YamlNode] = []
     documents = 0
     for event in events:
         line = event.start_mark.line + 1 if event.start_mark else 1
@@ -70,7 +70,7 @@ def compose(events: Iterator[yaml.Event], file: str) -> Node | None:
             if event.tag not in _COLLECTION_TAGS:
                 raise ConfigError(f"unknown tag {quoted(str(event.tag))}; accepted: {TEMPLATE}", where)
             kind = "map" if isinstance(event, yaml.MappingStartEvent) else "list"
-            node = Node(kind, line)
+            node = YamlNode(kind, line)
             if event.anchor:
                 anchors[event.anchor] = node
             stack.append(node)
@@ -88,17 +88,17 @@ def compose(events: Iterator[yaml.Event], file: str) -> Node | None:
     return root
 
 
-def _scalar(event: yaml.ScalarEvent, where: Where) -> Node:
+def _scalar(event: yaml.ScalarEvent, where: Where) -> YamlNode:
     tag = event.tag
     if tag is None or tag == "!":
         tag = str(_RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit))  # type: ignore[no-untyped-call]
     if not (tag.startswith(TAG) or tag == TEMPLATE):
         raise ConfigError(f"unknown tag {quoted(tag)}; accepted: {TEMPLATE}", where)
-    return Node("scalar", where.line or 0, text=event.value, tag=tag)
+    return YamlNode("scalar", where.line or 0, text=event.value, tag=tag)
 
 
-def _attach(parent: Node, node: Node, where: Where) -> None:
-    """Add a finished node to the collection around it: in a mapping, keys and values take turns."""
+def _attach(parent: YamlNode, node: YamlNode, where: Where) -> None:
+    """Add a finished node to the collection around it. In a mapping, keys and values alternate."""
     if parent.kind == "list" or len(parent.keys) > len(parent.children):
         parent.children.append(node)
         return

@@ -1,1 +1,1 @@
-"""Looks at a lab from the lab file to the idle noise, and tells what is wrong and who mends it."""
+"""Checks a lab from the lab file to the idle noise, and reports what is wrong and who must fix it."""

@@ -1,4 +1,4 @@
-"""What the checks share: the lab, connected to; its nodes, leased and logged into; and the way back."""
+"""The state that the checks share: the connected lab, its leased nodes with their logins, and all undo steps."""
 
 from __future__ import annotations
 
@@ -9,32 +9,35 @@ from contextlib import contextmanager
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConsoleError, LeaseError, PinetError, first_line
 from pytest_pinet.evidence.interface import InterfaceState
-from pytest_pinet.lab.coordinator import Coordinator, Holding
-from pytest_pinet.lab.identity import Identity
-from pytest_pinet.lab.lease import Leases
-from pytest_pinet.lab.managed_switch import ManagedSwitch
-from pytest_pinet.lab.node_session import NodeSession
-from pytest_pinet.lab.runner import session_of
-from pytest_pinet.lab.switches import open_switch
-from pytest_pinet.lab.targets import Targets
-from pytest_pinet.lab.undo import UndoStack
-from pytest_pinet.lab_access import LabAccess
+from pytest_pinet.execution.shell import Shell
+from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.lab.labgrid.coordinator import Coordinator, Holding
+from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.labgrid.targets import Targets
+from pytest_pinet.lab.lease.lease import Leases
+from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.node.runner import session_of
+from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
+from pytest_pinet.lab.switch.switches import open_switch
 from pytest_pinet.model.lab import Interface, Lab, Node
-from pytest_pinet.shell import Shell
 
 _THREADS = 16
 
 
 class Bench:
-    """``nodes`` are those to look at; ``blocked`` says of each that failed why it is not looked at any further."""
+    """The lab during the checks.
+
+    ``nodes`` are the nodes to check. ``blocked`` says why a node is not checked further.
+    """
 
     def __init__(self, lab: Lab, nodes: Sequence[Node], on_wait: Callable[[str], None]) -> None:
         self.lab = lab
         self.nodes = nodes
         self.blocked: dict[str, str] = {}
-        # How each interface was when its link was looked at.
+        # The state of each interface at the time of the link check.
         self.states: dict[Interface, InterfaceState] = {}
-        # Consoles that could not be opened when their nodes were to be switched on.
+        # Errors of consoles that could not be opened before their nodes were powered on.
         self.refused: dict[str, ConsoleError] = {}
         self.undo = UndoStack()
         self._identity = Identity.of_this_process("doctor")
@@ -49,12 +52,12 @@ class Bench:
 
     @property
     def ready(self) -> list[Node]:
-        """The nodes of which nothing has failed that later checks need."""
+        """The nodes that are not blocked."""
         return [node for node in self.nodes if node.name not in self.blocked]
 
     @property
     def interfaces(self) -> list[Interface]:
-        """Those of the ready nodes, in the order of the lab file."""
+        """The interfaces of the ready nodes, in the order of the lab file."""
         return [interface for node in self.ready for interface in node.interfaces]
 
     @property
@@ -64,13 +67,13 @@ class Bench:
 
     @property
     def coordinator(self) -> Coordinator:
-        """Only after ``connect``."""
+        """The coordinator; valid only after ``connect``."""
         assert self._coordinator is not None, "connect comes first"
         return self._coordinator
 
     def connect(self) -> str:
-        """Start the lab if it has a launcher, and find its coordinator; returns where that is. Raises PinetError."""
-        from pytest_pinet.lab import places
+        """Start the lab if it has a launcher, and connect to its coordinator. Return the address. Raises PinetError."""
+        from pytest_pinet.lab.labgrid import places
 
         self._access.start()
         self._targets = Targets(self.lab)
@@ -81,9 +84,9 @@ class Bench:
         return self._targets.address
 
     def lease(self, nodes: Iterable[Node]) -> dict[str, Holding | LeaseError]:
-        """Take the places of these nodes that are free; by node, who holds the others or why they were refused.
+        """Lease the places of these nodes that are free, without waiting.
 
-        Waits for nobody.
+        Returns, for each other node, the holder of its place or the error.
         """
         assert self._leases is not None, "connect comes first"
         wanted = list(nodes)
@@ -91,22 +94,28 @@ class Bench:
         return {node.name: missing[node.place] for node in wanted if node.place in missing}
 
     def session(self, node: Node) -> NodeSession:
-        """A leased node. Raises ConfigError or CoordinatorError when labgrid cannot make a target of it."""
+        """Return the session of a leased node.
+
+        Raises ConfigError or CoordinatorError if labgrid cannot make its target.
+        """
         assert self._targets is not None, "connect comes first"
         if node.name not in self._sessions:
             self._sessions[node.name] = session_of(node, self._targets.make)
         return self._sessions[node.name]
 
     def shell(self, node: str) -> Shell:
-        """A node over ssh, once that check has passed."""
+        """Return a node's ssh shell; valid after the ssh check has passed."""
         return self._sessions[node].shell
 
     def switch(self, name: str) -> ManagedSwitch:
-        """A switch of the lab. Raises LabError or ConfigError, the same again for one that could not be reached."""
+        """Return a switch of the lab.
+
+        Raises LabError or ConfigError, the same error each time for an unreachable switch.
+        """
         if name not in self._switches:
             try:
                 self._switches[name] = open_switch(self.lab, name)
-                # It is asked for here, so that one that does not answer is found out once.
+                # Reading the capabilities here detects a switch that does not answer, only once.
                 _ = self._switches[name].capabilities  # type: ignore[union-attr]
             except PinetError as error:
                 self._switches[name] = error
@@ -116,9 +125,9 @@ class Bench:
         return found
 
     def on_each(self, check: str, look: Callable[[Node], Iterable[Finding]]) -> list[Finding]:
-        """What ``look`` finds on each ready node, all nodes at once; an error is a finding, too.
+        """Run ``look`` on all ready nodes in parallel. Return the findings; an error is a finding, too.
 
-        It may use nothing of labgrid, whose steps are for one thread.
+        ``look`` must not use labgrid, whose steps run in one thread only.
         """
 
         def guarded(node: Node) -> list[Finding]:
@@ -131,7 +140,7 @@ class Bench:
             return [finding for found in pool.map(guarded, self.ready) for finding in found]
 
     def close(self) -> list[str]:
-        """Leave everything as it was found; a sentence for each thing that could not be."""
+        """Restore the lab. Return a message for each thing that could not be restored."""
         if self._coordinator is not None:
             self._attempt("undo what was changed", self._leave_nodes)
             self._attempt("give back the places", self._give_back)
@@ -168,7 +177,7 @@ class Bench:
 def open_bench(
     lab: Lab, nodes: Sequence[Node], on_wait: Callable[[str], None], on_close: Callable[[list[str]], None]
 ) -> Iterator[Bench]:
-    """A bench that is closed again whatever happens; ``on_close`` is told what could not be undone."""
+    """Open a bench that is always closed again. ``on_close`` gets the messages of things that could not be undone."""
     bench = Bench(lab, nodes, on_wait)
     try:
         yield bench
@@ -177,5 +186,5 @@ def open_bench(
 
 
 def ok(check: str, nodes: Iterable[Node], message: str = "") -> list[Finding]:
-    """Nothing wrong with these nodes."""
+    """Return OK findings for these nodes."""
     return [Finding(check, Status.OK, node.name, message) for node in nodes]

@@ -1,4 +1,4 @@
-"""Which NIC sits on which switch port: asks the switches, after every NIC that they do not know has spoken."""
+"""Finds which NIC is on which switch port. NICs that the switches do not know send a packet first."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 from pytest_pinet.doctor.bench import Bench, ok
 from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.doctor.whereabouts import Neighbours, Nic, Sighting, locate
+from pytest_pinet.doctor.whereabouts import AnnouncedNic, Neighbours, Sighting, locate
 from pytest_pinet.errors import PinetError
-from pytest_pinet.lab.addressing import BENCHMARK_NET
-from pytest_pinet.lab.deadline import Deadline
-from pytest_pinet.lab.switchport import Capability
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.shell import as_root
+from pytest_pinet.lab.link.addressing import BENCHMARK_NET
+from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.model.lab import Interface, Node, PortRef
-from pytest_pinet.shell import as_root
 
-# A port with spanning tree learns nothing for twice its forward delay of 15 s (802.1D).
+# A port with spanning tree learns no address for twice its forward delay of 15 s (802.1D).
 LEARN_TIMEOUT_S = 35.0
-# Of the block for benchmarks (RFC 2544) an address that no link is ever given: nobody answers, but asking is traffic.
+# An address of the benchmark block (RFC 2544) that no link ever gets. No host answers, but the request is traffic.
 NOBODY = str(BENCHMARK_NET.broadcast_address - 1)
 
 
 class Cabling:
-    """Every NIC that has a link is on the port that the lab file names."""
+    """Checks that every NIC with a link is on the port that the lab file names."""
 
     name = "cabling"
     blocks = ""
@@ -47,12 +47,12 @@ def _has_link(bench: Bench, interface: Interface) -> bool:
 
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
-    """A switch that does not answer is told once of a node, however many NICs it has there."""
+    """Report an unreachable switch once per node, for any number of NICs."""
     return list(dict.fromkeys(findings))
 
 
 def ask_switches(bench: Bench) -> tuple[list[str], dict[str, PinetError]]:
-    """The switches that can tell who is on their ports, and why others cannot be asked."""
+    """Return the switches that can report their neighbours, and the errors of switches that cannot be reached."""
     able, errors = [], {}
     for name in bench.lab.switches:
         try:
@@ -64,18 +64,18 @@ def ask_switches(bench: Bench) -> tuple[list[str], dict[str, PinetError]]:
 
 
 def sightings(bench: Bench, interfaces: Sequence[Interface], switches: Sequence[str]) -> list[Sighting]:
-    """Where these interfaces, which must have a link, are seen. Raises LabError when a switch does not answer."""
+    """Return where these interfaces, which must have a link, are seen. Raises LabError if a switch does not answer."""
     if not interfaces or not switches:
-        return [Sighting(Nic(interface, interface.node, "")) for interface in interfaces]
+        return [Sighting(AnnouncedNic(interface, interface.node, "")) for interface in interfaces]
     hosts = {interface.node: _host(bench, interface.node) for interface in interfaces}
-    nics = [Nic(i, hosts[i.node], bench.states[i].mac) for i in interfaces]
+    nics = [AnnouncedNic(i, hosts[i.node], bench.states[i].mac) for i in interfaces]
     found = locate(nics, _neighbours(bench, switches))
     deadline = Deadline(LEARN_TIMEOUT_S)
 
     def complete() -> bool:
         nonlocal found
         silent = {sighting.nic.interface for sighting in found if sighting.port is None}
-        # Of a cable to a switch that tells nothing nobody will ever tell.
+        # A cable to a switch without neighbour information can never be found.
         waited_for = {interface for interface in silent if interface.port.switch in switches}
         if waited_for:
             speak(bench, silent)
@@ -100,7 +100,7 @@ def _neighbours(bench: Bench, switches: Sequence[str]) -> Neighbours:
 
 
 def speak(bench: Bench, interfaces: set[Interface]) -> None:
-    """Have these devices send something, so that their switches learn their addresses: a question to nobody, by ARP."""
+    """Let these devices send an ARP request that no host answers, so that their switches learn their addresses."""
 
     def ask(node: Node) -> list[Finding]:
         devices = [interface.device for interface in node.interfaces if interface in interfaces]
@@ -113,7 +113,7 @@ def speak(bench: Bench, interfaces: set[Interface]) -> None:
 
 
 def judge(check: str, sighting: Sighting, switches: Sequence[str]) -> list[Finding]:
-    """What is wrong with the cable of one NIC; nothing when it is where the lab file says."""
+    """Return what is wrong with the cable of one NIC; empty if it is where the lab file says."""
     interface = sighting.nic.interface
     node, device, port = interface.node, interface.device, interface.port
     if sighting.port == port:

@@ -1,4 +1,4 @@
-"""What slows a processor down unseen: throttling, a capped or slow clock; and whether the time of day is right."""
+"""Checks what slows a processor down: throttling, a capped or slow clock. Also checks the time of day."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_pinet.doctor.bench import Bench, ok
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.model.lab import WALL, Node
 
-# Console, switch and runner are compared by their times to this.
+# Times of console, switch and runner are compared with this accuracy.
 LARGEST_OFFSET_S = 1.0
 _READ = (
     't=$(vcgencmd get_throttled 2>/dev/null); [ -n "$t" ] || '
@@ -21,16 +21,16 @@ _READ = (
     " for key in scaling_driver scaling_governor scaling_cur_freq scaling_max_freq cpuinfo_max_freq;"
     " do echo $key=$(cat $key 2>/dev/null); done; echo time=$(date +%s.%N)"
 )
-# ``vcgencmd get_throttled``: these bits are now, the same 16 further up have been since the last boot.
+# ``vcgencmd get_throttled``: these bits are the present state. The same bits 16 further up cover the time since boot.
 _THROTTLED = {0: "under-voltage", 1: "processor clock capped", 2: "throttled", 3: "soft temperature limit"}
 _SINCE_BOOT = 16
-# Here "powersave" is what others call "schedutil".
+# With these drivers "powersave" means what other drivers call "schedutil".
 _HARDWARE_DRIVEN = ("intel_pstate", "amd-pstate-epp")
 
 
 @dataclass(frozen=True)
 class ClockFacts:
-    """What a node says; None is what it does not tell. Clocks in MHz; ``offset_s`` is ahead of the runner."""
+    """Values of a node; None if the node does not report them. Clocks in MHz; ``offset_s`` > 0: ahead of the runner."""
 
     throttled: int | None
     governor: str | None = None
@@ -43,7 +43,7 @@ class ClockFacts:
 
 
 class ClockAndThrottling:
-    """Nothing throttles or caps the processor, and its time of day is the runner's."""
+    """Checks that nothing throttles or caps the processor, and that its time of day agrees with the runner's."""
 
     name = "clock and throttling"
     blocks = ""
@@ -55,19 +55,19 @@ class ClockAndThrottling:
         before = time.time()
         text = bench.shell(node.name).run(_READ).stdout
         facts = parse(text, before, time.time())
-        # A clock that counts instructions is never the runner's, and has no offset that somebody could mend.
+        # A clock that counts instructions always differs from the runner's. Such an offset cannot be fixed.
         return judge(self.name, node, facts if node.clock == WALL else replace(facts, offset_s=0.0))
 
 
 def parse(text: str, before_s: float, after_s: float) -> ClockFacts:
-    """What the node printed between these two times of the runner."""
+    """Parse the node's output, which was printed between these two times of the runner."""
     values = dict(line.partition("=")[::2] for line in text.splitlines())
-    # "throttled=0x50005" of vcgencmd, "50005" of sysfs.
+    # vcgencmd prints "throttled=0x50005", sysfs "50005".
     bits = re.fullmatch(r"(?:throttled=)?(?:0x)?([0-9a-f]+)", values.get("throttled", ""))
     said = values.get("time", "")
     offset = None
     if re.fullmatch(r"\d+\.\d+", said):
-        # Asked somewhere between the two: what lies there is no offset.
+        # The node read its clock between both times. A value in this range counts as no offset.
         offset = max(0.0, float(said) - after_s) + min(0.0, float(said) - before_s)
     return ClockFacts(
         throttled=int(bits[1], 16) if bits else None,
@@ -86,7 +86,7 @@ def _mhz(khz: str | None) -> float | None:
 
 
 def judge(check: str, node: Node, facts: ClockFacts) -> list[Finding]:
-    """Findings of one node; an OK one when nothing is wrong or untold."""
+    """Return the findings of one node; an OK finding if nothing is wrong or unknown."""
     wrong = [*_throttling(facts), *_clock(node, facts)]
     if facts.offset_s is not None and abs(facts.offset_s) > LARGEST_OFFSET_S:
         way = "ahead of" if facts.offset_s > 0 else "behind"

@@ -1,4 +1,4 @@
-"""Which NIC sits on which switch port, as ``pinet discover`` tells and corrects it."""
+"""Finds which NIC is on which switch port, for ``pinet discover``, which can also correct the lab file."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from pytest_pinet.doctor.finding import Status
 from pytest_pinet.doctor.links import LinkSpeed
 from pytest_pinet.doctor.table import WIDTH
 from pytest_pinet.errors import LabError, first_line
-from pytest_pinet.lab.switchport import Capability
+from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.model.lab import Interface, Lab, PortRef
+from pytest_pinet.report.table import text_table
 
 
-class Answer(StrEnum):
-    """What became of the question where a NIC is."""
+class SearchOutcome(StrEnum):
+    """The result of the search for a NIC."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -30,19 +31,19 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where one NIC was found; ``how`` says by what, or why it was not."""
+class NicLocation:
+    """Where one NIC was found. ``how`` names the method, or the reason why it was not found."""
 
     interface: Interface
-    answer: Answer
+    answer: SearchOutcome
     found: PortRef | None
     how: str
 
 
-def discover(lab: Lab, on_wait: Callable[[str], None], on_close: Callable[[list[str]], None]) -> list[Place]:
-    """A place for each NIC of the lab; every node that can be had is switched on, asked, and left as it was found.
+def discover(lab: Lab, on_wait: Callable[[str], None], on_close: Callable[[list[str]], None]) -> list[NicLocation]:
+    """Find a place for each NIC of the lab. Every available node is powered on, and restored at the end.
 
-    Raises PinetError when no node can be asked.
+    Raises PinetError if no node can be reached.
     """
     with open_bench(lab, list(lab.nodes.values()), on_wait, on_close) as bench:
         reasons: dict[str, str] = {}
@@ -54,7 +55,7 @@ def discover(lab: Lab, on_wait: Callable[[str], None], on_close: Callable[[list[
         return _places(bench, reasons)
 
 
-def _places(bench: Bench, reasons: dict[str, str]) -> list[Place]:
+def _places(bench: Bench, reasons: dict[str, str]) -> list[NicLocation]:
     switches, errors = ask_switches(bench)
     linked = [i for i in bench.interfaces if i in bench.states and bench.states[i].carrier]
     seen = {sighting.nic.interface: sighting for sighting in sightings(bench, linked, switches)}
@@ -66,9 +67,9 @@ def _places(bench: Bench, reasons: dict[str, str]) -> list[Place]:
         elif sighting is None:
             places.append(_untold(interface, f"{interface.device} has no link"))
         elif sighting.port is not None:
-            answer = Answer.RIGHT if sighting.port == interface.port else Answer.WRONG
+            answer = SearchOutcome.RIGHT if sighting.port == interface.port else SearchOutcome.WRONG
             how = "LLDP" if sighting.source is Capability.LLDP else f"MAC {sighting.nic.mac}"
-            places.append(Place(interface, answer, sighting.port, how))
+            places.append(NicLocation(interface, answer, sighting.port, how))
         elif sighting.ports:
             places.append(_untold(interface, f"seen on {' and '.join(map(str, sighting.ports))} at once"))
         elif name in errors:
@@ -78,40 +79,39 @@ def _places(bench: Bench, reasons: dict[str, str]) -> list[Place]:
             places.append(_untold(interface, f"switch {name} ({backend}) cannot tell who is on its ports"))
         else:
             message = f"on none of the ports that the lab file lists of switch {name}"
-            places.append(Place(interface, Answer.WRONG, None, message))
+            places.append(NicLocation(interface, SearchOutcome.WRONG, None, message))
     return places
 
 
-def _untold(interface: Interface, why: str) -> Place:
-    return Place(interface, Answer.UNKNOWN, None, why)
+def _untold(interface: Interface, why: str) -> NicLocation:
+    return NicLocation(interface, SearchOutcome.UNKNOWN, None, why)
 
 
-def table(places: Sequence[Place]) -> list[str]:
-    """A line for each NIC, lab file against what was found; below, why some cannot be told."""
+def table(places: Sequence[NicLocation]) -> list[str]:
+    """Return a line for each NIC, lab file and actual port; then why some NICs are unknown."""
     rows = [("node", "device", "lab file", "found", "by", "")]
     reasons: dict[str, list[str]] = {}
     for place in places:
         interface = place.interface
         head = (interface.node, interface.device, str(interface.port))
-        if place.answer is Answer.UNKNOWN:
+        if place.answer is SearchOutcome.UNKNOWN:
             rows.append((*head, "?", "", ""))
             reasons.setdefault(place.how, []).append(f"{interface.node} {interface.device}")
         elif place.found is None:
             rows.append((*head, "nowhere", "", "<- wrong"))
         else:
-            rows.append((*head, str(place.found), place.how, "<- wrong" if place.answer is Answer.WRONG else ""))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+            rows.append((*head, str(place.found), place.how, "<- wrong" if place.answer is SearchOutcome.WRONG else ""))
+    lines = text_table(rows, "<  <  <  <  <  <")
     for reason, who in reasons.items():
         lines += textwrap.wrap(f"? {', '.join(who)}: {reason}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     return lines
 
 
-def wrong_cables(places: Sequence[Place]) -> list[str]:
-    """A sentence for each cable that is not where the lab file says; two that were exchanged share one."""
+def wrong_cables(places: Sequence[NicLocation]) -> list[str]:
+    """Return a sentence for each cable that differs from the lab file; two exchanged cables share one."""
     sentences = []
     told = set()
-    wrong = {place.interface: place for place in places if place.answer is Answer.WRONG}
+    wrong = {place.interface: place for place in places if place.answer is SearchOutcome.WRONG}
     for interface, place in wrong.items():
         if interface in told:
             continue
@@ -129,6 +129,6 @@ def wrong_cables(places: Sequence[Place]) -> list[str]:
     return sentences
 
 
-def corrections(places: Sequence[Place]) -> dict[Interface, PortRef]:
-    """The ports to write into the lab file."""
-    return {p.interface: p.found for p in places if p.answer is Answer.WRONG and p.found is not None}
+def corrections(places: Sequence[NicLocation]) -> dict[Interface, PortRef]:
+    """Return the ports to write into the lab file."""
+    return {p.interface: p.found for p in places if p.answer is SearchOutcome.WRONG and p.found is not None}

@@ -1,14 +1,13 @@
-"""All checks in their order; what failed before keeps a node, or the whole lab, from those that need it."""
+"""Runs all checks in order. A failed check blocks a node, or the whole lab, for later checks that depend on it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from pytest_pinet.config import labfile
-from pytest_pinet.config.names import unknown
 from pytest_pinet.doctor.bench import Bench, open_bench
 from pytest_pinet.doctor.cabling import Cabling
-from pytest_pinet.doctor.check import Check
 from pytest_pinet.doctor.clock import ClockAndThrottling
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.doctor.hardware import BoardAndNic
@@ -19,7 +18,24 @@ from pytest_pinet.doctor.node_checks import Boots, PowerReadBack, SerialLogin, S
 from pytest_pinet.doctor.noise import IdleNoise
 from pytest_pinet.doctor.tolerance import Tolerances
 from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.lab import Lab, Node
+
+
+class Check(Protocol):
+    """One line of ``pinet doctor``."""
+
+    @property
+    def name(self) -> str:
+        """The name of the line."""
+
+    @property
+    def blocks(self) -> str:
+        """Why a node (or the lab) that fails here is not checked further; empty if later checks can go on."""
+
+    def run(self, bench: Bench) -> Sequence[Finding]:
+        """Check ``bench.ready``, the nodes that are not blocked. May raise PinetError, and block nodes."""
+
 
 LAB_FILE = "lab file"
 LEFT_AS_FOUND = "left as found"
@@ -27,13 +43,13 @@ _NO_LAB_FILE = "the lab file is wrong"
 
 
 def reaching() -> list[Check]:
-    """What has to hold before a node can be asked anything."""
+    """Return the checks that must pass before commands can run on a node."""
     boots = Boots()
     return [CoordinatorAnswers(), Exporter(), PlacesFree(), PowerReadBack(boots), SerialLogin(boots), Ssh(boots)]
 
 
 def checks() -> list[Check]:
-    """All that come after the lab file, in the order in which they are done and told."""
+    """Return all checks after the lab file, in the order of running and reporting."""
     return [
         *reaching(),
         Iperf3Versions(),
@@ -48,9 +64,9 @@ def checks() -> list[Check]:
 
 
 def examine(lab_file: str, names: Sequence[str], on_wait: Callable[[str], None]) -> Iterator[tuple[str, list[Finding]]]:
-    """Every check with its findings, as they come; the nodes are left as they were found.
+    """Yield every check with its findings as they come; the nodes are restored at the end.
 
-    ``names`` are the nodes to look at, all of them when it is empty. Raises ConfigError for a name that nobody has.
+    ``names`` are the nodes to check, all nodes if empty. Raises ConfigError for an unknown name.
     """
     try:
         lab = labfile.load(lab_file)
@@ -76,7 +92,7 @@ def _count(things: object, word: str) -> str:
 
 
 def select(lab: Lab, names: Sequence[str]) -> list[Node]:
-    """The nodes of these names, in the order of the lab file; all when there are no names. Raises ConfigError."""
+    """Return the nodes of these names, in the order of the lab file; all nodes if empty. Raises ConfigError."""
     for name in names:
         if name not in lab.nodes:
             raise ConfigError(unknown("node", name, lab.nodes, lab.file))

@@ -1,4 +1,4 @@
-"""What a check found: the values that the text and the JSON of ``pinet doctor`` are made of."""
+"""The finding of a check: the values behind the text and the JSON of ``pinet doctor``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pytest_pinet.errors import ConfigError, LabError, UnsupportedError
 
 
 class Status(StrEnum):
-    """What becomes of a check.
+    """The result of a check.
 
-    ``unknown`` is neither good nor bad: it cannot be told with what is there. ``not checked``: what failed before it is
-    needed for it.
+    ``unknown`` is neither good nor bad: the lab gives no information about it. ``not checked``: an earlier check that
+    this one depends on has failed.
     """
 
     OK = "ok"
@@ -24,7 +24,7 @@ class Status(StrEnum):
         return self.value
 
 
-# Of several findings on one node the last of these is the node's.
+# The status of a node is the last of these among its findings.
 SEVERITY = (Status.OK, Status.UNKNOWN, Status.NOT_CHECKED, Status.WRONG)
 
 
@@ -32,7 +32,7 @@ SEVERITY = (Status.OK, Status.UNKNOWN, Status.NOT_CHECKED, Status.WRONG)
 class Finding:
     """One result of one check: of a node, or (``node`` None) of the lab as a whole.
 
-    ``act`` says who mends what is wrong, with which command. ``mistake`` marks what the user wrote wrong.
+    ``act`` says who fixes a fault and with which command. ``mistake`` marks an error in what the user wrote.
     """
 
     check: str
@@ -44,7 +44,7 @@ class Finding:
 
     @classmethod
     def of(cls, check: str, error: Exception, node: str | None = None) -> Finding:
-        """What an error means: wrong, or unknown where the hardware cannot tell."""
+        """Return the finding of an error: wrong, or unknown if the hardware gives no information."""
         if isinstance(error, ConfigError):
             return cls(check, Status.WRONG, node, str(error), "correct it there; pinet check FILE reads it again", True)
         if isinstance(error, LabError):
@@ -53,7 +53,7 @@ class Finding:
         return cls(check, status, node, str(error))
 
     def as_json(self) -> dict[str, str | None]:
-        """One entry of ``pinet doctor --json``."""
+        """Return one entry of ``pinet doctor --json``."""
         return {
             "check": self.check,
             "status": str(self.status),

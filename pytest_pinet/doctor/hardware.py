@@ -1,4 +1,4 @@
-"""Whether board and NICs are what the lab file says: device tree, driver, and what the bus negotiated."""
+"""Compares board and NICs with the lab file: device tree, driver, and negotiated bus speed."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _READ = (
     " driver=$(ethtool -i $nic 2>/dev/null | sed -n 's/^driver: *//p');"
     ' [ -n "$driver" ] || driver=$(basename "$(readlink device/driver)" 2>/dev/null);'
     ' echo driver=$driver; echo bus=$(basename "$(readlink device/subsystem)" 2>/dev/null);'
-    # Of a USB NIC ``device`` is an interface; the speed is its parent's.
+    # ``device`` of a USB NIC is an interface. The speed is a file of its parent.
     " echo usb_mbps=$(cat device/../speed 2>/dev/null);"
     " echo pcie=$(cat device/current_link_speed 2>/dev/null);"
     " echo lanes=$(cat device/current_link_width 2>/dev/null); done"
 )
-# The least that a bus negotiates when nothing is wrong: GT/s and lanes.
+# The least that a bus negotiates without a fault: GT/s and lanes.
 _PCIE = {Bus.PCIE2X1: (5.0, 1), Bus.PCIE3X1: (8.0, 1)}
 
 
 @dataclass(frozen=True)
 class NicFacts:
-    """What a node's kernel says of one network device; ``bus`` is None for one that is on none (veth, bridge, ...)."""
+    """The kernel's values of one network device. ``bus`` is None for a device without a bus (veth, bridge, ...)."""
 
     driver: str | None = None
     bus: str | None = None
@@ -39,9 +39,9 @@ class NicFacts:
 
 
 class BoardAndNic:
-    """The board is the one of the lab file, and so are its NICs, at the speed that their bus should have.
+    """Checks that board and NICs match the lab file, and that each NIC's bus runs at its expected speed.
 
-    A board without a device tree cannot be told, nor can a network device that is on no bus.
+    The result is unknown for a board without a device tree, and for a network device without a bus.
     """
 
     name = "board and NIC"
@@ -57,7 +57,7 @@ class BoardAndNic:
 
 
 def parse(text: str) -> tuple[str | None, dict[str, NicFacts]]:
-    """The model of the board and what each device is, of what the node printed."""
+    """Parse the node's output: the model of the board, and the values of each device."""
     head, *sections = re.split(r"^device=", text, flags=re.MULTILINE)
     nics = {}
     for section in sections:
@@ -79,8 +79,8 @@ def _number(text: str | None) -> float | None:
 
 
 def judge(check: str, node: Node, model: str | None, nics: Mapping[str, NicFacts]) -> list[Finding]:
-    """Compare what was found with the lab file."""
-    # What a launcher runs as a board is what it was told to run.
+    """Compare the values of a node with the lab file."""
+    # An emulated board has any model that its launcher configured, so it is not compared.
     wrong = [] if model is None or node.is_emulated else _board(node, model)
     bare = [i for i in node.interfaces if i.device in nics and nics[i.device].bus is None]
     for interface in node.interfaces:
@@ -89,7 +89,7 @@ def judge(check: str, node: Node, model: str | None, nics: Mapping[str, NicFacts
             wrong.append((f"there is no network device {interface.device}", act))
         elif interface not in bare:
             facts = nics[interface.device]
-            # Where seconds are counted instructions a bus has no speed.
+            # A bus has no meaningful speed if the node's clock counts instructions.
             paced = facts if node.clock != VIRTUAL else replace(facts, usb_mbps=None, pcie_gts=None)
             wrong += _nic(interface, paced)
     found = [Finding(check, Status.WRONG, node.name, message, act) for message, act in wrong]
@@ -109,7 +109,7 @@ def _board(node: Node, model: str) -> list[tuple[str, str]]:
 
 
 def _plain(model: str) -> str:
-    """Without the revision: the device tree has "Raspberry Pi 3 Model B Plus Rev 1.3" for the "... Model B+"."""
+    """Normalise a model name: the device tree has "Raspberry Pi 3 Model B Plus Rev 1.3" for the "... Model B+"."""
     return re.sub(r"\s+Rev\s+[\d.]+$", "", model.strip()).replace("+", " Plus").casefold()
 
 
@@ -119,7 +119,7 @@ def _nic(interface: Interface, facts: NicFacts) -> list[tuple[str, str]]:
     if facts.driver != nic.driver:
         act = f"load {nic.driver} on {interface.node}, or correct the NIC in {interface.where}"
         wrong.append((f"{device} has driver {facts.driver}, and {nic.name} takes {nic.driver}", act))
-    # A virtio device hangs on a PCI one.
+    # A virtio device is attached to a PCI device.
     kinds = ("usb",) if bus in USB_MBPS else ("pci", "virtio") if bus in _PCIE else (facts.bus,)
     if facts.bus not in kinds:
         act = f"correct the NIC in {interface.where}, or plug it in where the lab file says"

@@ -1,4 +1,4 @@
-"""Which iperf3 each node has, and whether they go together."""
+"""Checks the iperf3 version of each node, and whether the versions can be compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEAST = FEATURES[0]
 
 
 class Iperf3Versions:
-    """Every node has an iperf3 that we know, with or without threads like that of all others."""
+    """Checks that every node has a supported iperf3, and that either all versions use threads or none."""
 
     name = "iperf3 versions"
     blocks = ""
@@ -33,7 +33,7 @@ class Iperf3Versions:
 
 
 def judge(check: str, versions: dict[str, Version]) -> list[Finding]:
-    """A finding for each of these nodes."""
+    """Return a finding for each of these nodes."""
     threaded = Counter(version.threaded for version in versions.values())
     usual = threaded.most_common(1)[0][0] if threaded else False
     found = []
@@ -43,7 +43,7 @@ def judge(check: str, versions: dict[str, Version]) -> list[Finding]:
             message = f"iperf3 {version} is older than {_LEAST.since}: {_LEAST.why}"
             act = f"on that node: install iperf3 {_LEAST.since} or newer"
         elif version.threaded != usual:
-            # From 3.16 on each stream has a thread, so that figures of nodes whose processor is the limit differ.
+            # Since 3.16 each stream has a thread, so results of nodes with a busy processor cannot be compared.
             others = sorted({v for v in versions.values() if v.threaded == usual})
             message = (
                 f"iperf3 {version} runs its streams {'in threads' if version.threaded else 'in one thread'}, unlike "

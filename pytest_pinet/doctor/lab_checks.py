@@ -1,4 +1,4 @@
-"""What has to be there before the first node is touched: coordinator, exporter, free places."""
+"""Checks the parts that must work before the first node is used: coordinator, exporter, free places."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pytest_pinet.doctor.bench import Bench, ok
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import LeaseError
-from pytest_pinet.lab.contention import PLACE_PREFIX
+from pytest_pinet.lab.queue.contention import PLACE_PREFIX
 from pytest_pinet.model.lab import Node
 
 
 class CoordinatorAnswers:
-    """The lab is up, and its coordinator answers."""
+    """Checks that the lab is up and its coordinator answers."""
 
     name = "coordinator"
     blocks = "no coordinator"
@@ -22,7 +22,7 @@ class CoordinatorAnswers:
 
 
 class Exporter:
-    """Each node has a place, and exporters offer everything that the place is made of."""
+    """Checks that each node has a place, and that exporters offer all resources of the place."""
 
     name = "exporter"
     blocks = "nothing serves its place"
@@ -33,7 +33,7 @@ class Exporter:
             for exporter, groups in bench.coordinator.session.resources.items()
             for group, entries in groups.items()
             for name, entry in entries.items()
-            # What an exporter that went away had offered stays listed, without parameters.
+            # The resources of a lost exporter stay listed, without parameters.
             if "params" in entry.data and entry.avail
         ]
         return [finding for node in bench.ready for finding in self._look(bench, node, offered)]
@@ -46,7 +46,7 @@ class Exporter:
         client = f"labgrid-client -x {bench.coordinator.address} -p {node.place}"
         matches = bench.coordinator.session.places[node.place].matches
         absent = [str(match) for match in matches if not any(match.ismatch(path) for path in offered)]
-        # Nobody exports the machine that pytest runs on.
+        # No exporter serves the machine that pytest runs on.
         if (matches or node.runner) and not absent:
             return ok(self.name, [node])
         if not matches:
@@ -59,7 +59,7 @@ class Exporter:
 
 
 class PlacesFree:
-    """Nobody else holds the nodes; those that somebody holds are left alone."""
+    """Checks that no other user holds the nodes. Nodes that others hold are left alone."""
 
     name = "places free"
     blocks = "its place is not ours"
@@ -83,7 +83,10 @@ class PlacesFree:
         return found + self._domains(bench)
 
     def _domains(self, bench: Bench) -> list[Finding]:
-        """Contention domains that other runner hosts would not hear of. Their number is nothing that we could know."""
+        """Report contention domains without a place: runs on other hosts cannot see them.
+
+        Whether other hosts measure in this lab is not known here.
+        """
         if bench.lab.launcher is not None:
             return []
         known = bench.coordinator.places()

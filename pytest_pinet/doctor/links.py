@@ -1,4 +1,4 @@
-"""Both ends of every cable: what the node's driver says of its link, and what the switch says of its port."""
+"""Checks both ends of every cable: the link state by the node's driver, and the port state by the switch."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pytest_pinet.doctor.bench import Bench, ok
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import LinkError, PinetError
 from pytest_pinet.evidence.interface import InterfaceState, read_interface
-from pytest_pinet.lab.deadline import Deadline
-from pytest_pinet.lab.end import change
-from pytest_pinet.lab.switchport import Capability, PortState
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.lab.link.end import change
+from pytest_pinet.lab.switch.switchport import Capability, PortState
 from pytest_pinet.model.lab import Interface, Node
 
 # 10GBASE-T needs up to 10 s to train.
 CARRIER_TIMEOUT_S = 12.0
-# net-snmp shows a change of ifTable only when its cache of 3 s is over.
+# net-snmp shows a change of ifTable only after its cache of 3 s has expired.
 AGREE_TIMEOUT_S = 5.0
 
 
 class LinkSpeed:
-    """Every NIC has a link, at the speed of the lab file, in full duplex. Ports and devices that are down come up."""
+    """Checks that every NIC has a link with the lab file's speed and full duplex. Brings up ports and devices first."""
 
     name = "link speed and duplex"
     blocks = ""
@@ -55,7 +55,7 @@ class LinkSpeed:
 
 
 def bring_up(bench: Bench, interface: Interface) -> None:
-    """Read the state of a device, and bring it up if it is down; undone at the end. Raises LinkError."""
+    """Read the state of a device, and bring it up if it is down. This is undone at the end. Raises LinkError."""
     shell, device = bench.shell(interface.node), interface.device
     bench.states[interface] = read_interface(shell, device)
     if not bench.states[interface].admin_up:
@@ -65,7 +65,7 @@ def bring_up(bench: Bench, interface: Interface) -> None:
 
 
 def _bring_ports_up(bench: Bench, name: str) -> None:
-    """As wiring a test does. A switch that does not answer or refuses is for "switch port agrees" to tell."""
+    """Bring switch ports up, as a test does. The check "switch port agrees" reports a switch that fails here."""
     try:
         switch = bench.switch(name)
         if Capability.ADMIN not in switch.capabilities:
@@ -79,7 +79,7 @@ def _bring_ports_up(bench: Bench, name: str) -> None:
 
 
 def judge(check: str, interface: Interface, state: InterfaceState) -> list[Finding]:
-    """What is wrong with, or cannot be told of, one link as its driver shows it; nothing when all is well."""
+    """Return what is wrong or unknown about one link by its driver; empty if all is well."""
     node, device, port = interface.node, interface.device, interface.port
     if not state.carrier:
         return [
@@ -105,7 +105,7 @@ def judge(check: str, interface: Interface, state: InterfaceState) -> list[Findi
 
 
 class SwitchPortAgrees:
-    """The switch says the same of every port as the node of its NIC: admin and link state, speed, duplex."""
+    """Checks that switch port and NIC agree about every link: admin and link state, speed, duplex."""
 
     name = "switch port agrees"
     blocks = ""
@@ -144,7 +144,7 @@ def compare(
     interfaces: Sequence[Interface],
     states: Mapping[Interface, InterfaceState],
 ) -> list[Finding]:
-    """Where a port and its NIC disagree; nothing where they agree."""
+    """Return the differences between ports and their NICs; empty if they agree."""
     found = []
     for interface in interfaces:
         port, state = ports[interface.port.port], states[interface]

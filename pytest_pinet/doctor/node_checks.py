@@ -1,4 +1,4 @@
-"""How a node is reached: power, serial console, ssh. A node that hangs is told, not power-cycled."""
+"""Checks how a node is reached: power, serial console, ssh. A node that hangs is reported, not power-cycled."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from pytest_pinet.doctor.bench import Bench, ok
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConsoleError, LabError, PinetError, PowerError, SshError, first_line
-from pytest_pinet.lab.deadline import Deadline
-from pytest_pinet.lab.node_session import NodeSession
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.lab import Node
 
-# As much as a booted node gets from a test, too; one that we have just switched on has its boot timeout.
+# The same time as in a test, for a booted node. A node that was just powered on has its boot timeout.
 ANSWER_TIMEOUT_S = 5.0
 SSH_TIMEOUT_S = 8.0
-# A power switch that fails faster than this answers.
+# A power switch that fails faster than this has answered.
 SILENCE_S = 2.0
 
 
 class Boots:
-    """When the nodes that were found off have to be up."""
+    """The boot deadlines of the nodes that were off."""
 
     def __init__(self) -> None:
         self._deadlines: dict[str, Deadline] = {}
@@ -34,14 +34,17 @@ class Boots:
 
 
 class PowerReadBack:
-    """Each power switch tells whether its node is on; what was off is switched on, all before the first login."""
+    """Checks that each power switch reports its node's state.
+
+    Nodes that are off are powered on before the first login.
+    """
 
     name = "power read-back"
     blocks = "no power"
 
     def __init__(self, boots: Boots) -> None:
         self._boots = boots
-        # Addresses of power switches that did not answer, and the node for which they were asked.
+        # Addresses of power switches that did not answer, each with the node that first needed it.
         self._silent: dict[str, str] = {}
 
     def run(self, bench: Bench) -> Sequence[Finding]:
@@ -59,7 +62,7 @@ class PowerReadBack:
         try:
             session.switch_on()
         except ConsoleError as error:
-            # It must be open before power comes on; the power switch is not to blame.
+            # The console must be open before power comes on. The power switch is not at fault.
             bench.refused[node.name] = error
         if on is False:
             self._boots.begin(node)
@@ -70,7 +73,7 @@ class PowerReadBack:
     def _is_on(self, session: NodeSession) -> bool | None:
         power, host = session.strategy.node_power, _address(session)
         if host in self._silent:
-            # Each request to a dead one takes seconds, and many nodes may share it.
+            # Each request to a dead power switch takes seconds, and many nodes can share it.
             message = f"its power switch at {host} did not answer for {self._silent[host]}"
             raise PowerError(message, "the lab's admin: as for that node")
         started = time.monotonic()
@@ -84,14 +87,14 @@ class PowerReadBack:
 
 
 def _address(session: NodeSession) -> str | None:
-    """Where a node's power switch is, of those that are asked over the network."""
+    """Return the host of a node's power switch if it is a network device."""
     port = getattr(session.strategy.power, "port", None)
     host: str | None = getattr(port, "host", None)
     return host
 
 
 class SerialLogin:
-    """A login over the serial console."""
+    """Checks the login over the serial console."""
 
     name = "serial login"
     blocks = "no serial login"
@@ -117,7 +120,7 @@ class SerialLogin:
 
 
 class Ssh:
-    """A login over ssh; from here on the node is asked by it."""
+    """Checks the login over ssh. Later checks use this connection."""
 
     name = "ssh"
     blocks = "no ssh"

@@ -1,4 +1,4 @@
-"""What goes on while nothing is measured: traffic on the NICs under test, and a busy processor."""
+"""Checks activity while no measurement runs: traffic on the NICs under test, and a busy processor."""
 
 from __future__ import annotations
 
@@ -7,34 +7,35 @@ from dataclasses import dataclass
 
 from pytest_pinet.doctor.bench import Bench, ok
 from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.lab.deadline import Deadline
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.model.lab import Interface, Node
 
-# What comes to rest by itself, such as the services of a boot, is given so long.
+# Time for activity that ends by itself, such as the services of a boot.
 SETTLE_TIMEOUT_S = 4.0
 BUSY_SHARE = 0.10
-# Of the line rate, and never less than this many octets a second: ARP, LLDP, our own ssh.
+# Share of the line rate, but at least this many octets a second: ARP, LLDP, our own ssh.
 TRAFFIC_SHARE = 0.001
 CHATTER_OCTETS = 10_000
 _LOOK = (
     "head -n 1 /proc/stat; cut -d ' ' -f 1 /proc/uptime;"
     " for d in {devices}; do cd /sys/class/net/$d && echo $d $(cat statistics/rx_bytes statistics/tx_bytes); done"
 )
-# All nodes are asked at once. Some may share a machine, where the logins of the others would be noise: they come first.
+# All nodes are read in parallel. Nodes can share a machine, where logins of other nodes are noise. The pause lets all
+# logins finish first.
 _READ = "sleep 0.3; {look}; sleep 1; echo; {look}"
 _IDLE, _IOWAIT = 3, 4
 
 
 @dataclass(frozen=True)
-class Noise:
-    """Of one second: the share of its processors that was busy, and octets per second in and out of each device."""
+class IdleActivity:
+    """Activity in one second: the busy share of the processors, and octets per second in and out of each device."""
 
     busy: float
     octets: dict[str, tuple[float, float]]
 
 
 class IdleNoise:
-    """The NICs under test and the processor are quiet."""
+    """Checks that the NICs under test and the processor are idle."""
 
     name = "idle noise"
     blocks = ""
@@ -53,12 +54,13 @@ class IdleNoise:
         devices = " ".join(interface.device for interface in node.interfaces if interface in bench.states)
         command = _READ.format(look=_LOOK.format(devices=devices))
         noise = parse(bench.shell(node.name).run(command).stdout)
-        # Emulated boards take the machine's time while they idle, and logins much of theirs; no figure has it in it.
+        # Emulated boards use the machine's time while they idle, and logins use much more. Their goodput is not
+        # affected.
         return judge(self.name, node, noise, bench.scale, not bench.lab.counts_instructions) or ok(self.name, [node])
 
 
-def parse(text: str) -> Noise | None:
-    """What two looks, an empty line between them, differ by; None when they do not tell."""
+def parse(text: str) -> IdleActivity | None:
+    """Return the difference between two readings, which an empty line separates; None if they are unusable."""
     first, _, second = text.partition("\n\n")
     before, after = _look(first), _look(second)
     if before is None or after is None or after[1] <= before[1]:
@@ -70,13 +72,13 @@ def parse(text: str) -> Noise | None:
         for device, (rx, tx) in after[2].items()
         if device in before[2]
     }
-    return Noise(1 - (times[_IDLE] + times[_IOWAIT]) / max(1, sum(times)), octets)
+    return IdleActivity(1 - (times[_IDLE] + times[_IOWAIT]) / max(1, sum(times)), octets)
 
 
 def _look(text: str) -> tuple[list[int], float, dict[str, tuple[int, int]]] | None:
     try:
         processor, uptime, *devices = text.splitlines()
-        # cpu user nice system idle iowait irq softirq steal; guest times stand in user already.
+        # cpu user nice system idle iowait irq softirq steal. Guest times are already part of user.
         times = [int(word) for word in processor.split()[1:9]]
         counters = {name: (int(rx), int(tx)) for name, rx, tx in map(str.split, devices)}
         return times, float(uptime), counters
@@ -84,10 +86,10 @@ def _look(text: str) -> tuple[list[int], float, dict[str, tuple[int, int]]] | No
         return None
 
 
-def judge(check: str, node: Node, noise: Noise | None, scale: float = 1.0, paced: bool = True) -> list[Finding]:
-    """What is too loud for links that run at ``scale`` of their rate; nothing when all is quiet.
+def judge(check: str, node: Node, noise: IdleActivity | None, scale: float = 1.0, paced: bool = True) -> list[Finding]:
+    """Return what is too busy, for links that run at ``scale`` of their rate; empty if all is quiet.
 
-    ``paced``: the clocks of all nodes are the wall's, so that a busy processor is missed elsewhere.
+    ``paced``: all nodes use the wall clock, so that a busy processor affects results.
     """
     if noise is None:
         return [Finding(check, Status.UNKNOWN, node.name, "/proc does not tell")]

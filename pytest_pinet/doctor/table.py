@@ -1,4 +1,4 @@
-"""What ``pinet doctor`` prints: a line for each check, and below it who or what is not as it should be."""
+"""Formats the output of ``pinet doctor``: a line for each check, then the details of each fault."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INDENT = " " * 7
 
 
 def lines(check: str, findings: Sequence[Finding]) -> list[str]:
-    """The lines of one check, none longer than 80 columns as far as words can be broken."""
+    """Return the lines of one check, at most 80 columns if the words can be wrapped."""
     names = dict.fromkeys(finding.node for finding in findings)
     per_node = {name: worst(finding for finding in findings if finding.node == name) for name in names}
     nodes = {name: status for name, status in per_node.items() if name is not None}
@@ -33,7 +33,7 @@ def lines(check: str, findings: Sequence[Finding]) -> list[str]:
 
 
 def worst(findings: Iterable[Finding]) -> Status:
-    """What of several findings counts."""
+    """Return the most severe status of several findings."""
     return max((finding.status for finding in findings), key=SEVERITY.index, default=Status.OK)
 
 
@@ -53,7 +53,7 @@ def _summary(nodes: Mapping[str, Status], findings: Sequence[Finding]) -> str:
 
 def _details(findings: Sequence[Finding], nodes: Mapping[str, Status]) -> list[str]:
     told = []
-    # Nodes of which the same is to be said share a line.
+    # Nodes with the same message share a line.
     groups: dict[tuple[Status, str, str], list[str]] = {}
     for finding in sorted(findings, key=lambda f: -SEVERITY.index(f.status)):
         if finding.status in (Status.WRONG, Status.UNKNOWN):
@@ -67,7 +67,7 @@ def _details(findings: Sequence[Finding], nodes: Mapping[str, Status]) -> list[s
 
 
 def _not_checked(findings: Sequence[Finding]) -> list[str]:
-    """One line for all of them; none where the first line says it all."""
+    """Return one line for all findings that were not checked; none if the first line already says it."""
     left = [finding for finding in findings if finding.status is Status.NOT_CHECKED]
     if not left or (len(left) == len(findings) and len({finding.message for finding in left}) == 1):
         return []

@@ -1,11 +1,10 @@
-"""Whether the tolerances of a lab leave room for the noise that was measured there."""
+"""Checks whether the tolerances of a lab exceed the measured noise."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_pinet import inventory
 from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.config.calibration import Calibration, load_calibration
 from pytest_pinet.config.lab_of_file import LabOfFile
@@ -14,17 +13,19 @@ from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.margin import smallest_margin
 from pytest_pinet.judge.profile import PROFILES, Profile
-from pytest_pinet.judge.wording import percent
+from pytest_pinet.judge.text import percent
+from pytest_pinet.matrix import inventory
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit, Metric
+from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.tolerance import Tolerance
 from pytest_pinet.model.topology import parse_topology
-from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.traffic import Direction, Traffic
 
 
 class Tolerances:
-    """Each tolerance is more than what noise alone can take from a figure."""
+    """Checks that each tolerance exceeds the loss of goodput that noise alone can cause."""
 
     name = "tolerance"
     blocks = ""
@@ -36,7 +37,7 @@ class Tolerances:
 
 
 def look(check: str, lab: LabOfFile) -> list[Finding]:
-    """What there is to say of all pairs of a lab. Raises ConfigError for a file that cannot be read."""
+    """Return the findings for all pairs of a lab. Raises ConfigError for a file that cannot be read."""
     pairs = [e.combination for e in inventory.entries(lab, [parse_topology("pair")]) if e.combination is not None]
     accepted = {name: one.goodput for name, one in load_baselines(lab).items()}
     return judge(check, lab.file, pairs, lab.limits, load_calibration(lab), PROFILES[lab.profile], accepted)
@@ -51,9 +52,9 @@ def judge(
     profile: Profile,
     baselines: Mapping[str, Bitrate],
 ) -> list[Finding]:
-    """Tolerances below the least margin that the noise of their figure can carry, and pairs that nobody calibrated.
+    """Report tolerances below the least margin for their metric's noise, and pairs that are not calibrated.
 
-    ``baselines`` are the accepted figures by their ids.
+    ``baselines`` are the accepted values by metric ID.
     """
     command = f"pinet calibrate --lab {shlex.quote(lab_file)}"
     found = []
@@ -81,7 +82,7 @@ def judge(
 
 
 def _part(tolerance: Tolerance, baseline: Bitrate | None) -> float | None:
-    """What it tolerates as a part of the baseline; None where bit/s cannot be told as one, since none is accepted."""
+    """Return the tolerance as a fraction of the baseline; None for an absolute tolerance without a baseline."""
     if baseline is None:
         return tolerance.relative.fraction if tolerance.absolute is None else None
     return 1 - tolerance.lowest(baseline).bps / baseline.bps
@@ -90,10 +91,10 @@ def _part(tolerance: Tolerance, baseline: Bitrate | None) -> float | None:
 def _tolerance(
     pair: Combination, figure: str, limits: Sequence[Limit], calibrated: Calibration
 ) -> tuple[Tolerance, str]:
-    """What holds for a figure, and where that is written: the lab file's word, else what was proposed."""
+    """Return a metric's tolerance and where it is written: the lab file's, else the one that calibration proposed."""
     way = Direction.RX if figure.endswith("-rx") else Direction.TX
-    both_ways = "-bidir-" in figure
-    limit = most_specific(limits, pair.board, pair.nic, pair.topology.name, way, both_ways, Metric.TOLERANCE)
+    traffic = Traffic(Direction.BIDIR if "-bidir-" in figure else way)
+    limit = most_specific(limits, MetricKey(pair.identity, traffic, way), Metric.TOLERANCE)
     if limit is not None and isinstance(limit.bound, Tolerance):
         return limit.bound, limit.source
     return Tolerance(calibrated.tolerance), str(calibrated.where)

@@ -1,1 +1,1 @@
-"""Boards that are QEMU processes: their packages, SD cards, stand-in firmware and power."""
+"""Emulated boards: boards that run in QEMU, with their packages, SD cards, stand-in firmware and power."""

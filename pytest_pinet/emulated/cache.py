@@ -1,4 +1,4 @@
-"""The user's cache of cards and packages: one process at a time fills it, and what nobody needs any more goes."""
+"""The user's cache of cards and packages. One process at a time fills the cache; unused entries are removed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from pytest_pinet.errors import LabError
 
 KEPT = 3
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
-# A card of a board whose lab is gone: a lab that runs writes to those of its boards, one that ends removes them.
+# A card of a board that was not written to for this time is abandoned. A running lab writes to the cards of its
+# boards, and a lab that ends removes them.
 FORGOTTEN_AFTER_S = 7 * 86_400.0
 
 
 def cache() -> Path:
-    """Where cards and packages are kept: ``$XDG_CACHE_HOME/pinet/emulated``."""
+    """Return the folder of cards and packages: ``$XDG_CACHE_HOME/pinet/emulated``."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "pinet" / "emulated"
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """A folder of the cache, for one process at a time; the others wait. Raises LabError where it cannot be written."""
+    """Lock a folder of the cache for this process; other processes wait. Raises LabError if it cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / "lock").open("w")
@@ -52,9 +53,9 @@ def _unwritable(folder: Path, error: OSError) -> LabError:
 
 
 def forget_old(folder: Path) -> None:
-    """Keep the cards that were used last: several checkouts of one user may each have a recipe of their own.
+    """Remove old cards. Keep the last used ones, since several checkouts of one user may each have another recipe.
 
-    Of the boards' own cards those go that a lab left behind which nobody stopped. Call it with the cache locked.
+    Also remove the boards' cards of labs that were never stopped. The caller must have locked the cache.
     """
     for draft in folder.glob("*.draft"):
         shutil.rmtree(draft, ignore_errors=True)
@@ -69,6 +70,6 @@ def forget_old(folder: Path) -> None:
 
 
 def used(image: Path) -> None:
-    """It is needed, so it is not among the old ones."""
-    with suppress(OSError):  # of another user
+    """Mark a card as recently used, so that ``forget_old`` keeps it."""
+    with suppress(OSError):  # the card belongs to another user
         os.utime(image)

@@ -1,7 +1,7 @@
-"""An SD card as a file: a boot partition (FAT32) and a root file system (ext4), as Raspberry Pi OS lays them out.
+"""An SD card as a file: a boot partition (FAT32) and a root file system (ext4), as in Raspberry Pi OS.
 
-The boot partition is read and written on this side by mtools, on the board by the kernel's vfat. Nothing is mounted, so
-none of it needs root.
+On the host, mtools read and write the boot partition. On the board, the kernel's vfat does. Nothing is mounted, so no
+step needs root.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.requirements import SEARCH
 
 SECTOR = 512
-BOOT_START = 8192 * SECTOR  # 4 MiB, where Raspberry Pi OS begins too
+BOOT_START = 8192 * SECTOR  # 4 MiB, as in Raspberry Pi OS
 BOOT_SIZE = 512 << 20
 ROOT_START = BOOT_START + BOOT_SIZE
 ROOT_SIZE = 1 << 30
-# QEMU takes only powers of two as the size of an SD card.
+# QEMU accepts only a power of two as the size of an SD card.
 CARD_SIZE = 2 << 30
-# Between the partition table and the first partition: where a guest without a mailbox asks for tryboot.
+# A guest without a mailbox requests tryboot here, between the partition table and the first partition.
 FLAG_AT, FLAG = 1 << 20, b"tryboot"
 TOOL_TIMEOUT_S = 120.0
 _FAT32_LBA, _LINUX = 0x0C, 0x83
@@ -34,14 +34,14 @@ _PIECE = 1 << 20
 def make_card(card: Path, root: Path, boot: Mapping[str, bytes]) -> None:
     """Write a card with the tree ``root`` and the files of the boot partition. Raises LabError.
 
-    The file is sparse: it takes what is in it.
+    The file is sparse: only its contents take disk space.
     """
     parts = [card.with_suffix(f".{name}") for name in ("boot", "root")]
     try:
         _sparse(parts[0], BOOT_SIZE)
         tool("mkfs.vfat", "-F", "32", "-n", "bootfs", "-s", "8", str(parts[0]))
         _sparse(parts[1], ROOT_SIZE)
-        # In a user namespace of its own where we are not root: files of ours become those of the board's root.
+        # Without root, a user namespace of its own makes our files belong to the board's root.
         mapped = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
         own = ("-q", "-F", "-t", "ext4", "-L", "rootfs", "-m", "0", "-E", "root_owner=0:0,lazy_itable_init=1")
         tool(*mapped, "mke2fs", *own, "-d", str(root), str(parts[1]))
@@ -57,29 +57,29 @@ def make_card(card: Path, root: Path, boot: Mapping[str, bytes]) -> None:
 
 
 def write_boot(card: Path, files: Mapping[str, bytes]) -> None:
-    """Put files on the boot partition; folders of theirs are made. Raises LabError."""
+    """Write files to the boot partition, and make their folders. Raises LabError."""
     for folder in dict.fromkeys(name.rpartition("/")[0] for name in files if "/" in name):
-        # -D s: skip what is there
+        # -D s skips folders that exist.
         _mtool(card, "mmd", "-D", "s", f"::/{folder}", may_fail=True)
     for name, data in files.items():
         _mtool(card, "mcopy", "-o", "-", f"::/{name}", text=data)
 
 
 def read_boot(card: Path, name: str) -> bytes | None:
-    """A file of the boot partition, or None where it is not there. Raises LabError for a partition that is broken."""
+    """Return a file of the boot partition, or None if it does not exist. Raises LabError if the partition is broken."""
     if not list_boot(card, name):
         return None
     return _mtool(card, "mcopy", "-n", f"::/{name}", "-")
 
 
 def list_boot(card: Path, pattern: str) -> list[str]:
-    """The files of the boot partition that match."""
+    """Return the names of the matching files on the boot partition."""
     out = _mtool(card, "mdir", "-b", f"::/{pattern}", may_fail=True).decode(errors="replace")
     return [line.removeprefix("::/") for line in out.splitlines() if line.startswith("::/")]
 
 
 def take_flag(card: Path) -> bool:
-    """Whether the guest left the wish for tryboot on its card; it is gone then. Raises LabError."""
+    """Return whether the guest has requested tryboot on its card, and clear the request. Raises LabError."""
     try:
         with card.open("r+b") as file:
             file.seek(FLAG_AT)
@@ -93,7 +93,7 @@ def take_flag(card: Path) -> bool:
 
 
 def copy_card(image: Path, card: Path) -> None:
-    """A card of its own for a board. Raises LabError when the disk has no room for it."""
+    """Copy the image to a board's own card. Raises LabError if the disk has too little space."""
     needed = image.stat().st_blocks * SECTOR
     free = shutil.disk_usage(card.parent).free
     if free < 2 * needed:
@@ -105,7 +105,7 @@ def copy_card(image: Path, card: Path) -> None:
 
 
 def _partition_table() -> bytes:
-    """A DOS partition table: UEFI, Raspberry Pis and Linux all read it."""
+    """Return a DOS partition table, which UEFI, Raspberry Pis and Linux can all read."""
     entries = b"".join(
         struct.pack("<B3sB3sII", 0, b"\xfe\xff\xff", kind, b"\xfe\xff\xff", start // SECTOR, size // SECTOR)
         for kind, start, size in ((_FAT32_LBA, BOOT_START, BOOT_SIZE), (_LINUX, ROOT_START, ROOT_SIZE))
@@ -119,7 +119,7 @@ def _sparse(path: Path, size: int) -> None:
 
 
 def _copy_data(source: Path, target: BinaryIO, start: int) -> None:
-    """Copy what a sparse file has, and leave its holes."""
+    """Copy the data of a sparse file, without its holes."""
     with source.open("rb") as file:
         end, at = source.stat().st_size, 0
         while at < end:
@@ -140,7 +140,7 @@ def _mtool(card: Path, tool: str, *words: str, text: bytes | None = None, may_fa
 
 
 def tool(*argv: str) -> None:
-    """Run it, wherever the administrator's commands are. Raises LabError."""
+    """Run a tool, also one in the administrator's folders (sbin). Raises LabError."""
     _run(argv, None, may_fail=False, environment={})
 
 

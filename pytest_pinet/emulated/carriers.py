@@ -1,4 +1,4 @@
-"""Tells an emulated NIC whether there is carrier on its cable: a tap has always one."""
+"""Report the carrier of a cable to its emulated NIC. A tap device always has carrier, so QEMU cannot see it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger("pinet-daemon")
 
 
 class Carriers:
-    """Calls ``tell`` with the number of a device and whether it has carrier, at first and whenever that changes."""
+    """Call ``tell`` with the index of a device and its carrier, for missing carrier at the start and each change."""
 
     def __init__(
         self, namespace: NetNamespace, devices: Sequence[str], tell: Callable[[int, bool], Awaitable[None]]
@@ -27,7 +27,7 @@ class Carriers:
         self._socket.setblocking(False)
         self._socket.bind((0, _LINK_CHANGES))
         self._netlink = Netlink(namespace)
-        # A NIC of QEMU's begins with its link up.
+        # QEMU starts its NICs with the link up.
         self._told = dict.fromkeys(self._devices, True)
         self._task = asyncio.get_running_loop().create_task(self._follow())
         self._task.add_done_callback(_tell_trouble)
@@ -44,7 +44,7 @@ class Carriers:
             try:
                 await loop.sock_recv(self._socket, 1 << 16)
             except OSError:
-                # It said more than the socket holds; what it said is asked for above.
+                # The socket's buffer overflowed and messages were lost. The loop reads the state of all links again.
                 await asyncio.sleep(0.05)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Writes a ``newc`` cpio archive, which is what the kernel unpacks as initramfs; no root and no tool is needed."""
+"""Write a ``newc`` cpio archive, the format of an initramfs. Needs neither root nor a tool."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Archive:
-    """Collects entries, all of root, in the order in which they are added; directories come by themselves."""
+    """An archive whose entries belong to root, in the order of their addition. Parent directories are added."""
 
     _parts: list[bytes] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
 
     def directory(self, path: str, mode: int = 0o755) -> None:
-        """Add a directory and those above it, unless they are there."""
+        """Add a directory and its parents, if they are missing."""
         parent, _, _ = path.rpartition("/")
         if path and path not in self._known:
             self.directory(parent)
@@ -36,7 +36,7 @@ class Archive:
         self._add(path, stat.S_IFCHR | mode, b"", (major, minor))
 
     def packed(self) -> bytes:
-        """The archive; another one may simply be appended to it."""
+        """Return the archive. Another archive may be appended to it."""
         trailer = _entry("TRAILER!!!", 0, b"", (0, 0), 0)
         data = b"".join([*self._parts, trailer])
         return data + bytes(-len(data) % 512)

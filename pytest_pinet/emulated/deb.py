@@ -1,4 +1,4 @@
-"""The files that a Debian package installs, with their links and modes; read without dpkg."""
+"""Read the files that a Debian package installs, with their links and modes, without dpkg."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pytest_pinet.errors import LabError
 
 
 def data_of(package: Path) -> tarfile.TarFile:
-    """The files that a package installs. Raises LabError for what is no package."""
+    """Open the archive of the files that a package installs. Raises LabError if the file is no package."""
     try:
-        # Unpacked as a whole: tarfile would unpack all that lies before it again for each file it is asked for.
+        # Unpack the data first. In packed data, tarfile would unpack everything before a file for each file it reads.
         return tarfile.open(fileobj=io.BytesIO(unpacked(deb_data(package))), mode="r:")
     except (Unreadable, tarfile.TarError) as error:
         raise LabError(f"{package} cannot be unpacked: {error}") from None

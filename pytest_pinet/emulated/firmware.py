@@ -1,8 +1,8 @@
-"""The stand-in for a Raspberry Pi's firmware: reads the boot partition and says which kernel starts, and how.
+"""The stand-in for a Raspberry Pi's firmware: read the boot partition and choose the kernel and its command line.
 
-It obeys what selects a kernel: ``os_prefix``, ``kernel``, ``initramfs``, ``auto_initramfs``, ``cmdline``,
-``device_tree``, the filters of sections, and ``tryboot.txt`` for one boot. As the real one it passes over what it does
-not understand.
+It supports the settings that select a kernel: ``os_prefix``, ``kernel``, ``initramfs``, ``auto_initramfs``,
+``cmdline``, ``device_tree``, the section filters, and ``tryboot.txt`` for one boot. It ignores other settings, as the
+real firmware ignores unknown ones.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from pytest_pinet.virtual.boot_settings import SETTING, first_line, holding
 
 CONFIG, TRYBOOT = "config.txt", "tryboot.txt"
 DEFAULT_KERNEL, DEFAULT_CMDLINE = "kernel8.img", "cmdline.txt"
-# kernel8.img -> initramfs8, kernel_2712.img -> initramfs_2712: auto_initramfs of the firmware's documentation.
+# Rule of auto_initramfs in the firmware's documentation: kernel8.img -> initramfs8, kernel_2712.img ->
+# initramfs_2712.
 _KERNEL_NAME, _INITRAMFS_NAME = "kernel", "initramfs"
 
 Read = Callable[[str], bytes | None]
 
 
 class NoKernel(LabError):
-    """There is nothing to start; the board stays dark, as a Raspberry Pi does."""
+    """No kernel can be started. The board stays dark, as a Raspberry Pi does."""
 
 
 @dataclass(frozen=True)
-class Boot:
-    """What starts: ``source`` is the file that said so; ``names`` those of the files that were taken."""
+class BootChoice:
+    """The files of a boot: ``source`` is the settings file, ``names`` are the names of the files used."""
 
     source: str
     kernel: bytes
@@ -42,11 +43,11 @@ class Boot:
         return f"{self.source}: {', '.join(self.names)}"
 
 
-def choose(read: Read, board: str, tryboot: bool, device_trees: Sequence[str] = ()) -> Boot:
-    """What a board boots; ``tryboot`` is the flag that holds for this boot only. Raises NoKernel.
+def choose(read: Read, board: str, tryboot: bool, device_trees: Sequence[str] = ()) -> BootChoice:
+    """Choose what a board boots. ``tryboot`` is the flag for this boot only. Raises NoKernel.
 
-    ``read`` gives a file of the boot partition, or None. Of ``device_trees`` the first that is there is taken, where
-    ``device_tree`` names no other; a board without such names needs none.
+    ``read`` returns a file of the boot partition, or None. The first existing file of ``device_trees`` is used, unless
+    the setting ``device_tree`` names another. Without ``device_trees``, no device tree is loaded.
     """
     source, text = CONFIG, read(CONFIG)
     if tryboot and (tried := read(TRYBOOT)) is not None:
@@ -54,7 +55,7 @@ def choose(read: Read, board: str, tryboot: bool, device_trees: Sequence[str] = 
     settings, ramdisks = parse((text or b"").decode(errors="replace"), board, tryboot)
     prefix = settings.get("os_prefix", "")
     kernel_name = settings.get("kernel", DEFAULT_KERNEL)
-    # "os_prefix is applied only if the kernel and the device tree are there": documentation of config.txt.
+    # Documentation of config.txt: os_prefix is applied only if the kernel and the device tree exist.
     kernel = read(prefix + kernel_name)
     if kernel is None and prefix:
         prefix = ""
@@ -83,16 +84,16 @@ def choose(read: Read, board: str, tryboot: bool, device_trees: Sequence[str] = 
             raise NoKernel(f"{source} asks for a device tree, and {' or '.join(wanted)} is not on the boot partition")
         names.append(name)
     first = first_line((cmdline or b"").decode(errors="replace"))
-    return Boot(source, image, first, initramfs, tuple(names), device_tree)
+    return BootChoice(source, image, first, initramfs, tuple(names), device_tree)
 
 
 def parse(text: str, board: str, tryboot: bool) -> tuple[dict[str, str], list[str]]:
-    """The settings that hold for this board and boot, of several of one name the last; and what ``initramfs`` names."""
+    """Return the settings for this board and boot (the last of equal names), and the files of ``initramfs``."""
     settings: dict[str, str] = {}
     ramdisks: list[str] = []
     for line in holding(text, board, tryboot):
         if line.startswith("initramfs "):
-            # initramfs FILE [followkernel | address]; several files separated by commas are put one behind the other.
+            # initramfs FILE [followkernel | address]. Several files, separated by commas, are concatenated.
             ramdisks = line.split()[1].split(",")
         elif setting := SETTING.match(line):
             settings[setting[1]] = setting[2]

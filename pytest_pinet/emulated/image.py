@@ -1,4 +1,4 @@
-"""The card that every emulated board gets a copy of, kept in the user's cache under the hash of its recipe."""
+"""The card image that each emulated board gets a copy of. It is cached by user, under the hash of its recipe."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pytest_pinet.emulated.packages import Apt
 from pytest_pinet.emulated.rootfs import FILES, PACKAGES, initramfs, make_root
 from pytest_pinet.errors import LabError
 
-# Debian's name for the newest kernel of its release: what an emulated board boots when nobody deployed another.
+# Debian's name for the newest kernel of its release. A board boots this kernel until another one is deployed.
 KERNEL = "linux-image-arm64"
-# A package that only names others has a few kB, a kernel some 60 MB.
+# A package that only depends on others has a few kB, a kernel about 60 MB.
 LARGEST_META = 1 << 20
 CONFIG = """\
 # The settings of an emulated board, read by its stand-in firmware as a Raspberry Pi's reads them.
@@ -29,14 +29,14 @@ auto_initramfs=1
 
 [all]
 """
-# What is read of our own code, so that a change of it makes a new card.
+# Source files that are part of the recipe: a change in them makes a new card.
 _RECIPE = ("card.py", "cpio.py", "deb.py", "image.py", "kernel_package.py", "rootfs.py")
 
 Tell = Callable[[str], None]
 
 
 def recipe() -> str:
-    """Changes when the card would be made differently, but for newer packages of the same names."""
+    """Return a hash of everything that the card is made from, except the versions of the packages."""
     digest = hashlib.sha256(json.dumps([PACKAGES, FILES, WANTED, KERNEL, CONFIG, _device_trees()]).encode())
     folder = resources.files("pytest_pinet.emulated")
     names = [folder.joinpath(name) for name in _RECIPE]
@@ -47,7 +47,7 @@ def recipe() -> str:
 
 
 def card_image(tell: Tell) -> Path:
-    """The card's file; made when it is not there, which needs Debian's packages. Raises LabError."""
+    """Return the card image. If it does not exist, make it from Debian's packages. Raises LabError."""
     folder = cache() / recipe()
     image = folder / "card.img"
     if not image.exists():
@@ -60,7 +60,7 @@ def card_image(tell: Tell) -> Path:
 
 
 def kernel_package(name: str, tell: Tell) -> Path:
-    """A kernel of Debian's by its package name; of a name without a version (``linux-image-arm64``) the newest one.
+    """Fetch a Debian kernel package by name. A name without a version (``linux-image-arm64``) gives the newest kernel.
 
     Raises LabError.
     """
@@ -70,7 +70,7 @@ def kernel_package(name: str, tell: Tell) -> Path:
         fetched = apt.fetch(name)
         if fetched.stat().st_size > LARGEST_META:
             return fetched
-        # It only names another one.
+        # This package only depends on the kernel package.
         found = [path for path in apt.closure([name]) if is_kernel(path)]
         if len(found) != 1:
             raise LabError(f"{name} is no kernel, and names {len(found)} of them", "pinet emulated kernel")
@@ -78,7 +78,7 @@ def kernel_package(name: str, tell: Tell) -> Path:
 
 
 def kernels(tell: Tell) -> list[str]:
-    """The newest kernel of each series and flavour that the machine's sources offer, the oldest series first."""
+    """Return the newest kernel of each series and flavour in the machine's sources, the oldest series first."""
     with locked(cache()):
         apt = Apt(cache() / "apt", tell)
         apt.update()
@@ -91,7 +91,7 @@ def kernels(tell: Tell) -> list[str]:
 
 
 def _device_trees() -> list[str]:
-    """The names of those that the firmware of any machine would take."""
+    """Return the names of all device trees that the firmware of any machine accepts."""
     return sorted(name for machine in MACHINES.values() for name in machine.device_trees)
 
 
@@ -100,7 +100,7 @@ def _numbers(name: str) -> list[int]:
 
 
 def is_kernel(package: Path) -> bool:
-    """Whether a package file holds a kernel, and not merely the name of another one."""
+    """Return whether a package file holds a kernel, and not only a dependency on one."""
     return package.name.startswith("linux-image-") and package.stat().st_size > LARGEST_META
 
 

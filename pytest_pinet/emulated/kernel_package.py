@@ -1,4 +1,4 @@
-"""Takes a kernel out of its Debian package: Image, device trees, and the modules that an emulated board needs."""
+"""Read a kernel from its Debian package: Image, device trees, and the modules that an emulated board needs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pytest_pinet.emulated.card import tool
 from pytest_pinet.emulated.deb import data_of
 from pytest_pinet.errors import LabError
 
-# Folders and files below kernel/ of the modules: what the emulated hardware has, and what the tunings and traffic use.
-# A whole package has some 4,000 modules and 300 MB, which a card would have to hold for each board.
+# Folders and files below kernel/ of the modules: drivers of the emulated hardware, and modules for tunings and
+# traffic. A whole package has about 4,000 modules and 300 MB, which each board's card would have to hold.
 WANTED = (
     "arch/*/crypto/*",
     "crypto/*",
@@ -48,9 +48,9 @@ _MODINFO = re.compile(rb"(?:^|\0)depends=([^\0]*)\0")
 
 
 def image_of(data: bytes, name: str) -> bytes:
-    """The raw arm64 Image in what a package calls ``vmlinuz``: itself, packed, or the payload of an EFI zboot image.
+    """Return the raw arm64 Image of a ``vmlinuz``: the file itself, or unpacked, or the payload of an EFI zboot image.
 
-    Raises LabError for anything else.
+    Raises LabError for other files.
     """
     try:
         plain = unpacked(bootable(data))
@@ -62,7 +62,7 @@ def image_of(data: bytes, name: str) -> bytes:
 
 
 class KernelPackage:
-    """A ``linux-image`` package; ``release`` is what its kernel calls itself."""
+    """A ``linux-image`` package. ``release`` is the release name of its kernel."""
 
     def __init__(self, package: Path) -> None:
         self._package = package
@@ -89,16 +89,16 @@ class KernelPackage:
             raise LabError(f"{package.name} has no boot/vmlinuz-*, so it is no kernel package")
 
     def image(self) -> bytes:
-        """The raw Image. Raises LabError."""
+        """Return the raw Image. Raises LabError."""
         assert self._image is not None
         return image_of(self._read(self._image), f"{self._image.name} of {self._package.name}")
 
     def device_trees(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Those of these device trees that the package has."""
+        """Return the named device trees that the package has."""
         return {name: self._read(self._device_trees[name]) for name in names if name in self._device_trees}
 
     def install_modules(self, root: Path, wanted: Iterable[str] = WANTED) -> Path:
-        """Put the wanted modules, and those that they need, below ``root``/lib/modules; returns their folder."""
+        """Install the wanted modules and their dependencies below ``root``/lib/modules. Return their folder."""
         folder = root / "usr" / "lib" / "modules" / self.release
         for path, data in self._selected(tuple(wanted)).items():
             target = folder / "kernel" / path
@@ -110,7 +110,7 @@ class KernelPackage:
         return folder
 
     def _selected(self, wanted: tuple[str, ...]) -> Mapping[str, bytes]:
-        """Modules by path, with all that they depend on; Debian's are not compressed up to 6.1, with xz later."""
+        """Return modules and their dependencies by path. Debian's are uncompressed up to 6.1, and use xz later."""
         by_name = {name_of(path): path for path in self._modules}
         todo = [path for path in self._modules if any(fnmatchcase(path, glob) for glob in wanted)]
         found: dict[str, bytes] = {}
@@ -130,6 +130,6 @@ class KernelPackage:
 
 
 def needs(module: bytes) -> list[str]:
-    """The names of the modules that one depends on, as its ``.modinfo`` says."""
+    """Return the names of the modules that a module depends on, from its ``.modinfo``."""
     found = _MODINFO.search(unpacked(module))
     return [name.replace("-", "_") for name in found[1].decode().split(",") if name] if found else []

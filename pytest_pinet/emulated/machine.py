@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 MANAGEMENT_MAC = "52:54:00:12:34:56"
 MAILBOX = "org.pinet.firmware"
-# One instruction of the guest lasts 2**4 ns of its virtual time: a processor of 62.5 million instructions a second, at
-# which the gigabit NICs stay below what their wire would carry (e1000e: 650 Mbit/s; 1,290 at 2**3).
+# One instruction of the guest takes 2**4 ns of its virtual time: 62.5 million instructions a second. At this speed
+# the gigabit NICs stay below the rate of their wire (e1000e: 650 Mbit/s, but 1,290 Mbit/s at 2**3).
 INSTRUCTION_SHIFT = 4
-# What QEMU keeps of translated code. By itself it takes up to 1 GiB for it, twice the memory of the board.
+# Limit of QEMU's cache of translated code. QEMU's default is up to 1 GiB, twice the memory of the board.
 TRANSLATED_MIB = 128
-# No program of ours that QEMU starts, no user that it becomes: what it needs it has when it starts.
+# QEMU may neither start programs nor change its user: it has all that it needs when it starts.
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine of QEMU's.
+    """A machine type of QEMU.
 
-    ``nics`` leads from the Linux driver of a NIC to QEMU's device for it; ``partition`` is the card's, without its
-    number; ``device_trees`` are the names of which the firmware takes the first that is there (none: QEMU brings its
-    own); ``filters`` is the board whose sections of ``config.txt`` hold.
+    ``nics`` maps the Linux driver of a NIC to QEMU's device. ``partition`` is the device of the card's partitions,
+    without the number. ``device_trees`` are file names, of which the firmware takes the first that exists (if empty,
+    QEMU makes the device tree). ``filters`` is the board whose sections of ``config.txt`` apply.
     """
 
     name: str
@@ -37,11 +37,11 @@ class Machine:
 
     @property
     def cmdline(self) -> str:
-        """The command line of the known-good kernel."""
+        """Return the command line of the known-good kernel."""
         return f"console={self.console},115200 root={self.partition}2 rootfstype=ext4 rootwait\n"
 
 
-# A virtio NIC has no speed of its own: it tells what it is told.
+# A virtio NIC has no speed of its own. It reports the speed that is configured.
 VIRT = Machine(
     "virt",
     ("-machine", "virt,gic-version=2", "-cpu", "cortex-a72"),
@@ -58,7 +58,7 @@ VIRT = Machine(
     "ttyAMA0",
     "/dev/vda",
 )
-# It has all four processors and 1 GiB, or none. The firmware prefers the device tree of Raspberry Pi's own kernels.
+# raspi3b always has four processors and 1 GiB. The firmware prefers the device tree of Raspberry Pi's own kernels.
 RASPI3B = Machine(
     "raspi3b",
     ("-machine", "raspi3b"),
@@ -75,7 +75,7 @@ MACHINES = {machine.name: machine for machine in (VIRT, RASPI3B)}
 
 @dataclass(frozen=True)
 class NicDevice:
-    """A NIC of the board: the driver that Linux has for it, its address, its tap on this side."""
+    """A NIC of the board: its Linux driver, its MAC address, its tap on the host, its speed."""
 
     driver: str
     mac: str
@@ -85,7 +85,7 @@ class NicDevice:
 
 @dataclass(frozen=True)
 class Files:
-    """Where the kernel, the initramfs (None: none), the card and the device tree (None: QEMU's own) lie."""
+    """Paths of the kernel, the initramfs (None: no initramfs), the card and the device tree (None: made by QEMU)."""
 
     kernel: str
     initramfs: str | None
@@ -102,10 +102,10 @@ def command(
     sockets: tuple[int, int],
     virtual_clock: bool,
 ) -> list[str]:
-    """The arguments of ``qemu-system-aarch64`` for a board.
+    """Return the arguments of ``qemu-system-aarch64`` for a board.
 
-    ``terminal`` is its console, ``sockets`` the descriptors of QMP and of the firmware's mailbox. A guest that reboots
-    ends the process, so that the firmware can look again at what it is to boot.
+    ``terminal`` is its console, ``sockets`` are the descriptors of QMP and of the firmware's mailbox. QEMU ends when
+    the guest reboots, so that the firmware can choose again what to boot.
     """
     argv = ["qemu-system-aarch64", *machine.arguments, "-m", f"{machine.memory_mib}M"]
     argv += ["-accel", f"tcg,tb-size={TRANSLATED_MIB}", "-smp", str(machine.processors[0 if virtual_clock else 1])]
@@ -121,7 +121,7 @@ def command(
     argv += ["-chardev", f"socket,id=qmp,fd={sockets[0]}", "-mon", "chardev=qmp,mode=control"]
     argv += ["-chardev", f"socket,id=mailbox,fd={sockets[1]}"]
     argv += ["-netdev", "user,id=mgmt,restrict=on,ipv6=off,hostfwd=tcp:127.0.0.1:22-10.0.2.15:22"]
-    # What the guest flushed is in the host's memory, which outlives QEMU; a crash of the machine ends the lab anyway.
+    # cache=unsafe: flushed data stays in the host's memory, which outlives QEMU. If the host crashes, the lab ends too.
     drive = f"format=raw,cache=unsafe,file={_escaped(files.card)}"
     argv += _raspi3b(drive, len(nics)) if machine is RASPI3B else _virt(drive, machine, nics)
     for index, nic in enumerate(nics):
@@ -141,7 +141,7 @@ def _virt(drive: str, machine: Machine, nics: Sequence[NicDevice]) -> list[str]:
 
 
 def _raspi3b(drive: str, nics: int) -> list[str]:
-    """All its NICs hang on one port, as on the real one; its first serial port belongs to Bluetooth, as there."""
+    """Return the devices of raspi3b. As on a real board, all NICs share a USB port, and Bluetooth has serial port 0."""
     argv = ["-drive", f"if=sd,{drive}", "-serial", "null", "-serial", "chardev:console"]
     argv += ["-device", "usb-hub,port=1"]
     argv += ["-device", f"usb-net,netdev=mgmt,mac={MANAGEMENT_MAC},port=1.{nics + 1}"]
@@ -155,7 +155,7 @@ def _nic(machine: Machine, nic: NicDevice, index: int) -> str:
         return words if machine is not RASPI3B else f"{words},port=1.{index + 1}"
     if device == "virtio-net-pci":
         words += f",speed={nic.speed_mbps},duplex=full"
-    # Without its boot ROM, which comes in a package of its own and would only try to boot from the network.
+    # No boot ROM: it comes in a separate package, and would only try to boot from the network.
     return f"{words},romfile="
 
 

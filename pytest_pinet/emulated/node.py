@@ -1,4 +1,4 @@
-"""An emulated board: a node of the lab whose running half is QEMU, and whose boot is that of a Raspberry Pi."""
+"""An emulated board: a node that runs in QEMU and boots like a Raspberry Pi."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from pytest_pinet.virtual.node import VirtualNode
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.spec import NodeSpec
 
-# Whatever the guest sends must pass; its own MTU is its own affair.
+# Frames of any size must pass the host, because the guest sets its own MTU.
 LARGEST_MTU = 9216
-# A guest that is slower than its peer has a whole TCP window here (2 MB with 512 MiB of memory). What a queue of the
-# usual 1,000 packets drops costs the guest's instructions: received TCP varied by 1.4 % with it, by 0.5 % without.
+# A guest that is slower than its peer has a whole TCP window waiting here (2 MB with 512 MiB of memory). With the
+# default queue of 1,000 packets, drops cost the guest's instructions: the goodput of received TCP varied by 1.4 %, and
+# by 0.5 % without drops.
 TAP_QUEUE = 5000
 _log = logging.getLogger("pinet-daemon")
 
 
 class EmulatedNode(VirtualNode):
-    """``image`` is the card as it comes fresh; ``card`` the folder of this board's own, which stays without power.
+    """A board in QEMU. ``image`` is a fresh card; ``card`` is the folder of the board's own card, kept without power.
 
-    Each NIC is a tap that a bridge in the node's namespace joins with the cable, so that switch ports, pulled cables
-    and faults work as on every other node.
+    Each NIC is a tap. A bridge in the node's namespace joins the tap and the cable, so that switch ports, pulled cables
+    and faults work as on other nodes.
     """
 
     def __init__(
@@ -47,37 +48,38 @@ class EmulatedNode(VirtualNode):
         self._file = card / "card.img"
         self._qemu: QemuProcess | None = None
         self._carriers: Carriers | None = None
-        # One-shot, as the bit in a Raspberry Pi's reset register: set by the guest, gone after a boot or without power.
+        # Valid for one boot, like the bit in a Raspberry Pi's reset register. The guest sets it; a boot or power-off
+        # clears it.
         self._tryboot = False
         self._terminal = ""
         self._watcher: asyncio.Task[None] | None = None
 
     def _insert_card(self, card: Path) -> None:
-        # A lab that was never stopped may have left one, with other keys.
+        # A lab that was never stopped may have left a card, with other keys.
         shutil.rmtree(card, ignore_errors=True)
 
     def _read_card(self) -> BootSettings:
         return BootSettings(self.spec.clock_mhz)
 
     def _watch_mtus(self) -> None:
-        """The frames of the guest pass whatever their size."""
+        """Do nothing: frames of any size pass, so the MTU of the guest needs no watching."""
 
     def panic_at_boot(self) -> None:
-        """Refuse: its kernel is a real one. Raises ConfigError."""
+        """Raise ConfigError: the board boots a real kernel, which cannot be made to panic from outside."""
         raise ConfigError(
             f"{self.spec.name} boots a kernel of its own, which panics by itself or not at all: "
             "give it a build that does, such as one with `root=/dev/nowhere` in its cmdline"
         )
 
     async def panic(self) -> None:
-        """Refuse. Raises LabError."""
+        """Raise LabError: the board runs a real kernel, which cannot be made to panic from outside."""
         raise LabError(
             f"{self.spec.name} runs a kernel of its own, which panics by itself or not at all",
             f"pinet lab exec {self.spec.name} -- 'echo c > /proc/sysrq-trigger'",
         )
 
     async def power_off(self) -> None:
-        """Take its power away; what the guest has not written to its card is lost, as on a board. Raises LabError."""
+        """Cut the power. Data that the guest has not written to its card is lost, as on a board. Raises LabError."""
         await super().power_off()
         if self._carriers is not None:
             self._carriers.close()
@@ -92,7 +94,7 @@ class EmulatedNode(VirtualNode):
             self._directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LabError(f"the card of {self.spec.name} cannot be made: {error}") from None
-        # What the guest asked for before its power went.
+        # Clear a tryboot request from before the power was cut.
         await asyncio.to_thread(take_flag, self._file)
         await self._lead_cables()
         self._terminal = self.console.attach()
@@ -114,20 +116,21 @@ class EmulatedNode(VirtualNode):
         }
         write_boot(draft, own)
         draft.rename(self._file)
-        # Whoever started the lab clears it away, and the daemon is root.
+        # The user who started the lab must be able to remove the card, but the daemon runs as root.
         owner = self._image.stat()
         for path in (self._file, folder, folder.parent, folder.parent.parent):
             os.chown(path, owner.st_uid, owner.st_gid)
 
     async def _lead_cables(self) -> None:
-        """Bridge each cable's end with a tap of the guest's."""
+        """Join the end of each cable and a tap of the guest by a bridge."""
         for scope in ("all", "default"):
             self.namespace.set_sysctl(f"net.ipv6.conf.{scope}.disable_ipv6", "1")
         lines: list[str] = ["link set dev lo up"]
         for index, cable in enumerate(self.cables):
             device = cable.spec.device
             lines += [
-                # The guest's NIC has the cable's address, and a bridge keeps what goes to an address of its own.
+                # The guest's NIC uses the cable's MAC address. A bridge does not forward frames to an
+                # address of its own ports, so the cable's end gets another address.
                 f"link set dev {device} address {_other(cable.spec.mac)} mtu {LARGEST_MTU}",
                 f"link add name lead{index} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
                 f"tuntap add dev tap{index} mode tap vnet_hdr",
@@ -139,7 +142,7 @@ class EmulatedNode(VirtualNode):
         await ip(self.namespace, lines)
 
     async def _start(self) -> None:
-        """What the firmware does at power-on and at each reset. A board without a kernel stays dark."""
+        """Boot as the firmware does at power-on and at each reset. A board without a kernel stays dark."""
         tryboot, self._tryboot = self._tryboot, False
         try:
             chosen = await asyncio.to_thread(
@@ -171,7 +174,7 @@ class EmulatedNode(VirtualNode):
         self._carriers = Carriers(self.namespace, devices, lambda index, up: _set_link(process, index, up))
         self._watcher = asyncio.get_running_loop().create_task(self._watch(process))
 
-    def _files(self, chosen: firmware.Boot) -> Files:
+    def _files(self, chosen: firmware.BootChoice) -> Files:
         def written(name: str, data: bytes) -> str:
             path = self._directory / name
             try:
@@ -194,7 +197,7 @@ class EmulatedNode(VirtualNode):
         ]
 
     async def _watch(self, process: QemuProcess) -> None:
-        """A guest that resets itself goes through the firmware again; one that halts stays halted."""
+        """Boot again after a reset by the guest. A guest that halts stays halted."""
         reason = await process.ended()
         async with self._lock:
             if self._qemu is not process or not self.on or self._container is not process:
@@ -204,7 +207,7 @@ class EmulatedNode(VirtualNode):
             if reason != "guest-reset":
                 self.console.say(f"firmware: halted ({reason or 'QEMU ended'})\n")
                 return
-            # By the mailbox of a virtio port, or by the card where the machine has no such port.
+            # The request came by the mailbox (a virtio port), or by the card if the machine has no such port.
             on_card = await asyncio.to_thread(take_flag, self._file)
             self._tryboot = on_card or b"tryboot" in process.asked_for
             try:
@@ -216,7 +219,7 @@ class EmulatedNode(VirtualNode):
 def emulated_node(
     spec: NodeSpec, directory: Path, card: Path, keys: Path, console: Console, relay: Relay, image: Path
 ) -> VirtualNode:
-    """What the daemon asks for."""
+    """Return a new node. The daemon calls this factory."""
     return EmulatedNode(spec, directory, card, keys, console, relay, image)
 
 
@@ -229,5 +232,5 @@ async def _set_link(process: QemuProcess, index: int, up: bool) -> None:
 
 
 def _other(mac: str) -> str:
-    """A unicast address that no NIC of the lab has: those begin with 02."""
+    """Return a unicast MAC address that no NIC of the lab has. The lab's addresses begin with 02."""
     return f"06{mac[2:]}"

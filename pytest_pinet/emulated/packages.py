@@ -1,4 +1,4 @@
-"""Fetches arm64 packages on any Debian machine, as any user: apt with a state of its own and the machine's sources."""
+"""Fetch arm64 packages on a Debian machine as any user: apt with a separate state and the machine's sources."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Dir::Log "{home}";
 
 
 @dataclass(frozen=True)
-class Source:
-    """A line of the machine's own sources: where, which release, which component."""
+class PackageSource:
+    """A line of the machine's apt sources: address, release, component."""
 
     uri: str
     release: str
@@ -43,7 +43,7 @@ class Source:
 
 
 class Apt:
-    """``home`` holds apt's state and what it fetched. ``on_wait`` is told what takes long."""
+    """Apt for another architecture. ``home`` holds its state and the packages; ``on_wait`` gets the slow steps."""
 
     def __init__(self, home: Path, on_wait: Callable[[str], None], architecture: str = ARCHITECTURE) -> None:
         self._home = home
@@ -51,7 +51,7 @@ class Apt:
         self._architecture = architecture
 
     def update(self) -> None:
-        """Read the package lists of the machine's Debian sources, and of their backports where these are offered."""
+        """Update the package lists of the machine's Debian sources, and of their backports if a mirror has them."""
         for name in ("state/lists/partial", "cache/archives/partial"):
             (self._home / name).mkdir(parents=True, exist_ok=True)
         (self._home / "state" / "status").touch()
@@ -64,7 +64,7 @@ class Apt:
         offered = [replace_release(s) for s in sources if s.component == "main" and "-" not in s.release]
         extra = [source for source in offered if source not in sources]
         if extra:
-            # A mirror need not carry them: then it goes on without.
+            # A mirror might not have backports. The update then continues without them.
             self._write([*sources, *extra])
             try:
                 self._run("update", "-o", "APT::Update::Error-Mode=any")
@@ -72,12 +72,12 @@ class Apt:
                 self._write(sources)
 
     def names(self, pattern: str) -> list[str]:
-        """Names of all packages that match a regular expression."""
+        """Return the names of all packages that match a regular expression."""
         found = self._run("search", "--names-only", pattern, tool="apt-cache").splitlines()
         return sorted(line.split(" - ")[0] for line in found)
 
     def closure(self, names: Sequence[str]) -> list[Path]:
-        """Packages with all that they depend on, fetched. Raises LabError."""
+        """Fetch packages and all their dependencies. Raises LabError."""
         self._on_wait(f"fetching {', '.join(names[:3])} and what they need")
         archives = self._home / "cache" / "archives"
         self._run("install", "--download-only", "--yes", *names)
@@ -88,7 +88,7 @@ class Apt:
         return [archives / name for name in sorted(wanted)]
 
     def fetch(self, name: str) -> Path:
-        """One package alone. Raises LabError."""
+        """Fetch one package without its dependencies. Raises LabError."""
         folder = self._home / "single"
         folder.mkdir(exist_ok=True)
         plan = self._run("download", "--print-uris", name).split()
@@ -97,18 +97,18 @@ class Apt:
         path = folder / plan[1]
         if not path.exists():
             self._on_wait(f"fetching {name}")
-            # apt writes what it has so far under the name that it will have.
+            # apt writes an incomplete file under its final name, so the package is fetched to a temporary folder.
             with tempfile.TemporaryDirectory(dir=folder) as draft:
                 self._run("download", name, directory=Path(draft))
                 (Path(draft) / path.name).replace(path)
         return path
 
-    def _write(self, sources: Sequence[Source]) -> None:
+    def _write(self, sources: Sequence[PackageSource]) -> None:
         lines = [f"deb [arch={self._architecture}] {s.uri} {s.release} {s.component}\n" for s in sources]
         (self._home / "sources.list").write_text("".join(lines))
 
     def _run(self, *words: str, tool: str = "apt-get", directory: Path | None = None) -> str:
-        # What the machine's own configuration says of keys, proxies and mirrors holds: APT_CONFIG is read on top of it.
+        # APT_CONFIG adds to the machine's configuration: its keys, proxies and mirrors stay in use.
         environment = {**os.environ, "APT_CONFIG": str(self._home / "apt.conf"), "LC_ALL": "C.UTF-8"}
         quiet = ["-qq"] if tool == "apt-get" else []
         try:
@@ -130,8 +130,8 @@ class Apt:
         return done.stdout
 
 
-def machine_sources() -> list[Source]:
-    """The Debian sources of this machine. Raises LabError where there are none."""
+def machine_sources() -> list[PackageSource]:
+    """Return the Debian sources of this machine. Raises LabError if there are none."""
     if shutil.which("apt-get") is None:
         raise LabError(
             "the boards' files come from Debian packages, and this machine has no apt-get",
@@ -142,7 +142,7 @@ def machine_sources() -> list[Source]:
         [*command, "Created-By: Packages"], capture_output=True, text=True, timeout=30, check=False
     ).stdout
     rows = [line.split("|") for line in done.splitlines() if line.count("|") == 3]
-    found = [Source(*row[1:]) for row in rows if row[0] == "Debian" and row[3] == "main"]
+    found = [PackageSource(*row[1:]) for row in rows if row[0] == "Debian" and row[3] == "main"]
     if not found:
         raise LabError(
             "apt of this machine knows no Debian source with its lists read, and the boards' files come from there",
@@ -158,6 +158,6 @@ def _system() -> str:
         return "unknown"
 
 
-def replace_release(source: Source) -> Source:
-    """The backports of a release."""
-    return Source(source.uri, f"{source.release}-backports", source.component)
+def replace_release(source: PackageSource) -> PackageSource:
+    """Return the backports source of a release."""
+    return PackageSource(source.uri, f"{source.release}-backports", source.component)

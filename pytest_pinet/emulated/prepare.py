@@ -1,4 +1,4 @@
-"""What must be there before boards of QEMU's can be switched on: tools, devices, and a card."""
+"""Check and make what emulated boards need before power-on: tools, devices, and a card."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pytest_pinet.model.lab import Interface, Lab
 
 
 def prepare(lab: Lab, tell: Tell) -> Path:
-    """The card that this lab's boards of QEMU's get a copy of.
+    """Return the card image that each emulated board of this lab gets a copy of.
 
-    Raises ConfigError for a NIC that QEMU does not have, LabError for what this machine lacks.
+    Raises ConfigError for a NIC that QEMU does not have, LabError for missing tools or devices.
     """
     emulated = [
         (QEMU[node.machine], interface)

@@ -1,4 +1,4 @@
-"""A QEMU process as the running half of a board."""
+"""A QEMU process that runs a board."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Arguments = Callable[[int, int], Sequence[str]]
 
 
 class QemuProcess:
-    """``asked_for`` is what the guest told the firmware by its mailbox before it ended."""
+    """A running QEMU. ``asked_for`` is what the guest wrote to the firmware's mailbox before it ended."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, mailbox: socket.socket) -> None:
         self._name = name
@@ -35,15 +35,15 @@ class QemuProcess:
 
     @classmethod
     async def start(cls, name: str, namespace: NetNamespace, arguments: Arguments, console: str) -> QemuProcess:
-        """Run QEMU in a network namespace; what it says itself stands on the terminal ``console``.
+        """Start QEMU in a network namespace. Its own messages go to the terminal ``console``.
 
-        ``arguments`` gets the descriptors of QMP and of the mailbox. Raises LabError when it does not start.
+        ``arguments`` gets the descriptors of QMP and of the mailbox. Raises LabError if QEMU does not start.
         """
         ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
         tty = os.open(console, os.O_RDWR | os.O_NOCTTY)
         try:
             process = await asyncio.create_subprocess_exec(
-                # The kernel kills it when the daemon dies.
+                # The kernel kills QEMU when the daemon dies.
                 *("setpriv", "--pdeathsig", "KILL"),
                 *("nsenter", f"--net={namespace.path}", "--"),
                 *arguments(theirs[0].fileno(), theirs[1].fileno()),
@@ -60,7 +60,7 @@ class QemuProcess:
                 sock.close()
         for sock in ours:
             sock.setblocking(False)
-        # Its NICs must not wait for anything: where a packet is late the guest idles, and that is in the figure.
+        # QEMU needs a high priority: while a packet is late the guest is idle, which changes the measured goodput.
         hurry(process.pid, with_children=False)
         started = cls(name, process, ours[1])
         try:
@@ -75,23 +75,23 @@ class QemuProcess:
         return self._process.returncode is None
 
     def identities(self) -> list[ProcessId]:
-        """What must be gone when this board is."""
+        """Return the processes that must end before the board is off."""
         found = ProcessId.of(self._process.pid)
         return [] if found is None else [found]
 
     async def ended(self) -> str | None:
-        """Wait for its end; returns why: ``guest-reset``, ``guest-shutdown``, or None for any other end."""
+        """Wait for the end. Return its reason: ``guest-reset``, ``guest-shutdown``, or None for any other end."""
         await self._process.wait()
         self._listen()
         self._let_go()
         return self.reason
 
     async def tell_throttled(self, bits: int) -> None:
-        """Refuse. Raises LabError."""
+        """Raise LabError: QEMU is never throttled."""
         raise LabError(f"{self._name} is a machine of QEMU's, which is never throttled")
 
     async def kill(self) -> None:
-        """Power off. Returns when it is gone."""
+        """Switch the power off. Returns when QEMU has ended. Raises LabError."""
         if self.running:
             with suppress(ProcessLookupError):
                 self._process.kill()
@@ -102,11 +102,11 @@ class QemuProcess:
         self._let_go()
 
     def freeze(self) -> None:
-        """Stop all of it."""
+        """Stop the QEMU process (SIGSTOP)."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Continue the QEMU process (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Talks to a QEMU process: one JSON object per line, over a socket that only the two of us have."""
+"""A client of QMP, QEMU's control protocol: one JSON object per line, over a private socket pair."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST_LINE = 1 << 20
 
 
 class Qmp:
-    """``on_event`` is called with the name and the data of each event."""
+    """A QMP connection. ``on_event`` is called with the name and the data of each event."""
 
     def __init__(self, on_event: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._on_event = on_event
@@ -26,13 +26,13 @@ class Qmp:
         self._lock = asyncio.Lock()
 
     async def connect(self, sock: socket.socket) -> None:
-        """Begin; ``sock`` is our end. Raises LabError when nobody answers."""
+        """Open the connection on our end of the socket pair. Raises LabError if QEMU does not answer."""
         reader, self._writer = await asyncio.open_connection(sock=sock, limit=_LARGEST_LINE)
         self._task = asyncio.get_running_loop().create_task(self._listen(reader))
         await self.ask("qmp_capabilities")
 
     async def ask(self, command: str, **arguments: Any) -> Any:
-        """What QEMU answers. Raises LabError."""
+        """Run a command and return QEMU's answer. Raises LabError."""
         if self._writer is None:
             raise LabError(f"QEMU is not there any more, so it cannot do {command}")
         async with self._lock:

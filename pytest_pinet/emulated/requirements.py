@@ -1,4 +1,4 @@
-"""What a machine needs to carry emulated boards, besides what every virtual lab needs."""
+"""Requirements of emulated boards on this machine, in addition to the requirements of every virtual lab."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.requirements import require
 
-# Command -> Debian package.
+# Debian package of each command.
 PACKAGES = {
     "depmod": "kmod",
     "mcopy": "mtools",
@@ -21,13 +21,13 @@ ANSWER_S = 20.0
 
 
 def check_commands() -> None:
-    """Raises LabError that names the packages of all commands that are missing."""
+    """Raise LabError if commands are missing. The error names their packages."""
     require(PACKAGES, "emulated boards need")
 
 
 @dataclass(frozen=True)
 class Devices:
-    """What the QEMU of this machine can emulate."""
+    """The devices that the QEMU of this machine can emulate."""
 
     version: str
     names: frozenset[str]
@@ -37,7 +37,7 @@ class Devices:
 
 
 def devices() -> Devices:
-    """Ask QEMU. Raises LabError when it does not answer."""
+    """Read QEMU's version and devices. Raises LabError if QEMU does not answer."""
     text = _ask("-M", "virt", "-device", "help")
     version = re.search(r"version (\S+)", _ask("--version"))
     return Devices(version[1] if version else "?", frozenset(re.findall(r'^name "([^"]+)"', text, re.MULTILINE)))

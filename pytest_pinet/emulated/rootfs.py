@@ -1,4 +1,4 @@
-"""Makes the root file system of the emulated boards out of Debian packages: unpacked, not installed, without root."""
+"""Make the root file system of emulated boards from Debian packages: unpacked, not installed, without root."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_pinet.emulated.deb import data_of
 from pytest_pinet.virtual.container import PATH
 from pytest_pinet.virtual.logins import BASHRC, INPUTRC, PAM_LOGIN, login_defs, profile, sshd_config
 
-# What our own code asks of a board, and what a person wants at its prompt.
+# Packages that our own code needs on a board, and some for interactive use.
 PACKAGES = (
     "base-files",
     "bash",
@@ -43,7 +43,7 @@ PACKAGES = (
     "xz-utils",
     "zstd",
 )
-# Wanted by maintainer scripts only, which never run here.
+# Packages that only maintainer scripts need. These scripts never run here.
 _SKIPPED = ("adduser_", "debconf_", "dpkg_", "perl_", "perl-", "libperl", "ucf_", "usrmerge_", "init-system-helpers_")
 _LEFT_OUT = ("usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/info/", "usr/share/lintian/")
 _MERGED = ("bin", "sbin", "lib")
@@ -61,7 +61,7 @@ nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
     "etc/motd": "",
     "etc/environment": "",
     "etc/default/locale": "",
-    # libpam gives up on every service where this is not there.
+    # Without this file, libpam fails for every service.
     "etc/pam.d/other": "".join(f"{kind} required pam_deny.so\n" for kind in ("auth", "account", "password", "session")),
     "etc/pam.d/login": PAM_LOGIN,
     "etc/login.defs": login_defs(PATH),
@@ -71,7 +71,7 @@ nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
     "root/.bash_profile": profile(PATH),
     "root/.hushlogin": "",
 }
-# Our own scripts in the guest, and where they lie.
+# Our scripts in the guest, and their paths there.
 _SCRIPTS = {
     "inittab": "etc/inittab",
     "boot": "etc/init.d/boot",
@@ -83,7 +83,7 @@ _SCRIPTS = {
     "vcgencmd": "usr/bin/vcgencmd",
     "boot-modules": "usr/lib/pinet/boot-modules",
 }
-# What maintainer scripts would have linked, and the init.
+# Links that maintainer scripts would have made, and the link of init.
 _LINKS = {
     "usr/bin/awk": "mawk",
     "usr/bin/sh": "bash",
@@ -100,7 +100,7 @@ _FOLDERS = (
 
 
 def make_root(root: Path, packages: Sequence[Path]) -> None:
-    """Fill ``root`` (made anew) with everything but the kernel's modules."""
+    """Fill ``root`` with everything except the kernel's modules. Old contents are removed."""
     shutil.rmtree(root, ignore_errors=True)
     for folder in _FOLDERS:
         (root / folder).mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ def make_root(root: Path, packages: Sequence[Path]) -> None:
 
 
 def initramfs_base(busybox: Path) -> bytes:
-    """The part of every initramfs that knows no kernel: busybox and the init that mounts the root file system."""
+    """Return the part of an initramfs that is the same for all kernels: busybox and the init script."""
     archive = Archive()
     for folder in ("proc", "sys", "dev", "root", "lib"):
         archive.directory(folder)
@@ -136,7 +136,7 @@ def initramfs_base(busybox: Path) -> bytes:
 
 
 def initramfs(root: Path, release: str) -> bytes:
-    """A whole initramfs for the kernel ``release``, whose modules are in ``root``."""
+    """Return a complete initramfs for the kernel ``release``. ``root`` holds its modules."""
     base = (root / "usr/lib/pinet/initramfs-base.cpio").read_bytes()
     folder = root / "usr/lib/modules" / release
     archive = Archive()
@@ -148,7 +148,7 @@ def initramfs(root: Path, release: str) -> bytes:
 
 
 def boot_modules(folder: Path) -> list[str]:
-    """Paths below ``folder`` of the modules that reach the root file system of any board, with what they need."""
+    """Return the paths of the modules, with dependencies, that any board needs to mount its root file system."""
     depends: dict[str, list[str]] = {}
     for line in (folder / "modules.dep").read_text().splitlines():
         path, _, rest = line.partition(":")
@@ -163,12 +163,12 @@ def boot_modules(folder: Path) -> list[str]:
 
 
 def guest_file(name: str) -> str:
-    """The text of one of the files in ``guest/``."""
+    """Return the text of a file in ``guest/``."""
     return resources.files("pytest_pinet.emulated").joinpath("guest", name).read_text(encoding="utf-8")
 
 
 def _unpack(package: Path, root: Path) -> None:
-    """The files of one package; paths of before the /usr merge are led to where they are now."""
+    """Unpack the files of one package. Paths from before the /usr merge are changed to paths below /usr."""
     links: list[tuple[Path, Path]] = []
     with data_of(package) as tar:
         for member in tar:

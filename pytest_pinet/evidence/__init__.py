@@ -1,1 +1,1 @@
-"""What stands beside a figure: a file per source."""
+"""Evidence beside a measured value. Each module reads one source."""

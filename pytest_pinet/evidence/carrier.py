@@ -1,4 +1,4 @@
-"""Carrier changes in the readings of an observer, with their time and length; pure but for what is passed in."""
+"""Finds carrier changes in the readings of an observer, with their time and duration. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from itertools import pairwise
 from pytest_pinet.evidence.counting import grown
 from pytest_pinet.model.events import Event, EventKind
 
-# Some drivers refresh their counters once a second: what came in that time may come between two readings.
+# Some drivers refresh their counters once a second, so a difference can include one more second of traffic.
 REFRESH_S = 1.0
-# Of a device that does not tell its speed: as fast as the fastest NIC of these boards that may not.
+# Assumed for devices that report no speed: the speed of the fastest NIC of these boards that might report none.
 SPEED_MBPS = 2500
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One line of an observer; None is what the device does not tell. A device that is down has no carrier."""
+class CarrierReading:
+    """One output line of an observer. None: the device does not report the value. A device that is down: no carrier."""
 
     uptime_s: float
     rx_bytes: int
@@ -27,25 +27,25 @@ class Reading:
     changes: int | None
     speed_mbps: int | None
 
-    def received_since(self, before: Reading) -> int | None:
-        """Bytes; None when the counter began anew."""
+    def received_since(self, before: CarrierReading) -> int | None:
+        """Return the received bytes since an earlier reading; None if the counter restarted."""
         return grown(before.rx_bytes, self.rx_bytes, self._most_since(before))
 
-    def began_anew(self, before: Reading) -> bool:
-        """Whether the device's counters are not those of before, which no 32-bit counter's end explains."""
+    def began_anew(self, before: CarrierReading) -> bool:
+        """Return whether the device's counters restarted; a 32-bit counter that wrapped is no restart."""
         if before.changes is not None and self.changes is not None and self.changes < before.changes:
             return True
         most = self._most_since(before)
         return self.received_since(before) is None or grown(before.tx_bytes, self.tx_bytes, most) is None
 
-    def _most_since(self, before: Reading) -> float:
-        """What one direction of the link can have carried, in bytes."""
+    def _most_since(self, before: CarrierReading) -> float:
+        """Return the most bytes that one direction of the link can have carried since an earlier reading."""
         speed_mbps = max(self.speed_mbps or 0, before.speed_mbps or 0) or SPEED_MBPS
         return speed_mbps * 1e6 / 8 * (self.uptime_s - before.uptime_s + REFRESH_S)
 
 
-def parse_reading(line: str) -> Reading | None:
-    """Read ``12.34 1000 2000 1 2 up 1000``; None for a line that is none."""
+def parse_reading(line: str) -> CarrierReading | None:
+    """Parse a line such as ``12.34 1000 2000 1 2 up 1000``; None for a line of another form."""
     words = line.split()
     if len(words) != 7 or not all(word.isdigit() for word in words[1:3]):
         return None
@@ -54,7 +54,7 @@ def parse_reading(line: str) -> Reading | None:
     except ValueError:
         return None
     speed = int(words[6]) if words[6].isdigit() else 0
-    return Reading(
+    return CarrierReading(
         uptime_s,
         int(words[1]),
         int(words[2]),
@@ -66,15 +66,15 @@ def parse_reading(line: str) -> Reading | None:
 
 
 def carrier_events(
-    readings: Sequence[Reading], port_name: str, started_s: float, wall: Callable[[float], datetime]
+    readings: Sequence[CarrierReading], port_name: str, started_s: float, wall: Callable[[float], datetime]
 ) -> tuple[Event, ...]:
-    """Each time without a carrier, and each restart of the counters, by their start.
+    """Return an event for each time without carrier and each restart of the counters, sorted by start.
 
-    ``started_s`` is the uptime at which traffic began, ``wall`` turns an uptime into the time of day. A drop between
-    two readings is known by ``carrier_changes`` alone, and shorter than what lies between them.
+    ``started_s`` is the uptime at which traffic began. ``wall`` converts an uptime to the time of day. A link drop
+    between two readings shows only in ``carrier_changes``. Such a drop is shorter than the time between the readings.
     """
     events = []
-    down: Reading | None = None
+    down: CarrierReading | None = None
     for before, after in pairwise(readings):
         if after.began_anew(before):
             text = (
@@ -101,8 +101,8 @@ def carrier_events(
 
 
 def _dropped(
-    begin: Reading,
-    end: Reading,
+    begin: CarrierReading,
+    end: CarrierReading,
     port_name: str,
     started_s: float,
     wall: Callable[[float], datetime],
@@ -116,8 +116,8 @@ def _dropped(
 
 
 def _blinked(
-    before: Reading,
-    after: Reading,
+    before: CarrierReading,
+    after: CarrierReading,
     times: int,
     port_name: str,
     started_s: float,
@@ -129,6 +129,6 @@ def _blinked(
     return Event(EventKind.LINK_DOWN, before.uptime_s - started_s, seconds, text)
 
 
-def _last_speed(readings: Sequence[Reading], begin: Reading) -> int | None:
-    """The speed before the drop."""
+def _last_speed(readings: Sequence[CarrierReading], begin: CarrierReading) -> int | None:
+    """Return the last speed before the drop."""
     return next((r.speed_mbps for r in reversed(readings) if r.uptime_s < begin.uptime_s and r.carrier), None)

@@ -1,10 +1,10 @@
-"""Reads all sources of all ends right before and right after traffic, in one remote command for each end and moment.
+"""Reads all sources at all ends right before and right after traffic, with one remote command per end and reading.
 
-Nothing here raises what an end does: evidence that is missing is missing, and an end that is gone is told by the
-traffic itself.
+Nothing here raises an error of an end: missing evidence stays missing, and the traffic tool reports an end that is
+lost.
 
-A try costs two remote commands at each end, and they have to stay cheap: once a measurement has spent what it may, its
-further tries are not read one by one. One more reading at the end tells what was counted during all of them together.
+Each attempt costs two remote commands at each end. A measurement has a time budget for these readings. When the budget
+is spent, further attempts are not read separately: one reading at the end covers all of them together.
 """
 
 from __future__ import annotations
@@ -20,48 +20,35 @@ from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.evidence.heat import COMMAND as HEAT
-from pytest_pinet.evidence.heat import Thermals, parse_heat
-from pytest_pinet.evidence.interface_counters import InterfaceCounters
-from pytest_pinet.evidence.interrupts import Interrupts
 from pytest_pinet.evidence.kernel_messages import KernelMessages, last_stamp
-from pytest_pinet.evidence.nic_counters import NicCounters
 from pytest_pinet.evidence.processors import Processors, uptime
-from pytest_pinet.evidence.softirqs import SoftIrqs
-from pytest_pinet.evidence.softnet import Softnet
-from pytest_pinet.evidence.sources import Source, Texts
+from pytest_pinet.evidence.sources import EvidenceSource, Texts, installed_sources
+from pytest_pinet.evidence.temperature import COMMAND as HEAT
+from pytest_pinet.evidence.temperature import Thermals, parse_temperature
+from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.evidence import EndEvidence
-from pytest_pinet.shell import Shell
 
 T = TypeVar("T")
-# In the order in which they are read afterwards, and the other way round before: the load of the CPUs is nearest to the
-# traffic, and what reading the rest costs is not in it.
-SOURCES: tuple[Source, ...] = (
-    Processors(),
-    SoftIrqs(),
-    Interrupts(),
-    Softnet(),
-    InterfaceCounters(),
-    NicCounters(),
-    Thermals(),
-    KernelMessages(),
-)
 MARK = "@@pinet "
-# A node that is busy with traffic answers late; one that does not answer is told by others.
+# A node that is busy with traffic answers late. Other code reports a node that does not answer.
 ANSWER_S = 5.0
 HALF = 0.5
-# What all readings of one measurement may take (s); a first try is read however long that takes.
+# Time budget (s) for all readings of one measurement. The first attempt is always read.
 ALLOWED_S = 0.3
-# What came since then nobody knows where the first reading is missing.
+# Used if the first reading is missing: no kernel message counts as new.
 NEVER = float("inf")
 
 
-def script(device: str, since: float | None = None, sources: Sequence[Source] = SOURCES) -> str:
-    """The command line of one moment: before the traffic, or after it, with ``since``, where the kernel's log ended."""
+def script(device: str, since: float | None = None, sources: Sequence[EvidenceSource] | None = None) -> str:
+    """Return the shell command for one reading: before traffic, or with ``since`` after traffic.
+
+    ``since`` is the time stamp at which the kernel's log ended before traffic.
+    """
     first = since is None
+    sources = installed_sources() if sources is None else sources
     ordered = list(reversed(sources)) if first else list(sources)
     moment = "" if since in (None, NEVER) else f"{since:.6f}"
-    # One process for all files, nearest to the traffic.
+    # One process reads all files. It runs nearest to the traffic.
     files = " ".join(name for source in ordered for name in source.files(device))
     reading = [f"echo '{MARK}'", f"grep -H '' {files} 2>/dev/null"] if files else []
     others = []
@@ -69,13 +56,14 @@ def script(device: str, since: float | None = None, sources: Sequence[Source] = 
         if command := source.command(device):
             others += [f"echo '{MARK}{source.name}'", f"{{ {command}; }} 2>/dev/null"]
     lines = [*others, *reading] if first else [*reading, *others]
-    # The last one's exit status is of no matter.
+    # The exit status of the last command is ignored.
     return "\n".join([f"since={moment}", "PATH=$PATH:/usr/sbin:/sbin", *lines, ":"])
 
 
-def sections(text: str, device: str, sources: Sequence[Source] = SOURCES) -> dict[str, str]:
-    """What each source printed, by its name."""
+def sections(text: str, device: str, sources: Sequence[EvidenceSource] | None = None) -> dict[str, str]:
+    """Return the output of each source by the source's name."""
     found: dict[str, list[str]] = {}
+    sources = installed_sources() if sources is None else sources
     patterns = [(name, source.name) for source in sources for name in source.files(device)]
     owners: dict[str, str] = {}
     owner: str | None = None
@@ -87,7 +75,7 @@ def sections(text: str, device: str, sources: Sequence[Source] = SOURCES) -> dic
         elif owner is not None:
             path, _, rest = line.partition(":")
             if path not in owners:
-                # A device of the firmware has a colon in its path.
+                # The path of a device that the firmware describes contains a colon.
                 owners[path] = next((name for pattern, name in patterns if _is_of(path, pattern)), "")
             found.setdefault(owners[path], []).append(rest if path.startswith("/proc/") else line)
     found.pop("", None)
@@ -99,13 +87,13 @@ def _is_of(path: str, pattern: str) -> bool:
 
 
 class EndReader:
-    """One end; ``end`` is what reports call it."""
+    """Reads the evidence of one end. ``end`` is the end's name in reports."""
 
-    def __init__(self, shell: Shell, device: str, end: str, sources: Sequence[Source] = SOURCES) -> None:
+    def __init__(self, shell: Shell, device: str, end: str, sources: Sequence[EvidenceSource] | None = None) -> None:
         self._shell = shell
         self._device = device
         self._end = end
-        self._sources = sources
+        self._sources = installed_sources() if sources is None else sources
         self._before: Mapping[str, str] = {}
         self._after: Mapping[str, str] = {}
         self._since = NEVER
@@ -113,7 +101,7 @@ class EndReader:
         self._kept: dict[str, list[str]] = {}
 
     def before(self, number: int) -> None:
-        """Read it right before the traffic of a try."""
+        """Read the sources right before the traffic of an attempt."""
         self._half = ""
         self._before = self._read(number, "before", None)
         since = last_stamp(self._before.get(KernelMessages.name, ""))
@@ -122,34 +110,37 @@ class EndReader:
         self._since = NEVER if since is None else since
 
     def pass_over(self) -> None:
-        """A try that is not read by itself."""
+        """Note that this attempt is not read separately."""
         self._half = ""
 
     def half_way(self, number: int) -> None:
-        """The clock under load, where this end tells clocks at all."""
+        """Read the CPU clock under load, if this end reports CPU clocks."""
         if self._before.get(Thermals.name):
             self._half = self._ask(HEAT)
             self._keep(Thermals.name, number, "during", self._half)
 
     def after(self, number: int, traffic_s: float) -> EndEvidence:
-        """Read it right after the traffic of a try: the differences."""
+        """Read the sources right after the traffic of an attempt, and return the differences."""
         return self._differences(self._before, number, traffic_s)
 
     def passed(self, traffic_s: float) -> EndEvidence:
-        """Of a try that is not read by itself: what was seen in its middle."""
-        return EndEvidence(self._end, self._device, traffic_s=traffic_s, under_load=parse_heat(self._half))
+        """Return the evidence of an attempt that is not read separately: only the reading taken in mid-traffic."""
+        return EndEvidence(self._end, self._device, traffic_s=traffic_s, under_load=parse_temperature(self._half))
 
     def rest(self, first: int, number: int, traffic_s: float) -> EndEvidence:
-        """Read it after the last of the tries that were passed over, from ``first`` on: the differences of them all."""
+        """Read the sources after the last attempt that was not read separately.
+
+        Returns the differences over all these attempts, from attempt ``first`` on.
+        """
         since = last_stamp(self._after.get(KernelMessages.name, ""))
         self._since = self._since if since is None else since
         found = self._differences(self._after, number, traffic_s)
-        # What the processors did between the tries is in it, too.
+        # The CPU times include the work between the attempts, so they are left out.
         return replace(found, processors=None, first_try=first)
 
     def _differences(self, before: Mapping[str, str], number: int, traffic_s: float) -> EndEvidence:
         self._after = self._read(number, "after", self._since)
-        found = EndEvidence(self._end, self._device, traffic_s=traffic_s, under_load=parse_heat(self._half))
+        found = EndEvidence(self._end, self._device, traffic_s=traffic_s, under_load=parse_temperature(self._half))
         for source in self._sources:
             found = source.add(found, Texts(before.get(source.name, ""), self._after.get(source.name, "")))
         return replace(found, restarted=tuple(dict.fromkeys(found.restarted)))
@@ -173,12 +164,12 @@ class EndReader:
 
     @property
     def raw(self) -> dict[str, str]:
-        """All that was read, by source."""
+        """Return all text that was read, by source."""
         return {name: "\n".join(texts) for name, texts in self._kept.items()}
 
 
 class Collector:
-    """All ends of a link, for one try after the other. ``spent_s`` is what reading them took so far."""
+    """Reads all ends of a link, attempt by attempt. ``spent_s`` is the time that the readings have taken."""
 
     def __init__(self, ends: Sequence[EndReader], allowed_s: float = ALLOWED_S) -> None:
         self.spent_s = 0.0
@@ -190,11 +181,11 @@ class Collector:
         self._looks: list[threading.Thread] = []
 
     def before(self, number: int) -> None:
-        """Right before the traffic of this try."""
+        """Read all ends right before the traffic of this attempt."""
         self._number = number
-        # Of a try that broke.
+        # An attempt that failed can leave its threads here.
         self._looks = []
-        # Another pair of readings, and the one at the end.
+        # Estimated time with one more pair of readings and the reading at the end.
         if self._read and self.spent_s * (1 + 1.5 / self._read) > self._allowed_s:
             self._passed_from = self._passed_from or number
             for end in self._ends:
@@ -203,9 +194,12 @@ class Collector:
             self._timed(lambda end: end.before(number))
 
     def watching(self, watch: Callable[[], None] | None, traffic_s: float) -> Callable[[], None]:
-        """What to call all the time while traffic runs: passes ``watch`` on, and looks once in the middle.
+        """Return a function to call repeatedly during traffic.
 
-        The look is in threads of its own, since whoever waits for the traffic must not wait for an answer.
+        It calls ``watch``, and reads all ends once in mid-traffic.
+
+        This reading runs in its own threads, because the thread that waits for the traffic must not wait for an end's
+        answer.
         """
         begun: list[float] = []
 
@@ -226,7 +220,7 @@ class Collector:
         return look
 
     def after(self, traffic_s: float) -> tuple[EndEvidence, ...]:
-        """Right after the traffic, which took ``traffic_s``: the differences at each end."""
+        """Read all ends right after the traffic, which took ``traffic_s``, and return the differences at each end."""
         for thread in self._looks:
             thread.join(ANSWER_S)
         self._looks = []
@@ -238,9 +232,10 @@ class Collector:
         return tuple(found)
 
     def rest(self, traffic_s: float) -> tuple[EndEvidence, ...]:
-        """After the last try, which took ``traffic_s``: what all passed over counted together; empty without any.
+        """Read all ends after the last attempt, which took ``traffic_s``, if some attempts were not read separately.
 
-        The next try is read again, and so are those behind it as far as is allowed.
+        Returns the differences over these attempts; empty if every attempt was read. The time budget starts again
+        afterwards.
         """
         first, number = self._passed_from, self._number
         found = [] if first is None else self._timed(lambda end: end.rest(first, number, traffic_s))
@@ -255,11 +250,11 @@ class Collector:
         return found
 
     def raw(self) -> dict[str, str]:
-        """All that was read, by file name: the number of the end, and the source."""
+        """Return all text that was read, by file name: the number of the end, and the source."""
         return {f"{index}-{name}.txt": text for index, end in enumerate(self._ends) for name, text in end.raw.items()}
 
 
 def _quietly(look: Callable[[int], None], number: int) -> None:
-    """What ends a test is told by the thread that waits for the traffic."""
+    """Ignore all errors: the thread that waits for the traffic reports errors that end a test."""
     with suppress(Exception):
         look(number)

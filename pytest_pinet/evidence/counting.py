@@ -1,6 +1,7 @@
-"""Byte counters that start over: at 32 bits of their own accord, from nothing when a driver is restarted.
+"""Differences of counters that restart: a 32-bit counter wraps, and a driver restart sets counters to 0.
 
-The kernel of a 32-bit Raspberry Pi OS, and some NICs, count bytes in 32 bits: 34 s at 1 Gbit/s.
+The kernel of a 32-bit Raspberry Pi OS and some NICs count bytes in 32 bits. Such a counter wraps after 34 s at 1
+Gbit/s.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ NARROW = 1 << 32
 
 
 def since(old: int, new: int) -> int:
-    """Bytes between two readings; a counter that fell is taken to have started over once, where 32 bits held it."""
+    """Return the bytes between two readings.
+
+    A counter that fell is assumed to have wrapped once, if it fits in 32 bits.
+    """
     return (new - old) % NARROW if new < old < NARROW else new - old
 
 
 def grown(old: int, new: int, most: float) -> int | None:
-    """As ``since``, between readings in whose time at most ``most`` bytes can have come; None: it began anew.
+    """Return the bytes between two readings; None if the counter restarted. At most ``most`` bytes are possible.
 
-    A restart is taken for a 32-bit counter's end only when it happened within ``most`` bytes of that.
+    A counter that fell has wrapped only if this explains at most ``most`` bytes. All other falls are restarts.
     """
     if new >= old:
         return new - old
@@ -27,9 +31,9 @@ def grown(old: int, new: int, most: float) -> int | None:
 
 
 def rise(old: int, new: int) -> int | None:
-    """By how much a counter of events grew, also past the end of its 32 bits; None: it began anew.
+    """Return the growth of an event counter, which may have wrapped at 32 bits; None if the counter restarted.
 
-    A counter that fell is taken to have passed its end only when both readings are near it.
+    A counter that fell has wrapped only if this explains a growth below 2^31. All other falls are restarts.
     """
     if new >= old:
         return new - old
@@ -38,7 +42,7 @@ def rise(old: int, new: int) -> int | None:
 
 
 def rises(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int] | None:
-    """As ``rise``, of those that stand in both readings; None: one of them began anew, and so all did."""
+    """Return the ``rise`` of each counter that is in both readings; None if one restarted, because then all did."""
     found = {name: rise(old[name], value) for name, value in new.items() if name in old}
     return None if None in found.values() else {name: value for name, value in found.items() if value is not None}
 
@@ -46,7 +50,7 @@ def rises(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int] | No
 def rises_by_cpu(
     old: Mapping[str, Mapping[int, int]], new: Mapping[str, Mapping[int, int]]
 ) -> dict[str, tuple[int, ...]] | None:
-    """As ``rises``, of counters that each CPU has; of the CPUs that were there both times, by their numbers."""
+    """Return the ``rises`` of counters per CPU, ordered by CPU number. Only CPUs in both readings count."""
     flat = rises(_flat(old), _flat(new))
     if flat is None:
         return None

@@ -1,4 +1,4 @@
-"""What the kernel says of one network device, read in one remote command."""
+"""Reads the kernel's state of one network device in one remote command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.counting import since
-from pytest_pinet.shell import Shell
+from pytest_pinet.execution.shell import Shell
 
 _NO_SUCH_DEVICE = 44
 _COUNTERS = ("statistics/rx_bytes", "statistics/tx_bytes")
@@ -14,23 +14,23 @@ _LOSSES = tuple(f"statistics/{way}_{what}" for what in ("errors", "dropped") for
 _KEYS = ("flags", "carrier", "speed", "duplex", "mtu", "address", "carrier_changes", *_COUNTERS, *_LOSSES)
 _COMMAND = (
     "cd /sys/class/net/{device} 2>/dev/null || {{ ls /sys/class/net; exit 44; }};"
-    # No process is started for each of them: on a slow board that took longer than all else of a look.
+    # The shell reads the files itself. One process per file took longer on a slow board than all other work.
     ' {{ for k in {keys}; do v=; read -r v <$k; echo "$k=$v"; done;'
     ' v=; read -r v </proc/sys/net/ipv4/tcp_timestamps; echo "timestamps=$v";'
     ' v=; read -r v <duplex; [ "$v" != half ] || {{ cd device/driver && printf driver= && pwd -P; }}; }} 2>/dev/null;'
     " printf machine=; uname -m"
 )
 _IFF_UP = 1
-# They say half, whatever it is: classes of USB devices whose commands have no word for it (drivers/net/usb/usbnet.c,
-# usbnet_get_link_ksettings_internal, leaves it 0).
+# These drivers always report half duplex: USB device classes whose commands have no field for duplex
+# (drivers/net/usb/usbnet.c, usbnet_get_link_ksettings_internal, leaves it 0).
 _DUPLEX_UNKNOWN_TO = ("cdc_ether", "cdc_mbim", "cdc_ncm", "huawei_cdc_ncm", "rndis_host")
 
 
 @dataclass(frozen=True)
 class InterfaceState:
-    """One device: None is what the driver does not tell. ``mac`` is lower case with colons.
+    """The state of one device. None: the driver does not report the value. ``mac`` is lower case with colons.
 
-    ``narrow``: its byte counters may start over every 4 GiB, as most do on kernels of 32 bits.
+    ``narrow``: the byte counters may wrap every 4 GiB, as most do on 32-bit kernels.
     """
 
     admin_up: bool
@@ -50,7 +50,7 @@ class InterfaceState:
     narrow: bool = False
 
     def bytes_since(self, old: InterfaceState) -> tuple[int, int]:
-        """What was received and sent since an earlier reading; a counter of 32 bits may have started over once."""
+        """Return the received and the sent bytes since an earlier reading. A 32-bit counter may have wrapped once."""
         return since(old.rx_bytes, self.rx_bytes), since(old.tx_bytes, self.tx_bytes)
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class InterfaceState:
 
 
 def read_interface(shell: Shell, device: str) -> InterfaceState:
-    """Read the state of a device. Raises LinkError when there is no such device, SshError when nobody answers."""
+    """Read the state of a device. Raises LinkError if there is no such device, SshError if the node does not answer."""
     done = shell.run(_COMMAND.format(device=device, keys=" ".join(_KEYS)))
     if done.returncode == _NO_SUCH_DEVICE:
         there = ", ".join(done.stdout.split()) or "none"
@@ -80,7 +80,7 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
         duplex = None
     return InterfaceState(
         admin_up=bool(int(values["flags"], 16) & _IFF_UP),
-        # Reading the carrier of a device that is down fails, which leaves it empty.
+        # Reading the carrier of a device that is down fails. The value is then empty.
         carrier=values["carrier"] == "1",
         speed_mbps=speed if speed > 0 else None,
         duplex=duplex,
@@ -94,6 +94,6 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
             name.removeprefix("statistics/"): int(values[name]) if values.get(name, "").isdigit() else None
             for name in _LOSSES
         },
-        # armv6l, armv7l, i686: what the kernel is, not what its programs are made for.
+        # armv6l, armv7l, i686: the machine of the kernel. The programs can be built for another machine.
         narrow=bool(values.get("machine")) and "64" not in values["machine"],
     )

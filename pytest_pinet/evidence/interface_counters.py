@@ -1,4 +1,4 @@
-"""What the kernel counted at a device, whatever its driver: ``statistics`` in sysfs, and changes of its carrier."""
+"""Reads the kernel's counters of a device, for every driver: sysfs ``statistics`` and ``carrier_changes``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class InterfaceCounters:
         before, after = _parse(texts.before), _parse(texts.after)
         if not before or not after:
             return evidence
-        # On kernels of 32 bits those of bytes pass their end every 34 s at 1 Gbit/s: they tell of no restart.
+        # On 32-bit kernels the byte counters wrap every 34 s at 1 Gbit/s, so they show no restart.
         octets = {name for name in after if name.endswith("_bytes")}
         found = rises({name: count for name, count in before.items() if name not in octets}, after)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Which interrupts came on which CPU: ``/proc/interrupts``, by the name of the action, since numbers change."""
+"""Reads how many interrupts each CPU handled: ``/proc/interrupts``, by action name because the numbers change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRIGGER = re.compile(r"(?:^|[\s-])(?:edge|level|fasteoi|none)\b(?:\s+|$)", re.I
 
 
 class Interrupts:
-    """By action, as they stand there (``eth0``, ``eth0, eth0``); several lines of one name are one."""
+    """Interrupts by action, named as in the file (``eth0``, ``eth0, eth0``). Lines of the same name are added up."""
 
     name = "interrupts"
 
@@ -36,7 +36,7 @@ class Interrupts:
 
 
 def parse_interrupts(text: str) -> dict[str, dict[int, int]]:
-    """Counts by action and CPU; empty for a text that is none."""
+    """Return the counts by action and CPU; empty if the text is not of ``/proc/interrupts``."""
     header, *lines = text.splitlines() or [""]
     cpus = [int(word[3:]) for word in header.split() if word.startswith("CPU") and word[3:].isdigit()]
     found: dict[str, dict[int, int]] = defaultdict(dict)
@@ -44,7 +44,7 @@ def parse_interrupts(text: str) -> dict[str, dict[int, int]]:
         number, colon, rest = line.partition(":")
         words = rest.split()
         counts = words[: len(cpus)]
-        # ERR and MIS have one count for all.
+        # ERR and MIS have one count for all CPUs.
         if not colon or len(counts) < len(cpus) or not all(map(str.isdigit, counts)):
             continue
         name = _action(number.strip(), " ".join(words[len(cpus) :]))
@@ -56,9 +56,9 @@ def parse_interrupts(text: str) -> dict[str, dict[int, int]]:
 
 def _action(number: str, described: str) -> str:
     if not number.isdigit():
-        # LOC, IPI0: the architecture's own, with a sentence.
+        # LOC, IPI0: interrupts of the architecture, described by a sentence.
         return described or number
     trigger = list(_TRIGGER.finditer(described))
     name = described[trigger[0].end() :].strip() if trigger else described.rpartition(" ")[2]
-    # An interrupt that nobody handles has none.
+    # An interrupt without a handler has no action name.
     return name or f"irq {number}"

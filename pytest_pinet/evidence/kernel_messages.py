@@ -1,4 +1,4 @@
-"""Lines of the kernel's log that came while traffic ran and tell of trouble with the network, power or memory."""
+"""Reads the kernel log lines written during traffic that report trouble with the network, power or memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_pinet.evidence.sources import Texts
 from pytest_pinet.model.evidence import EndEvidence
 
 # net/sched/sch_generic.c, net/core/dev.c, drivers/hwmon/raspberrypi-hwmon.c, phylib, mm/page_alloc.c,
-# drivers/net/usb/usbnet.c, drivers/net/ethernet/*; each of them stood beside a regression of a Pi.
+# drivers/net/usb/usbnet.c, drivers/net/ethernet/*. Each of these messages came with a regression of a Raspberry Pi.
 TROUBLE = re.compile(
     r"NETDEV WATCHDOG|transmit queue .*timed out|hw csum failure|[Uu]nder-?voltage detected|Link is Down|\bBUG\b|Oops"
     r"|page allocation failure|kevent .* dropped|rx ring overrun|\bAER:|cut here"
@@ -20,9 +20,10 @@ _STAMP = re.compile(r"\[ *(\d+\.\d+)\]")
 
 
 class KernelMessages:
-    """The log since the first reading, by its own time stamps, which no change of the wall clock moves.
+    """The log since the first reading, selected by the log's own time stamps.
 
-    Nor is the uptime their clock: NTP steers that one, and on a node that runs for weeks the two drift apart.
+    A change of the wall clock does not affect these stamps. Uptime is another clock, because NTP adjusts it. On a node
+    that runs for weeks both clocks drift apart.
     """
 
     name = "kernel"
@@ -31,9 +32,9 @@ class KernelMessages:
         return ()
 
     def command(self, device: str) -> str:
-        # Debian lets root alone read it, whose the root folder is.
+        # On Debian only root can read the log. The owner of the root folder is root.
         log = "log=$(dmesg || { ! [ -O / ] && sudo -n dmesg; })"
-        # Its last word, since a log that may not be read looks like one without trouble.
+        # Printed last, because a log that could not be read would look like a log without trouble.
         since = '{ s = $0; sub(/^[^[]*\\[ */, "", s); if (s + 0 > t + 0) print } END { print "read" }'
         later = f"""awk -v t="$since" '{since}'"""
         return f"""{log} && printf '%s\\n' "$log" | if [ -n "$since" ]; then {later}; else tail -n 1; fi"""
@@ -47,6 +48,6 @@ class KernelMessages:
 
 
 def last_stamp(text: str) -> float | None:
-    """When the last line of this log was written, by the log's own clock; None for a log without stamps."""
+    """Return the time stamp of the log's last line, by the log's own clock; None for a log without stamps."""
     stamps = _STAMP.findall(text)
     return float(stamps[-1]) if stamps else None

@@ -1,4 +1,4 @@
-"""What a driver counted by itself: ``ethtool -S``. Names differ by driver; some count nothing."""
+"""Reads the driver's own counters: ``ethtool -S``. Names differ by driver, and some drivers have no counters."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pytest_pinet.model.evidence import EndEvidence
 
 
 class NicCounters:
-    """Those that grew. A driver that refreshes them on a timer of its own may be late by that.
+    """The counters that grew. Drivers that refresh counters on a timer report late by up to one period.
 
-    Some drivers tell levels among them (a queue's length): what fell alone is left out, and is no restart.
+    Some drivers list levels among the counters (for example a queue length). If only a few values fell, they are left
+    out. If more than half of the values fell, the counters restarted.
     """
 
     name = "ethtool"
@@ -35,6 +36,6 @@ class NicCounters:
 
 
 def _parse(text: str) -> dict[str, int]:
-    # "     rx_packets: 5"; some have colons and blanks in their names: "[0]: rx_bytes: 7".
+    # "     rx_packets: 5"; some names contain colons and blanks: "[0]:  rx_bytes: 7".
     pairs = (line.rpartition(":") for line in text.splitlines())
     return {name.strip(): int(value) for name, _, value in pairs if name and value.strip().isdigit()}

@@ -1,34 +1,62 @@
-"""Ten times a second (five without bash) what a device has received and sent, and whether its link stands.
+"""Samples a device's received and sent bytes and its carrier ten times a second (five without bash).
 
-A shell script at the end itself, so that its samples keep their time when the way to the runner is slow; it needs
-nothing there but ``sh`` and ``sleep``, and costs least with ``bash`` (benchmarks.observer).
+A shell script runs at the end itself, so that samples keep their time when the connection to the runner is slow. The
+script needs only ``sh`` and ``sleep`` there, and costs least with ``bash`` (benchmarks.observer).
 """
 
 from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import TracebackType
 
 from pytest_pinet.errors import PinetError
-from pytest_pinet.evidence.carrier import Reading, carrier_events, parse_reading
-from pytest_pinet.evidence.expected import ExpectedChanges
+from pytest_pinet.evidence.carrier import CarrierReading, carrier_events, parse_reading
+from pytest_pinet.execution.shell import Process, Shell
 from pytest_pinet.model.events import Event
-from pytest_pinet.shell import Process, Shell
 
-# What the observer may outlive the traffic by, should nobody end it.
+
+@dataclass
+class ExpectedChanges:
+    """Carrier changes made on purpose, up to this count of the device. Readings before them belong to no run.
+
+    ``before`` is the latest reading that does not show all these changes.
+    """
+
+    changes: int
+    before: CarrierReading | None = None
+
+    def after(self, reading: CarrierReading) -> tuple[CarrierReading, ...]:
+        """Return the readings that the next run begins with; nothing while the expected changes are not all visible.
+
+        Events after the expected changes stay visible: another link drop, or a driver that restarted its counters.
+        """
+        before, self.before = self.before, reading
+        if before is None or before.changes is None or reading.changes is None:
+            return (reading,) if reading.changes is None or reading.changes >= self.changes else ()
+        if reading.changes > self.changes:
+            # A made-up reading right after the expected changes. Its byte counts come from the new reading, because
+            # the driver may have restarted its counters on purpose.
+            bytes_now = {"rx_bytes": reading.rx_bytes, "tx_bytes": reading.tx_bytes}
+            return replace(before, changes=self.changes, carrier=True, **bytes_now), reading
+        if reading.changes == self.changes:
+            return (reading,)
+        return (before, reading) if reading.changes < before.changes else ()
+
+
+# The observer may run this long after the traffic if it is not stopped.
 LIFETIME_S = 20.0
-# The latest rate is that of so many seconds, and none when the last sample is older than STALE_S.
+# The rate covers the last RATE_S seconds. There is no rate if the last sample is older than STALE_S.
 RATE_S = 0.5
 STALE_S = 2.0
 
-# A line: seconds of uptime, received and sent bytes, carrier, carrier changes, operstate, speed; "-" is what cannot be
-# read. A read that times out is a tick for which no process is started (bash; others start a sleep, every 0.2 s since
-# that is most of their cost). Its input is a sleep which lives as long as the observer may. The speed is asked of the
-# driver, and by some of those of the PHY, over USB: only after a change of the link. A driver that was loaded again
-# made another folder of the same name.
+# An output line: uptime in seconds, received and sent bytes, carrier, carrier changes, operstate, speed; "-" if a value
+# cannot be read. With bash, a read with a timeout is the tick, so that no process is started. Its input is a sleep that
+# lives as long as the observer may. Other shells start a sleep every 0.2 s, because starting it is most of their cost.
+# The speed is read only after a link change, because some drivers read it from the PHY over USB. A driver that was
+# reloaded has made a new folder of the same name.
 _SCRIPT = r"""
 exec 2>/dev/null
 cd /sys/class/net/@device || exit 44
@@ -55,7 +83,7 @@ done
 
 
 def command(device: str, seconds: float) -> str:
-    """The command line of an observer that ends by itself after ``seconds``."""
+    """Return the command line of an observer that ends by itself after ``seconds``."""
     life = f"{seconds:.0f}"
     script = shlex.quote(_SCRIPT.replace("@device", shlex.quote(device)).replace("@seconds", life))
     return f"sleep {life} | {{ s=sh; command -v bash >/dev/null 2>&1 && s=bash; exec $s -c {script}; }}"
@@ -63,21 +91,21 @@ def command(device: str, seconds: float) -> str:
 
 @dataclass(frozen=True)
 class _Clock:
-    """What to add to an end's uptime to get the runner's monotonic clock."""
+    """The offset from an end's uptime to the runner's monotonic clock."""
 
     offset_s: float
 
     def wall(self, uptime_s: float) -> datetime:
-        """The runner's local time of that moment."""
+        """Return the runner's local time at this uptime."""
         return datetime.now() - timedelta(seconds=time.monotonic() - (uptime_s + self.offset_s))
 
 
 class Observer:
-    """Watches one device while the context lasts; ``port_name`` is what events call it (``sw1/p5``).
+    """Watches one device while the context lasts. ``port_name`` is the device's name in events (``sw1/p5``).
 
-    It lives at the end for ``seconds``, how long the traffic will take, and LIFETIME_S more, then ends by itself:
-    ``ensure`` before each run starts it again where that is not enough. Nothing here ever raises what the end does: an
-    end that is gone is told by the traffic itself.
+    The remote process lives for ``seconds``, the expected duration of the traffic, and LIFETIME_S more. Call ``ensure``
+    before each run to start the process again if needed. Nothing here raises an error of the end: the traffic tool
+    reports an end that is lost.
     """
 
     def __init__(self, shell: Shell, device: str, port_name: str, seconds: float) -> None:
@@ -88,7 +116,7 @@ class Observer:
         self._open = False
         self._ends_s = 0.0
         self._process: Process | None = None
-        self._readings: list[Reading] = []
+        self._readings: list[CarrierReading] = []
         self._lines: list[str] = []
         self._expected: ExpectedChanges | None = None
         self._clock: _Clock | None = None
@@ -100,7 +128,7 @@ class Observer:
         return self
 
     def _start(self, seconds: float) -> None:
-        # Up to a second early, since its end is a whole second of the end's clock.
+        # Up to a second early, because the process ends at a whole second of the end's clock.
         self._ends_s = time.monotonic() + seconds + LIFETIME_S - 1
         try:
             self._process = self._shell.spawn(command(self._device, seconds + LIFETIME_S))
@@ -116,7 +144,7 @@ class Observer:
             error.add_note(f"the observer of {self._port_name} could not be stopped: {trouble}")
 
     def _stop(self) -> PinetError | None:
-        """End its process, and return why it could not be ended."""
+        """Stop the remote process. Return the error if that failed."""
         self._read()
         process, self._process = self._process, None
         try:
@@ -128,27 +156,31 @@ class Observer:
 
     @property
     def alive(self) -> bool:
-        """Whether its process runs at the end."""
+        """Return whether the remote process runs."""
         return self._process is not None and self._process.poll() is None
 
     def ensure(self, seconds: float) -> None:
-        """Have it watch for ``seconds`` from now on; call it before each run, while the context lasts.
+        """Make sure that the observer watches for ``seconds`` from now.
 
-        One that has ended, or would before, is started afresh, and what it saw so far is then no event any more.
+        Call this before each run, while the context lasts.
+
+        A process that has ended, or would end earlier, is started again. Its earlier readings then cause no events.
         """
         if not self._open or (self.alive and self._ends_s - time.monotonic() > seconds):
             return
         self._stop()
-        # The end may have been booted since, which sets its uptime back.
+        # The end may have rebooted since, which resets its uptime.
         self._readings.clear()
         self._expected = None
         self._clock = None
         self._start(seconds)
 
     def accept(self, changes: int | None) -> None:
-        """Forget the carrier changes up to this count of the device's (None: it has none): they were expected.
+        """Forget the carrier changes up to this count of the device, because they were expected.
 
-        Traffic that begins within a tenth of a second would have them among its own otherwise.
+        None means that the device has no such count.
+
+        Without this call, traffic that begins within 0.1 s of the changes would report them as its own.
         """
         self._read()
         if changes is None:
@@ -161,7 +193,7 @@ class Observer:
             self._take(last)
 
     def rate(self) -> float | None:
-        """What the device receives now, in bit/s on the wire; None while nobody tells."""
+        """Return the present receive rate in bit/s on the wire; None if there are no recent readings."""
         self._read()
         if not self._readings or time.monotonic() - self._heard_s > STALE_S:
             return None
@@ -171,10 +203,10 @@ class Observer:
         return received * 8 / seconds if seconds > 0 and received is not None else None
 
     def events(self, started_s: float, ended_s: float | None = None) -> tuple[Event, ...]:
-        """Carrier changes and counters that began anew while traffic ran, counted from its start.
+        """Return carrier changes and counter restarts during traffic. Event times count from the start of the traffic.
 
-        ``started_s`` and ``ended_s`` (None: now) are those of the traffic (``time.monotonic``): one observer may serve
-        for several runs, and what happens between them is no event of any.
+        ``started_s`` and ``ended_s`` (None: now) are the traffic's start and end (``time.monotonic``). One observer can
+        serve several runs. Changes between runs are events of no run.
         """
         self._read()
         if self._clock is None:
@@ -185,11 +217,11 @@ class Observer:
 
     @property
     def text(self) -> str:
-        """All that the end printed, as evidence."""
+        """Return all output of the remote process, as evidence."""
         return "".join(f"{line}\n" for line in self._lines)
 
     def _read(self) -> None:
-        """Take in what has come since the last time."""
+        """Process the output since the last call."""
         if self._process is None:
             return
         lines = self._process.lines()
@@ -201,12 +233,12 @@ class Observer:
         for reading in readings:
             self._take(reading)
         self._heard_s = now
-        # A line cannot arrive before it was written: the smallest difference is the nearest to the truth.
+        # A line cannot arrive before it was written, so the smallest difference is nearest to the true offset.
         offset = now - readings[-1].uptime_s
         if self._clock is None or offset < self._clock.offset_s:
             self._clock = _Clock(offset)
 
-    def _take(self, reading: Reading) -> None:
+    def _take(self, reading: CarrierReading) -> None:
         if self._expected is None:
             self._readings.append(reading)
         elif begins_with := self._expected.after(reading):

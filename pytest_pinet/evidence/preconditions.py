@@ -1,4 +1,4 @@
-"""The state of an end that may set the figure, read in one remote command."""
+"""Reads, in one remote command, the state of an end that can limit the measured value."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from pytest_pinet.execution.shell import Shell
 from pytest_pinet.judge.preconditions import BUSY
 from pytest_pinet.model.conditions import Conditions, PcieLink, Throttling
-from pytest_pinet.shell import Shell
 
-# What other work is watched for, both ends at once.
+# How long (s) to watch the processors for other work, at both ends at once.
 BUSY_S = 0.15
 PATIENCE_S = 3.0
 SYSFS = "/sys"
 
-# The device's own folder tells its PCIe link, the folder above it that of its slot; a USB NIC is an interface of the
-# folder above. ``vcgencmd`` is there on Raspberry Pi OS; the same number stands in sysfs where its driver has it.
+# The device's folder shows its PCIe link, and the parent folder the link of its slot. A USB NIC is an interface of the
+# parent folder. Raspberry Pi OS has ``vcgencmd``. Sysfs has the same number where the kernel has a driver for it.
 _COMMAND = r"""
 d={sysfs}/class/net/{device}/device
 one() {{ read -r v <"$2" && echo "$1=$v"; }} 2>/dev/null
@@ -42,26 +42,27 @@ _IDLE = (3, 4)
 
 
 def read(shell: Shell, device: str, busy_s: float = 0.0, sysfs: str = SYSFS) -> Conditions:
-    """Read the state of one end; for the share of its processors that is in use, over ``busy_s``. Raises SshError.
+    """Read the state of one end. Raises SshError.
 
-    Takes no more than one round trip, some 20 ms of the end's time and ``busy_s``.
+    The share of busy processors is measured over ``busy_s``. Takes one round trip, about 20 ms of the end's time, and
+    ``busy_s``.
     """
     done = shell.run(_COMMAND.format(device=device, watch=f"{busy_s:g}", sysfs=sysfs), timeout_s=10.0 + busy_s)
     return _conditions(shell.name, device, dict(line.partition("=")[::2] for line in done.stdout.splitlines()))
 
 
 @dataclass(frozen=True)
-class Place:
+class DevicePlace:
     """A device at one end."""
 
     shell: Shell
     device: str
 
 
-def read_all(places: Sequence[Place], busy_s: float = BUSY_S, patience_s: float = PATIENCE_S) -> list[Conditions]:
-    """Read several ends at the same time, with what their processors do besides. Raises SshError.
+def read_all(places: Sequence[DevicePlace], busy_s: float = BUSY_S, patience_s: float = PATIENCE_S) -> list[Conditions]:
+    """Read several ends at the same time, with the load of their processors. Raises SshError.
 
-    An end that is too busy for any figure is given ``patience_s`` to end what it does (a boot, an update).
+    If an end is too busy for a valid value, for example with a boot or an update, wait up to ``patience_s`` for it.
     """
     deadline = time.monotonic() + patience_s
     with ThreadPoolExecutor(max(1, len(places)), thread_name_prefix="pinet-conditions") as pool:
@@ -91,13 +92,13 @@ def _number(text: str | None) -> float | None:
 
 
 def _link(speed: str | None, width: str | None) -> PcieLink | None:
-    # "5.0 GT/s PCIe" and "1"; "Unknown" and 0 or 255 where the device does not tell.
+    # "5.0 GT/s PCIe" and "1"; "Unknown" and 0 or 255 if the device does not report them.
     gtps, lanes = _number(speed), _number(width)
     return None if not gtps or not lanes or lanes > 32 else PcieLink(gtps, int(lanes))
 
 
 def _best(values: Mapping[str, str]) -> PcieLink | None:
-    """What both the NIC and its slot can; None where one of them does not tell."""
+    """Return the best link that both the NIC and its slot support; None if one of them does not report it."""
     nic = _link(values.get("nic_max_speed"), values.get("nic_max_width"))
     slot = _link(values.get("slot_max_speed"), values.get("slot_max_width"))
     if nic is None or slot is None:
@@ -106,7 +107,7 @@ def _best(values: Mapping[str, str]) -> PcieLink | None:
 
 
 def _throttling(text: str | None) -> Throttling | None:
-    # "0x50005" of vcgencmd, "50005" of sysfs.
+    # vcgencmd prints "0x50005", sysfs "50005".
     try:
         return None if text is None else Throttling(int(text, 16))
     except ValueError:
@@ -114,7 +115,7 @@ def _throttling(text: str | None) -> Throttling | None:
 
 
 def _busy(before: str | None, after: str | None) -> float | None:
-    """The share of all processors' time that was not idle between two first lines of /proc/stat."""
+    """Return the share of all processors' time that was busy between two first lines of /proc/stat."""
     if before is None or after is None:
         return None
     old, new = ([int(word) for word in text.split()[1:9]] for text in (before, after))

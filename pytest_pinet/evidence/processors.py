@@ -1,4 +1,4 @@
-"""How busy each CPU was: ``/proc/stat`` (proc(5)), read by ourselves since sysstat is on few nodes."""
+"""Reads how busy each CPU was from ``/proc/stat`` (proc(5)). Few nodes have sysstat."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import replace
 from pytest_pinet.evidence.sources import Texts, added
 from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
 
-# user nice system idle iowait irq softirq steal; what guests used stands in user and nice, too.
+# user nice system idle iowait irq softirq steal. The time of guests is part of user and nice.
 _FIELDS = 8
 _USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(_FIELDS)
-# A longer time around the traffic than this part of it is told as it is.
+# If the time around the traffic is a larger share of it than this, the loads are not scaled.
 AROUND = 0.25
 
 
 class Processors:
-    """Read nearest to the traffic of all; with it the uptime, and which kernel this is."""
+    """CPU times, read nearest to the traffic, with the uptime and the boot ID."""
 
     name = "stat"
 
@@ -44,7 +44,7 @@ class Processors:
 
 
 def uptime(text: str) -> float | None:
-    """Seconds since boot at a reading; None where nobody told."""
+    """Return the seconds since boot at a reading; None if the reading has none."""
     word = text.partition(" ")[0]
     try:
         return float(word)
@@ -58,7 +58,7 @@ def _machine(text: str) -> str | None:
 
 
 def _times(text: str) -> dict[int, list[int]]:
-    """Clock ticks by CPU; the line of their sum is no CPU."""
+    """Return the clock ticks by CPU, without the line of their sum."""
     found = {}
     for line in text.splitlines():
         name, *words = line.split() or [""]
@@ -70,7 +70,10 @@ def _times(text: str) -> dict[int, list[int]]:
 
 
 def _scale(evidence: EndEvidence) -> float:
-    """From shares of the window to shares of the traffic: what was done in the moments around it counts as in it."""
+    """Return the factor from shares of the window to shares of the traffic.
+
+    Work in the short times around the traffic counts as work during the traffic.
+    """
     window, traffic = evidence.window_s, evidence.traffic_s
     if not window or not traffic or window > (1 + AROUND) * traffic:
         return 1.0
@@ -78,13 +81,13 @@ def _scale(evidence: EndEvidence) -> float:
 
 
 def _load(cpu: int, before: list[int], after: list[int], scale: float) -> ProcessorLoad | None:
-    # Ticks of idle and iowait may fall by a few (proc(5)); that is no restart.
+    # The ticks of idle and iowait can fall by a few (proc(5)). This is no restart.
     spent = [max(0, new - old) for old, new in zip(before, after, strict=True)]
     total = sum(spent)
     if total == 0:
         return None
     busy = 1 - (spent[_IDLE] + spent[_IOWAIT]) / total
-    # Never more than all of it.
+    # A load never exceeds 1.
     scale = min(scale, 1 / busy) if busy > 0 else 1.0
     part = [scale * one / total for one in spent]
     return ProcessorLoad(

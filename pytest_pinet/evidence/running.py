@@ -1,4 +1,4 @@
-"""What a board says that it runs: kernel, modules, drivers, firmware, device tree; asked in one remote command."""
+"""Reads in one remote command what a board runs: kernel, modules, drivers, firmware, device tree."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from pytest_pinet.builds.elf import build_id
 from pytest_pinet.errors import SshError
 from pytest_pinet.evidence.build import parse_serial
-from pytest_pinet.model.build import Loaded, Running
-from pytest_pinet.shell import Shell
+from pytest_pinet.evidence.elf import build_id
+from pytest_pinet.execution.shell import Shell
+from pytest_pinet.model.build import Loaded, RunningBuild
 
 TIMEOUT_S = 30.0
 _MARK = "=====8<====="
 _SYSCTL = re.compile(r"[A-Za-z0-9_./-]+")
-# name and srcversion; what cannot be read is "-". No process is started for each: on a slow board that took longer
-# than all else that is asked.
+# Prints name and srcversion, "-" if it cannot be read. The shell reads the files itself: one process per module took
+# longer on a slow board than all other commands.
 _MODULES = (
     "for d in /sys/module/*/; do [ -e ${d}initstate ] || continue; n=${d%/}; s=-;"
     ' [ ! -r ${d}srcversion ] || read -r s < ${d}srcversion; echo "${n##*/} $s"; done'
 )
-# The notes with their build ids, each behind a line with its file, all of it in hexadecimal.
+# The notes with the build IDs, each after a line with its file name, all in hexadecimal.
 _NOTES = "head -v -c 4096 /sys/module/*/notes/.note.gnu.build-id | od -An -v -tx1 | tr -d ' \\n'"
 _NOTE = re.compile(rb"==> /sys/module/([^/\n]+)/notes/\.note\.gnu\.build-id <==\n")
 _NICS = 'for d in /sys/class/net/*; do [ -e $d/device ] || continue; echo "nic: ${d##*/}"; ethtool -i ${d##*/}; done'
@@ -41,10 +41,10 @@ _PARTS = {
 }
 
 
-def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls: Iterable[str] = ()) -> Running:
-    """Ask for all of it; ``options`` are (module, parameter), of which and of ``sysctls`` the value is read, too.
+def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls: Iterable[str] = ()) -> RunningBuild:
+    """Read the build that runs, and the values of module parameters and sysctls. Raises SshError.
 
-    Raises SshError.
+    ``options`` are pairs of module and parameter.
     """
     parts = dict(_PARTS)
     for module, parameter in options:
@@ -57,7 +57,7 @@ def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls:
     found = _split(done.stdout)
     if not found.get("version"):
         raise SshError(f"{shell.name} does not say what it runs: {done.stderr.strip()[:200]}", f"look at {shell.name}")
-    return Running(
+    return RunningBuild(
         node=shell.name,
         uname=found.get("uname", ""),
         version=found["version"],
@@ -78,7 +78,7 @@ def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls:
 
 
 def sysctl_path(name: str) -> str:
-    """The file of a sysctl. Of ``net.ipv4.conf.eth0.rp_filter`` each dot is a slash."""
+    """Return the file of a sysctl. In ``net.ipv4.conf.eth0.rp_filter`` each dot becomes a slash."""
     return "/proc/sys/" + name.replace(".", "/")
 
 
@@ -91,7 +91,7 @@ def _split(output: str) -> dict[str, str]:
 
 
 def _text(told: str | None) -> str | None:
-    """What a tool said, on one line; a firmware that does not know the command says so there."""
+    """Return a tool's output on one line; None for an error message, such as the firmware's "does not know"."""
     line = " ".join((told or "").split())
     return line if line and "does not know" not in line and "error=" not in line else None
 

@@ -1,12 +1,12 @@
-"""What driver and kernel chose for a device by themselves: offloads, rings, coalescing, queues; by name, as texts.
+"""Reads the settings that driver and kernel chose for a device: offloads, rings, coalescing, queues; as texts by name.
 
-A new build that chooses otherwise is the first thing to look at when it is slower.
+If a new build is slower, changed defaults are the first thing to check.
 """
 
 from __future__ import annotations
 
 from pytest_pinet.evidence.running import sysctl_path
-from pytest_pinet.shell import Shell
+from pytest_pinet.execution.shell import Shell
 
 _ETHTOOL = {"-k": "", "-c": "coalescing ", "-g": "ring ", "-a": "pause ", "-l": "channels "}
 _SYSCTLS = (
@@ -19,7 +19,7 @@ _MARK = "=="
 
 
 def read_settings(shell: Shell, device: str) -> dict[str, str]:
-    """All that can be read of it; empty where nothing can. Raises SshError."""
+    """Read all settings of a device that can be read; empty if none can. Raises SshError."""
     asked = "; ".join(f"echo '{_MARK} {option}'; ethtool {option} {device} 2>/dev/null" for option in _ETHTOOL)
     files = " ".join(sysctl_path(name) for name in _SYSCTLS)
     kernel = f"echo '{_MARK} sysctl'; grep -H . {files} 2>/dev/null"
@@ -29,7 +29,7 @@ def read_settings(shell: Shell, device: str) -> dict[str, str]:
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """Of values that stand twice (what the hardware could, what is set) the last one counts."""
+    """Return the settings by name. Of a value that is listed twice (supported, then set) the last one counts."""
     found: dict[str, str] = {}
     part = ""
     for line in text.splitlines():
@@ -45,6 +45,6 @@ def parse_settings(text: str) -> dict[str, str]:
         elif part in _ETHTOOL:
             name, colon, value = line.strip().partition(":")
             if colon and value.strip():
-                # "off [fixed]", "on [requested off]": what holds is what counts.
+                # "off [fixed]", "on [requested off]": the effective value counts.
                 found[_ETHTOOL[part] + name.strip()] = value.partition("[")[0].strip()
     return found

@@ -1,4 +1,4 @@
-"""What ``ss`` says of the connections that carry the traffic, while they do."""
+"""Reads the state of the connections that carry the traffic from ``ss``, during the traffic."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from dataclasses import dataclass
 
 from pytest_pinet.errors import LabError
+from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.sockets import Sockets
-from pytest_pinet.shell import Shell
 
-# One look at a machine that is busy with traffic; one that does not answer is told by the traffic tool.
+# Time limit of one reading on a busy machine. The traffic tool reports a machine that does not answer.
 ANSWER_S = 1.0
-# A tool's control connection has sent some hundred bytes by then.
+# The control connection of a traffic tool has sent only some hundred bytes by this time.
 LEAST_SENT = 10_000
 _WORD = re.compile(r"(?<!\S)([a-z_]+):(\S+)")
-# ``skmem:(r0,rb131072,t0,tb87040,...)``: rb and tb are what SO_RCVBUF and SO_SNDBUF ended as.
+# ``skmem:(r0,rb131072,t0,tb87040,...)``: rb and tb are the effective SO_RCVBUF and SO_SNDBUF.
 _BUFFER = {"sndbuf": re.compile(r"\btb(\d+)"), "rcvbuf": re.compile(r"\brb(\d+)")}
 
 
@@ -23,13 +23,13 @@ class _Connection:
     words: dict[str, str]
 
     def number(self, key: str) -> float | None:
-        """The first number of a value such as ``2.036/0.211``; None where there is none."""
+        """Return the first number of a value such as ``2.036/0.211``; None if there is none."""
         found = re.match(r"\d+(?:\.\d+)?", self.words.get(key, ""))
         return None if found is None else float(found.group())
 
     @property
     def sent(self) -> float:
-        # Kernels before 4.19 do not tell bytes_sent.
+        # Kernels before 4.19 do not report bytes_sent.
         return self.number("bytes_sent") or self.number("bytes_acked") or 0.0
 
     @property
@@ -42,15 +42,15 @@ class _Connection:
 
 
 def read_sockets(shell: Shell, port: int, streams: int) -> Sockets | None:
-    """Ask the sending end for the ``streams`` connections of this port (its own, or the far end's) that sent the most.
+    """Read the ``streams`` connections of this port (local or remote) that sent the most, at the sending end.
 
-    None when there is no ``ss`` of iproute2, no such connection, or no answer within ANSWER_S: it is evidence only.
+    None if there is no ``ss`` of iproute2, no such connection, or no answer within ANSWER_S: this is evidence only.
     """
     return parse_sockets(ask_sockets(shell, port), streams)
 
 
 def ask_sockets(shell: Shell, port: int) -> str:
-    """What ``ss`` prints of all connections of this port; nothing where it does not answer."""
+    """Return the output of ``ss`` for all connections of this port; empty if it does not answer."""
     ask = f"PATH=$PATH:/usr/sbin:/sbin ss -tinm '( sport = :{port} or dport = :{port} )' 2>/dev/null"
     try:
         return shell.run(ask, timeout_s=ANSWER_S).stdout
@@ -59,16 +59,16 @@ def ask_sockets(shell: Shell, port: int) -> str:
 
 
 def parse_sockets(text: str, streams: int, receiving: bool = False) -> Sockets | None:
-    """Read what ``ss -tinm`` prints: a line of addresses for each connection, and behind it a line of details.
+    """Parse the output of ``ss -tinm``: for each connection a line of addresses, then a line of details.
 
-    Of the ``streams`` connections that sent the most, or with ``receiving`` of those that received the most.
+    Of these, the ``streams`` connections that sent the most count; with ``receiving``, the ones that received the most.
     """
 
     def moved(one: _Connection) -> float:
         return one.received if receiving else one.sent
 
     details = [line for line in text.splitlines() if line[:1].isspace()]
-    # Where the details follow the addresses in one line (``ss -O``), too.
+    # ``ss -O`` prints addresses and details on one line.
     details += [line for line in text.splitlines() if line[:1].strip() and " mss:" in line]
     found = [_Connection(dict(_WORD.findall(line))) for line in details]
     found = [one for one in found if one.number("mss") and moved(one) >= LEAST_SENT]
@@ -82,7 +82,7 @@ def parse_sockets(text: str, streams: int, receiving: bool = False) -> Sockets |
         rtt_min_s=min((_ms(value) for one in data if (value := one.number("minrtt")) is not None), default=None),
         cwnd_bytes=_windows(data),
         window_scales=_scales(data[0].words.get("wscale", "")),
-        # ``retrans:0/12`` is now and in all; it stands there only when there were any.
+        # ``retrans:0/12`` is the present count and the total; it is printed only if there were any.
         retransmits=sum(int(one.words["retrans"].partition("/")[2] or 0) for one in data if "retrans" in one.words),
         receiver_limited=_limited("rwnd_limited", data),
         sender_limited=_limited("sndbuf_limited", data),
@@ -92,7 +92,10 @@ def parse_sockets(text: str, streams: int, receiving: bool = False) -> Sockets |
 
 
 def _limited(key: str, data: list[_Connection]) -> float | None:
-    """Of the time with data to send (``busy``, since kernel 4.9), which is left out together with what is 0."""
+    """Return the limited share of the time with data to send; None without that time.
+
+    ``ss`` prints this time as ``busy`` since kernel 4.9. It omits values of 0.
+    """
     busy = sum(one.number("busy") or 0.0 for one in data)
     # "rwnd_limited:384ms(38.7%)"
     return sum(one.number(key) or 0.0 for one in data) / busy if busy > 0 else None
@@ -115,5 +118,5 @@ def _windows(data: list[_Connection]) -> int | None:
 
 def _scales(text: str) -> tuple[int, int] | None:
     sender, comma, receiver = text.partition(",")
-    # ``ss`` prints the peer's shift first: what the sender applies to the window that it is given.
+    # ``ss`` prints the peer's shift first, which the sender applies to the window that it receives.
     return (int(sender), int(receiver)) if comma and sender.isdigit() and receiver.isdigit() else None

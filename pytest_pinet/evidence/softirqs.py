@@ -1,4 +1,4 @@
-"""Where the kernel's network work was done: ``/proc/softirqs``, of which NET_RX and NET_TX are the network's."""
+"""Reads which CPU did the kernel's network work: the lines NET_RX and NET_TX of ``/proc/softirqs``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_pinet.model.evidence import EndEvidence
 
 
 class SoftIrqs:
-    """How often each kind ran on each CPU."""
+    """The number of runs of each kind on each CPU."""
 
     name = "softirqs"
 

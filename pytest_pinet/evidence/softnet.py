@@ -1,6 +1,6 @@
-"""What the network's softirqs did: ``/proc/net/softnet_stat``, a line of hexadecimal numbers for each CPU.
+"""Reads the work of the network softirqs: ``/proc/net/softnet_stat``, a line of hexadecimal numbers per CPU.
 
-Its columns grew with the kernels (net/core/net-procfs.c); 2.6.36 has received_rps, 5.10 the number of the CPU.
+Newer kernels have more columns (net/core/net-procfs.c): 2.6.36 added received_rps, 5.10 the number of the CPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CPU = 12
 
 
 class Softnet:
-    """Packets taken, dropped, rounds that ended before their work did, and packets that other CPUs sent (RPS)."""
+    """Packets processed and dropped, polls that ended before their work did, and packets from other CPUs (RPS)."""
 
     name = "softnet"
 

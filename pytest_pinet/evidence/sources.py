@@ -1,47 +1,73 @@
-"""The seam of evidence that is read before and after traffic: one file a source, and all of them here."""
+"""The interface of evidence sources, which are read before and after traffic, and the list of installed sources."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from functools import cache
+from typing import Any, Protocol, cast
 
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.entry_points import EVIDENCE_SOURCES
 from pytest_pinet.model.evidence import EndEvidence
+
+# Order of our sources after traffic. Before traffic the order is reversed. The CPU load is read nearest to the traffic,
+# so that it does not include the cost of other readings. Sources of other packages are read farthest away.
+ORDER = ("stat", "softirqs", "interrupts", "softnet", "interface", "ethtool", "heat", "kernel")
 
 
 @dataclass(frozen=True)
 class Texts:
-    """What one source printed before and after; empty where it printed nothing, that is, where there is none."""
+    """The output of one source before and after traffic; empty if the source printed nothing or is missing."""
 
     before: str
     after: str
 
 
-class Source(Protocol):
-    """One place that a node tells something, such as ``/proc/net/softnet_stat``."""
+class EvidenceSource(Protocol):
+    """One source of evidence on a node, such as ``/proc/net/softnet_stat``."""
 
     @property
     def name(self) -> str:
-        """Of its files in the run folder, and of the marker before its text; a word."""
+        """One word that names the source's files in the run folder, and the marker before its text."""
 
     def files(self, device: str) -> Sequence[str]:
-        """The files under /proc or /sys that tell it, shell patterns among them; none where it takes a command.
+        """Return the files to read under /proc or /sys, with shell patterns; none if the source needs a command.
 
-        All sources' are read by one process. Lines of those under /sys begin with their file and a colon.
+        One process reads the files of all sources. Lines of files under /sys begin with the file name and a colon.
         """
 
     def command(self, device: str) -> str:
-        """Shell commands that print the rest, in as few processes as can be; empty where files are all.
+        """Return shell commands that print all other evidence, with as few processes as possible; empty if not needed.
 
-        ``$since`` is where the kernel's log ended at the first reading (its seconds since boot), and empty during that
-        one. What is not there prints nothing.
+        ``$since`` is the time stamp (seconds since boot) at which the kernel's log ended at the first reading. It is
+        empty during that reading. A missing file or tool must print nothing.
         """
 
     def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
-        """The evidence with the differences between both texts; as it was where they tell nothing. Never raises."""
+        """Return the evidence with the differences between both texts; unchanged if they show none. Never raises."""
 
 
 def added(evidence: EndEvidence, source: str, **found: Any) -> EndEvidence:
-    """The evidence with these fields; None, where the text was there, is a counter that began anew."""
+    """Return the evidence with these fields. The value None means that a counter restarted between both readings."""
     anew = any(value is None for value in found.values())
     return replace(evidence, **found, restarted=(*evidence.restarted, source) if anew else evidence.restarted)
+
+
+@cache
+def installed_sources() -> tuple[EvidenceSource, ...]:
+    """Return all installed sources in reading order. Raises ConfigError.
+
+    Every installed source is read in every measurement. There is no option to switch one off.
+    """
+    others = sorted(EVIDENCE_SOURCES.names - set(ORDER))
+    return tuple(_source(name) for name in (*ORDER, *others))
+
+
+def _source(name: str) -> EvidenceSource:
+    made, what = EVIDENCE_SOURCES.make(name)
+    EVIDENCE_SOURCES.require(made, what, EvidenceSource)
+    source = cast(EvidenceSource, made)
+    if source.name != name:
+        raise ConfigError(f"{what} calls itself {source.name!r}; expected the name that the package registers")
+    return source

@@ -1,1 +1,1 @@
-"""What was measured before: the store of all runs, trends, and where a figure's level moved."""
+"""Earlier measurements: the store of all runs, trends, and changes of a metric's level."""

@@ -1,4 +1,4 @@
-"""Which runs may become a baseline, and what it says then; nothing here writes."""
+"""Decides which runs may become a baseline, and with which values. This module writes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_pinet.judge.baseline import LEAST_RUNS
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
 
-# More say nothing new of the spread between runs, and make files that nobody reviews.
+# More runs add nothing to the spread between runs, and make files too long for a review.
 MOST_RUNS = 20
 _GOOD = (Verdict.PASS, Verdict.IMPROVED)
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
@@ -25,9 +25,9 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a baseline of this figure would be; ``baseline`` is None where ``why`` says what is missing.
+    """A possible baseline of a metric. If ``baseline`` is None, ``why`` says what is missing.
 
-    ``refused`` counts the runs that may not feed it, by reason.
+    ``refused`` counts the runs that must not be part of it, by reason.
     """
 
     figure: str
@@ -37,7 +37,7 @@ class Candidate:
 
     @property
     def spread(self) -> float:
-        """The most over the least run, minus one."""
+        """Return the highest run over the lowest run, minus one."""
         assert self.baseline is not None, "only a baseline has runs"
         runs = [run.bps for run in self.baseline.runs]
         return max(runs) / min(runs) - 1
@@ -46,9 +46,9 @@ class Candidate:
 def candidate(
     trend: Trend, today: date, reason: str, build: str = "", least: int = LEAST_RUNS, most: int = MOST_RUNS
 ) -> Candidate:
-    """The baseline that the newest good runs at the present level make.
+    """Return the baseline from the newest good runs at the present level.
 
-    ``build``: only runs in whose build this text stands. Where the newest build has enough runs, only they count.
+    ``build``: use only runs whose build contains this text. If the newest build has enough runs, only its runs count.
     """
     refused: Counter[str] = Counter()
     usable = []
@@ -76,12 +76,12 @@ def candidate(
 
 
 def _measured(point: Point) -> tuple[str, bool]:
-    """How; figures that differ in it are not of the same thing."""
+    """Return how a point was measured. Points that differ in it cannot be compared."""
     return point.parameters, point.emulated
 
 
 def _refusal(point: Point, again: bool) -> str:
-    """Why a run never feeds a baseline; empty for a good one."""
+    """Return why a run must not be part of a baseline; empty for a good run."""
     if point.goodput_bps is None or point.verdict not in _GOOD:
         return str(point.verdict)
     if again or point.attempts.state or point.attempts.counted < point.attempts.connections:
@@ -94,7 +94,7 @@ def _refusal(point: Point, again: bool) -> str:
 
 
 def _build_of(points: Sequence[Point]) -> dict[str, str | None]:
-    """What all of them ran; where that differs, from what to what."""
+    """Return the build of all points. A part that differs is given as "first to last"."""
     found: dict[str, str | None] = {}
     for key in points[-1].build:
         values = list(dict.fromkeys(point.build.get(key) for point in points))
@@ -103,5 +103,5 @@ def _build_of(points: Sequence[Point]) -> dict[str, str | None]:
 
 
 def family_of(figure: str) -> str:
-    """The file that baselines of this board and NIC stand in: ``pi4b-onboard.yaml``."""
+    """Return the file name for the baselines of this board and NIC: ``pi4b-onboard.yaml``."""
     return _NOT_PLAIN.sub("-", figure.partition("/")[0]).strip("-.") + ".yaml"

@@ -1,4 +1,4 @@
-"""Opening the history: an SQLite file that several processes share, or PostgreSQL by URL."""
+"""Opens the history: an SQLite file that several processes share, or PostgreSQL by URL."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 OFF = ("off", "none", "no")
 FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@host/name'"
 MISSING = "history needs SQLAlchemy: pip install 'SQLAlchemy>=2.0'"
-# What a writer waits for others; each holds the file for milliseconds.
+# How long a writer waits for others. Each writer locks the file for milliseconds.
 BUSY_S = 60
-# A run of 500 figures writes to the ends of 500 trends: the log may hold a few runs before they go to their places.
+# A run of 500 metrics writes to the ends of 500 trends. The log can hold a few runs before a checkpoint.
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "cache_size=-65536", "wal_autocheckpoint=8000")
-# Taken while tables are made, so that two runners that begin together do not both make them.
+# Held while tables are made, so that two runners that start together do not both make them.
 _ADVISORY_LOCK = 0x70696E6574
 
 
 class Database:
-    """An engine with the right habits; ``shown`` is its URL without the password."""
+    """A configured SQLAlchemy engine. ``shown`` is its URL without the password."""
 
     def __init__(self, engine: Engine, shown: str) -> None:
         self._engine = engine
@@ -32,7 +32,10 @@ class Database:
 
     @classmethod
     def open(cls, url: str, create: bool = False) -> Database:
-        """``create``: make what is missing. Raises ConfigError, which never tells a password."""
+        """Open the database.
+
+        ``create``: make missing files and tables. Raises ConfigError, which never shows a password.
+        """
         try:
             import sqlalchemy
         except ImportError:
@@ -66,13 +69,13 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection in a transaction that only reads."""
+        """Open a connection in a read-only transaction."""
         with self.trouble(), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction: all of it is kept, or nothing."""
+        """Open a transaction: all of it is kept, or nothing."""
         with self.trouble(), self._engine.connect() as plain:
             connection = plain.execution_options(pinet_writing=True)
             with connection.begin():
@@ -80,7 +83,7 @@ class Database:
 
     @contextmanager
     def trouble(self) -> Iterator[None]:
-        """What the database says, in one sentence."""
+        """Turn a database error into a ConfigError of one sentence."""
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
@@ -103,7 +106,7 @@ def _url_of(text: str) -> Any:
     try:
         url = make_url(text)
     except ArgumentError:
-        # The text may hold a password.
+        # The text can contain a password.
         raise ConfigError(f"--pinet-history: this is no URL; expected {FORM}") from None
     if url.drivername in ("postgres", "postgresql"):
         url = url.set(drivername="postgresql+psycopg")
@@ -128,7 +131,7 @@ def _check_file(path: Path, create: bool) -> None:
 
 
 def _share_file(engine: Engine) -> None:
-    """Readers and one writer at a time, each waiting for its turn."""
+    """Configure SQLite for readers and one writer at a time, each of which waits for its turn."""
     from sqlalchemy import event
 
     @event.listens_for(engine, "connect")
@@ -143,7 +146,7 @@ def _share_file(engine: Engine) -> None:
 
     @event.listens_for(engine, "begin")
     def _begun(connection: Connection) -> None:
-        # A transaction that begins to write only later may find the file locked with no way to wait.
+        # A transaction that becomes a writer later can find the file locked and cannot wait.
         writing = connection.get_execution_options().get("pinet_writing")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
@@ -152,13 +155,13 @@ def _try(cursor: Any, statement: str) -> None:
     import sqlite3
     from contextlib import suppress
 
-    # A file that we may only read has no other journal; nor has one on some network file systems.
+    # A read-only file, and some network file systems, allow no other journal mode.
     with suppress(sqlite3.OperationalError):
         cursor.execute(statement)
 
 
 def _settle(database: Database, migrations: Mapping[int, Any], newest: int, create: bool) -> None:
-    """Make the tables, or bring those of an older version up to date."""
+    """Make the tables, or update the tables of an older version."""
     found = _version(database)
     if found is None and not create:
         raise ConfigError(f"{database.shown} holds no history of pytest-pinet; expected one that a run has made")
@@ -174,7 +177,7 @@ def _settle(database: Database, migrations: Mapping[int, Any], newest: int, crea
     with database.writing() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
-        # Somebody else may have been here while we waited.
+        # Another process may have made or updated the tables during the wait.
         found = _version_in(connection)
         if found is None:
             METADATA.create_all(connection)

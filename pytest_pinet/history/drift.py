@@ -1,4 +1,4 @@
-"""Tells a level that wanders off over weeks from one that jumps: a slow drift has no build to blame; pure."""
+"""Distinguishes a slow drift over weeks from a jump. A drift has no single build to blame. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -6,33 +6,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.history.levels import (
-    CERTAIN,
-    LEAST_NOISE,
-    MATTERS,
-    Shift,
-    drawn_in,
-    levels,
-    noise_of,
-    shifts,
-)
+from pytest_pinet.history.levels import CERTAIN, LEAST_NOISE, MATTERS, LevelShift, drawn_in, levels, noise_of, shifts
 
-# What takes fewer runs is a jump.
+# A change over fewer runs is a jump.
 LEAST_LENGTH = 30
 _GRID = 16
 _ROUNDS = 4
-# What a jump (place and size) and a drift (two places and a size) must be worth, in logarithms of the length.
+# The BIC parameters of a jump (place and size) and of a drift (two places and a size).
 _JUMP = 3
 _DRIFT = 4
-# The simpler story is told unless the other one is this much better.
+# A drift is reported only if its criterion is better by this much than jumps alone.
 _MARGIN = 4.0
-# A jump beside a drift must be that much more certain: what a drift is not straight about looks like one.
+# A jump beside a drift must be this much more certain, because a drift that is not straight looks like a jump.
 _BESIDE = 1.4
 
 
 @dataclass(frozen=True)
 class Drift:
-    """A level that moved steadily from the reading ``begin`` to the reading ``end``, by ``size`` in logarithms."""
+    """A level that moved steadily from reading ``begin`` to reading ``end``. ``size`` is in logarithms."""
 
     begin: int
     end: int
@@ -40,24 +31,24 @@ class Drift:
 
 
 @dataclass(frozen=True)
-class Course:
-    """What a series did: its jumps, and the drift that it had beside them. ``levels`` has a value for each reading."""
+class SeriesCourse:
+    """The course of a series: its jumps, and its drift if there is one. ``levels`` has a value for each reading."""
 
-    shifts: tuple[Shift, ...]
+    shifts: tuple[LevelShift, ...]
     drift: Drift | None
     levels: tuple[float, ...]
 
 
-# Where a drift begins and ends, its size, and the jumps beside it.
-Told = tuple[tuple[int, int], float, list[Shift]]
+# Begin and end of a drift, its size, and the jumps beside it.
+Told = tuple[tuple[int, int], float, list[LevelShift]]
 
 
-def course(logs: Sequence[float], certain: float = CERTAIN, matters: float = MATTERS) -> Course:
-    """Jumps and drift of a series of logarithms."""
+def course(logs: Sequence[float], certain: float = CERTAIN, matters: float = MATTERS) -> SeriesCourse:
+    """Find the jumps and the drift of a series of logarithms."""
     found = shifts(logs, certain, matters)
     values = drawn_in(logs) if len(logs) > 1 else list(logs)
     cuts = [shift.at for shift in found]
-    jumped = Course(tuple(found), None, tuple(levels(values, cuts)) if values else ())
+    jumped = SeriesCourse(tuple(found), None, tuple(levels(values, cuts)) if values else ())
     if not found or len(logs) < 2 * LEAST_LENGTH:
         # A drift that matters looks like a jump at first.
         return jumped
@@ -72,15 +63,15 @@ def course(logs: Sequence[float], certain: float = CERTAIN, matters: float = MAT
             line = [size * part for part in _ramp(len(values), ramp)]
             flat = [value - part for value, part in zip(values, line, strict=True)]
             fitted = [a + b for a, b in zip(levels(flat, [shift.at for shift in own]), line, strict=True)]
-            best, least = Course(tuple(own), Drift(*ramp, size), tuple(fitted)), cost
+            best, least = SeriesCourse(tuple(own), Drift(*ramp, size), tuple(fitted)), cost
     return best
 
 
 def _together(
     logs: Sequence[float], values: Sequence[float], cuts: Sequence[int], certain: float, matters: float
 ) -> Told:
-    """A drift and the jumps beside it, each found while the other is taken out, in turn."""
-    own: list[Shift] = []
+    """Find a drift and the jumps beside it, alternately: each one while the other is removed."""
+    own: list[LevelShift] = []
     ramp, size = _best_ramp(values, cuts)
     for _ in range(_ROUNDS):
         line = [size * part for part in _ramp(len(values), ramp)]
@@ -94,13 +85,13 @@ def _together(
 
 
 def _ramp(length: int, ramp: tuple[int, int]) -> list[float]:
-    """0 before it begins, 1 after it ended, and straight in between."""
+    """Return 0 before the drift, 1 after it, and a straight line in between."""
     begin, end = ramp
     return [min(max((index - begin) / (end - begin), 0.0), 1.0) for index in range(length)]
 
 
 def _best_ramp(values: Sequence[float], cuts: Sequence[int]) -> tuple[tuple[int, int], float]:
-    """Where a drift beside these jumps fits best: first roughly, then to some runs."""
+    """Find where a drift beside these jumps fits best: first on a coarse grid, then to single runs."""
     length = len(values)
     step = max(length // _GRID, 1)
     flat = _without_levels(values, cuts)
@@ -122,7 +113,7 @@ def _best_ramp(values: Sequence[float], cuts: Sequence[int]) -> tuple[tuple[int,
 
 
 def _gain(flat: Sequence[float], cuts: Sequence[int], ramp: tuple[int, int]) -> tuple[float, tuple[int, int], float]:
-    """By how much a drift lowers the squares, and its size (Frisch-Waugh: both without their levels)."""
+    """Return how much a drift lowers the sum of squares, its place and its size (Frisch-Waugh: both without levels)."""
     line = _without_levels(_ramp(len(flat), ramp), cuts)
     squares = math.fsum(one * one for one in line)
     if squares < 1e-12:
@@ -136,7 +127,7 @@ def _without_levels(values: Sequence[float], cuts: Sequence[int]) -> list[float]
 
 
 def _cost(values: Sequence[float], cuts: Sequence[int], size: float, ramp: tuple[int, int] | tuple[()]) -> float:
-    """Bayesian information criterion; neighbours that resemble each other count less."""
+    """Return the Bayesian information criterion. Correlated neighbours count less."""
     line = [size * part for part in _ramp(len(values), ramp)] if ramp else [0.0] * len(values)
     flat = [value - part for value, part in zip(values, line, strict=True)]
     _, factor = noise_of(flat, cuts)
@@ -146,9 +137,14 @@ def _cost(values: Sequence[float], cuts: Sequence[int], size: float, ramp: tuple
 
 
 def _is_drift(
-    values: Sequence[float], own: Sequence[Shift], ramp: tuple[int, int], size: float, certain: float, matters: float
+    values: Sequence[float],
+    own: Sequence[LevelShift],
+    ramp: tuple[int, int],
+    size: float,
+    certain: float,
+    matters: float,
 ) -> bool:
-    """Whether the drift itself is certain, and matters."""
+    """Return whether the drift itself is certain and large enough."""
     cuts = [shift.at for shift in own]
     line = _ramp(len(values), ramp)
     flat = [value - size * part for value, part in zip(values, line, strict=True)]

@@ -1,9 +1,9 @@
-"""Where the level of a series moved: change points with a known rate of false alarms; pure.
+"""Finds change points of a series, with a known rate of false alarms. This module does no I/O.
 
-A series is cut where that lowers the squared distance from its levels most (binary segmentation), each cut is moved to
-where it fits best, and then the weakest ones are taken out until all that are left are certain and matter. A single
-reading that leaps out and comes back moves no level. Runs of one day resemble each other: the noise that a level's
-mean has left is reckoned with the correlation of neighbours.
+The series is cut where a cut most lowers the squared distance from the levels (binary segmentation). Each cut is moved
+to its best place. Then the weakest cuts are removed until all that remain are certain and large enough. A single
+outlier moves no level. Runs of one day resemble each other, so the standard error of a level's mean includes the
+correlation of neighbours.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from pytest_pinet.judge.moments import robust_sd
 
 # How many standard errors a level must move. Found by counting false alarms (benchmarks.history, tests).
 CERTAIN = 5.0
-# A shift by less than this part is nobody's regression (`judge.proposal.TOLERATED`).
+# A smaller shift is no regression (`judge.proposal.TOLERATED`).
 MATTERS = 0.01
-# A level of one or two runs may be a bad day.
+# A level of one or two runs can be a bad day.
 LEAST_RUNS = 3
 _MOST_LEAPS = 8
-# Readings further from the middle of their neighbours than this many standard deviations are drawn in.
+# Readings further from the median of their neighbours than this many standard deviations are clipped.
 _FAR = 3.0
 _NEIGHBOURS = 2
-# The correlation of neighbouring runs where too few tell, and how many runs that is worth.
+# The assumed correlation of neighbouring runs, and the number of runs that this assumption weighs.
 _USUALLY_ALIKE = 0.3
 _WORTH = 20
-# Below this nobody measures goodput; a series of equal numbers would make everything certain.
+# Goodput is never measured more precisely. Without this bound every change of a constant series would be certain.
 LEAST_NOISE = 2e-4
 
 
 @dataclass(frozen=True)
-class Shift:
-    """A level's start: ``at`` is the index of its first reading, which may be any from ``first`` to ``last`` (99 %).
+class LevelShift:
+    """The start of a level: ``at`` is the index of its first reading.
 
-    ``size`` is in logarithms, ``certainty`` how many standard errors it is.
+    With 99 % certainty the level begins between ``first`` and ``last``. ``size`` is in
+    logarithms. ``certainty`` is the size in standard errors.
     """
 
     at: int
@@ -47,8 +48,8 @@ class Shift:
     certainty: float
 
 
-def shifts(logs: Sequence[float], certain: float = CERTAIN, matters: float = MATTERS) -> list[Shift]:
-    """Where the level of a series of logarithms moved, in order."""
+def shifts(logs: Sequence[float], certain: float = CERTAIN, matters: float = MATTERS) -> list[LevelShift]:
+    """Return where the level of a series of logarithms moved, in order."""
     if len(logs) < 2 * LEAST_RUNS:
         return []
     values = drawn_in(logs)
@@ -61,7 +62,7 @@ def shifts(logs: Sequence[float], certain: float = CERTAIN, matters: float = MAT
 
 
 def levels(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
-    """The mean between cuts, at each reading."""
+    """Return, for each reading, the mean of its level."""
     found: list[float] = []
     for begin, end in _parts(len(values), cuts):
         found += [math.fsum(values[begin:end]) / (end - begin)] * (end - begin)
@@ -69,7 +70,7 @@ def levels(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
 
 
 def drawn_in(logs: Sequence[float]) -> list[float]:
-    """The series without leaps that come back: each reading at most so far from the median of its neighbourhood."""
+    """Return the series with clipped outliers: each reading stays within a distance of its neighbours' median."""
     steps = [b - a for a, b in pairwise(logs)]
     far = _FAR * max(robust_sd(steps, statistics.median(steps)) / math.sqrt(2), LEAST_NOISE)
     found = []
@@ -81,7 +82,7 @@ def drawn_in(logs: Sequence[float]) -> list[float]:
 
 
 def noise_of(values: Sequence[float], cuts: Sequence[int]) -> tuple[float, float]:
-    """The standard deviation around the levels, and by how much correlation of neighbours widens a mean's error."""
+    """Return the standard deviation around the levels, and the factor by which correlation widens a mean's error."""
     rest = [value - level for value, level in zip(values, levels(values, cuts), strict=True)]
     freedom = max(len(rest) - len(cuts) - 1, 1)
     squares = math.fsum(one * one for one in rest)
@@ -93,16 +94,16 @@ def noise_of(values: Sequence[float], cuts: Sequence[int]) -> tuple[float, float
         for begin, end in _parts(len(rest), cuts)
         for a, b in zip(rest[begin:end], rest[begin + 1 : end], strict=False)
     ]
-    # Means taken out make neighbours look less alike than they are, by about 1 in the length of a level.
+    # Subtracting means lowers the correlation of neighbours, by about 1 over the length of a level.
     alike = math.fsum(a * b for a, b in inner) / squares + (len(cuts) + 1) / len(rest)
-    # Short series say little about it: they lean towards what benches show.
+    # A short series says little about the correlation, so the estimate is pulled towards the usual value.
     alike = (alike * len(rest) + _USUALLY_ALIKE * _WORTH) / (len(rest) + _WORTH)
     alike = min(max(alike, 0.0), 0.8)
     return noise, math.sqrt((1 + alike) / (1 - alike))
 
 
 def _least(leaps: int, length: int) -> int:
-    """How many runs make a level: where leaps are usual, more than come one after the other by chance (0.1 %)."""
+    """Return the least length of a level: longer than a chance sequence of outliers (0.1 %) in this series."""
     share = min(max(leaps, 1) / length, 0.5)
     return min(max(math.ceil(math.log(0.001 / length) / math.log(share)), LEAST_RUNS), _MOST_LEAPS)
 
@@ -113,7 +114,7 @@ def _parts(length: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _best_cut(values: Sequence[float], begin: int, end: int, least: int) -> tuple[int, float] | None:
-    """The cut that lowers the squares most between two edges, and by how much."""
+    """Return the cut that most lowers the sum of squares in this range, and by how much."""
     length = end - begin
     if length < 2 * least:
         return None
@@ -130,7 +131,7 @@ def _best_cut(values: Sequence[float], begin: int, end: int, least: int) -> tupl
 
 
 def _candidates(values: Sequence[float], certain: float, least: int) -> list[int]:
-    """Cuts that may be something; more than are."""
+    """Return candidate cuts. Some of them are no change."""
     steps = [b - a for a, b in pairwise(values)]
     noise = max(robust_sd(steps, statistics.median(steps)) / math.sqrt(2), LEAST_NOISE)
     found: list[int] = []
@@ -146,7 +147,7 @@ def _candidates(values: Sequence[float], certain: float, least: int) -> list[int
 
 
 def _settled(values: Sequence[float], cuts: list[int], least: int) -> list[int]:
-    """Each cut where it fits best between its neighbours."""
+    """Move each cut to its best place between its neighbours."""
     for _ in range(5):
         before = list(cuts)
         for index in range(len(cuts)):
@@ -160,7 +161,7 @@ def _settled(values: Sequence[float], cuts: list[int], least: int) -> list[int]:
 
 
 def _reduced(values: Sequence[float], cuts: list[int], certain: float, matters: float, least: int) -> list[int]:
-    """Without the cuts that are not certain or do not matter, the weakest first."""
+    """Remove the cuts that are not certain or too small, weakest first."""
     while cuts:
         noise, factor = noise_of(values, cuts)
         found = [_strength(values, cuts, index, noise * factor) for index in range(len(cuts))]
@@ -177,11 +178,11 @@ def _reduced(values: Sequence[float], cuts: list[int], certain: float, matters: 
 
 
 def _strength(values: Sequence[float], cuts: Sequence[int], index: int, noise: float) -> tuple[float, float]:
-    """How many standard errors the level moves at a cut, and its size."""
+    """Return how many standard errors the level moves at a cut, and the size of the move."""
     edges = [0, *cuts, len(values)]
     begin, at, end = edges[index : index + 3]
     low, high = statistics.fmean(values[begin:at]), statistics.fmean(values[at:end])
-    # A few bad days one after the other are no level: they differ among each other, too.
+    # A few bad days in a row are no level, because they also differ from each other.
     error = max(_squares(values[begin:at], low), noise * noise) / (at - begin)
     error += max(_squares(values[at:end], high), noise * noise) / (end - at)
     return abs(high - low) / math.sqrt(error), high - low
@@ -193,22 +194,22 @@ def _squares(values: Sequence[float], mean: float) -> float:
 
 def _shift(
     values: Sequence[float], cuts: Sequence[int], index: int, noise: float, factor: float, leaps: Collection[int]
-) -> Shift:
-    """A cut with all the places where it might be: those that fit not much worse."""
+) -> LevelShift:
+    """Return a cut with the range of places that fit nearly as well."""
     edges = [0, *cuts, len(values)]
     begin, at, end = edges[index : index + 3]
     strength, size = _strength(values, cuts, index, noise * factor)
     middle = statistics.fmean(values[begin:at]) + size / 2
-    # What moving the cut over a reading costs (or gains) in squares, in units of the noise; a leap says nothing.
+    # The change in squares, in units of the noise, if the cut moves over a reading. An outlier counts as 0.
     costs = [0.0 if i in leaps else 2 * size * (value - middle) / (noise * noise) for i, value in enumerate(values)]
     allowed = 2 * math.log(100) * factor * factor
     before = _reach([-costs[i] for i in range(at - 1, begin, -1)], allowed)
     after = _reach([costs[i] for i in range(at, end - 1)], allowed)
-    return Shift(at, at - before, at + after, size, strength)
+    return LevelShift(at, at - before, at + after, size, strength)
 
 
 def _reach(costs: Sequence[float], allowed: float) -> int:
-    """How many readings a cut may move over."""
+    """Return over how many readings a cut can move."""
     found, total = 0, 0.0
     for count, cost in enumerate(costs, 1):
         total += cost

@@ -1,4 +1,4 @@
-"""The history as JSON lines, one point a line: to keep, to move, and to read with anything."""
+"""Exports and imports the history as JSON lines, one point per line."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from datetime import datetime
 from typing import Any
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.points import Attempt, Attempts, Point, Run, Spread
+from pytest_pinet.history.points import Attempts, Point, SampleSpread, StoredAttempt, StoredRun
 from pytest_pinet.history.records import moment
-from pytest_pinet.history.store import Store
+from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.verdict import Verdict
 
 FORMAT = "pytest-pinet history"
 VERSION = 1
 
 
-def lines_of(runs: Iterable[tuple[Run, list[Point]]]) -> Iterator[str]:
-    """A heading, then each run followed by its points. Times are ISO 8601, rates bit/s."""
+def lines_of(runs: Iterable[tuple[StoredRun, list[Point]]]) -> Iterator[str]:
+    """Yield a heading, then each run followed by its points. Times are ISO 8601, rates are in bit/s."""
     yield _line({"format": FORMAT, "version": VERSION})
     for run, points in runs:
         yield _line({"run": _plain(run)})
         for point in points:
             plain = _plain(point)
-            # The run says these once for all its points.
+            # The run's line has these values once for all its points.
             for name in ("lab", "session", "emulated", "folder", "complete", "pinet"):
                 del plain[name]
-            # The first version had none.
+            # The first version had no such keys.
             if not plain["limited_by"]:
                 del plain["limited_by"]
             if plain["scale"] == 1:
@@ -36,12 +36,12 @@ def lines_of(runs: Iterable[tuple[Run, list[Point]]]) -> Iterator[str]:
             yield _line({"point": plain})
 
 
-def runs_of(lines: Iterable[str], where: str) -> Iterator[tuple[Run, list[Point]]]:
-    """What `lines_of` wrote; keys that are not known are left out. ``where`` names the file in messages.
+def runs_of(lines: Iterable[str], where: str) -> Iterator[tuple[StoredRun, list[Point]]]:
+    """Read lines that `lines_of` wrote; unknown keys are ignored. ``where`` names the file in messages.
 
-    Raises ConfigError with the number of the line.
+    Raises ConfigError with the line number.
     """
-    run: Run | None = None
+    run: StoredRun | None = None
     points: list[Point] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -65,10 +65,10 @@ def runs_of(lines: Iterable[str], where: str) -> Iterator[tuple[Run, list[Point]
         yield run, points
 
 
-def import_lines(store: Store, lines: Iterable[str], where: str) -> tuple[int, int]:
-    """Keep all runs that are not there yet; returns how many were new, and how many there were."""
+def import_lines(store: HistoryStore, lines: Iterable[str], where: str) -> tuple[int, int]:
+    """Store all runs that are not stored yet. Return how many were new, and how many the lines held."""
     new = seen = 0
-    batch: list[tuple[Run, list[Point]]] = []
+    batch: list[tuple[StoredRun, list[Point]]] = []
     for run, points in runs_of(lines, where):
         batch.append((run, points))
         seen += 1
@@ -89,7 +89,7 @@ def _line(entry: dict[str, Any]) -> str:
     return json.dumps(entry, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-def _plain(value: Run | Point) -> dict[str, Any]:
+def _plain(value: StoredRun | Point) -> dict[str, Any]:
     plain = {}
     for one in dataclasses.fields(value):
         found = getattr(value, one.name)
@@ -110,25 +110,25 @@ def _known(kind: type, plain: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in plain.items() if key in names}
 
 
-def _run(plain: dict[str, Any]) -> Run:
+def _run(plain: dict[str, Any]) -> StoredRun:
     times = {name: moment(plain[name]) for name in ("started", "finished")}
-    return Run(**_known(Run, plain) | times)
+    return StoredRun(**_known(StoredRun, plain) | times)
 
 
-def _point(plain: dict[str, Any], run: Run) -> Point:
+def _point(plain: dict[str, Any], run: StoredRun) -> Point:
     own = _known(Point, plain)
     for name in ("lab", "session", "emulated", "folder", "complete", "pinet"):
         own[name] = getattr(run, name)
     own["time"] = moment(own["time"])
     own["verdict"] = Verdict(own["verdict"])
     own["artefacts"] = tuple(own["artefacts"])
-    each = tuple(Attempt(**_known(Attempt, one)) for one in own["attempts"]["each"])
+    each = tuple(StoredAttempt(**_known(StoredAttempt, one)) for one in own["attempts"]["each"])
     own["attempts"] = Attempts(**_known(Attempts, own["attempts"]) | {"each": each})
     if own["interval_bps"] is not None:
         low, high = own["interval_bps"]
         own["interval_bps"] = (low, high)
     if own["spread"] is not None:
-        own["spread"] = Spread(**_known(Spread, own["spread"]))
+        own["spread"] = SampleSpread(**_known(SampleSpread, own["spread"]))
     if own["run"] != run.id:
         raise ValueError(f"a point of run {own['run']!r} below run {run.id!r}")
     return Point(**own)

@@ -1,25 +1,25 @@
-"""What a reader of the history gets: points, trends and where they moved; and `History`, which answers with them."""
+"""The values that a reader of the history gets: points, trends and level changes. `History` returns them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pytest_pinet.history.builds import name_of
 from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
-    from pytest_pinet.config.baselines import AcceptedBaseline
-    from pytest_pinet.history.store import Store
+    pass
 
-# What a reader sees of a trend unless it asks for more.
+# Default length of a trend.
 USUAL_LENGTH = 200
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """One connection: what was fresh, its figure, its counted seconds, and why it is excluded (empty: it counts)."""
+class StoredAttempt:
+    """One connection. ``fresh`` says what was new, ``seconds`` is counted time, ``excluded`` is empty if it counts."""
 
     fresh: str
     goodput_bps: float
@@ -29,12 +29,12 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Attempts:
-    """The connections behind a figure, in their order.
+    """The connections behind a value, in their order.
 
-    ``state`` is what came of a suspicion: ``confirmed``, ``cleared``, ``undecided``, or empty.
+    ``state`` is the outcome of a suspected regression: ``confirmed``, ``cleared``, ``undecided``, or empty.
     """
 
-    each: tuple[Attempt, ...] = ()
+    each: tuple[StoredAttempt, ...] = ()
     state: str = ""
 
     @property
@@ -43,23 +43,23 @@ class Attempts:
 
     @property
     def counted(self) -> int:
-        """How many stand in the figure."""
+        """The number of connections that count for the value."""
         return sum(not one.excluded for one in self.each)
 
     @property
     def link_ups(self) -> int:
-        """How many came after a fresh link-up."""
+        """The number of connections after a fresh link-up."""
         return sum(one.fresh == "link-up" for one in self.each)
 
     @property
     def seconds(self) -> float:
-        """Of traffic that counts."""
+        """The seconds of traffic that count."""
         return sum(one.seconds for one in self.each if not one.excluded)
 
 
 @dataclass(frozen=True)
-class Spread:
-    """The intervals at the receiver behind a figure, in bit/s; ``sd`` is None for fewer than two."""
+class SampleSpread:
+    """The intervals at the receiver behind a value, in bit/s. ``sd_bps`` is None for fewer than two."""
 
     intervals: int
     least_bps: float
@@ -70,16 +70,16 @@ class Spread:
 
 @dataclass(frozen=True)
 class Point:
-    """One figure of one run.
+    """One metric's value in one run.
 
-    ``run`` names the run in the history, ``session`` the pytest session that it was. ``figure`` is the figure's id
-    (``pi4b:onboard/pair/tcp-P1-tx``), or that of the combination alone where nothing came about (``error``); then
-    ``direction`` is empty and ``goodput_bps`` None. So it is with pings, which have an id and no goodput.
+    ``run`` names the run in the history, ``session`` its pytest session. ``figure`` is the ID of the metric
+    (``pi4b:onboard/pair/tcp-P1-tx``). After an ``error`` it is the ID of the combination alone; then ``direction`` is
+    empty and ``goodput_bps`` is None. Pings have an ID, but no goodput either.
 
-    ``serials`` are of the boards, by end; ``artefacts`` are paths relative to the run folder ``folder``. ``parameters``
-    is a hash of what was measured and how: points with different ones are no trend. ``number`` counts from 1 when a run
-    measured the same figure again. ``limited_by`` says in a line what set the figure. ``scale`` is the share of their
-    rate at which links ran.
+    ``serials`` are the boards' serial numbers, by end. ``artefacts`` are paths relative to the run folder ``folder``.
+    ``parameters`` is a hash of what was measured and how: points with different hashes are no trend. ``number`` counts
+    repeated measurements of the metric in one run, from 1. ``limited_by`` says in a line what limited the goodput.
+    ``scale`` is the share of their rate at which links ran.
     """
 
     run: str
@@ -104,7 +104,7 @@ class Point:
     artefacts: tuple[str, ...] = ()
     folder: str = ""
     attempts: Attempts = Attempts()
-    spread: Spread | None = None
+    spread: SampleSpread | None = None
     number: int = 1
     complete: bool = True
     pinet: str = ""
@@ -112,14 +112,19 @@ class Point:
     scale: float = 1.0
 
     @property
+    def build_name(self) -> str:
+        """The build's short name for an axis."""
+        return name_of(self.build)
+
+    @property
     def share(self) -> float | None:
-        """The part of the physical limit that was reached."""
+        """The share of the physical limit that was reached."""
         return self.goodput_bps / self.oracle_bps if self.goodput_bps is not None and self.oracle_bps else None
 
 
 @dataclass(frozen=True)
 class Band:
-    """An accepted baseline: its figure, and the least and the most of the runs behind it."""
+    """An accepted baseline: its goodput, and the lowest and the highest run behind it."""
 
     figure_bps: float
     low_bps: float
@@ -130,12 +135,12 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Change:
-    """A level that moved: ``run`` is the first at the new one, ``last_before`` the last at the old one.
+class LevelChange:
+    """A level that moved: ``run`` is the first run at the new level, ``last_before`` the last at the old one.
 
-    ``first_possible`` and ``last_possible`` are the runs between which the new level may have begun (99 %).
-    ``gradual``: it drifted from ``last_before`` until ``run``, and no single build is to blame. ``differs`` says what
-    the two builds differ in, in words; empty when they are the same.
+    The new level began between the runs ``first_possible`` and ``last_possible`` (99 %). ``gradual``: the level drifted
+    from ``last_before`` to ``run``, and no single build is to blame. ``differs`` lists the differences of the two
+    builds in words; empty if they are the same.
     """
 
     run: str
@@ -152,19 +157,19 @@ class Change:
 
     @property
     def relative(self) -> float:
-        """After over before minus one: -0.05 is 5 % slower."""
+        """The new level over the old one, minus one: -0.05 is 5 % slower."""
         return self.after_bps / self.before_bps - 1
 
 
 @dataclass(frozen=True)
 class Trend:
-    """A figure's points in one lab, oldest first; ``levels_bps`` is its level at each point (None: no figure)."""
+    """A metric's points in one lab, oldest first. ``levels_bps`` is its level at each point (None: no value)."""
 
     figure: str
     lab: str
     points: tuple[Point, ...]
     baseline: Band | None = None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[LevelChange, ...] = ()
     levels_bps: tuple[float | None, ...] = ()
 
     @property
@@ -175,7 +180,7 @@ class Trend:
 
 @dataclass(frozen=True)
 class Figure:
-    """What the history has of a figure in a lab: how many points, and when the newest was measured."""
+    """A metric of a lab in the history: the number of its points, and the time of the newest."""
 
     id: str
     lab: str
@@ -186,8 +191,8 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run; ``verdicts`` counts its points by verdict, ``skipped`` is how many combinations were not measured."""
+class StoredRun:
+    """One run. ``verdicts`` counts its points by verdict, ``skipped`` the combinations that were not measured."""
 
     id: str
     lab: str
@@ -201,58 +206,3 @@ class Run:
     session: str
     verdicts: Mapping[str, int]
     skipped: int = 0
-
-
-class History:
-    """Answers about everything that was measured before; close it, or use it in a ``with``."""
-
-    def __init__(self, store: Store, baselines: Mapping[str, AcceptedBaseline] | None = None) -> None:
-        self._store = store
-        self._baselines = baselines or {}
-
-    @classmethod
-    def open(cls, url: str, baselines: Mapping[str, AcceptedBaseline] | None = None) -> History:
-        """Open for reading. ``url`` is a path of an SQLite file, or a URL (``postgresql://user@host/name``).
-
-        ``baselines`` are those of the lab file (`config.baselines.load_baselines`). Raises ConfigError where there is
-        no history, or SQLAlchemy is not installed.
-        """
-        from pytest_pinet.history.store import Store
-
-        return cls(Store.open(url), baselines)
-
-    def trend(self, figure: str, last: int = USUAL_LENGTH, lab: str | None = None, changes: bool = True) -> Trend:
-        """The last points of a figure with its baseline, and where its level moved.
-
-        ``lab``: by default the one that measured it last. ``changes=False`` leaves out what costs time.
-        """
-        from pytest_pinet.history.trends import trend
-
-        lab = lab or self._store.lab_of(figure) or ""
-        accepted = self._baselines.get(figure)
-        return trend(figure, lab, self._store.points(figure, lab, last), accepted, changes)
-
-    def figures(self, lab: str | None = None) -> list[Figure]:
-        """All figures by id, in one lab or in all."""
-        return self._store.figures(lab)
-
-    def runs(self, last: int = USUAL_LENGTH, lab: str | None = None) -> list[Run]:
-        """The last runs, oldest first."""
-        return self._store.runs(last, lab)
-
-    def last_run(self, lab: str | None = None) -> Run | None:
-        """The newest run."""
-        return next(iter(self.runs(1, lab)), None)
-
-    def points_of(self, run: str) -> Sequence[Point]:
-        """All points of a run, by figure."""
-        return self._store.points_of(run)
-
-    def close(self) -> None:
-        self._store.close()
-
-    def __enter__(self) -> History:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

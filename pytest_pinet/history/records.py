@@ -1,4 +1,4 @@
-"""From ``results.json`` to points. Read defensively: files of older versions lack keys, and none may be refused."""
+"""Converts ``results.json`` to points. Files of older versions lack keys, and must all be accepted."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.points import Attempt, Attempts, Point, Run, Spread
+from pytest_pinet.history.points import Attempts, Point, SampleSpread, StoredAttempt, StoredRun
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 
 # The results.json versions that this module reads.
 KNOWN_SCHEMAS = (1,)
 
 
-def points_of(record: Mapping[str, Any], folder: str = "", where: str = "") -> tuple[Run, list[Point]]:
-    """A run and its points. ``folder`` is that of the run; ``where`` names the file in messages.
+def points_of(record: Mapping[str, Any], folder: str = "", where: str = "") -> tuple[StoredRun, list[Point]]:
+    """Return a run and its points. ``folder`` is the run folder; ``where`` names the file in messages.
 
-    Raises ConfigError for what is no ``results.json``, or one of a version that is not known.
+    Raises ConfigError if this is no ``results.json``, or one of an unknown version.
     """
     if not isinstance(record, dict) or not isinstance(record.get("results"), list) or "run" not in record:
         raise ConfigError(f"{where or 'this'} is no results.json of pytest-pinet; expected 'run' and 'results' in it")
@@ -37,7 +37,7 @@ def points_of(record: Mapping[str, Any], folder: str = "", where: str = "") -> t
         ) from None
 
 
-def _points(record: Mapping[str, Any], folder: str) -> tuple[Run, list[Point]]:
+def _points(record: Mapping[str, Any], folder: str) -> tuple[StoredRun, list[Point]]:
     started = moment(record["started"])
     session = str(record.get("session") or "")
     run_id = _run_id(str(record["run"]), session, record)
@@ -57,14 +57,14 @@ def _points(record: Mapping[str, Any], folder: str) -> tuple[Run, list[Point]]:
     seen: Counter[str] = Counter()
     for result in record["results"]:
         if result.get("comparison") or result.get("change"):
-            # Figures of a state that was made for the comparison, or of a build that may never go in.
+            # Values of a state made for a comparison, or of a build that may never be accepted.
             continue
         for point in _of_result(result, common, started):
             seen[point["figure"]] += 1
             points.append(Point(**point, number=seen[point["figure"]]))
     verdicts = Counter(str(point.verdict) for point in points)
     finished = moment(record.get("finished") or record["started"])
-    run = Run(
+    run = StoredRun(
         run_id, lab, started, finished, emulated, complete, int(record.get("exitstatus", 0)), common["pinet"], folder,
         session, dict(verdicts), len(record.get("skipped", ())),
     )  # fmt: skip
@@ -72,13 +72,16 @@ def _points(record: Mapping[str, Any], folder: str) -> tuple[Run, list[Point]]:
 
 
 def moment(text: str) -> datetime:
-    """An ISO 8601 time; without a zone it is UTC. Raises ValueError."""
+    """Parse an ISO 8601 time; without a time zone it is UTC. Raises ValueError."""
     time = datetime.fromisoformat(text)
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def _run_id(run: str, session: str, record: Mapping[str, Any]) -> str:
-    """A run folder's name is unique below its root only, and several runners may share a history."""
+    """Return a unique run ID.
+
+    A run folder's name is unique below its root only, and several runners can share a history.
+    """
     facts = session or "\n".join(str(record.get(key)) for key in ("lab", "lab_file", "started", "finished"))
     return f"{run}-{hashlib.sha256(facts.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
@@ -101,7 +104,8 @@ def _of_result(result: Mapping[str, Any], common: Mapping[str, Any], started: da
     if not directions:
         yield {
             **shared,
-            # What never had a goodput, such as pings, is something else than what came to nothing.
+            # A result without goodput by nature, such as pings, keeps its own ID. A failed one has the combination's
+            # ID.
             "figure": str(result["id"]) if "ping" in result else combination["id"],
             "direction": "",
             "goodput_bps": None,
@@ -113,7 +117,7 @@ def _of_result(result: Mapping[str, Any], common: Mapping[str, Any], started: da
 
 
 def figure_of(result: Mapping[str, Any], way: str) -> str:
-    """The id under which this direction is gated, calibrated and accepted."""
+    """Return the ID under which this direction is gated, calibrated and accepted."""
     found = str(result["id"])
     return found if found.endswith(f"-{way}") else f"{found}-{way}"
 
@@ -139,7 +143,7 @@ def _of_direction(direction: Mapping[str, Any]) -> dict[str, Any]:
         "reason": reason,
         "attempts": Attempts(
             tuple(
-                Attempt(one.get("fresh", ""), one["goodput_bps"], one["seconds"], one.get("excluded", ""))
+                StoredAttempt(one.get("fresh", ""), one["goodput_bps"], one["seconds"], one.get("excluded", ""))
                 for one in attempts
             ),
             direction.get("state", ""),
@@ -148,15 +152,15 @@ def _of_direction(direction: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def spread_of(samples: Iterable[Mapping[str, Any]]) -> Spread | None:
-    """The counted intervals in five numbers; None without one."""
+def spread_of(samples: Iterable[Mapping[str, Any]]) -> SampleSpread | None:
+    """Return the counted intervals in five numbers; None if there are no intervals."""
     rates = [s["bytes"] * 8 / s["seconds"] for s in samples if not s.get("warmup") and s["seconds"] > 0]
     if not rates:
         return None
     sd = statistics.stdev(rates) if len(rates) > 1 else None
-    return Spread(len(rates), min(rates), statistics.median(rates), max(rates), sd)
+    return SampleSpread(len(rates), min(rates), statistics.median(rates), max(rates), sd)
 
 
 def worst_of(points: Iterable[Point]) -> Verdict:
-    """The verdict that stands for several points; SKIPPED when there is none."""
+    """Return the worst verdict of several points; SKIPPED if there are none."""
     return min((point.verdict for point in points), key=SEVERITY.index, default=Verdict.SKIPPED)

@@ -1,4 +1,4 @@
-"""Rows of the tables, and the points and runs that they are; nothing here speaks to a database."""
+"""Converts table rows to points and runs, and back. This module does not use a database."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pytest_pinet.history.points import Attempt, Attempts, Figure, Point, Run, Spread
+from pytest_pinet.history.points import Attempts, Figure, Point, SampleSpread, StoredAttempt, StoredRun
 from pytest_pinet.model.verdict import Verdict
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-# Made once: json.dumps would make one for each of thousands.
+# Made once, because json.dumps would make an encoder for each of thousands of values.
 _ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
-# What points have in common with their neighbours.
+# The fields that neighbouring points have in common.
 _SHARED = ("build", "serials", "versions", "parameters", "rule")
 
 
 def instant(time: datetime) -> int:
-    """Microseconds since 1970; exact, unlike ``timestamp()``."""
+    """Return microseconds since 1970; exact, unlike ``timestamp()``."""
     return (time - _EPOCH) // _MICROSECOND
 
 
 def time_of(microseconds: int) -> datetime:
-    """The time that `instant` gave this for."""
+    """Return the time of a value of `instant`."""
     return _EPOCH + microseconds * _MICROSECOND
 
 
-def run_row(run: Run) -> dict[str, Any]:
-    """A run as a row of RUNS."""
+def run_row(run: StoredRun) -> dict[str, Any]:
+    """Return a run as a row of RUNS."""
     return {
         "id": run.id,
         "lab": clean(run.lab),
@@ -47,12 +47,12 @@ def run_row(run: Run) -> dict[str, Any]:
 
 
 def context_of(point: Point) -> str:
-    """What a point has in common with its neighbours, the same text for the same content."""
+    """Return the fields that a point has in common with its neighbours; the same text for the same content."""
     return as_json({name: _plain(getattr(point, name)) for name in _SHARED})
 
 
 def point_row(point: Point, run: int, series: int, context: int) -> dict[str, Any]:
-    """A point as a row of POINTS; the numbers are keys of other tables."""
+    """Return a point as a row of POINTS. The numbers are keys of other tables."""
     low, high = point.interval_bps or (None, None)
     more: dict[str, Any] = {}
     if point.attempts.connections:
@@ -86,7 +86,7 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
 
 
 def point_of(row: Any, run: Any, series: Any, context: Mapping[str, Any]) -> Point:
-    """The point that a row was made of."""
+    """Return the point of a row."""
     more = json.loads(row.more)
     return Point(
         run.id,
@@ -110,8 +110,8 @@ def point_of(row: Any, run: Any, series: Any, context: Mapping[str, Any]) -> Poi
         bool(run.emulated),
         tuple(more.get("artefacts", ())),
         run.folder,
-        Attempts(tuple(Attempt(*one) for one in more.get("attempts", ())), more.get("state", "")),
-        Spread(*more["spread"]) if "spread" in more else None,
+        Attempts(tuple(StoredAttempt(*one) for one in more.get("attempts", ())), more.get("state", "")),
+        SampleSpread(*more["spread"]) if "spread" in more else None,
         row.number,
         bool(run.complete),
         run.pinet,
@@ -121,13 +121,13 @@ def point_of(row: Any, run: Any, series: Any, context: Mapping[str, Any]) -> Poi
 
 
 def figure_of(row: Any) -> Figure:
-    """The figure of a row of SERIES."""
+    """Return the metric of a row of SERIES."""
     return Figure(row.figure, row.lab, row.combination, row.direction, row.points, time_of(row.newest))
 
 
-def run_of(row: Any) -> Run:
-    """The run of a row of RUNS."""
-    return Run(
+def run_of(row: Any) -> StoredRun:
+    """Return the run of a row of RUNS."""
+    return StoredRun(
         row.id,
         row.lab,
         time_of(row.started),
@@ -148,10 +148,10 @@ def _plain(value: Any) -> Any:
 
 
 def as_json(value: Any) -> str:
-    """Short, ASCII, and the same for the same value."""
+    """Return short ASCII JSON; the same text for the same value."""
     return _ENCODER.encode(value)
 
 
 def clean(text: str) -> str:
-    """What every database takes: no lone surrogates of undecodable bytes, and no NUL."""
+    """Return text that every database accepts: no lone surrogates of undecodable bytes, and no NUL."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")

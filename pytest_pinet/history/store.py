@@ -1,4 +1,4 @@
-"""Keeping points and finding them again."""
+"""Stores points and finds them again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.database import Database
-from pytest_pinet.history.points import Figure, Point, Run
+from pytest_pinet.history.points import Figure, Point, StoredRun
 from pytest_pinet.history.rows import context_of, figure_of, point_of, point_row, run_of, run_row
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _CACHED = 10_000
 
 
-class Store:
-    """The history's only writer and reader of tables. Every method raises ConfigError when the database fails."""
+class HistoryStore:
+    """The only code that reads and writes the tables. Every method raises ConfigError if the database fails."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -30,7 +30,7 @@ class Store:
         self._digests: dict[str, int] = {}
 
     @classmethod
-    def open(cls, url: str, create: bool = False) -> Store:
+    def open(cls, url: str, create: bool = False) -> HistoryStore:
         """See `Database.open`."""
         return cls(Database.open(url, create))
 
@@ -43,12 +43,12 @@ class Store:
 
     # -- writing --------------------------------------------------------------------------------------------------
 
-    def add(self, run: Run, points: Sequence[Point]) -> bool:
-        """Keep a run with its points; False, and nothing is changed, when it is there already."""
+    def add(self, run: StoredRun, points: Sequence[Point]) -> bool:
+        """Store a run with its points. Return False, and change nothing, if it is stored already."""
         return self.add_all([(run, points)]) == 1
 
-    def add_all(self, runs: Iterable[tuple[Run, Sequence[Point]]]) -> int:
-        """Keep several in one transaction; returns how many were new."""
+    def add_all(self, runs: Iterable[tuple[StoredRun, Sequence[Point]]]) -> int:
+        """Store several runs in one transaction. Return how many were new."""
         from sqlalchemy import insert
 
         from pytest_pinet.history.tables import POINTS
@@ -74,14 +74,14 @@ class Store:
                 rows.sort(key=lambda row: (row["series"], row["time"]))
                 connection.execute(insert(POINTS), rows)
                 _count(connection, rows)
-        # Only what was kept is known: a transaction that failed has taken its numbers back.
+        # Remember the new keys only now: a failed transaction has removed its keys again.
         self._series, self._digests = series, digests
         return added
 
     # -- reading --------------------------------------------------------------------------------------------------
 
     def lab_of(self, figure: str) -> str | None:
-        """The lab that measured this figure last."""
+        """Return the lab that measured this metric last."""
         from sqlalchemy import select
 
         from pytest_pinet.history.tables import SERIES
@@ -91,7 +91,7 @@ class Store:
             return connection.execute(query).scalar()
 
     def points(self, figure: str, lab: str, last: int) -> list[Point]:
-        """The last points of a figure, oldest first."""
+        """Return the last points of a metric, oldest first."""
         from sqlalchemy import select
 
         from pytest_pinet.history.tables import SERIES
@@ -102,7 +102,7 @@ class Store:
             return [] if series is None else self._newest(connection, series, last)
 
     def latest(self, last: int, lab: str | None = None) -> Iterator[tuple[Figure, list[Point]]]:
-        """The last points of every figure, by figure: what a dashboard shows."""
+        """Yield the last points of every metric, by metric, for a dashboard."""
         from sqlalchemy import select
 
         from pytest_pinet.history.tables import SERIES
@@ -113,7 +113,7 @@ class Store:
         with self._database.reading() as connection:
             found = connection.execute(query).all()
             if connection.dialect.name == "postgresql":
-                # A server is further away than a file: one question instead of hundreds.
+                # A server is further away than a file: one query instead of hundreds.
                 newest = self._all_newest(connection, found, last, lab)
                 yield from ((figure_of(series), newest[series.key]) for series in found)
                 return
@@ -134,7 +134,7 @@ class Store:
         query = select(each).select_from(SERIES.join(each, true())).order_by(each.c.time, each.c.run, each.c.number)
         if lab is not None:
             query = query.where(SERIES.c.lab == lab)
-        # Somebody may have added a figure meanwhile.
+        # Another process may have added a metric meanwhile.
         rows = [row for row in connection.execute(query) if row.series in by_key]
         points: dict[int, list[Point]] = {key: [] for key in by_key}
         for row, point in zip(rows, self._points_of(connection, rows, by_key), strict=True):
@@ -151,7 +151,7 @@ class Store:
         return self._points_of(connection, connection.execute(newest).all()[::-1], {series.key: series})
 
     def points_of(self, run: str) -> list[Point]:
-        """All points of a run by figure. Raises ConfigError for a run that is not there."""
+        """Return all points of a run, by metric. Raises ConfigError if there is no such run."""
         from sqlalchemy import select
 
         from pytest_pinet.history.tables import POINTS, RUNS, SERIES
@@ -169,7 +169,7 @@ class Store:
         return sorted(points, key=lambda point: (point.figure, point.number))
 
     def figures(self, lab: str | None = None) -> list[Figure]:
-        """All figures by id."""
+        """Return all metrics by ID."""
         from sqlalchemy import select
 
         from pytest_pinet.history.tables import SERIES
@@ -180,8 +180,8 @@ class Store:
         with self._database.reading() as connection:
             return [figure_of(row) for row in connection.execute(query)]
 
-    def runs(self, last: int | None = None, lab: str | None = None, start: str = "") -> list[Run]:
-        """The last runs, oldest first; of one lab, and with ids that begin with ``start``."""
+    def runs(self, last: int | None = None, lab: str | None = None, start: str = "") -> list[StoredRun]:
+        """Return the last runs, oldest first; of one lab, and with IDs that begin with ``start``."""
         from sqlalchemy import select
 
         from pytest_pinet.history.tables import RUNS
@@ -196,8 +196,8 @@ class Store:
         with self._database.reading() as connection:
             return [run_of(row) for row in connection.execute(query)][::-1]
 
-    def everything(self) -> Iterator[tuple[Run, list[Point]]]:
-        """All runs with their points, oldest first."""
+    def everything(self) -> Iterator[tuple[StoredRun, list[Point]]]:
+        """Yield all runs with their points, oldest first."""
         for run in self.runs():
             yield run, self.points_of(run.id)
 
@@ -206,7 +206,7 @@ class Store:
 
         from pytest_pinet.history.tables import CONTEXTS, RUNS
 
-        # Neither ever changes once it is there.
+        # Stored contexts and runs never change.
         for kept in (self._contexts, self._runs):
             if len(kept) > _CACHED:
                 kept.clear()
@@ -220,13 +220,13 @@ class Store:
 
 
 def _portions(keys: Iterable[int]) -> Iterator[list[int]]:
-    """As many as a statement takes as parameters."""
+    """Yield the keys in portions that fit into one statement's parameters."""
     ordered = sorted(keys)
     for begin in range(0, len(ordered), 500):
         yield ordered[begin : begin + 500]
 
 
-def _add_run(connection: Connection, run: Run) -> int | None:
+def _add_run(connection: Connection, run: StoredRun) -> int | None:
     from pytest_pinet.history.tables import RUNS
 
     statement = _insert(connection, RUNS).values(run_row(run)).on_conflict_do_nothing().returning(RUNS.c.key)
@@ -242,7 +242,7 @@ def _make_series(connection: Connection, points: Sequence[Point], known: dict[tu
     missing = {(p.figure, p.lab): p for p in points if (p.figure, p.lab) not in known}
     if not missing:
         return
-    # Sorted, so that two writers never wait for each other in a circle.
+    # Sorted, so that two writers never deadlock.
     rows = [
         {"figure": figure, "lab": lab, "combination": point.combination, "direction": point.direction}
         | {"points": 0, "newest": 0}
@@ -260,7 +260,7 @@ def _count(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     from pytest_pinet.history.tables import SERIES
 
     counts = Counter(row["series"] for row in rows)
-    newest = {row["series"]: row["time"] for row in rows}  # the rows are in the order of time
+    newest = {row["series"]: row["time"] for row in rows}  # the rows are sorted by time
     then: Any = bindparam("then")
     statement = (
         SERIES.update()
@@ -290,7 +290,7 @@ def _make_contexts(connection: Connection, contents: Mapping[str, str], known: d
 
 
 def _insert(connection: Connection, table: Table) -> Any:
-    """Both databases know ``on conflict``, each in its own dialect."""
+    """Both databases support ``on conflict``, each in its own dialect."""
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects import postgresql
 

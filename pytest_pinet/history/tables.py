@@ -1,4 +1,4 @@
-"""The tables of the history, and how those of an older version become these."""
+"""The tables of the history, and the migrations from older versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 VERSION = 1
 METADATA = MetaData()
-# SQLite numbers rows by itself for INTEGER only.
+# SQLite numbers rows automatically for INTEGER only.
 _KEY = BigInteger().with_variant(Integer, "sqlite")
 
 META = Table(
@@ -35,7 +35,7 @@ RUNS = Table(
     Column("key", _KEY, primary_key=True, autoincrement=True),
     Column("id", Text, nullable=False, unique=True),
     Column("lab", Text, nullable=False),
-    Column("started", BigInteger, nullable=False, index=True),  # this and all times: microseconds since 1970, UTC
+    Column("started", BigInteger, nullable=False, index=True),  # all times are microseconds since 1970, UTC
     Column("finished", BigInteger, nullable=False),
     Column("emulated", Boolean, nullable=False),
     Column("complete", Boolean, nullable=False),
@@ -55,12 +55,12 @@ SERIES = Table(
     Column("figure", Text, nullable=False),
     Column("combination", Text, nullable=False),
     Column("direction", Text, nullable=False),
-    Column("points", BigInteger, nullable=False),  # kept here, since to count a million takes seconds
+    Column("points", BigInteger, nullable=False),  # stored here, because counting a million rows takes seconds
     Column("newest", BigInteger, nullable=False),
     UniqueConstraint("figure", "lab"),
 )
 
-# Builds, serials, versions, rules: what hundreds of points have in common stands here once, as JSON.
+# Builds, serials, versions, rules: values that hundreds of points share are stored here once, as JSON.
 CONTEXTS = Table(
     "pinet_contexts",
     METADATA,
@@ -69,8 +69,8 @@ CONTEXTS = Table(
     Column("content", Text, nullable=False),
 )
 
-# A trend is read by the primary key. Rows lie in the order of runs, as they come: WITHOUT ROWID of SQLite sorts them by
-# series, and then a run of 500 figures writes to 500 places (measured: half the ingest).
+# A trend is read by the primary key. Rows are in the order of runs, as they arrive. SQLite's WITHOUT ROWID would sort
+# them by series, so that a run of 500 metrics writes to 500 places (measured: half the ingest).
 POINTS = Table(
     "pinet_points",
     METADATA,
@@ -90,5 +90,5 @@ POINTS = Table(
     Index("pinet_points_of_run", "run"),
 )
 
-# What makes tables of the version before into those of this one: version -> a step within one transaction.
+# Migrations from the version before: version -> a step within one transaction.
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {}

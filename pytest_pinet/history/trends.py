@@ -1,4 +1,4 @@
-"""From the points of a figure to its trend: levels, changes, and the builds before and after each."""
+"""Computes a metric's trend from its points: levels, changes, and the builds before and after each change."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_pinet.history.builds import differences, identity
-from pytest_pinet.history.drift import Course, course
-from pytest_pinet.history.levels import MATTERS, Shift
-from pytest_pinet.history.points import Band, Change, Point, Trend
+from pytest_pinet.history.drift import SeriesCourse, course
+from pytest_pinet.history.levels import MATTERS, LevelShift
+from pytest_pinet.history.points import Band, LevelChange, Point, Trend
 from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
     from pytest_pinet.config.baselines import AcceptedBaseline
 
-# An invalid figure is one of something else; of an error there is none.
+# An invalid value is not comparable, and an error has no value.
 _COUNTED = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.FAIL, Verdict.INCONCLUSIVE)
 
 
@@ -27,12 +27,15 @@ def trend(
     changes: bool = True,
     matters: float = MATTERS,
 ) -> Trend:
-    """The trend of a figure's points, oldest first. ``matters``: levels that move by less (0.01 = 1 %) are one."""
+    """Return the trend of a metric's points, oldest first.
+
+    ``matters``: level changes smaller than this (0.01 = 1 %) are ignored.
+    """
     band = None if accepted is None else band_of(accepted)
     if not changes:
         return Trend(figure, lab, tuple(points), band)
     levels: list[float | None] = [None] * len(points)
-    found: list[Change] = []
+    found: list[LevelChange] = []
     for indices in comparable(points):
         own = [points[index] for index in indices]
         one = course([math.log(max(point.goodput_bps or 0.0, 1.0)) for point in own], matters=matters)
@@ -44,18 +47,18 @@ def trend(
 
 
 def band_of(accepted: AcceptedBaseline) -> Band:
-    """A baseline as a reader draws it."""
+    """Return a baseline as a reader draws it."""
     runs = [run.bps for run in accepted.runs]
     return Band(accepted.goodput.bps, min(runs), max(runs), len(runs), accepted.date.isoformat(), accepted.reason)
 
 
 def counts(point: Point) -> bool:
-    """Whether a point says something of the level."""
+    """Return whether a point counts for the level."""
     return point.goodput_bps is not None and point.verdict in _COUNTED
 
 
 def comparable(points: Sequence[Point]) -> Iterator[list[int]]:
-    """Which points were measured alike: with other parameters, or emulated, a figure is another one."""
+    """Yield groups of points that are comparable: same parameters, and all emulated or none."""
     alike: dict[tuple[str, bool], list[int]] = {}
     for index, point in enumerate(points):
         if counts(point):
@@ -63,7 +66,7 @@ def comparable(points: Sequence[Point]) -> Iterator[list[int]]:
     yield from alike.values()
 
 
-def _changes(points: Sequence[Point], one: Course) -> Iterator[Change]:
+def _changes(points: Sequence[Point], one: SeriesCourse) -> Iterator[LevelChange]:
     for shift in one.shifts:
         place = _of_build(points, shift)
         first, last = points[min(shift.first, place)].run, points[max(shift.last, place)].run
@@ -76,10 +79,10 @@ def _changes(points: Sequence[Point], one: Course) -> Iterator[Change]:
         yield _change(before, at, low, high, before.run, at.run, True)
 
 
-def _of_build(points: Sequence[Point], shift: Shift) -> int:
-    """Where the level moved; of the places that it may be, the nearest where the build changed, too.
+def _of_build(points: Sequence[Point], shift: LevelShift) -> int:
+    """Return where the level moved: the possible place nearest to the cut at which the build changed, too.
 
-    One bad run right beside it looks like its beginning, so that a run more is looked at on either side.
+    One bad run right before the change looks like its beginning, so one more run on either side is considered.
     """
 
     def is_new(place: int) -> bool:
@@ -90,9 +93,9 @@ def _of_build(points: Sequence[Point], shift: Shift) -> int:
     return min(places, key=lambda place: abs(place - shift.at), default=shift.at)
 
 
-def _change(before: Point, at: Point, low: float, high: float, first: str, last: str, gradual: bool) -> Change:
+def _change(before: Point, at: Point, low: float, high: float, first: str, last: str, gradual: bool) -> LevelChange:
     tool = "nginx or wrk" if "/http-" in at.figure else "iperf3"
-    return Change(
+    return LevelChange(
         at.run,
         before.run,
         at.time,

@@ -1,1 +1,1 @@
-"""Pure code that turns figures and limits into verdicts; no I/O, no clock, no pytest, no labgrid."""
+"""Pure code that turns measured values and limits into verdicts; no I/O, no clock, no pytest, no labgrid."""

@@ -1,4 +1,4 @@
-"""Comparison with an accepted earlier result: the difference and its interval, from runs."""
+"""Compare a result with an accepted earlier one: the difference and its interval, from runs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pytest_pinet.judge.quantiles import student
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.tolerance import Tolerance
 
-# With fewer runs nobody knows what the link does when nothing changed.
+# With fewer runs, the noise of the unchanged link is not known.
 LEAST_RUNS = 5
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """An accepted result: its figure, and the figures of runs on separate connections, link-ups or boots.
+    """An accepted result: its goodput, and the goodput of runs on separate connections, link-ups or boots.
 
-    ``builds`` name what ran (kernel, firmware); ``date`` is ISO 8601; ``reason`` says why it was accepted.
+    ``builds`` name what ran (kernel, firmware); ``date`` is ISO 8601; ``reason`` says why the result was accepted.
     """
 
     figure: Bitrate
@@ -30,8 +30,8 @@ class Baseline:
     reason: str = ""
 
 
-class Change(StrEnum):
-    """What the runs of a candidate say against those of the baseline."""
+class BaselineChange(StrEnum):
+    """The outcome of comparing a candidate's runs with the baseline's runs."""
 
     SLOWER = "slower"
     FASTER = "faster"
@@ -44,10 +44,10 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Candidate over baseline minus one, between ``low`` and ``high``; None where there are too few runs."""
+class BaselineDifference:
+    """Candidate over baseline minus one, between ``low`` and ``high``; None if there are too few runs."""
 
-    change: Change
+    change: BaselineChange
     why: str
     relative: float | None = None
     low: float | None = None
@@ -56,19 +56,19 @@ class Difference:
 
 def compare(
     candidate: Sequence[Bitrate], baseline: Baseline, tolerance: Tolerance, error_rate: float = 0.01
-) -> Difference:
+) -> BaselineDifference:
     """Compare runs with the baseline's, one-sided at ``error_rate`` on either side.
 
-    Each run is one figure: the spread inside a run says nothing about the next. Student's interval of the difference of
-    mean logarithms, with the variance that both have in common. Slower only when the interval lies below both parts of
-    the tolerance, faster when it lies above them, the same when it reaches neither.
+    Each run is one value: the spread inside a run does not predict the next run. The interval is Student's for the
+    difference of mean logarithms, with a common variance. The result is slower only if the interval lies below both
+    parts of the tolerance, faster if it lies above both, and the same if its lower end is within the tolerance.
     """
     usable = [run.bps for run in baseline.runs if _is_figure(run)]
     found = [run.bps for run in candidate if _is_figure(run)]
     if len(usable) < LEAST_RUNS:
-        return Difference(Change.NOT_GATED, f"not gated: {len(usable)} of {LEAST_RUNS} baseline runs")
+        return BaselineDifference(BaselineChange.NOT_GATED, f"not gated: {len(usable)} of {LEAST_RUNS} baseline runs")
     if not found:
-        return Difference(Change.NOT_GATED, "not gated: no run of the candidate gave a figure")
+        return BaselineDifference(BaselineChange.NOT_GATED, "not gated: no run of the candidate gave a figure")
     old, new = [math.log(bps) for bps in usable], [math.log(bps) for bps in found]
     freedom = len(old) + len(new) - 2
     pooled = (_squares(old) + _squares(new)) / freedom
@@ -78,16 +78,16 @@ def compare(
     relative, low, high = math.expm1(mean), math.expm1(mean - half), math.expm1(mean + half)
     allowed = 1 - tolerance.lowest(Bitrate(middle)).bps / middle
     if high < -allowed:
-        change = Change.SLOWER
+        change = BaselineChange.SLOWER
     elif low > allowed:
-        change = Change.FASTER
+        change = BaselineChange.FASTER
     elif low > -allowed:
-        change = Change.SAME
+        change = BaselineChange.SAME
     else:
-        change = Change.INCONCLUSIVE
+        change = BaselineChange.INCONCLUSIVE
     runs = f"{len(found)} run{'s' if len(found) > 1 else ''} against {len(usable)} of the baseline"
     why = f"{change}: {relative * 100:+.1f} % ({low * 100:+.1f} to {high * 100:+.1f} %), tolerance {tolerance}; {runs}"
-    return Difference(change, why, relative, low, high)
+    return BaselineDifference(change, why, relative, low, high)
 
 
 def _is_figure(run: Bitrate) -> bool:

@@ -1,7 +1,7 @@
-"""A new build against the known-good one, boot by boot: boots differ, however long traffic runs in each.
+"""Judge a new build against the known-good one, boot by boot: boots differ, however long traffic runs in each.
 
-Each turn of A B B A B A A B is a boot of its own. Its figure is the mean logarithm of its connections; builds, drift
-and boots are told apart by least squares over all boots.
+Each turn of A B B A B A A B is a boot. The value of a boot is the mean logarithm of its connections. Least squares over
+all boots separates the effects of build, drift and boots.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from pytest_pinet.judge.interleaved import Result, Side
-from pytest_pinet.judge.likelihood import likelihood, needed, required
+from pytest_pinet.judge.likelihood import certainty_threshold, likelihood, required
 from pytest_pinet.judge.moments import variance
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.quantiles import chi_square, normal
-from pytest_pinet.judge.wording import percent
+from pytest_pinet.judge.text import percent
 
-# What a build may cost where nobody says otherwise: a path that is 2 % longer is found, an unchanged one passes.
+# The default tolerance: a build whose path is 2 % longer is found, an unchanged build passes.
 TOLERANCE = 0.01
-# No two boots repeat better than this.
+# The lowest standard deviation between boots.
 FLOOR = 0.002
-# A B B A: what drift adds to one pair it takes from the other.
+# A B B A: drift adds to one pair what it takes from the other.
 LEAST_BOOTS = 4
-# Where nobody measured how boots differ, it must show itself first.
+# Without measured differences between boots, they are first estimated from so many boots.
 LEAST_UNKNOWN = 6
-# There, boots may as well be of two kinds: emulated ones of a virtio NIC are, 2 % apart. All boots of B are then of one
-# kind, and all of A of the other, by chance more often than the error rate allows, in less than so many (simulated).
+# Without measured differences, boots may also be of two kinds: emulated boots with a virtio NIC are, 2 % apart. With
+# fewer boots than this, all boots of B are of one kind and all of A of the other more often than the error rate allows
+# (simulated).
 LEAST_APART = 11
-# Boots of one build further apart than so many of the standard deviations that were measured (seen: on a machine that
-# carried twice its load) are not what was calibrated any more: drift would explain them in four turns, and so would
-# chance.
+# If boots of one build are further apart than so many of the measured standard deviations, the calibration does not
+# apply any more (seen on a machine with twice its load). In four turns drift or chance would explain such differences.
 WILD = 6.0
 MOST_BOOTS = 16
-# So much slower (in logarithms) is none of the ways in which boots of a sound bench differ.
+# Boots on a sound bench never differ by so much (in logarithms).
 OBVIOUS = -0.1
-# Part of the pairs of boots that must say what is said of all of them.
+# The share of the pairs of boots that must agree with a verdict.
 MOST_AGREE = 2 / 3
-# Decided after each boot from the fourth on; the error rate holds for all looks together (simulated).
+# The test looks after each boot from the fourth on; the error rate holds for all looks together (simulated).
 LOOKS = 6
 # One boot in so many may be odd: further from the others than ODD standard deviations.
 ODD_OF = 6
 ODD = 6.0
 B_WITH_ODD = 4
-# More connections in one boot than this say nothing that another boot would not say better.
+# More connections in one boot tell less than another boot.
 MOST_CONNECTIONS = 6
 
 
 @dataclass(frozen=True)
 class Boot:
-    """What one boot gave of one figure: its build, when it began (any unit), each connection's level in bit/s."""
+    """One boot: its build, when it began (in any unit), and the level of each connection in bit/s."""
 
     side: Side
     at: float
@@ -58,11 +58,11 @@ class Boot:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Whether to go on booting, and why.
+class BuildDifference:
+    """The result so far, and why.
 
-    ``change``: B over A minus one, between ``low`` and ``high`` at the error rate. ``between`` is the relative standard
-    deviation from boot to boot.
+    ``change`` is B over A minus one, between ``low`` and ``high`` at the error rate. ``between`` is the relative
+    standard deviation between boots.
     """
 
     result: Result
@@ -79,9 +79,9 @@ class Difference:
 
 
 def connections_per_turn(noise: Noise, boot_s: float, connection_s: float) -> int:
-    """How many connections a boot is worth: ``sqrt(cost ratio x variance ratio)`` (Kalibera and Jones 2013).
+    """Return the best number of connections per boot: ``sqrt(cost ratio x variance ratio)`` (Kalibera and Jones 2013).
 
-    ``connection_s`` is what one more connection of everything that is measured in the boot takes.
+    ``connection_s`` is the time of one more connection of everything that is measured in the boot.
     """
     if noise.sessions <= 0:
         return MOST_CONNECTIONS
@@ -96,12 +96,13 @@ def judge_change(
     error_rate: float = 0.01,
     figures: int = 1,
     most_boots: int = MOST_BOOTS,
-) -> Difference:
-    """Judge boots in the order in which they were made; those without a figure are left out.
+) -> BuildDifference:
+    """Judge boots in the order in which they were made; boots without a value are left out.
 
-    B is slower when it certainly lies more than ``tolerance`` below A, the same when it certainly does not: a
-    sequential test of "no change" against "twice the tolerance". ``figures`` are judged in all: an unchanged build is
-    called slower at ``error_rate`` in any of them, not in each. After ``most_boots`` what is not certain stays so.
+    B is slower if it certainly lies more than ``tolerance`` below A, and the same if it certainly does not. The test is
+    a sequential test of "no change" against "twice the tolerance". ``figures`` is the number of values judged in all:
+    an unchanged build is called slower at ``error_rate`` in any of them, not in each. After ``most_boots`` an uncertain
+    result stays inconclusive.
     """
     if not 0 < tolerance < 0.5:
         raise ValueError(f"a tolerance of {tolerance} makes no sense; expected a part such as {TOLERANCE}")
@@ -111,7 +112,7 @@ def judge_change(
     over = len(boots) >= most_boots
     if n < LEAST_BOOTS or min(of_each) < 2:
         why = f"{n} turn{'' if n == 1 else 's'} cannot tell one build from the other"
-        return Difference(Result.INCONCLUSIVE if over else Result.GO_ON, why, n)
+        return BuildDifference(Result.INCONCLUSIVE if over else Result.GO_ON, why, n)
     known, odd = _without_odd(known, noise)
     fit = _fit(known)
     own, freedom = _spread(fit, known, noise)
@@ -125,33 +126,33 @@ def judge_change(
     text = f"B is {shown[0] * 100:+.2f} % against A ({shown[1] * 100:+.2f} to {shown[2] * 100:+.2f} %)"
     text = "; ".join([text, *(f"an odd turn of {row.boot.side} left out" for row in odd)])
     after = f"after {n} turns"
-    enough = needed(error_rate / LOOKS)
-    # One of many unchanged figures is below its limit by chance more often than one of one.
-    enough_of_all = needed(error_rate / LOOKS / max(figures, 1))
+    enough = certainty_threshold(error_rate / LOOKS)
+    # One of many unchanged values is below its limit by chance more often than a single one.
+    enough_of_all = certainty_threshold(error_rate / LOOKS / max(figures, 1))
     seems_slower, seems_faster = slower < -enough_of_all, faster > enough_of_all
     calibrated = _is_as_calibrated(known, noise)
     settled = n >= (LEAST_BOOTS if calibrated else LEAST_UNKNOWN)
-    # What happens in one of three boots of the new build is no oddity.
+    # A value that occurs in one of three boots of the new build is not odd.
     settled = settled and not (any(row.boot.side is Side.B for row in odd) and of_each[1] < B_WITH_ODD)
     apart = settled and (n >= LEAST_APART or calibrated)
     pairs = fit.pairs
     if (apart or fit.change < OBVIOUS) and seems_slower and _agree(pairs, lambda d: d < limit):
-        return Difference(Result.SLOWER, f"slower, certain {after}: {text}", *found)
+        return BuildDifference(Result.SLOWER, f"slower, certain {after}: {text}", *found)
     if apart and seems_faster and _agree(pairs, lambda d: d > -limit):
-        return Difference(Result.FASTER, f"faster, certain {after}: {text}", *found)
+        return BuildDifference(Result.FASTER, f"faster, certain {after}: {text}", *found)
     if settled and slower > enough and not seems_faster and _agree(pairs, lambda d: d > limit):
-        return Difference(Result.SAME, f"not slower, certain {after}: {text}", *found)
+        return BuildDifference(Result.SAME, f"not slower, certain {after}: {text}", *found)
     if over or _is_hopeless(fit, own, freedom, limit, n, most_boots, error_rate):
         why = f"undecided {after}: {text}; turns differ by {percent(math.sqrt(own))}"
         if settled and not apart and (seems_slower or seems_faster):
             why += f"; to be sure takes {LEAST_APART} turns (--pinet-boots), or `pinet calibrate --boots`"
-        return Difference(Result.INCONCLUSIVE, why, *found)
-    return Difference(Result.GO_ON, f"not certain {after}: {text}", *found)
+        return BuildDifference(Result.INCONCLUSIVE, why, *found)
+    return BuildDifference(Result.GO_ON, f"not certain {after}: {text}", *found)
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A boot and its figure, the mean logarithm of its levels."""
+    """A boot and its value, the mean logarithm of its levels."""
 
     boot: Boot
     value: float
@@ -159,9 +160,10 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Fit:
-    """``change`` is ln(B / A) without drift, whose variance is that of one boot over ``weight``.
+    """The result of the fit. ``change`` is ln(B / A) without drift; its variance is that of one boot over ``weight``.
 
-    ``residuals`` are what neither builds nor drift explain of each boot; ``pairs`` are ln(B / A) of neighbours.
+    ``residuals`` are the parts of each boot that neither build nor drift explain. ``pairs`` are ln(B / A) of
+    neighbours.
     """
 
     change: float
@@ -175,7 +177,7 @@ class _Fit:
 
 
 def _is_as_calibrated(rows: Sequence[_Row], noise: Noise) -> bool:
-    """Whether somebody measured how boots differ, and those of each build do not differ by far more."""
+    """Return whether differences between boots were measured, and boots of each build do not differ by far more."""
     if noise.assumed:
         return False
     usual = fmean(len(row.boot.levels) for row in rows)
@@ -185,12 +187,12 @@ def _is_as_calibrated(rows: Sequence[_Row], noise: Noise) -> bool:
 
 
 def _expected(noise: Noise, connections: float) -> float:
-    """The variance of a boot's figure over so many connections."""
+    """Return the variance of a boot's value over so many connections."""
     return noise.sessions**2 + noise.connections**2 / max(connections, 1.0)
 
 
 def _log_mean(levels: Sequence[float]) -> float | None:
-    """The figure of a boot; None where it gave none."""
+    """Return the value of a boot; None if it has none."""
     usable = _usable(levels)
     return fmean(map(math.log, usable)) if usable else None
 
@@ -200,7 +202,7 @@ def _usable(levels: Sequence[float]) -> list[float]:
 
 
 def _fit(rows: Sequence[_Row]) -> _Fit:
-    """Least squares on build and time."""
+    """Fit build and time by least squares."""
     n = len(rows)
     sides = [0.5 if row.boot.side is Side.B else -0.5 for row in rows]
     times = [row.boot.at for row in rows]
@@ -233,7 +235,7 @@ def _pairs(rows: Sequence[_Row]) -> list[float]:
 
 
 def _without_odd(rows: list[_Row], noise: Noise) -> tuple[list[_Row], list[_Row]]:
-    """The boots, and those few that are far from all others of their build: such as one whose link came up badly."""
+    """Separate the few boots that are far from all others of their build, such as one whose link came up badly."""
     odd: list[_Row] = []
     for _ in range(len(rows) // ODD_OF):
         residuals = _fit(rows).residuals
@@ -249,15 +251,16 @@ def _without_odd(rows: list[_Row], noise: Noise) -> tuple[list[_Row], list[_Row]
 
 
 def _spread(fit: _Fit, known: Sequence[_Row], noise: Noise) -> tuple[float, float]:
-    """The variance of one boot's figure, and its degrees of freedom: what is known pooled with what is left over.
+    """Return the variance of one boot's value, and its degrees of freedom, pooled from calibration and residuals.
 
-    Worse than known is believed at once, better only by and by; and no boot is better known than its connections say.
+    A higher variance than the calibrated one counts at once, a lower one only gradually. The variance is never lower
+    than the connections of the boots show.
     """
     usual = fmean(len(row.boot.levels) for row in known)
     freedom = noise.freedom if noise.session_freedom is None else min(noise.freedom, noise.session_freedom)
     expected = _expected(noise, usual)
     if noise.assumed:
-        # What an ordinary bench stays within is no knowledge of this one.
+        # The values assumed for an ordinary bench are no knowledge about this bench.
         freedom = min(freedom, 1.0)
     more = len(known) - 3
     pooled = (freedom * expected + fit.left) / max(freedom + more, 1.0)
@@ -270,16 +273,17 @@ def _spread(fit: _Fit, known: Sequence[_Row], noise: Noise) -> tuple[float, floa
 
 def _agree(pairs: Sequence[float], says: Callable[[float], bool]) -> bool:
     votes = [says(pair) for pair in pairs]
-    # Of two or three pairs one odd boot is too many.
+    # Of two or three pairs all must agree.
     return sum(votes) >= (MOST_AGREE * len(votes) if len(votes) > 3 else len(votes))
 
 
 def _is_hopeless(
     fit: _Fit, own: float, freedom: float, limit: float, n: int, most_boots: int, error_rate: float
 ) -> bool:
-    """Whether even the rest of the boots could not make it certain, were the truth as far from the limit as it seems.
+    """Return whether even all remaining boots cannot make the result certain, if the difference is as large as it
+    seems.
 
-    Nearer to the limit than an unchanged build is, it is not taken to be.
+    The assumed distance to the limit is at least that of an unchanged build.
     """
     if n < LEAST_UNKNOWN:
         return False

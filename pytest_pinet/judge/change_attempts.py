@@ -1,21 +1,21 @@
-"""The boots of two builds as they were measured: levels decide, unless stalls come again and again."""
+"""Judge the measured boots of two builds by their levels, and by their means if stalls repeat."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_pinet.judge.change import MOST_BOOTS, TOLERANCE, Boot, Difference, judge_change
+from pytest_pinet.judge.attempt_level import AttemptLevel, read
+from pytest_pinet.judge.change import MOST_BOOTS, TOLERANCE, Boot, BuildDifference, judge_change
 from pytest_pinet.judge.interleaved import Result, Side, is_worse
 from pytest_pinet.judge.noise import UNKNOWN, Noise
-from pytest_pinet.judge.reading import Reading, read
-from pytest_pinet.judge.wording import counted
+from pytest_pinet.judge.text import counted
 from pytest_pinet.model.attempt import Attempt
 
 
 @dataclass(frozen=True)
 class MeasuredBoot:
-    """One boot and the connections that were measured in it; ``at`` says when, in any unit."""
+    """One boot and the connections measured in it; ``at`` is its time, in any unit."""
 
     side: Side
     at: float
@@ -29,15 +29,16 @@ def judge_boots(
     error_rate: float = 0.01,
     figures: int = 1,
     most_boots: int = MOST_BOOTS,
-) -> Difference:
-    """As `judge_change`, on the levels of all connections.
+) -> BuildDifference:
+    """Judge the levels of all connections as `judge_change` does.
 
-    A stall in one connection is no slower build. One that comes again and again is: the means may also say slower, and
-    B is neither the same nor faster while more than one in three of its connections are disturbed, and more than A's.
+    A stall in one connection does not make a build slower. Repeated stalls do: the means may also give slower. B is
+    neither the same nor faster while more than one in three of its connections are disturbed, and a larger share than
+    of A's.
     """
     readings = [[reading for attempt in boot.attempts if (reading := read(attempt))] for boot in boots]
 
-    def judged(figure: str) -> Difference:
+    def judged(figure: str) -> BuildDifference:
         figured = [
             Boot(boot.side, boot.at, tuple(float(getattr(one, figure)) for one in own))
             for boot, own in zip(boots, readings, strict=True)
@@ -59,5 +60,5 @@ def judge_boots(
     return found
 
 
-def _disturbed(readings: Sequence[Reading]) -> int:
+def _disturbed(readings: Sequence[AttemptLevel]) -> int:
     return sum(one.disturbed for one in readings)

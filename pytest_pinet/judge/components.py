@@ -1,4 +1,4 @@
-"""Where the noise comes from: between connections, between link-ups, between boots."""
+"""Estimate the sources of noise: between connections, between link-ups, between boots."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from pytest_pinet.judge.attempt_level import read
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.quantiles import chi_square
-from pytest_pinet.judge.reading import read
 from pytest_pinet.model.attempt import Attempt, Fresh
 
-# Few link-ups can look alike by chance. In seven of ten cases the true spread is not above what is reckoned with.
+# Few link-ups may be alike by chance. In seven of ten cases the true spread is at most the value used.
 CAUTION = 0.3
 
 
 @dataclass(frozen=True)
 class Component:
-    """One level's relative standard deviation: the estimate, what it is not above (70 % sure), and its freedom."""
+    """The relative standard deviation of one level: estimate, upper bound (70 % sure), degrees of freedom."""
 
     sd: float
     at_most: float
@@ -27,10 +27,10 @@ class Component:
 
 @dataclass(frozen=True)
 class Components:
-    """Nested components of the noise; None where a level was not drawn anew more than once.
+    """Nested components of the noise; None if a level was not repeated.
 
-    ``figures``: how many connections gave one; ``link_ups`` and ``boot_count``: on how many of each. ``disturbed``: how
-    many were left out, since something happened in them that is no noise.
+    ``figures`` is the number of connections with a value; ``link_ups`` and ``boot_count`` say on how many of each.
+    ``disturbed`` is the number of connections that were left out because of an event or dip.
     """
 
     connections: Component
@@ -42,9 +42,9 @@ class Components:
     disturbed: int = 0
 
     def noise(self, baseline_runs: int | None = None) -> Noise:
-        """What a gate reckons with, a baseline of so many sessions' own error included (default: none).
+        """Return the noise for a gate, including the error of a baseline of so many sessions (default: none).
 
-        A level that nobody drew anew counts with what is assumed of any link.
+        A level without repetition gets the value assumed for any link.
         """
         links = self.links.at_most if self.links else 0.0
         boots = self.boots.at_most if self.boots else 0.0
@@ -58,10 +58,11 @@ class Components:
 
 
 def components(attempts: Iterable[Attempt]) -> Components:
-    """Estimate the components from attempts in the order they were made; those that are not `steady` are left out.
+    """Estimate the components from attempts in the order they were made. Only steady attempts count (`is_steady`).
 
-    Analysis of variance of the logarithms of the levels, nested and unbalanced (Searle, Variance Components, 3.6).
-    Raises ValueError where no two connections shared a link-up: then nothing tells what connections alone differ by.
+    The method is a nested, unbalanced analysis of variance of the logarithms of the levels (Searle, Variance
+    Components, 3.6). Raises ValueError if no two connections shared a link-up: the noise between connections is then
+    not known.
     """
     every_attempt = list(attempts)
     disturbed = [attempt for attempt in every_attempt if _is_disturbed(attempt)]
@@ -97,7 +98,10 @@ def components(attempts: Iterable[Attempt]) -> Components:
 
 
 def grouped(attempts: Iterable[Attempt]) -> list[list[list[float]]]:
-    """Logarithms of the levels by boot, and in it by link-up; an attempt that gives none still begins its group."""
+    """Return the logarithms of the levels by boot, and within it by link-up.
+
+    Attempts without a value still begin a group.
+    """
     boots: list[list[list[float]]] = [[[]]]
     for attempt in attempts:
         if attempt.fresh is Fresh.BOOT:
@@ -112,7 +116,7 @@ def grouped(attempts: Iterable[Attempt]) -> list[list[list[float]]]:
 
 
 def is_steady(attempt: Attempt) -> bool:
-    """Whether an attempt tells of the noise: it gives a figure above 0, and nothing happened in it."""
+    """Return whether an attempt shows pure noise: its value is above 0, and it was not disturbed."""
     reading = read(attempt)
     return reading is not None and reading.level > 0 and not reading.disturbed
 
@@ -132,9 +136,10 @@ def _left_out(disturbed: Sequence[Attempt], of: int) -> str:
 
 
 def _component(mean_square: float, freedom: int, below: float, size: float, freedom_below: int = 0) -> Component:
-    """The part of a mean square that the levels below it do not explain, per ``size`` figures.
+    """Return the part of a mean square that the levels below it do not explain, per ``size`` values.
 
-    ``below`` is what those explain, known with ``freedom_below``; cautious, that is less than it seems.
+    ``below`` is the variance that the lower levels explain, known with ``freedom_below``. The upper bound uses a low
+    estimate of it.
     """
     highest = mean_square * freedom / max(chi_square(CAUTION, freedom), 1e-9)
     sure = below * freedom_below / chi_square(1 - CAUTION, freedom_below) if freedom_below else 0.0

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.model.verdict import Verdict
 
-# Of the attempts, the part that must miss a rule before it is called missed.
+# A rule is missed if at least this share of the attempts missed it.
 CONFIRMED = 2 / 3
 
 
 def confirm(held: Sequence[bool], profile: Profile) -> Verdict | None:
-    """The verdict on a rule that each attempt held or missed, in any order; None asks for another attempt.
+    """Return the verdict on a rule that each attempt held or missed, in any order; None requires another attempt.
 
-    PASS when all of ``passes_after`` attempts held it. After a miss ``fails_after`` attempts decide: FAIL when two of
-    three missed it, else MARGINAL. Without any attempt: None.
+    PASS if all of ``passes_after`` attempts held the rule. After a miss, ``fails_after`` attempts decide: FAIL if two
+    of three missed it, else MARGINAL. Without any attempt: None.
     """
     missed = sum(not one for one in held)
     if not missed:

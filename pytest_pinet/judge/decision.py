@@ -1,19 +1,19 @@
-"""What comes of all attempts at a figure so far, and why."""
+"""The decision after all attempts so far, and its explanation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pytest_pinet.judge.wording import counted, percent, place
+from pytest_pinet.judge.text import counted, percent, place
 from pytest_pinet.model.attempt import Fresh
 
-# The part of the connections that may be disturbed before nothing is passed any more.
+# If a larger share of the connections is disturbed, the result cannot pass.
 MOST_DISTURBED = 1 / 3
 
 
-class Outcome(StrEnum):
-    """What comes of the attempts so far."""
+class DecisionOutcome(StrEnum):
+    """The outcome of the attempts so far."""
 
     GO_ON = "go on"
     PASS = "pass"
@@ -25,15 +25,16 @@ class Outcome(StrEnum):
 class Decision:
     """Whether to stop, and why.
 
-    ``ratio``: goodput over limit, the mean of all attempts that count, between ``low`` and ``high`` at the set error
-    rate (None before the first). ``why`` is one sentence. ``next_fresh``: what the next attempt should begin with.
-    ``connections``, ``below``, ``disturbed``: how many gave a figure, gave one below the limit, had a dip or an event.
-    ``seconds``: all traffic so far. ``noise``: the relative standard deviation between connections that was reckoned
-    with. ``carries``: the least margin that can be judged with it in the whole budget (see `smallest_margin`).
-    ``flagged``: what was odd about the traffic, a sentence each; a pass with it is no plain pass.
+    ``ratio`` is goodput over limit, the mean of all counted attempts, between ``low`` and ``high`` at the set error
+    rate (None before the first attempt). ``why`` is one sentence. ``next_fresh`` is what must be fresh for the next
+    attempt. ``connections``, ``below`` and ``disturbed`` count the connections with a value, with a value below the
+    limit, and with a dip or an event. ``seconds`` is all traffic so far. ``noise`` is the relative standard deviation
+    between connections that was used. ``carries`` is the least margin that can be judged with this noise and the whole
+    budget (see `smallest_margin`). ``flagged`` has a sentence for each disturbance of the traffic; a pass with it
+    becomes marginal.
     """
 
-    outcome: Outcome
+    outcome: DecisionOutcome
     why: str
     ratio: float | None = None
     low: float | None = None
@@ -49,17 +50,17 @@ class Decision:
 
 
 def explained(known: Decision) -> Decision:
-    """Fill in ``why``."""
+    """Return the decision with ``why`` filled in."""
     assert known.ratio is not None
     assert known.noise is not None
     where, noise = place(known.ratio), percent(known.noise)
     odd = f"; {counted(known.disturbed, known.connections)} disturbed" if known.disturbed else ""
-    if known.outcome is Outcome.PASS:
+    if known.outcome is DecisionOutcome.PASS:
         why = f"certain after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
-    elif known.outcome is Outcome.FAIL:
+    elif known.outcome is DecisionOutcome.FAIL:
         below = counted(known.below, known.connections)
         why = f"below the limit in {below} ({known.seconds:.0f} s): {where} on average, noise {noise}{odd}"
-    elif known.outcome is Outcome.INCONCLUSIVE:
+    elif known.outcome is DecisionOutcome.INCONCLUSIVE:
         why = f"undecided after {counted(known.connections)}, {known.seconds:.0f} s of traffic: {_obstacle(known)}"
     else:
         why = f"not certain yet after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"

@@ -1,4 +1,4 @@
-"""What limited a figure: the first rule that holds, from those that no other can explain to those that are left."""
+"""Find what limited goodput: the first matching rule, from causes that explain others to causes left over."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pytest_pinet.judge.limits_of_link import (
     usb_adapter,
     usb_bus,
 )
-from pytest_pinet.model.diagnosis import Cause, Diagnosis, Facts
+from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts
 
-Rule = Callable[[Facts], Diagnosis | None]
-# A full wire is one whatever else was busy. What an end's power or link did explains its processor. A bus and a
-# processor are hard limits; a window that nobody asked for and losses bind only below them. Losses make a rate vary:
-# one that is held steady has another cause, and they are what came of it.
+Rule = Callable[[DiagnosisFacts], Diagnosis | None]
+# A full wire is the cause, even if something else was busy. Throttling or a slow link explains a busy processor. A bus
+# and a processor are hard limits; a default window and losses matter only below them. Losses make a rate vary: if the
+# rate is steady it has another cause, and the losses are its effect.
 RULES: tuple[Rule, ...] = (
     sender_capped,
     slow_link,
@@ -42,14 +42,14 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def diagnose(facts: Facts) -> Diagnosis:
-    """The cause with its numbers; Cause.NOTHING where no rule has the numbers that it takes."""
+def diagnose(facts: DiagnosisFacts) -> Diagnosis:
+    """Return the cause with its numbers; Cause.NOTHING if no rule matches."""
     first = next((found for rule in RULES if (found := rule(facts)) is not None), None)
     found = first or Diagnosis(Cause.NOTHING, _what_is_known(facts), {"limit_bps": facts.wire.bps})
     return replace(found, numbers={"goodput_bps": facts.goodput.bps, **found.numbers})
 
 
-def _what_is_known(facts: Facts) -> str:
+def _what_is_known(facts: DiagnosisFacts) -> str:
     known = [f"{facts.goodput} is {facts.share * 100:.1f} % of what the link carries"]
     loads = [end.load for end in facts.ends if end.load is not None]
     if loads:

@@ -1,7 +1,7 @@
-"""What happened to traffic, found in its samples: stalls, dips and slow starts.
+"""Find events in the samples of traffic: stalls, dips and slow starts.
 
-`find_events` names single moments, as short as STALL_S, for a reader; whether a figure was disturbed, though half of
-the run may be low and the link rough, is what `stalls.find_dips` tells. What counts as low, and for how long, is alike.
+`find_events` names single moments, as short as STALL_S, for a reader. `stalls.find_dips` decides whether a value was
+disturbed, also if half of the run is low or the link is rough. Both use the same thresholds for low rates and lengths.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from pytest_pinet.judge.settle import CAP_S, JITTER_S, reached_after, settled_after
 from pytest_pinet.judge.stalls import DEPTH, STALLED, WINDOW_S
+from pytest_pinet.judge.warmup import CAP_S, JITTER_S, reached_after, settled_after
 from pytest_pinet.model.events import Event, EventKind
 from pytest_pinet.model.measurement import Sample
 
-# Below this share of the median, for at least so long; shorter ones are a sample that came late.
+# A stall is below this share of the median for at least so long; a shorter one is a late sample.
 STALL_SHARE, STALL_S = STALLED, 0.2
 DIP_SHARE, DIP_S = DEPTH, WINDOW_S
-# Low pieces with no more than this between them are one event.
+# Low pieces with at most this gap are one event.
 NEIGHBOURS_S = 0.2
-# Of a ramp: the share of the level that ends it.
+# The share of the level that ends a ramp.
 RAMP_SHARE = 0.9
-# A receiver's TCP holds back what came after a lost segment until that came again (at least one retransmission timeout
-# of 0.2 s, RFC 6298 as Linux has it). The application sees nothing, then all of it at once: the wire never stopped.
+# A receiver's TCP holds back the data after a lost segment until the segment arrives again (at least one retransmission
+# timeout of 0.2 s, RFC 6298 as in Linux). The application sees nothing, then all of it at once: the wire never stopped.
 HELD_BACK_S = 0.4
 CAUGHT_UP_S = 0.2
-# Sums of intervals that were rounded to microseconds.
+# Rounding error of a sum of intervals, which are rounded to microseconds.
 ROUNDING_S = 0.02
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """Samples from ``first`` up to but not including ``end``, of which ``low_s`` seconds are low."""
+    """Samples from ``first`` up to but not including ``end``; ``low_s`` seconds of them are low."""
 
     first: int
     end: int
@@ -42,18 +42,18 @@ class _Piece:
 def find_events(
     samples: Sequence[Sample], cap_s: float = CAP_S, grain: float = 0.0, paced: bool = False
 ) -> tuple[Event, ...]:
-    """Find stalls and dips in all samples of a run, its warm-up included, and a start that was slow; by their start.
+    """Return stalls and dips in all samples of a run, including its warm-up, and a slow start, sorted by their start.
 
-    ``grain`` (bytes): what the receiver counts in one piece; samples are taken together until it does not look like
-    gaps. ``paced``: the sender was told a rate, so that it catches up after any interruption.
+    ``grain`` (bytes) is what the receiver counts in one piece; samples are merged until pieces do not look like gaps.
+    ``paced``: the sender has a rate limit, so that it catches up after any interruption.
     """
     return tuple(sorted((*_low(coarser(samples, grain), paced), *_slow_start(samples, cap_s, grain)), key=_start))
 
 
 def coarser(samples: Sequence[Sample], grain: float, grains: int = 5, most_s: float = float("inf")) -> list[Sample]:
-    """Take neighbours together, so that one holds ``grains`` grains at the mean rate, but not longer than ``most_s``.
+    """Merge neighbours, so that one sample holds ``grains`` grains at the mean rate, but is at most ``most_s`` long.
 
-    Warm-up and counted samples are not mixed.
+    Warm-up and counted samples are not merged.
     """
     seconds, total = sum(s.seconds for s in samples), sum(s.bytes for s in samples)
     if grain <= 0 or total <= 0:
@@ -74,7 +74,7 @@ def _start(event: Event) -> float:
 
 
 def _low(samples: Sequence[Sample], paced: bool) -> list[Event]:
-    """Stalls, and the dips that are more than a stall and its edges."""
+    """Return stalls, and dips that are more than a stall and its edges."""
     level = _median(samples)
     if level <= 0:
         return []
@@ -95,13 +95,13 @@ def _low(samples: Sequence[Sample], paced: bool) -> list[Event]:
 
 
 def _median(samples: Sequence[Sample]) -> float:
-    """Of what counts and is not empty: a run of which most was a stall is not one of level 0."""
+    """Return the median of counted samples that are not empty, so that the level of a run with long stalls is not 0."""
     rates = [s.bps for s in samples if s.bytes > 0 and not s.warmup] or [s.bps for s in samples if s.bytes > 0]
     return median(rates) if rates else 0.0
 
 
 def _pieces(samples: Sequence[Sample], begin: int, below: float) -> list[_Piece]:
-    """Runs of samples below a rate, those merged that are neighbours."""
+    """Return runs of samples below a rate; neighbouring runs are merged."""
     found: list[_Piece] = []
     for index in range(begin, len(samples)):
         sample = samples[index]
@@ -116,12 +116,12 @@ def _pieces(samples: Sequence[Sample], begin: int, below: float) -> list[_Piece]
 
 
 def _gap(sample: Sample) -> float:
-    # Half a second at full rate is no seam, however long the samples are.
+    # Half a second at full rate separates two events, however long the samples are.
     return NEIGHBOURS_S + ROUNDING_S if sample.seconds < NEIGHBOURS_S else ROUNDING_S
 
 
 def _held_back(samples: Sequence[Sample], piece: _Piece, level: float) -> bool:
-    """Whether what is missing arrived right afterwards, faster than the link carries anything that is not waiting."""
+    """Return whether the missing data arrived right afterwards, faster than the link's rate: TCP had held it back."""
     if sum(s.seconds for s in samples[piece.first : piece.end]) > HELD_BACK_S + ROUNDING_S:
         return False
     missing = sum(level * s.seconds / 8 - s.bytes for s in samples[piece.first : piece.end])
@@ -142,7 +142,7 @@ def _event(kind: EventKind, low: Sequence[Sample], level: float) -> Event:
 
 
 def _slow_start(samples: Sequence[Sample], cap_s: float, grain: float) -> list[Event]:
-    """The event of a warm-up that reached its cap from below."""
+    """Return the event of a warm-up that was still below the level at its cap."""
     seen = coarser(samples, grain)
     if not seen or seen[-1].start_s < cap_s - JITTER_S or settled_after(seen, cap_s, grain) is not None:
         return []
@@ -160,7 +160,7 @@ def _slow_start(samples: Sequence[Sample], cap_s: float, grain: float) -> list[E
 
 
 def _still_low(samples: Sequence[Sample], cap_s: float) -> bool:
-    """Whether the end of the warm-up is below the rest, rather than a burst above it or noise around it."""
+    """Return whether the end of the warm-up is below the rest, rather than a burst above it or noise around it."""
     before = [s.bps for s in samples if cap_s / 2 <= s.start_s < cap_s - JITTER_S]
     after = [s.bps for s in samples if s.start_s >= cap_s - JITTER_S and s.bytes > 0]
     return bool(before and after) and median(before) < (1 + RAMP_SHARE) / 2 * median(after)

@@ -1,4 +1,4 @@
-"""What traffic cost beside its rate, per direction: retransmits, loss, latency, processor time; and its verdict."""
+"""The costs of traffic in one direction: retransmits, loss, latency, processor time; and their verdicts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.rules_parts import part_rule
 from pytest_pinet.judge.verdict import Judgement
 from pytest_pinet.model.limits import MAXIMA, Limit, Metric
+from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 
-# Why a value may be unknown, which no limit can be held against.
+# Why a value may be unknown, so that its limit cannot be judged.
 _UNKNOWN = {
     Metric.RETRANSMITS: "retransmits not judged: the sender does not tell them (UDP has none)",
     Metric.LOSS: "loss not judged: the receiver does not tell lost datagrams (TCP has none)",
@@ -24,10 +24,11 @@ _UNKNOWN = {
 
 @dataclass(frozen=True)
 class Extras:
-    """Of one direction; None where nobody told: absent is not zero.
+    """The costs of one direction; None is a value that is not known, which is not zero.
 
-    ``retransmit_rate``: segments sent again over all sent. ``loss_rate``: datagrams lost over all sent. ``rtt_s``: mean
-    round-trip time in seconds, under load. ``cpu_percent_per_gbps``: percent of one core for each Gbit/s of goodput.
+    ``retransmit_rate`` is segments sent again over all sent. ``loss_rate`` is datagrams lost over all sent. ``rtt_s``
+    is the mean round-trip time under load in seconds. ``cpu_percent_per_gbps`` is percent of one core per Gbit/s of
+    goodput.
     """
 
     retransmit_rate: float | None = None
@@ -36,7 +37,7 @@ class Extras:
     cpu_percent_per_gbps: float | None = None
 
     def of(self, metric: Metric) -> float | None:
-        """The value that a limit of this metric (one of MAXIMA) is held against."""
+        """Return the value for a limit on this metric (one of MAXIMA)."""
         return {
             Metric.RETRANSMITS: self.retransmit_rate,
             Metric.LOSS: self.loss_rate,
@@ -46,9 +47,10 @@ class Extras:
 
 
 def retransmit_rate(retransmits: int | None, sent_bytes: int | None, segment_bytes: int) -> float | None:
-    """Retransmitted over all sent segments, each of ``segment_bytes`` of payload: 1 - TCP efficiency of RFC 6349, 4.2.
+    """Return retransmitted over all sent segments: 1 - TCP efficiency of RFC 6349, 4.2.
 
-    None when nobody counted, or nothing was sent. ``sent_bytes`` counts every byte once, however often it was sent.
+    ``segment_bytes`` is the payload of a segment. ``sent_bytes`` counts every byte once, however often it was sent.
+    None if retransmits were not counted, or nothing was sent.
     """
     if retransmits is None or not sent_bytes:
         return None
@@ -56,31 +58,23 @@ def retransmit_rate(retransmits: int | None, sent_bytes: int | None, segment_byt
 
 
 def loss_rate(lost_packets: int | None, packets: int | None) -> float | None:
-    """Lost over sent datagrams; None when nobody counted, or none was sent."""
+    """Return lost over sent datagrams; None if they were not counted, or none was sent."""
     return None if lost_packets is None or not packets else lost_packets / packets
 
 
 def cpu_per_gbps(cpu_percent: float | None, goodput: Bitrate) -> float | None:
-    """Percent of one core for each Gbit/s; None where nobody told, or nothing arrived."""
+    """Return percent of one core per Gbit/s; None if it is not known, or nothing arrived."""
     return None if cpu_percent is None or not goodput.bps else cpu_percent / (goodput.bps / 1e9)
 
 
-def judge_extras(
-    measured: Extras,
-    limits: Sequence[Limit],
-    board: str,
-    nic: str,
-    topology: str,
-    direction: Direction,
-    both_ways: bool = False,
-) -> list[Judgement]:
-    """A judgement for each metric that a limit speaks of, in the order of MAXIMA; of each the most specific holds.
+def judge_extras(measured: Extras, limits: Sequence[Limit], key: MetricKey) -> list[Judgement]:
+    """Return a judgement for each metric with a limit, in the order of MAXIMA. The most specific limit applies.
 
-    What is not known is not judged: SKIPPED, which changes no verdict that it is put together with.
+    An unknown value gives SKIPPED, which does not change a combined verdict.
     """
     found = []
     for metric in MAXIMA:
-        limit = most_specific(limits, board, nic, topology, direction, both_ways, metric)
+        limit = most_specific(limits, key, metric)
         if limit is None:
             continue
         rule = part_rule(limit)

@@ -1,4 +1,4 @@
-"""What each of several flows should get, and how evenly they got it."""
+"""The fair rate of each of several flows, and an index of fairness."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Resource = TypeVar("Resource", bound=Hashable)
 
 
 def max_min_shares(capacities: Mapping[Resource, float], flows: Sequence[Sequence[Resource]]) -> list[float]:
-    """The max-min fair rate of each flow, in the unit of ``capacities`` (Bertsekas and Gallager, Data Networks, 6.5.2).
+    """Return the max-min fair rate of each flow, in the unit of ``capacities`` (Bertsekas and Gallager, 6.5.2).
 
-    ``flows`` names the resources that each flow uses. Progressive filling: all rates grow together until a resource is
-    full; its flows stay, the others grow on.
+    ``flows`` names the resources that each flow uses. The method (Data Networks, 6.5.2) is progressive filling: all
+    rates grow together until a resource is full. Its flows then keep their rate, and the other flows grow on.
     """
     left = dict(capacities)
     rates = [0.0] * len(flows)
@@ -24,16 +24,16 @@ def max_min_shares(capacities: Mapping[Resource, float], flows: Sequence[Sequenc
             rates[index] += step
         for resource, count in users.items():
             left[resource] -= step * count
-        # A rounding error must not keep a full resource open.
+        # Rounding errors must not keep a full resource open.
         full = {r for r, count in users.items() if count and left[r] <= 1e-9 * max(capacities[r], 1e-300)}
         growing -= {index for index in growing if any(r in full for r in flows[index])}
     return rates
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's fairness index ``(sum x)^2 / (n sum x^2)``: 1 when all are equal, 1/n when one has it all (Jain 1984).
+    """Return Jain's fairness index ``(sum x)^2 / (n sum x^2)`` (Jain 1984).
 
-    0 where nobody got anything.
+    1 if all are equal, 1/n if one has everything, 0 if all are 0.
     """
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 0.0

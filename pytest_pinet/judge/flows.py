@@ -1,4 +1,4 @@
-"""Several flows at once: what each should get, and how evenly they shared."""
+"""Several flows at once: their fair rates, and how evenly they shared the link."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pytest_pinet.model.verdict import Verdict, worst
 def fair_rates(
     capacities: Mapping[Hashable, float], flows: Sequence[Sequence[Hashable]], offered: Bitrate | None
 ) -> list[Bitrate]:
-    """What each flow gets when all are treated alike: max-min fair, and never more than it offers.
+    """Return the max-min fair rate of each flow, at most the rate that it offers.
 
-    ``capacities`` (bit/s of goodput) are those of each NIC's directions and of what lies between; ``flows`` names what
-    each flow crosses.
+    ``capacities`` (bit/s of goodput) are for each direction of each NIC, and for everything between the NICs. ``flows``
+    names what each flow crosses.
     """
     limits = dict(capacities)
     crossed: list[list[Hashable]] = []
@@ -34,9 +34,9 @@ def fair_rates(
 
 @dataclass(frozen=True)
 class Evenness:
-    """How evenly flows shared: each one's goodput as a part of its fair rate.
+    """How evenly flows shared: the goodput of each flow over its fair rate, and Jain's index over these shares.
 
-    ``least`` is the smallest part and ``least_flow`` the index of its flow; ``jain`` is Jain's index over all parts.
+    ``least`` is the smallest share and ``least_flow`` the index of its flow.
     """
 
     parts: tuple[float, ...]
@@ -52,13 +52,13 @@ class Evenness:
 
 
 def evenness(goodputs: Iterable[Bitrate], fair: Iterable[Bitrate]) -> Evenness:
-    """Compare what flows got with their fair rates, which are more than 0."""
+    """Compare the goodput of flows with their fair rates, which must be above 0."""
     parts = tuple(got.bps / should.bps for got, should in zip(goodputs, fair, strict=True))
     return Evenness(parts, jain(parts))
 
 
 def judge_evenness(found: Evenness, names: Sequence[str], share: Limit | None, fairness: Limit | None) -> Judgement:
-    """Hold the least share and Jain's index against their limits; without a limit any value passes."""
+    """Judge the least share and Jain's index by their limits; without a limit any value passes."""
     least = f"{names[found.least_flow]} got {found.least * 100:.3g} % of its fair share"
     index = f"Jain's index {found.jain:.3f}"
     verdicts, reasons, rules = [Verdict.PASS], [], []

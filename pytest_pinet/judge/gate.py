@@ -1,4 +1,4 @@
-"""From the attempts at one figure to its verdict, and to whether another attempt is wanted."""
+"""Judge the attempts at one value, and decide whether another attempt is needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.sequential import ERROR_RATE, Decision, Outcome, decide
+from pytest_pinet.judge.sequential import ERROR_RATE, Decision, DecisionOutcome, decide
 from pytest_pinet.judge.verdict import Judgement, judge
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.limits import Limit
@@ -18,18 +18,18 @@ from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE, Tolerance
 from pytest_pinet.model.verdict import Verdict
 
 _VERDICTS = {
-    Outcome.PASS: Verdict.PASS,
-    Outcome.FAIL: Verdict.FAIL,
-    Outcome.INCONCLUSIVE: Verdict.INCONCLUSIVE,
+    DecisionOutcome.PASS: Verdict.PASS,
+    DecisionOutcome.FAIL: Verdict.FAIL,
+    DecisionOutcome.INCONCLUSIVE: Verdict.INCONCLUSIVE,
 }
 
 
 @dataclass(frozen=True)
 class Ruling:
-    """A verdict as it stands; ``wanted`` is what another attempt should begin with, None when it is final.
+    """The verdict so far. ``wanted`` is what must be fresh for another attempt, None if the verdict is final.
 
-    ``stopped`` says why traffic stopped, ``state`` what came of a suspicion (``confirmed``, ``cleared``,
-    ``undecided``; empty: there was none). ``low`` and ``high`` (bit/s) are the figure's interval at the error rate.
+    ``stopped`` says why traffic stopped. ``state`` is the outcome of a suspicion (``confirmed``, ``cleared``,
+    ``undecided``; empty: there was none). ``low`` and ``high`` (bit/s) are the interval of the value at the error rate.
     """
 
     judgement: Judgement
@@ -54,12 +54,10 @@ def rule_on(
     baseline: Baseline | None = None,
     error_rate: float = ERROR_RATE,
 ) -> Ruling:
-    """Judge what all attempts that count gave together (``goodput``; ``since_start`` and ``baseline`` as in ``judge``).
+    """Judge the ``goodput`` of all counted attempts together; ``since_start`` and ``baseline`` are as in ``judge``.
 
-    ``fresh_link``: the link can be taken down and up, so that a regression is one only when it outlasts that.
-
-    The first decision that ends the course of attempts holds: what comes after it, for another figure's sake, changes
-    nothing.
+    ``fresh_link``: the link can be taken down and up, and a regression must persist on a fresh link-up. The first
+    decision that ends the attempts holds. Later attempts, made for another value, do not change it.
     """
     counted = [attempt for attempt in attempts if not attempt.excluded]
     judged = judge(goodput, oracle, limit, offered, since_start, None if baseline is None else baseline.figure)
@@ -72,18 +70,18 @@ def rule_on(
         enough = len(counted) >= profile.passes_after
         return Ruling(_odd(judged, attempts), None if enough else Fresh.CONNECTION)
     decision = _first_end(attempts, judged.limit, noise, profile, fresh_link, error_rate)
-    if decision.outcome is Outcome.GO_ON:
+    if decision.outcome is DecisionOutcome.GO_ON:
         return Ruling(judged, decision.next_fresh)
     return _improved(replace(_final(judged, decision, counted), error_rate=error_rate), limit, baseline)
 
 
 def gating(baseline: Baseline | None) -> Baseline | None:
-    """The baseline, when enough runs stand behind it to judge by it."""
+    """Return the baseline if it has enough runs to judge by it."""
     return baseline if baseline is not None and len(baseline.runs) >= LEAST_RUNS else None
 
 
 def _improved(ruling: Ruling, limit: Limit | None, baseline: Baseline | None) -> Ruling:
-    """A pass that is certainly better than the baseline, by more than what is tolerated below it."""
+    """Make a pass improved if it is certainly better than the baseline by more than the tolerance."""
     if baseline is None or ruling.low is None or ruling.judgement.verdict is not Verdict.PASS:
         return ruling
     bound = limit.bound if limit is not None else None
@@ -95,7 +93,7 @@ def _improved(ruling: Ruling, limit: Limit | None, baseline: Baseline | None) ->
 
 
 def _odd(judged: Judgement, attempts: Sequence[Attempt]) -> Judgement:
-    """Without a limit there is nothing to miss, but what was odd about the traffic is told."""
+    """Make a result without a limit marginal if its traffic had events or excluded attempts."""
     told = [attempt.excluded for attempt in attempts if attempt.excluded]
     told += [event.text for attempt in attempts for event in attempt.events]
     if not told:
@@ -108,7 +106,7 @@ def _first_end(
 ) -> Decision:
     for count in range(1, len(attempts) + 1):
         decision = decide(attempts[:count], limit, noise, profile, error_rate, fresh_link)
-        if decision.outcome is not Outcome.GO_ON:
+        if decision.outcome is not DecisionOutcome.GO_ON:
             break
     return decision
 
@@ -128,7 +126,7 @@ def _final(judged: Judgement, decision: Decision, counted: Sequence[Attempt]) ->
     elif decision.flagged:
         verdict = Verdict.MARGINAL
     elif judged.verdict is not Verdict.FAIL:
-        # The marginal band and the like.
+        # Such as the marginal band.
         verdict = judged.verdict
     reason = judged.reason
     if verdict is Verdict.INCONCLUSIVE:
@@ -143,7 +141,7 @@ def _final(judged: Judgement, decision: Decision, counted: Sequence[Attempt]) ->
     elif verdict is Verdict.FAIL and judged.verdict is not Verdict.FAIL:
         reason = f"{reason}, but {decision.why}"
     if verdict is Verdict.FAIL and decision.flagged:
-        # What happened comes before how slow it was in all.
+        # Events come first in the sentence, then the goodput.
         reason = f"{'; '.join(dict.fromkeys(decision.flagged))}: {reason}"
     return Ruling(
         replace(judged, verdict=verdict, reason=reason),

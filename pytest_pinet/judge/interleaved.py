@@ -1,4 +1,7 @@
-"""Two states of one link in turn, A B B A B A A B: which drift cannot fool, nor a few odd connections."""
+"""Compare two states of one link, measured alternately (A B B A B A A B), so that drift cancels out.
+
+A few odd connections do not decide, either.
+"""
 
 from __future__ import annotations
 
@@ -7,33 +10,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pytest_pinet.judge.attempt_level import AttemptLevel, read
 from pytest_pinet.judge.decision import MOST_DISTURBED
-from pytest_pinet.judge.likelihood import likelihood, needed, required
+from pytest_pinet.judge.likelihood import certainty_threshold, likelihood, required
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.quantiles import chi_square, normal
-from pytest_pinet.judge.reading import Reading, read
-from pytest_pinet.judge.wording import counted, percent
+from pytest_pinet.judge.text import counted, percent
 from pytest_pinet.model.attempt import Attempt
 
-# No two measurements in a row agree better than this.
+# The lowest standard deviation between two consecutive measurements.
 FLOOR = 0.0035
 MOST_PAIRS = 24
 PASSES_AFTER = 2
-# Two pairs of each order: drift is then not taken from one pair alone, whose outlier would be believed whole.
+# Two pairs of each order: otherwise drift comes from one pair alone, and an outlier in it counts fully.
 FAILS_AFTER = 4
-# Part of the pairs that must say what is said of all of them.
+# The share of the pairs that must agree with a verdict.
 MOST_AGREE = 2 / 3
-# Before this many pairs nobody gives up.
+# The comparison is not given up before this many pairs.
 FEW_PAIRS = 4
 TOLERANCE = 0.03
-# With no more than a few pairs their spread is often underrated: half of the errors keep to the set rate (simulated).
+# The spread of a few pairs is often estimated too low. Half of the errors keep to the set rate (simulated).
 LOOKS = 2
 
 
 class Side(StrEnum):
-    """The state to measure next."""
+    """The state of a measurement: A or B."""
 
-    A = "A"  # what is known: the old build, the tuning that is in use
+    A = "A"  # the known state: the old build, the current tuning
     B = "B"  # the candidate
 
     def __str__(self) -> str:
@@ -41,7 +44,7 @@ class Side(StrEnum):
 
 
 class Result(StrEnum):
-    """What B is against A."""
+    """The result of comparing B with A."""
 
     GO_ON = "go on"
     SLOWER = "slower"
@@ -55,9 +58,10 @@ class Result(StrEnum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether to stop, and why. ``change``: B over A minus one, between ``low`` and ``high`` at the set error rate.
+    """Whether to stop, and why.
 
-    ``disturbed``: how many connections of A, and of B, had a dip or an event; ``remarks`` says which, a sentence each.
+    ``change`` is B over A minus one, between ``low`` and ``high`` at the set error rate. ``disturbed`` counts the
+    connections of A and of B with a dip or an event; ``remarks`` has a sentence for each of them.
     """
 
     result: Result
@@ -71,18 +75,18 @@ class Comparison:
 
 
 def side(index: int) -> Side:
-    """The state of the index-th measurement: the Thue-Morse sequence, whose pairs cancel drift of ever higher order."""
+    """Return the state of the index-th measurement: the Thue-Morse sequence, which cancels drift of higher orders."""
     return Side.B if index.bit_count() % 2 else Side.A
 
 
 def figure_of_attempt(attempt: Attempt) -> float | None:
-    """What a connection counts with, in bit/s: its level, apart from stalls; None where it gives no figure."""
+    """Return the level of a connection in bit/s, without stalls; None if it gives no value."""
     reading = read(attempt)
     return None if reading is None else reading.level
 
 
 def is_disturbed(attempt: Attempt) -> bool:
-    """Whether a connection that gives a figure had a dip or an event."""
+    """Return whether a connection that gives a value had a dip or an event."""
     reading = read(attempt)
     return reading is not None and reading.disturbed
 
@@ -90,10 +94,11 @@ def is_disturbed(attempt: Attempt) -> bool:
 def compare_attempts(
     attempts: Sequence[Attempt], tolerance: float = TOLERANCE, noise: Noise = UNKNOWN, error_rate: float = 0.01
 ) -> Comparison:
-    """Judge connections that were made in the order of `side`, as `compare_in_turn` does their levels.
+    """Judge connections made in the order of `side`: their levels, as `compare_in_turn` does.
 
-    A stall in one connection is no slower state. One that comes again and again is: the means may also say slower, and
-    B is neither the same nor faster while more than one in three of its connections are disturbed, and more than A's.
+    A stall in one connection does not make a state slower. Repeated stalls do: the means may also give slower. B is
+    neither the same nor faster while more than one in three of its connections are disturbed, and a larger share than
+    of A's.
     """
     readings = [read(attempt) for attempt in attempts]
     found = _of([None if one is None else one.level for one in readings], tolerance, noise, error_rate)
@@ -113,14 +118,14 @@ def compare_attempts(
     return replace(found, disturbed=disturbed, remarks=tuple(dict.fromkeys(remarks)))
 
 
-def is_worse(of_a: Sequence[Reading], of_b: Sequence[Reading]) -> bool:
-    """Whether B is disturbed too often, and more often than A."""
+def is_worse(of_a: Sequence[AttemptLevel], of_b: Sequence[AttemptLevel]) -> bool:
+    """Return whether B is disturbed too often, and more often than A."""
     share_a, share_b = (sum(one.disturbed for one in part) / max(len(part), 1) for part in (of_a, of_b))
     return share_b > MOST_DISTURBED and share_b > share_a
 
 
-def _remarks(attempt: Attempt, reading: Reading | None) -> list[str]:
-    """An event tells of the same moment as a dip, and better."""
+def _remarks(attempt: Attempt, reading: AttemptLevel | None) -> list[str]:
+    """Return the events of an attempt. Without events, return its dips: an event describes the same moment better."""
     return [event.text for event in attempt.events] or [str(dip) for dip in (reading.dips if reading else ())]
 
 
@@ -131,12 +136,12 @@ def _of(figures: Sequence[float | None], tolerance: float, noise: Noise, error_r
 def compare_in_turn(
     figures: Sequence[float], tolerance: float = TOLERANCE, noise: Noise = UNKNOWN, error_rate: float = 0.01
 ) -> Comparison:
-    """Judge figures (in one unit) that were measured in the order of `side`; an odd last one waits for its partner.
+    """Judge values (in one unit) that were measured in the order of `side`. An unpaired last value is not used yet.
 
-    Each pair gives ``ln(B / A)``. Drift at a steady pace adds to a pair A B what it takes from a pair B A: it is
-    estimated with the difference and taken out (least squares on the order). The rest is the same test as that of one
-    figure against its limit, with the limit ``tolerance`` below A; and two of three pairs must say the same. A pair
-    with a figure not above 0 is left out.
+    Each pair gives ``ln(B / A)``. Steady drift adds to a pair A B what it takes from a pair B A. It is estimated
+    together with the difference and removed (least squares on the order). Then the test of one value against its limit
+    applies, with the limit ``tolerance`` below A. Two of three pairs must agree. A pair with a value not above 0 is
+    left out.
     """
     pairs = _pairs(figures)
     n = len(pairs)
@@ -149,10 +154,10 @@ def compare_in_turn(
     limit = math.log1p(-tolerance)
     freedom = max(noise.freedom + n - 2, 1.0)
     slower, faster = (likelihood(mean + by, variance, freedom) for by in (-limit, limit))
-    # Of two or three pairs one gives the drift: what is left of it says nothing.
+    # With two or three pairs, one pair determines the drift, so the pairs without drift tell nothing.
     apart = [d - drift * order if n >= FAILS_AFTER else d for d, order in pairs]
-    enough = needed(error_rate / LOOKS)
-    # Where nobody measured the noise, it must show itself first.
+    enough = certainty_threshold(error_rate / LOOKS)
+    # Without measured noise, it must first be estimated.
     least_pairs = FEW_PAIRS if noise.assumed else 0
     known = (n, math.expm1(mean), math.expm1(mean - half), math.expm1(mean + half))
     shown = f"B is {math.expm1(mean) * 100:+.1f} % against A ({known[2] * 100:+.1f} to {known[3] * 100:+.1f} %)"
@@ -162,12 +167,12 @@ def compare_in_turn(
         return Comparison(Result.SLOWER, f"slower, certain {after}: {shown}", *known)
     if settled and faster > enough and _agree(d > -limit for d in apart):
         return Comparison(Result.FASTER, f"faster, certain {after}: {shown}", *known)
-    # One odd pair of two or three could hide a slower B: all must be nearer to no difference than to the limit.
+    # One odd pair of two or three could hide a slower B: all pairs must be nearer to no difference than to the limit.
     held = _agree(d > limit for d in apart) if n >= FAILS_AFTER else min(apart) > limit / 2
     if n >= max(PASSES_AFTER, least_pairs) and slower > enough and held and faster <= enough:
         return Comparison(Result.SAME, f"not slower, certain {after}: {shown}", *known)
     least = chi_square(0.1, freedom) / freedom * between / MOST_PAIRS
-    # Farther from the limit than it seems, or than an unchanged link is, the truth is not taken to be.
+    # The assumed distance from the limit is the one seen, or that of an unchanged link if it is larger.
     reach = max(abs(mean - limit), abs(limit))
     if n >= MOST_PAIRS or (n >= FEW_PAIRS and reach < required(least, freedom + MOST_PAIRS - n, error_rate / LOOKS)):
         why = f"undecided {after}: {shown}; noise {percent(math.sqrt(between))} between pairs"
@@ -181,7 +186,7 @@ def _agree(votes: Iterable[bool]) -> bool:
 
 
 def _pairs(figures: Sequence[float]) -> list[tuple[float, int]]:
-    """``ln(B / A)`` of each pair, and 1 where A came first, -1 where B did."""
+    """Return ``ln(B / A)`` of each pair, and 1 if A came first, -1 if B came first."""
     found = []
     for first in range(0, len(figures) - 1, 2):
         one, two = figures[first], figures[first + 1]
@@ -193,7 +198,7 @@ def _pairs(figures: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def _without_drift(pairs: Sequence[tuple[float, int]], noise: Noise) -> tuple[float, float, float, float]:
-    """Mean of the pairs apart from drift, that drift, the mean's variance, and the variance of one pair."""
+    """Return the mean of the pairs without drift, the drift, the variance of the mean, and the variance of one pair."""
     n = len(pairs)
     orders = math.fsum(order for _, order in pairs) / n
     centre = math.fsum(d for d, _ in pairs) / n

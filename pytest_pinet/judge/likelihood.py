@@ -1,26 +1,26 @@
-"""How much more likely one explanation of a figure is than the other."""
+"""The likelihood ratio of two explanations of a value."""
 
 from __future__ import annotations
 
 import math
 
-# Half the distance, in logarithms, between the slowdown that is tolerated and the one that must be caught: with a limit
-# 3 % below the baseline these are 1 % and 5 %, 2 % on each side of it.
+# Half the distance, in logarithms, between a tolerated slowdown and one that must be found. With a limit 3 % below the
+# baseline these are 1 % and 5 %, 2 % on each side of the limit.
 HALF_ZONE = 0.02
 
 
-def needed(error_rate: float) -> float:
-    """The log likelihood ratio that is certain enough, both errors alike (Wald 1947): ``ln((1 - e) / e)``."""
+def certainty_threshold(error_rate: float) -> float:
+    """Return the log likelihood ratio that is certain enough for equal error rates (Wald 1947): ``ln((1 - e) / e)``."""
     return math.log((1 - error_rate) / error_rate)
 
 
 def likelihood(mean: float, variance: float, freedom: float, zone: float = HALF_ZONE) -> float:
-    """Log likelihood ratio of "at least ``zone`` above the limit" to "at least ``zone`` below it".
+    """Return the log likelihood ratio of "at least ``zone`` above the limit" to "at least ``zone`` below it".
 
-    ``mean``: the mean logarithm of figure over limit; ``variance``: its own, estimated with ``freedom`` degrees of
-    freedom. Each side is given its best explanation (Schwarz 1962), and the true variance is left open (Student's t):
-    ``(f + 1) / 2 * ln((f v + far^2) / (f v + near^2))``, far and near being the distances to the two sides. With much
-    freedom, inside the zone, that is Wald's ``2 d m / v``.
+    ``mean`` is the mean logarithm of value over limit. ``variance`` is the variance of the mean, estimated with
+    ``freedom`` degrees of freedom. Each side uses its best explanation (Schwarz 1962), and the true variance is unknown
+    (Student's t): ``(f + 1) / 2 * ln((f v + far^2) / (f v + near^2))``, where far and near are the distances to the two
+    sides. With high freedom, inside the zone, this is Wald's ``2 d m / v``.
     """
     size = abs(mean)
     spread = freedom * variance
@@ -30,9 +30,9 @@ def likelihood(mean: float, variance: float, freedom: float, zone: float = HALF_
 
 
 def required(variance: float, freedom: float, error_rate: float, zone: float = HALF_ZONE) -> float:
-    """The smallest ``|mean|`` that is certain at this variance: the inverse of `likelihood`."""
+    """Return the smallest ``|mean|`` that is certain at this variance: the inverse of `likelihood`."""
     spread = freedom * variance
-    rise = math.expm1(2 * needed(error_rate) / (freedom + 1))
+    rise = math.expm1(2 * certainty_threshold(error_rate) / (freedom + 1))
     outside = math.sqrt(spread * rise) - zone
     if outside >= zone:
         return outside

@@ -1,4 +1,4 @@
-"""Which limit holds for a combination and direction."""
+"""Find the limit that applies to a combination and direction."""
 
 from __future__ import annotations
 
@@ -6,29 +6,17 @@ from collections.abc import Iterable, Sequence
 
 from pytest_pinet.judge.rules_goodput import goodput_rule
 from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Direction
 
 
-def most_specific(
-    limits: Iterable[Limit],
-    board: str,
-    nic: str,
-    topology: str,
-    direction: Direction,
-    both_ways: bool = False,
-    metric: Metric = Metric.GOODPUT,
-) -> Limit | None:
-    """The limit that holds for one direction of a run (``both_ways``: the other one runs too), or None.
+def most_specific(limits: Iterable[Limit], key: MetricKey, metric: Metric = Metric.GOODPUT) -> Limit | None:
+    """Return the limit that applies to one direction of a run, or None.
 
-    The command line speaks of this very run, a call of this very measurement: they beat files and markers. Below them
-    the most specific selectors win, then the marker over the lab file, then the one that was written last.
+    Limits of the command line and of a call apply to this run, so they override files and markers. Below them the most
+    specific selectors win, then the marker over the lab file, then the limit that was written last.
     """
-    matching = [
-        limit
-        for limit in limits
-        if limit.metric is metric and limit.matches(board, nic, topology, direction, both_ways)
-    ]
+    matching = [limit for limit in limits if limit.metric is metric and limit.matches(key)]
     ranked = [
         ((_tier(limit), limit.specificity, limit.origin, position), limit) for position, limit in enumerate(matching)
     ]
@@ -36,31 +24,26 @@ def most_specific(
 
 
 def _tier(limit: Limit) -> Origin:
-    """Files and markers rank alike here; what somebody wanted of this very run is above them."""
+    """Return the rank of the origin: files and markers are equal; calls and the command line are above them."""
     return max(limit.origin, Origin.MARKER)
 
 
 def goodput_limit(
     limits: Sequence[Limit],
-    board: str,
-    nic: str,
-    topology: str,
-    direction: Direction,
-    both_ways: bool,
+    key: MetricKey,
     most: Bitrate,
     baseline: Bitrate | None = None,
     metrics: Sequence[Metric] = (Metric.GOODPUT,),
 ) -> Limit | None:
-    """The one limit that a bit rate is judged by, or None: the most specific minimum, or tolerance below the baseline.
+    """Return the one limit that judges a bit rate: the most specific minimum or tolerance below the baseline, or None.
 
-    Of ``metrics`` the first that any limit speaks of counts. Where both a minimum and a tolerance hold, both must be
-    met, and the one that is harder to meet judges; but a call or the command line sets aside what the other says in
-    files and markers. ``most`` is the physical limit, or what was sent where that is less; without a ``baseline`` no
-    tolerance judges.
+    The first of ``metrics`` with a limit counts. If both a minimum and a tolerance apply, both must be met, so the
+    stricter one judges. But a call or the command line overrides the other limit in files and markers. ``most`` is the
+    physical limit, or the sent rate if it is lower. Without a ``baseline`` no tolerance applies.
     """
 
     def holding(metric: Metric) -> Limit | None:
-        return most_specific(limits, board, nic, topology, direction, both_ways, metric)
+        return most_specific(limits, key, metric)
 
     minimum = next((found for metric in metrics if (found := holding(metric)) is not None), None)
     tolerance = None if baseline is None else holding(Metric.TOLERANCE)

@@ -1,25 +1,25 @@
-"""Whether an end set a figure, by its processor, its power or what it can do at all: one rule a function."""
+"""Rules, one per function, that find an end as the cause: its processor, its power, its capacity."""
 
 from __future__ import annotations
 
-from pytest_pinet.model.diagnosis import Cause, Diagnosis, EndFacts, Facts
+from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts, EndFacts
 from pytest_pinet.model.evidence import ProcessorLoad
 
-# Of one CPU, never of their mean: one core of four that is at its end reads 25 % there.
+# The load of one CPU, never the mean: one saturated core of four would read 25 %.
 BUSY = 0.95
-# From here on a core is said to be busy with interrupts: it is the kernel's receive path that is at its end.
+# From this share on, a saturated core is reported as busy with interrupts: the kernel's receive path is the limit.
 MOSTLY_INTERRUPTS = 0.5
-# The traffic tool has one thread for each stream at most; of one that uses all of a core no more can be had.
+# The traffic tool has at most one thread per stream; a thread can use at most one core.
 TOOL_PERCENT = 97.0
-# Where the firmware says nothing: a clock that is lower than asked for, on a board that is hot (throttling from 80 C).
+# Without reports of the firmware: a clock below its maximum on a hot board (throttling starts at 80 C).
 CLOCK_KEPT = 0.95
 HOT_C = 80.0
-# An end that reaches this part of what it moves over its own loopback is at its end.
+# An end that reaches this share of its loopback goodput is at its limit.
 CEILING = 0.9
 
 
-def power(facts: Facts) -> Diagnosis | None:
-    """The firmware throttled, or a hot board ran slower than it may."""
+def power(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if the firmware throttled, or if a hot board ran below its maximum clock."""
     for end in facts.ends:
         heat = end.heat
         numbers: dict[str, float] = {}
@@ -42,15 +42,15 @@ def power(facts: Facts) -> Diagnosis | None:
     return None
 
 
-def receive_path(facts: Facts) -> Diagnosis | None:
-    """One CPU had no time left, and most of it went into interrupts and softirqs: of that come losses, too."""
+def receive_path(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if one CPU was saturated, mostly by interrupts and softirqs; this also causes losses."""
     found = processor(facts)
     share = 0.0 if found is None else found.numbers.get("irq", 0.0) + found.numbers.get("softirq", 0.0)
     return found if share >= MOSTLY_INTERRUPTS else None
 
 
-def processor(facts: Facts) -> Diagnosis | None:
-    """One CPU had no time left; that of the device under test is named before that of a peer."""
+def processor(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if one CPU was saturated; the device under test is named before a peer."""
     if facts.one_machine:
         loads = [end.load for end in facts.ends if end.load is not None]
         busiest = max(loads, key=lambda load: load.busy, default=None)
@@ -70,8 +70,8 @@ def _busy(load: ProcessorLoad, where: str) -> Diagnosis:
     return Diagnosis(Cause.IRQ if share >= MOSTLY_INTERRUPTS else Cause.CPU, text, numbers)
 
 
-def _tool(facts: Facts) -> Diagnosis | None:
-    """One stream has one thread, which has no more than one core, wherever that runs."""
+def _tool(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if the tool's single thread used a whole core; one stream has one thread."""
     if facts.streams > 1 or facts.both is not None:
         return None
     known = [(end.tool_percent, end) for end in facts.ends if end.tool_percent is not None]
@@ -83,8 +83,8 @@ def _tool(facts: Facts) -> Diagnosis | None:
     return Diagnosis(Cause.CPU if end.under_test else Cause.PEER, text, {"tool_percent": percent})
 
 
-def ceiling(facts: Facts) -> Diagnosis | None:
-    """A peer does no better between two of its own processes."""
+def ceiling(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if a peer moves no more between two of its own processes."""
     peers: list[EndFacts] = [end for end in facts.ends if not end.under_test and end.ceiling is not None]
     for end in peers:
         if end.ceiling is not None and facts.goodput.bps >= CEILING * end.ceiling.bps:

@@ -1,36 +1,36 @@
-"""Whether TCP itself, lost packets or a steady hand set a figure: one rule a function."""
+"""Rules, one per function, that find the flow as the cause: TCP itself, lost packets, or a shaper."""
 
 from __future__ import annotations
 
 import math
 
-from pytest_pinet.model.diagnosis import Cause, Diagnosis, Facts
+from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts
 from pytest_pinet.model.quantities import Bitrate
 
-# A sender that waits for a window most of its time would send more with a larger one.
+# A sender that waits for a window for this share of its time would send more with a larger one.
 WAITING = 0.5
-# Where a small one was asked for, a part of that is enough when the figure is what the window makes of it.
+# For a requested window a smaller share is enough if the goodput is about one window per round trip.
 WAITING_ASKED = 0.2
-# How near that is to one window in each round trip: the kernel's buffers are up to twice what was asked for, and the
-# round trips that it tells are a moving mean.
+# The bounds for "about": the kernel's buffers are up to twice the requested window, and its round trips are a moving
+# mean.
 WINDOW_LEAST, WINDOW_MOST = 0.5, 2.2
-# Segments sent again: TCP halves its window for each burst of them (RFC 5681).
+# Share of segments sent again. TCP halves its window for each burst of losses (RFC 5681).
 LOST = 0.005
-# With fewer they are a cause only where the formula below says that they are.
+# With a lower share, losses are a cause only if the formula below predicts it.
 LOST_LEAST = 0.0005
-# Mathis et al. 1997: rate = C * MSS / (RTT * sqrt(p)), C = sqrt(3/2); cubic is not below it where windows are small.
+# Mathis et al. 1997: rate = C * MSS / (RTT * sqrt(p)), C = sqrt(3/2). Cubic is not below it for small windows.
 MATHIS = math.sqrt(1.5)
-# How far TCP may lie below that, by timeouts, and above it, by losses that come in bursts.
+# Timeouts put TCP below the formula, bursts of losses above it: the accepted ratios.
 MATHIS_LEAST, MATHIS_MOST = 0.2, 3.0
 DATAGRAMS_LOST = 0.005
-# A rate that does not move: a shaped one was within 0.1 % over 0.5 s, one with losses of 1 % varied by 10 %.
+# The spread of a steady rate: a shaped rate was within 0.1 % over 0.5 s, a rate with 1 % losses varied by 10 %.
 STEADY = 0.01
 IDLE = 0.8
 WELL_BELOW = 0.95
 
 
-def asked_window(facts: Facts) -> Diagnosis | None:
-    """The figure is what the asked-for window makes of these round trips, and the sender was seen to wait for it."""
+def asked_window(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if goodput is the requested window per round trip, and the sender waited for the window."""
     if facts.window is None or not facts.rtt_s or facts.share >= WELL_BELOW:
         return None
     rate = facts.window * 8 / facts.rtt_s
@@ -44,8 +44,8 @@ def asked_window(facts: Facts) -> Diagnosis | None:
     return Diagnosis(Cause.WINDOW, text, {**_window_numbers(facts), "window_over_rtt_bps": rate})
 
 
-def waited_for_window(facts: Facts) -> Diagnosis | None:
-    """Whoever asked for it: most of its time the sender waited for the receiver's window or for its own buffer."""
+def waited_for_window(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if the sender waited most of its time for the receiver's window or its own buffer, requested or not."""
     waited = _waited(facts)
     if waited is None or waited < WAITING:
         return None
@@ -54,12 +54,12 @@ def waited_for_window(facts: Facts) -> Diagnosis | None:
     return Diagnosis(Cause.WINDOW, f"TCP's window is too small{_waits(facts)}{effective}", _window_numbers(facts))
 
 
-def _waited(facts: Facts) -> float | None:
+def _waited(facts: DiagnosisFacts) -> float | None:
     receiver, sender = facts.receiver_limited, facts.sender_limited
     return None if receiver is None or sender is None else receiver + sender
 
 
-def _waits(facts: Facts) -> str:
+def _waits(facts: DiagnosisFacts) -> str:
     receiver, sender = facts.receiver_limited, facts.sender_limited
     if receiver is None or sender is None:
         return ""
@@ -69,7 +69,7 @@ def _waits(facts: Facts) -> str:
     )
 
 
-def _window_numbers(facts: Facts) -> dict[str, float]:
+def _window_numbers(facts: DiagnosisFacts) -> dict[str, float]:
     known = {
         "window_bytes": facts.window,
         "rtt_s": facts.rtt_s,
@@ -87,8 +87,8 @@ def _ms(seconds: float | None) -> str:
     return f"{(seconds or 0.0) * 1e3:.3g} ms"
 
 
-def explaining_loss(facts: Facts) -> Diagnosis | None:
-    """So many losses that the rate is what TCP makes of them, and it varies as it does then."""
+def explaining_loss(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if losses predict the rate, and the rate varies as it does with losses."""
     rate = facts.retransmit_rate
     if rate is None or rate < LOST or facts.spread is None or facts.spread <= STEADY:
         return None
@@ -97,10 +97,10 @@ def explaining_loss(facts: Facts) -> Diagnosis | None:
     return found if bound > 0 and MATHIS_LEAST <= facts.goodput.bps / bound <= MATHIS_MOST else None
 
 
-def loss(facts: Facts) -> Diagnosis | None:
-    """Segments were lost and sent again, or datagrams were lost.
+def loss(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if segments were lost and sent again, or if datagrams were lost.
 
-    A queue that overflows loses some, too, at whatever rate it is emptied: that rate does not move, see ``shaper``.
+    An overflowing queue loses segments, too, at any rate. But then the rate is steady; see ``shaper``.
     """
     if facts.loss_rate is not None and facts.loss_rate >= DATAGRAMS_LOST:
         text = f"{facts.loss_rate * 100:.2g} % of the datagrams were lost"
@@ -119,8 +119,8 @@ def loss(facts: Facts) -> Diagnosis | None:
     return Diagnosis(Cause.LOSS, text, numbers) if rate >= LOST else None
 
 
-def shaper(facts: Facts) -> Diagnosis | None:
-    """A constant rate below everything else, and both ends idle: somebody holds it there."""
+def shaper(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if the rate is steady and below all other limits while both ends are idle: something holds it there."""
     loads = [end.load for end in facts.ends]
     if facts.spread is None or facts.spread > STEADY or facts.share >= WELL_BELOW or not loads:
         return None

@@ -1,29 +1,29 @@
-"""Whether the link, its buses or what the sender was told set a figure: one rule a function."""
+"""Rules, one per function, that find the link, its buses or the sender's rate limit as the cause."""
 
 from __future__ import annotations
 
-from pytest_pinet.model.diagnosis import Cause, Diagnosis, EndFacts, Facts
+from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts, EndFacts
 from pytest_pinet.model.hardware import BUS_CAPACITY, Bus
 
-# Of the physical limit: what is left are the timer and whatever else crosses the link.
+# Share of the physical limit: timers and other packets on the link take the rest.
 LINE_RATE = 0.99
-# With both directions at once one acknowledgement for every second segment leaves 915 of 938 Mbit/s (facts 0).
+# With both directions at once, one acknowledgement for every second segment leaves 915 of 938 Mbit/s (facts 0).
 LINE_RATE_BOTH = 0.97
-# A link that is slower than its NICs is named earlier, since nobody expects it.
+# A link that is slower than its NICs is reported from a lower share on, since it is unexpected.
 SLOW_LINK = 0.95
-# A paced sender is exact within this; S1 read 403 to 408 of 400 Mbit/s.
+# A paced sender is exact within this share; S1 read 403 to 408 of 400 Mbit/s.
 TOLD = 0.03
-# USB 2 carries 426 Mbit/s of bulk data at most; NICs on it were measured with 224 (LAN7515) to 321 (AX88179), S0.
+# USB 2 carries at most 426 Mbit/s of bulk data. NICs on USB 2 were measured with 224 (LAN7515) to 321 (AX88179), S0.
 USB2_LEAST = 0.5
 USB2_MBPS = 480
-# An AX88179 on USB 3 moved 1065 Mbit/s both ways together, 1149 at 2 GHz, where one direction alone moved 949 (S1).
+# An AX88179 on USB 3 moved 1065 Mbit/s in both directions together, 1149 at 2 GHz, and 949 in one direction alone (S1).
 USB_SHARED_LEAST, USB_SHARED_MOST = 0.8, 1.25
-# How far a figure may lie outside of what the model of PCIe's packets says, which is good to 4 % (S3, I340).
+# How far goodput may lie outside of the model of PCIe packets, which is accurate to 4 % (S3, I340).
 PCIE_MODEL = 0.05
 
 
-def sender_capped(facts: Facts) -> Diagnosis | None:
-    """It sent what it was told, and that is less than the link carries."""
+def sender_capped(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if the sender reached its rate limit, and this is less than the link carries."""
     offered = facts.offered
     if offered is None or offered.bps >= LINE_RATE * facts.wire.bps:
         return None
@@ -33,8 +33,8 @@ def sender_capped(facts: Facts) -> Diagnosis | None:
     return Diagnosis(Cause.SENDER, text, {"offered_bps": offered.bps})
 
 
-def slow_link(facts: Facts) -> Diagnosis | None:
-    """The link is at its end, and slower than what one of its NICs can."""
+def slow_link(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if the link is full, and slower than one of its NICs."""
     known = [end for end in facts.ends if end.negotiated_mbps is not None and end.rated_mbps is not None]
     if facts.share < SLOW_LINK or not known:
         return None
@@ -52,8 +52,8 @@ def slow_link(facts: Facts) -> Diagnosis | None:
     return Diagnosis(Cause.PEER, text, {**numbers, "rated_mbps": float(tested)})
 
 
-def half_duplex(facts: Facts) -> Diagnosis | None:
-    """Both directions share a wire, and collide on it."""
+def half_duplex(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if the link is half duplex: both directions share the wire and collide."""
     half = next((end for end in facts.ends if end.duplex == "half"), None)
     if half is None or facts.share >= LINE_RATE:
         return None
@@ -61,16 +61,16 @@ def half_duplex(facts: Facts) -> Diagnosis | None:
     return Diagnosis(Cause.LINK, text, {"limit_bps": facts.wire.bps})
 
 
-def line_rate(facts: Facts) -> Diagnosis | None:
-    """The wire was full."""
+def line_rate(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if the wire is full."""
     if facts.share < (LINE_RATE if facts.both is None else LINE_RATE_BOTH):
         return None
     text = f"the line is full: {facts.goodput} of {facts.wire} ({facts.because})"
     return Diagnosis(Cause.LINE_RATE, text, {"limit_bps": facts.wire.bps})
 
 
-def usb_bus(facts: Facts) -> Diagnosis | None:
-    """A NIC on USB 2, whose directions share the bus: what they got together is what such a bus was seen to carry."""
+def usb_bus(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if a NIC on USB 2 gets in both directions together what this bus was measured to carry."""
     slow = [end for end in facts.ends if _on_usb2(end)]
     most = BUS_CAPACITY[Bus.USB2]
     total = facts.both or facts.goodput
@@ -87,8 +87,8 @@ def usb_bus(facts: Facts) -> Diagnosis | None:
     return Diagnosis(Cause.USB, text, numbers)
 
 
-def usb_adapter(facts: Facts) -> Diagnosis | None:
-    """Both directions of a USB NIC at once get hardly more together than one alone could."""
+def usb_adapter(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if both directions of a USB NIC together get hardly more than one direction alone could."""
     adapters = [end for end in facts.ends if end.usb_mbps is not None or end.bus in (Bus.USB2, Bus.USB3)]
     if facts.both is None or not adapters:
         return None
@@ -104,12 +104,12 @@ def usb_adapter(facts: Facts) -> Diagnosis | None:
 
 
 def _on_usb2(end: EndFacts) -> bool:
-    # What was found beats what the lab file says.
+    # The measured signal rate overrides the lab file.
     return end.usb_mbps == USB2_MBPS if end.usb_mbps is not None else end.bus is Bus.USB2
 
 
-def pcie_bus(facts: Facts) -> Diagnosis | None:
-    """What the packets of a PCIe link leave is less than the wire, and was reached."""
+def pcie_bus(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if the packets of a PCIe link allow less than the wire, and goodput reached this rate."""
     for end in facts.ends:
         if end.pcie_leaves is None or end.pcie is None:
             continue

@@ -1,6 +1,7 @@
-"""Mean, variance and a robust deviation, whatever the order of the values; the standard library's are exact, and slow.
+"""Mean, variance and a robust deviation that do not depend on the order of the values.
 
-Sums are rounded once (``math.fsum``), so that a permutation of the values gives the same bits.
+The functions of the standard library are exact but slow. These round each sum once (``math.fsum``), so that a
+permutation of the values gives the same bits.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from statistics import median
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean of at least one value."""
+    """Return the arithmetic mean of at least one value."""
     return math.fsum(values) / len(values)
 
 
 def variance(values: Sequence[float]) -> float:
-    """The sample variance (n - 1) of at least two values."""
+    """Return the sample variance (n - 1) of at least two values."""
     middle = mean(values)
     return math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)
 
 
 def robust_sd(values: Sequence[float], middle: float) -> float:
-    """1.4826 times the median absolute deviation from ``middle``, their median: a normal distribution's deviation."""
+    """Return 1.4826 times the median absolute deviation from ``middle``, their median.
+
+    For a normal distribution this is the standard deviation.
+    """
     return 1.4826 * median(abs(value - middle) for value in values)

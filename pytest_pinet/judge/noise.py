@@ -1,4 +1,4 @@
-"""How much a figure varies when nothing changed."""
+"""The noise of a value: how much it varies when nothing changed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pytest_pinet.model.attempt import Fresh
 class Noise:
     """Relative standard deviations (0.01 = 1 %) of one combination and direction, and how well they are known.
 
-    ``connections``: between connections of one session, from ``freedom`` degrees of freedom. ``sessions``: of the level
-    between sessions (link-ups, boots, days), which no averaging inside one session removes. ``source`` names where they
-    came from. ``links``: the part of ``sessions`` that a fresh link-up draws anew. ``assumed``: nobody measured them.
-    ``session_freedom``: how well ``sessions`` is known (None: as well as ``connections``).
+    ``connections`` is between connections of one session, with ``freedom`` degrees of freedom. ``sessions`` is between
+    the levels of sessions (link-ups, boots, days), which more connections in a session do not reduce. ``source`` says
+    where the values come from. ``links`` is the part of ``sessions`` that changes with each link-up. ``assumed``: the
+    noise was not measured. ``session_freedom`` is that of ``sessions`` (None: the same as for ``connections``).
     """
 
     connections: float
@@ -28,7 +28,10 @@ class Noise:
     session_freedom: float | None = None
 
     def level_variance(self, fresh: Iterable[Fresh]) -> float:
-        """Variance of the level that attempts, begun like these, have in common; more link-ups average their part."""
+        """Return the variance of the common level of attempts that began like these.
+
+        More link-ups average the part of links.
+        """
         lasting = max(self.sessions**2 - self.links**2, 0.0)
         link_ups = 1 + sum(kind is not Fresh.CONNECTION for kind in fresh)
         return lasting + min(self.links, self.sessions) ** 2 / link_ups
@@ -42,10 +45,10 @@ def _percent(value: float) -> str:
 
 
 def combined(own: float, freedom: float, known: Noise) -> float:
-    """Pool the variance between connections seen now, of ``freedom`` degrees of freedom, with the known one."""
+    """Pool the variance between connections seen now, with ``freedom`` degrees of freedom, with the known one."""
     total = known.freedom + freedom
     return (known.freedom * known.connections**2 + freedom * own) / total if total > 0 else math.inf
 
 
-# Without any history: what an ordinary bench stays within (facts/measuring.md 5.3), and nothing that is trusted much.
+# Without any history: the noise of an ordinary bench (facts/measuring.md 5.3), with few degrees of freedom.
 UNKNOWN = Noise(connections=0.0055, freedom=2, sessions=0.003, source="no history", assumed=True)

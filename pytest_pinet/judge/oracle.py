@@ -1,4 +1,4 @@
-"""What the wire can carry at most: the physical limit that every figure is checked against."""
+"""The physical limit: the most goodput that the wire can carry. Every measured value is checked against it."""
 
 from __future__ import annotations
 
@@ -20,34 +20,35 @@ UDP_HEADER = 8
 IPV4_TCP_HEADERS = IPV4_HEADER + TCP_HEADER
 IPV4_UDP_HEADERS = IPV4_HEADER + UDP_HEADER
 TIMESTAMP_OPTION = 12
-# A frame has at least 46 bytes between its header and its check sequence; a VLAN tag counts among them.
+# A frame has at least 46 bytes between its header and its check sequence, including a VLAN tag.
 MIN_PAYLOAD = 46
 # With GRO a receiver acknowledges about every 16th segment (measured on Pis: 938 of 941 Mbit/s both ways at once).
 SEGMENTS_PER_ACK = 16
-# Figures above the limit by more than this are errors of the measurement (facts: sender-side counting, wrong clock).
+# Values above the limit by more than this are measurement errors (facts: sender-side counting, wrong clock).
 TOLERANCE = 0.005
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """A physical limit and what sets it (``1000 Mbit/s link, MTU 1500, TCP timestamps``)."""
+    """A physical limit and its cause (``1000 Mbit/s link, MTU 1500, TCP timestamps``)."""
 
     goodput: Bitrate
     because: str
 
 
 def _wire(packet: int, vlan: bool) -> int:
-    """Bytes that an IP packet takes on the wire, the gap to the next one included."""
+    """Return the bytes that an IP packet takes on the wire, including the gap to the next packet."""
     return max(packet + (VLAN_TAG if vlan else 0), MIN_PAYLOAD) + FRAME_OVERHEAD
 
 
 def tcp_goodput(
     speed_mbps: int, mtu: int, timestamps: bool, both_ways: bool = False, ipv6: bool = False, vlan: bool = False
 ) -> Bitrate:
-    """TCP: ``link * (MTU - 40 - 12 ts) / (MTU + 38)``, IPv6 20 bytes less of payload, a VLAN tag 4 bytes more of wire.
+    """Return the limit of TCP: ``link * (MTU - 40 - 12 ts) / (MTU + 38)``.
 
-    Sources: RFC 9293, RFC 7323, RFC 8200, IEEE 802.3 and 802.1Q. With both directions at once the acknowledgements of
-    the other direction share the wire: one frame for every SEGMENTS_PER_ACK segments.
+    IPv6 has 20 bytes less payload, a VLAN tag takes 4 bytes more on the wire. Sources: RFC 9293, RFC 7323, RFC 8200,
+    IEEE 802.3 and 802.1Q. With both directions at once, the acknowledgements of the other direction share the wire: one
+    frame for every SEGMENTS_PER_ACK segments.
     """
     headers = (IPV6_HEADER if ipv6 else IPV4_HEADER) + TCP_HEADER + (TIMESTAMP_OPTION if timestamps else 0)
     acknowledgement = _wire(headers, vlan) / SEGMENTS_PER_ACK if both_ways else 0
@@ -55,15 +56,18 @@ def tcp_goodput(
 
 
 def udp_goodput(speed_mbps: int, mtu: int, ipv6: bool = False, vlan: bool = False) -> Bitrate:
-    """UDP in packets of MTU bytes: ``link * (MTU - 28) / (max(MTU, 46) + 38)`` (RFC 768); IPv6 and VLAN as for TCP."""
+    """Return the limit of UDP in packets of MTU bytes: ``link * (MTU - 28) / (max(MTU, 46) + 38)`` (RFC 768).
+
+    IPv6 and VLAN count as for TCP.
+    """
     headers = (IPV6_HEADER if ipv6 else IPV4_HEADER) + UDP_HEADER
     return Bitrate.mbps(speed_mbps * max(mtu - headers, 0) / _wire(mtu, vlan))
 
 
 def window_bound(window_bytes: int, rtt_s: float) -> Oracle:
-    """TCP has at most one window on its way in each round trip: ``8 W / RTT`` (RFC 6349).
+    """Return the limit of a TCP window: at most one window per round trip, ``8 W / RTT`` (RFC 6349).
 
-    ``window_bytes`` is the effective window, ``rtt_s`` (more than 0) the least round-trip time in seconds.
+    ``window_bytes`` is the effective window, ``rtt_s`` (above 0) the least round-trip time in seconds.
     """
     rate = Bitrate(window_bytes * 8 / rtt_s)
     window = f"{window_bytes / 1024:.4g} KiB" if window_bytes >= 1024 else f"{window_bytes} bytes"
@@ -73,9 +77,9 @@ def window_bound(window_bytes: int, rtt_s: float) -> Oracle:
 def pcie_context(
     limit: Bitrate, link: PcieLink, mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None
 ) -> str | None:
-    """What the packets of a PCIe link leave of this limit, in words; None when that is all of it, or is not known.
+    """Return a sentence about a PCIe link whose packets allow less than this limit; else, or if not known, None.
 
-    Told beside a limit and never one itself, since it is a model. ``segment`` as in ``physical_limit``; IPv4.
+    The sentence is only shown with a limit: it comes from a model. ``segment`` is as in ``physical_limit``; IPv4.
     """
     found = pcie_leaves(link, mtu, timestamps, udp, segment)
     if found is None or found[0] >= limit:
@@ -87,7 +91,7 @@ def pcie_context(
 def pcie_leaves(
     link: PcieLink, mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None
 ) -> tuple[Bitrate, Bitrate] | None:
-    """Least and most goodput that the packets of a PCIe link leave; None where its line code is not known."""
+    """Return the least and most goodput that the packets of a PCIe link allow; None if its line code is not known."""
     mtu = _cut(mtu, segment, udp, ipv6=False)
     return pcie.goodput(link, mtu, _user_bytes(mtu, timestamps, udp))
 
@@ -103,10 +107,10 @@ def physical_limit(
     ipv6: bool = False,
     vlan: bool = False,
 ) -> Oracle:
-    """The limit of one direction over this link: the wire, or the bus behind it when that is slower.
+    """Return the limit of one direction over this link: that of the wire, or of the bus behind it if the bus is slower.
 
-    ``direction`` BIDIR means one direction while the other runs too. ``segment`` (bytes: TCP's MSS, or the payload of a
-    UDP datagram) makes packets smaller than the MTU allows.
+    ``direction`` BIDIR means one direction while the other runs, too. ``segment`` (bytes: TCP's MSS, or the payload of
+    a UDP datagram) makes packets smaller than the MTU allows.
     """
     mtu = _cut(mtu, segment, udp, ipv6)
     both_ways = direction is Direction.BIDIR
@@ -128,22 +132,22 @@ def physical_limit(
 
 
 def _cut(mtu: int, segment: int | None, udp: bool, ipv6: bool) -> int:
-    """Bytes of an IP packet that carries a full segment."""
+    """Return the bytes of an IP packet with a full segment."""
     if segment is None:
         return mtu
     return min(mtu, segment + (IPV6_HEADER if ipv6 else IPV4_HEADER) + (UDP_HEADER if udp else TCP_HEADER))
 
 
 def _user_bytes(packet: int, timestamps: bool, udp: bool) -> int:
-    """Bytes of an IPv4 packet that are the user's."""
+    """Return the payload bytes of an IPv4 packet."""
     return packet - IPV4_HEADER - (UDP_HEADER if udp else TCP_HEADER + (TIMESTAMP_OPTION if timestamps else 0))
 
 
 def highest_limit(speed_mbps: int, mtu_max: int, bus: Bus, both_ways: bool = False) -> Oracle:
-    """What a limit of TCP goodput may ask for at most; one above it can never be met.
+    """Return the highest possible limit of TCP goodput; a limit above it can never be met.
 
-    One way no setting of MTU or timestamps carries more. Both ways at once, TCP timestamps are taken as on, as every
-    Linux has them: a gate that asks for the one-way figure in both directions is the mistake that this must find.
+    For one direction, no setting of MTU or timestamps carries more. For both directions at once, TCP timestamps are
+    assumed to be on, the Linux default: this must detect gates that require the one-way value in both directions.
     """
     direction = Direction.BIDIR if both_ways else Direction.TX
     return physical_limit(speed_mbps, mtu_max, timestamps=both_ways, bus=bus, direction=direction)

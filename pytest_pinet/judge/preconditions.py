@@ -1,4 +1,4 @@
-"""What makes a figure invalid instead of slow: it was not the thing under test that set it."""
+"""Preconditions of a measurement: without them a value is invalid, not slow, because something else limited it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.sockets import Sockets
 
-# What a bus signals at least, in Mbit/s (USB 2.0 high speed, USB 3.0 SuperSpeed).
+# The least signal rate of a bus in Mbit/s (USB 2.0 high speed, USB 3.0 SuperSpeed).
 USB_MBPS = {Bus.USB2: 480, Bus.USB3: 5000}
-# Other work on an end: worth a note, and too much for any figure.
+# Share of other work on an end: from the first on a note, above the second the value is invalid.
 BUSY_NOTE = 0.30
 BUSY = 0.90
 
 
 def broken(one: Conditions, bus: Bus | None = None) -> list[str]:
-    """A sentence for each precondition that does not hold at an end; none where nothing is known.
+    """Return a sentence for each precondition that an end does not meet; unknown values meet it.
 
-    ``bus`` is the bus of its NIC.
+    ``bus`` is the bus of the end's NIC.
     """
     return [*_bus(one, bus), *_power(one), *_busy(one)]
 
 
 def notes(one: Conditions) -> list[str]:
-    """What a reader of the figure must know of an end, without it being worthless."""
+    """Return notes on an end that readers need, although the value is valid."""
     found = []
     if one.cpu_busy is not None and BUSY_NOTE <= one.cpu_busy <= BUSY:
         found.append(f"{one.end} was {one.cpu_busy * 100:.0f} % busy with something else before the traffic")
@@ -33,7 +33,7 @@ def notes(one: Conditions) -> list[str]:
 
 
 def broke_during(before: Conditions, after: Conditions) -> list[str]:
-    """A sentence for what went wrong at one end while traffic ran, and may be over by now."""
+    """Return a sentence for each fault of an end during the traffic, even if it is over now."""
     found = broken(after) if not broken(before) else []
     if found or before.throttling is None or after.throttling is None:
         return found
@@ -80,7 +80,7 @@ def _busy(one: Conditions) -> list[str]:
 
 
 def socket_trouble(sockets: Sockets, mtu: int, timestamps: bool, mss: int | None = None, end: str = "") -> list[str]:
-    """A sentence for segments smaller than ``mss`` (bytes), or where that is None than the MTU makes them.
+    """Return a sentence if segments are smaller than ``mss`` (bytes), or for None, smaller than the MTU allows.
 
     The kernel's MSS is that of RFC 9293 without the options of RFC 7323: MTU - 40, less 12 with timestamps (IPv4).
     """
@@ -101,9 +101,9 @@ def socket_trouble(sockets: Sockets, mtu: int, timestamps: bool, mss: int | None
 
 
 def buffer_trouble(sockets: Sockets | None, far: Sockets | None, window: int, ends: tuple[str, str]) -> list[str]:
-    """A sentence for each end whose kernel gave less than the window asked for (bytes): sender's, receiver's.
+    """Return a sentence for each end (sender, receiver) whose kernel gave less than the requested window (bytes).
 
-    Linux doubles what is asked for, and cuts it to its limit first, without an error.
+    Linux limits the requested value to its maximum first, without an error, and then doubles it.
     """
     given = (
         (ends[0], "wmem_max", None if sockets is None else sockets.sndbuf_bytes),
@@ -115,5 +115,5 @@ def buffer_trouble(sockets: Sockets | None, far: Sockets | None, window: int, en
 
 
 def window_text(asked: int, buffer: int, end: str, sysctl: str) -> str:
-    """What to say of a buffer (bytes) that is less than the two windows which Linux makes of one."""
+    """Return a sentence about a buffer (bytes) smaller than twice the window, which Linux normally allocates."""
     return f"window={asked} bytes was not effective on {end}: the kernel gave {buffer // 2} (raise net.core.{sysctl})"

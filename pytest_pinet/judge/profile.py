@@ -1,4 +1,4 @@
-"""How long traffic may run before a verdict must be there."""
+"""How much traffic a gate may use until its verdict."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Profile:
-    """What one gate may spend.
+    """The budget of one gate.
 
-    ``connection_s``: seconds of traffic of each connection, its warm-up included. ``passes_after`` and ``fails_after``:
-    the fewest connections for each verdict. ``budget_s``: seconds of traffic of one measurement, all connections
-    together; at its end an undecided gate is inconclusive.
+    ``connection_s`` is the seconds of traffic of each connection, including its warm-up. ``passes_after`` and
+    ``fails_after`` are the fewest connections for each verdict. ``budget_s`` is the seconds of traffic of one
+    measurement over all connections; then an undecided gate is inconclusive.
     """
 
     name: str
@@ -27,10 +27,10 @@ PROFILES: dict[str, Profile] = {
         Profile("fast", connection_s=3, passes_after=1, fails_after=2, budget_s=24.0),
         Profile("standard", connection_s=3, passes_after=1, fails_after=3, budget_s=60.0),
         Profile("soak", connection_s=11, passes_after=2, fails_after=3, budget_s=132.0),
-        # Connections as long as those behind published figures (tests/gate/).
+        # As long as the connections of published results (tests/gate/).
         Profile("full", connection_s=65, passes_after=1, fails_after=3, budget_s=780.0),
     )
 }
 DEFAULT_PROFILE = "standard"
-# Other words for them: what is not ``full`` in the suites of tests/gate/ is ``quick``.
+# Other names of profiles. In tests/gate/, ``quick`` stands for every profile other than ``full``.
 OTHER_WORDS = {"quick": DEFAULT_PROFILE}

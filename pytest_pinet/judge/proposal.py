@@ -1,4 +1,4 @@
-"""Which tolerance a link can be held to, and what each verdict costs then."""
+"""Propose a tolerance for a link, with the number of connections that each verdict needs."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from dataclasses import dataclass
 from pytest_pinet.judge.margin import margin_after, smallest_margin
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.wording import counted, percent
+from pytest_pinet.judge.text import counted, percent
 
-# A change of the link by this much is nobody's regression; the tolerance leaves room for it.
+# A change of the link by this much is no regression; the tolerance leaves room for it.
 TOLERATED = 0.01
-# Finer steps than half a per cent nobody can tell apart.
+# Steps finer than half a per cent are not distinguishable.
 STEP = 0.005
 LEAST_TOLERANCE = 0.03
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """At ``error_rate``: the ``tolerance`` below the baseline, and connections (``repeats``) for nine of ten verdicts.
+    """A proposal at ``error_rate``: the ``tolerance`` below the baseline, and ``repeats`` connections for a verdict.
 
-    ``margin`` is the least distance between figure and limit that can be judged (see `smallest_margin`).
+    Nine of ten gates reach a verdict with so many connections. ``margin`` is the least distance between value and limit
+    that can be judged (see `smallest_margin`).
     """
 
     error_rate: float
@@ -38,10 +39,10 @@ class Proposal:
 
 
 def propose(noise: Noise, profile: Profile, error_rates: Sequence[float] = (0.01, 0.05)) -> tuple[Proposal, ...]:
-    """The tolerance and repeats that this noise calls for, for each error rate.
+    """Return the tolerance and repeats that this noise requires, for each error rate.
 
-    A link 1 % slower than its baseline must still pass: the tolerance is that and the least margin, in half per cents,
-    and never less than 3 %.
+    A link 1 % slower than its baseline must still pass. The tolerance is this 1 % plus the least margin, rounded up to
+    half per cents, and at least 3 %.
     """
     found = []
     most = max(int(profile.budget_s / profile.connection_s), 1)

@@ -1,4 +1,4 @@
-"""Quantiles that the standard library lacks, near enough for judging: within 1 % from 3 degrees of freedom on."""
+"""Quantiles that the standard library lacks, accurate to 1 % from 3 degrees of freedom on."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from statistics import NormalDist
 
 
 def normal(probability: float) -> float:
-    """The value that a standard normal variable stays below with this probability."""
+    """Return the value that a standard normal variable stays below with this probability."""
     return NormalDist().inv_cdf(probability)
 
 
 def chi_square(probability: float, freedom: float) -> float:
-    """The same of a chi-square variable (Wilson and Hilferty 1931)."""
+    """Return the same for a chi-square variable (Wilson and Hilferty 1931)."""
     part = 2 / (9 * freedom)
     cube: float = max(1 - part + normal(probability) * math.sqrt(part), 0.0) ** 3
     return freedom * cube
 
 
 def student(probability: float, freedom: float) -> float:
-    """The same of Student's t: exact for 1 and 2 degrees of freedom, Hill's expansion beyond (CACM algorithm 396)."""
+    """Return the same for Student's t.
+
+    Exact for 1 and 2 degrees of freedom, else Hill's expansion (CACM algorithm 396).
+    """
     if freedom <= 1:
         return math.tan(math.pi * (probability - 0.5))
     if freedom <= 2:

@@ -1,4 +1,4 @@
-"""Rules on goodput, in bit/s: an absolute minimum, a share of what is possible, a share of the accepted baseline."""
+"""Rules on goodput, in bit/s: an absolute minimum, a share of the physical limit, a share of the accepted baseline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_pinet.model.verdict import Verdict
 
 @dataclass(frozen=True)
 class GoodputRule(Rule):
-    """What all rules on a bit rate have in common."""
+    """The common part of all rules on a bit rate."""
 
     def show(self, value: float) -> str:
         return str(Bitrate(value))
@@ -25,7 +25,7 @@ class GoodputRule(Rule):
 
 @dataclass(frozen=True)
 class AbsoluteMinimum(GoodputRule):
-    """A bit rate that somebody set."""
+    """A configured bit rate."""
 
     minimum: Bitrate
 
@@ -40,7 +40,7 @@ class AbsoluteMinimum(GoodputRule):
 
 @dataclass(frozen=True)
 class ShareOfOracle(GoodputRule):
-    """A share of the physical limit, or of what was sent where that is less (``most``)."""
+    """A share of the physical limit, or of the sent rate if it is lower (``most``)."""
 
     share: Share
     most: Bitrate
@@ -56,7 +56,7 @@ class ShareOfOracle(GoodputRule):
 
 @dataclass(frozen=True)
 class ShareOfBaseline(GoodputRule):
-    """The accepted baseline less what is tolerated; of a relative and an absolute tolerance both must be exceeded."""
+    """The accepted baseline minus the tolerance; a regression exceeds both the relative and the absolute tolerance."""
 
     tolerance: Tolerance
     baseline: Bitrate
@@ -70,7 +70,7 @@ class ShareOfBaseline(GoodputRule):
         return f"{self.tolerance} below the baseline {self.baseline}"
 
     def judge(self, value: float) -> tuple[Verdict, str]:
-        """As for any rule, with the difference from the baseline too."""
+        """Judge as any rule, and add the difference from the baseline."""
         verdict, reason = super().judge(value)
         if verdict is not Verdict.INVALID and self.baseline.bps:
             difference = (value / self.baseline.bps - 1) * 100
@@ -79,9 +79,9 @@ class ShareOfBaseline(GoodputRule):
 
 
 def goodput_rule(limit: Limit, most: Bitrate, baseline: Bitrate | None = None) -> GoodputRule | None:
-    """The rule of a limit on goodput; None for a tolerance without a baseline, which can judge nothing.
+    """Return the rule of a limit on goodput; None for a tolerance without a baseline, which cannot be judged.
 
-    ``most`` is the physical limit, or what was sent where that is less.
+    ``most`` is the physical limit, or the sent rate if it is lower.
     """
     if isinstance(limit.bound, Tolerance):
         return None if baseline is None else ShareOfBaseline(limit.source, limit.marginal, limit.bound, baseline)

@@ -1,148 +1,70 @@
-"""Rules on what is no bit rate: how flows share (minima), and what traffic costs (maxima)."""
+"""Rules on values other than bit rates: how flows share (minima), and what traffic costs (maxima)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pytest_pinet.judge.rules import Rule
-from pytest_pinet.model.limits import Limit, Metric
+from pytest_pinet.model.limits import MAXIMA, Limit, Metric
 from pytest_pinet.model.quantities import CpuCost, Duration, Share
 
 
-@dataclass(frozen=True)
-class LeastShare(Rule):
-    """The least part of its fair rate that a flow got."""
-
-    least: Share
-    noun: ClassVar[str] = "least share"
-
-    @property
-    def threshold(self) -> float:
-        return self.least.fraction
-
-    @property
-    def words(self) -> str:
-        return f"{self.least} of its fair share for each flow"
-
-    def show(self, value: float) -> str:
-        return f"{value * 100:.3g}%"
+def _percent(part: float) -> str:
+    return f"{part * 100:.3g}%"
 
 
-@dataclass(frozen=True)
-class LeastFairness(Rule):
-    """Jain's index over what flows got of their fair rates, from 0 to 1."""
-
-    least: Share
-    noun: ClassVar[str] = "Jain's index"
-
-    @property
-    def threshold(self) -> float:
-        return self.least.fraction
-
-    @property
-    def words(self) -> str:
-        return f"Jain's index {self.least.fraction:.3g}"
-
-    def show(self, value: float) -> str:
-        return f"{value:.3f}"
+def _index(part: float) -> str:
+    return f"{part:.3f}"
 
 
-@dataclass(frozen=True)
-class MostRetransmits(Rule):
-    """Segments sent again, as a part of all segments sent."""
-
-    most: Share
-    noun: ClassVar[str] = "retransmit rate"
-    at_most: ClassVar[bool] = True
-
-    @property
-    def threshold(self) -> float:
-        return self.most.fraction
-
-    @property
-    def words(self) -> str:
-        return f"at most {self.most} of segments retransmitted"
-
-    def show(self, value: float) -> str:
-        return f"{value * 100:.3g}%"
-
-
-@dataclass(frozen=True)
-class MostLoss(Rule):
-    """Datagrams that never arrived, as a part of all that were sent."""
-
-    most: Share
-    noun: ClassVar[str] = "loss"
-    at_most: ClassVar[bool] = True
-
-    @property
-    def threshold(self) -> float:
-        return self.most.fraction
-
-    @property
-    def words(self) -> str:
-        return f"at most {self.most} of datagrams lost"
-
-    def show(self, value: float) -> str:
-        return f"{value * 100:.3g}%"
-
-
-@dataclass(frozen=True)
-class MostLatency(Rule):
-    """The mean round-trip time under load, in seconds."""
-
-    most: Duration
-    noun: ClassVar[str] = "mean round-trip time"
-    at_most: ClassVar[bool] = True
-
-    @property
-    def threshold(self) -> float:
-        return self.most.seconds
-
-    @property
-    def words(self) -> str:
-        return f"at most {self.most} of mean round-trip time"
-
-    def show(self, value: float) -> str:
-        return str(Duration(value))
-
-
-@dataclass(frozen=True)
-class MostCpu(Rule):
-    """Processor time for the traffic, in percent of one core for each Gbit/s."""
-
-    most: CpuCost
-    noun: ClassVar[str] = "processor time"
-    at_most: ClassVar[bool] = True
-
-    @property
-    def threshold(self) -> float:
-        return self.most.percent
-
-    @property
-    def words(self) -> str:
-        return f"at most {self.most}"
-
-    def show(self, value: float) -> str:
-        return str(CpuCost(value))
-
-
-_OF_SHARES: dict[Metric, type[LeastShare | LeastFairness | MostRetransmits | MostLoss]] = {
-    Metric.SHARE: LeastShare,
-    Metric.FAIRNESS: LeastFairness,
-    Metric.RETRANSMITS: MostRetransmits,
-    Metric.LOSS: MostLoss,
+# The name of the value, the limit in words (``{}`` is the configured limit), and the format of a value.
+_PARTS: dict[Metric, tuple[str, str, Callable[[float], str]]] = {
+    Metric.SHARE: ("least share", "{} of its fair share for each flow", _percent),
+    Metric.FAIRNESS: ("Jain's index", "Jain's index {}", _index),
+    Metric.RETRANSMITS: ("retransmit rate", "at most {} of segments retransmitted", _percent),
+    Metric.LOSS: ("loss", "at most {} of datagrams lost", _percent),
+    Metric.LATENCY: ("mean round-trip time", "at most {} of mean round-trip time", lambda value: str(Duration(value))),
+    Metric.CPU: ("processor time", "at most {}", lambda value: str(CpuCost(value))),
 }
 
 
+@dataclass(frozen=True)
+class PartRule(Rule):
+    """A rule on a share from 0 to 1, on mean seconds under load, or on percent of one core per Gbit/s."""
+
+    metric: Metric
+    bound: Share | Duration | CpuCost
+
+    @property
+    def noun(self) -> str:
+        return _PARTS[self.metric][0]
+
+    @property
+    def at_most(self) -> bool:
+        return self.metric in MAXIMA
+
+    @property
+    def threshold(self) -> float:
+        match self.bound:
+            case Share():
+                return self.bound.fraction
+            case Duration():
+                return self.bound.seconds
+            case CpuCost():
+                return self.bound.percent
+
+    @property
+    def words(self) -> str:
+        bound = f"{self.threshold:.3g}" if self.metric is Metric.FAIRNESS else str(self.bound)
+        return _PARTS[self.metric][1].format(bound)
+
+    def show(self, value: float) -> str:
+        return _PARTS[self.metric][2](value)
+
+
 def part_rule(limit: Limit) -> Rule:
-    """The rule of a limit on anything but goodput. Raises TypeError for one on that."""
-    bound = limit.bound
-    if isinstance(bound, Share) and limit.metric in _OF_SHARES:
-        return _OF_SHARES[limit.metric](limit.source, limit.marginal, bound)
-    if isinstance(bound, Duration):
-        return MostLatency(limit.source, limit.marginal, bound)
-    if isinstance(bound, CpuCost):
-        return MostCpu(limit.source, limit.marginal, bound)
-    raise TypeError(f"a limit of {limit.metric} is no rule on a part")
+    """Return the rule of a limit on a metric other than goodput. Raises TypeError for goodput."""
+    if limit.metric not in _PARTS or not isinstance(limit.bound, Share | Duration | CpuCost):
+        raise TypeError(f"a limit of {limit.metric} is no rule on a part")
+    return PartRule(limit.source, limit.marginal, limit.metric, limit.bound)

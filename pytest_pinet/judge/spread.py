@@ -1,4 +1,4 @@
-"""Mean and variance of what attempts gave, from their own differences and from what is known of the noise."""
+"""Mean and variance of the values of attempts, from their own differences and from the known noise."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from pytest_pinet.judge.likelihood import likelihood
 from pytest_pinet.judge.moments import variance
 from pytest_pinet.judge.noise import Noise, combined
 
-# No link repeats better than this.
+# The lowest standard deviation between connections.
 FLOOR = 0.0025
-# From so many connections on, their own differences count more than anything assumed.
+# From so many connections on, their own differences count more than assumptions.
 FEW = 5
-# Where nobody measured the noise: a link that is rough within a connection, or between them, is taken to differ as much
-# from day to day. Chosen on the tuning half of benchmarks/verdicts (models s1 to s3).
+# Without measured noise, a link that is rough within or between connections is assumed to vary as much from day to day.
+# The factors were chosen on the tuning half of benchmarks/verdicts (models s1 to s3).
 ROUGH_WITHIN = 4.0
 ROUGH_BETWEEN = 1.5
-# It may also have more than one level, of which a few connections show one alone: each of the rates that iperf3 finds
-# without a shaper holds for connections in a row. So it takes more connections the rougher they are: this many where
-# the standard deviation of one's mean is that large, fewer by its square.
+# A rough link may also have several levels, and a few connections may show only one of them: each of the rates that
+# iperf3 finds without a shaper persists for several connections. So rougher links need more connections: this many if
+# the standard deviation of a connection's mean is ROUGH, and fewer with its square below that.
 ROUGH = 0.0055
 ROUGH_CONNECTIONS = 10
 
 
 @dataclass(frozen=True)
 class Spread:
-    """``mean`` of n logarithms of figure over limit; its variance is ``between / n + level``.
+    """The ``mean`` of n logarithms of value over limit; its variance is ``between / n + level``.
 
-    ``between`` falls with every connection, ``level`` (what they have in common: this session, this boot) does not.
-    ``freedom`` and ``level_freedom``: how well these are known, in degrees of freedom (None: alike). ``least``: how
-    many connections it takes before anything is certain.
+    ``between`` shrinks with every connection. ``level`` does not: it is the variance common to all of them (this
+    session, this boot). ``freedom`` and ``level_freedom`` are their degrees of freedom (None: the same). ``least`` is
+    the number of connections that any certain result needs.
     """
 
     mean: float
@@ -50,7 +50,7 @@ class Spread:
         return self.between / connections + self.level
 
     def freedom_after(self, connections: int) -> float:
-        """Degrees of freedom of the variance, its two parts weighed (Satterthwaite 1946)."""
+        """Return the degrees of freedom of the variance, weighted over its two parts (Satterthwaite 1946)."""
         freedom = self.freedom + connections - self.n
         if self.level_freedom is None or self.level <= 0:
             return freedom
@@ -65,15 +65,15 @@ class Spread:
 def spread_of(logs: Sequence[float], own: Sequence[float], noise: Noise, level: float) -> Spread:
     """Pool the variance of ``logs`` with the known noise.
 
-    ``own``: the variance that each of them shows within itself, which the variance between them cannot be less than;
-    ``level``: the known variance of what they have in common.
+    ``own`` is the variance within each of them, which is a lower bound of the variance between them. ``level`` is the
+    known variance of their common level.
     """
     n = len(logs)
     seen = variance(logs) if n > 1 else 0.0
     within = math.fsum(own) / n
     between = combined(seen, n - 1, noise)
     if n >= 3:
-        # Worse than known is believed at once, better only by and by.
+        # A higher variance than the known one counts at once, a lower one only gradually.
         between = max(between, seen)
     if noise.assumed:
         level = max(
@@ -86,10 +86,10 @@ def spread_of(logs: Sequence[float], own: Sequence[float], noise: Noise, level: 
 
 
 def _apart_from_one(logs: Sequence[float], seen: float) -> float:
-    """The variance without the oddest connection, as it would be with it if that were not odd.
+    """Return the variance without the oddest connection, corrected for leaving it out.
 
-    One bad connection among good ones says nothing about other days. The factor is what leaving out the oddest of n
-    normal values takes away (simulated: 2.7 at 4, 1.9 at 6, 1.5 at 10, 1.27 at 20).
+    One bad connection among good ones says nothing about other days. The correction is the factor by which leaving out
+    the oddest of n normal values reduces the variance (simulated: 2.7 at 4, 1.9 at 6, 1.5 at 10, 1.27 at 20).
     """
     n = len(logs)
     if n < 4:

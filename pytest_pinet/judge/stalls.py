@@ -1,7 +1,8 @@
-"""Where traffic fell far below its own level, and which faults are too rare to be seen.
+"""Find times in which traffic fell far below its own level, and estimate which faults are too rare to be seen.
 
-`find_dips` tells whether a figure was disturbed: against the better part of the samples, and what a rough link does
-anyhow; `events.find_events` names moments for a reader, against the median. The thresholds are those of both.
+`find_dips` decides whether a value was disturbed: it compares with the better part of the samples and with the usual
+noise of the link. `events.find_events` names moments for a reader: it compares with the median. Both use the same
+thresholds.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from pytest_pinet.model.measurement import Sample
 if TYPE_CHECKING:
     from pytest_pinet.judge.profile import Profile
 
-# TCP starts within this time on any link here; what is low later is no start.
+# TCP starts within this time on any link here; a later low rate is not the start.
 RAMP_S = 0.3
-# A dip is this long at least, and leaves less than this of the level.
+# A dip has at least this length, and less than this share of the level.
 WINDOW_S = 0.5
 DEPTH = 0.7
-# On a link that is rough all the time only what stands out of its own noise is a dip.
+# On a rough link, only deviations larger than its own noise are dips.
 DEVIATIONS = 5.0
-# A sample with less than this part of what the better ones have belongs to a stall.
+# A sample below this share of the better samples belongs to a stall.
 STALLED = 0.1
 
 
 @dataclass(frozen=True)
 class Dip:
-    """A time in which the rate was far below the level: seconds from the start of traffic, and the part that was left.
+    """A time in which the rate was far below the level, in seconds from the start of traffic.
 
     ``left`` is the mean rate over the level, 0 for a stall.
     """
@@ -44,9 +45,9 @@ class Dip:
 
 
 def find_dips(samples: Sequence[Sample], level: float) -> tuple[Dip, ...]:
-    """All dips below ``level`` (bit/s), in order; those of the warm-up too, but not the first moments of TCP's start.
+    """Return all dips below ``level`` (bit/s) in order, including the warm-up but not the start of TCP.
 
-    Looks at windows of WINDOW_S (or one sample, if that is longer), so that single late samples do not count.
+    The search uses windows of WINDOW_S (or one sample, if that is longer), so that single late samples do not count.
     """
     usable = [s for s in samples if s.seconds > 0 and s.start_s >= RAMP_S - 1e-6]
     if not usable or level <= 0:
@@ -69,16 +70,17 @@ def find_dips(samples: Sequence[Sample], level: float) -> tuple[Dip, ...]:
 
 
 def moving(rates: Sequence[float]) -> Sequence[float]:
-    """The rates apart from stalls, which are told by themselves; all of them where nothing ever moved."""
+    """Return the rates without stalls, which are reported separately; all rates if nothing ever moved."""
     least = STALLED * sorted(rates)[int(0.9 * (len(rates) - 1))]
     return [rate for rate in rates if rate > least] or rates
 
 
 def _when_well(samples: Sequence[Sample], level: float) -> tuple[float, float]:
-    """The rate of the better part of the samples (bit/s), and its relative standard deviation.
+    """Return the rate of the better part of the samples (bit/s), and its relative standard deviation.
 
-    Faults may fill half of the time and pull every other measure down. Three quarters of the samples are not above the
-    first; the second is from the distance between the 60 and the 90 % quantile, 1.03 standard deviations when normal.
+    Faults may fill half of the time and lower every other estimate. The rate is the 75 % quantile. The deviation comes
+    from the distance between the 60 % and the 90 % quantile, which is 1.03 standard deviations of a normal
+    distribution.
     """
     ranked = sorted(moving([s.bps for s in samples]))
     lower, middle, upper = (ranked[min(int(q * len(ranked)), len(ranked) - 1)] for q in (0.6, 0.75, 0.9))
@@ -87,7 +89,7 @@ def _when_well(samples: Sequence[Sample], level: float) -> tuple[float, float]:
 
 
 def _dip(part: Sequence[Sample], level: float) -> Dip:
-    """The low samples of a run of low windows; at its ends a window reaches into good times."""
+    """Return the low samples in a run of low windows, since the windows at its ends include good samples."""
     low = [index for index, sample in enumerate(part) if sample.bps < 0.85 * level]
     inner = part[low[0] : low[-1] + 1] if low else part
     seconds = sum(s.seconds for s in inner)
@@ -95,20 +97,19 @@ def _dip(part: Sequence[Sample], level: float) -> Dip:
 
 
 def unseen_share(seconds: float, error_rate: float) -> float:
-    """The largest share of the seconds that a fault may hit and still be missed with more than ``error_rate``.
+    """Return the largest share of the seconds that a fault may hit and still be missed with at least ``error_rate``.
 
-    A fault that hits a share p of the seconds, each by itself, spares all n of them with ``(1 - p)^n``
-    (facts/measuring.md 5.3).
+    A fault that hits a share p of the seconds independently spares all n of them with ``(1 - p)^n`` (facts/measuring.md
+    5.3).
     """
     spared: float = error_rate ** (1 / seconds)
     return 1 - spared
 
 
-def blind_spots(profile: Profile, error_rate: float = 0.01) -> str:
-    """One sentence for the user: which rates of stalls this profile's quickest pass cannot see."""
-    seconds = profile.passes_after * profile.connection_s
-    percent = unseen_share(seconds, error_rate) * 100
-    return (
-        f"{profile.name}: a fault in fewer than {percent:.2g} % of the seconds is missed in more than "
-        f"{error_rate * 100:.2g} % of the gates ({seconds} s of traffic before it passes)"
-    )
+def blind_spots(profile: Profile, error_rate: float) -> str:
+    """Return a sentence for the user: which intermittent faults the shortest pass of this profile may miss.
+
+    A fault that is active for a smaller share of the time is missed in more than ``error_rate`` of the gates.
+    """
+    percent = unseen_share(profile.passes_after * profile.connection_s, error_rate) * 100
+    return f"Profile {profile.name} may miss faults that are active less than {percent:.2g} % of the time."

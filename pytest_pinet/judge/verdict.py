@@ -1,4 +1,4 @@
-"""One figure against one limit and the physical limit."""
+"""Judge one goodput by one limit and by the physical limit."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
 
-# Senders that pace themselves stay this near to what they were told (facts: 400.6 of 400 Mbit/s).
+# Paced senders stay this near to their rate limit (facts: 400.6 of 400 Mbit/s).
 CAP_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict on one direction: the limit as a bit rate (None: none was set, or it is none), the rule in words, why.
+    """A verdict on one direction, the limit as a bit rate, the rule in words, and the reason.
 
-    ``metric`` is what was judged.
+    ``limit`` is None if no limit was set, or if the limit is not a bit rate. ``metric`` is the judged metric.
     """
 
     verdict: Verdict
@@ -36,13 +36,12 @@ def judge(
     since_start: Bitrate | None = None,
     baseline: Bitrate | None = None,
 ) -> Judgement:
-    """Judge a receiver's goodput; ``offered`` is what the senders were told to send at most, if they were.
+    """Judge a receiver's goodput; ``offered`` is the rate limit of the senders, if they have one.
 
-    Above the physical limit by more than TOLERANCE, or above what was sent by more than CAP_TOLERANCE, is a measurement
-    error, whatever the limit says; where the rate ``since_start`` of the traffic is known, it must be above as well. A
-    limit that
-    nothing could meet blames nobody: it is invalid too. Without a limit any figure passes, and says so. ``baseline`` is
-    the accepted one, which a limit of TOLERANCE needs: without it, it is as if there were none.
+    A value above the physical limit by more than TOLERANCE, or above the sent rate by more than CAP_TOLERANCE, is a
+    measurement error, whatever the limit. If the rate ``since_start`` of the traffic is known, it must be above as
+    well. A limit that can never be met is invalid, not a failure. Without a limit any value passes, and the reason says
+    so. ``baseline`` is the accepted value for a limit of TOLERANCE; without a baseline such a limit is ignored.
     """
     most = oracle.goodput if offered is None else min(oracle.goodput, offered)
     rule = None if limit is None else goodput_rule(limit, most, baseline)

@@ -1,1 +1,1 @@
-"""The way to the hardware through labgrid: launcher, lease, target and strategy, power, console, ssh, switch ports."""
+"""Access to the hardware through labgrid: launcher, leases, targets, strategy, power, console, ssh and switch ports."""

@@ -1,24 +1,21 @@
-"""Who starts a lab that is not simply there.
+"""The interface of a launcher, which starts a lab that is not permanently running.
 
-A lab file may name a launcher; pytest then starts the lab when it is not up, and the last run that uses it stops what
-pytest started. Everything else reaches the lab through labgrid and does not know who started it.
+A lab file may name a launcher. pytest then starts the lab if it is down, and the last run that uses the lab stops it if
+pytest started it. All other code reaches the lab through labgrid and does not know how it was started.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 
+from pytest_pinet.execution.entry_points import LAUNCHERS
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.scale import Scale
 
-# Name in the lab file -> module that holds a ``launcher()`` factory; imported when it is asked for.
-LAUNCHERS: dict[str, str] = {"virtual": "pytest_pinet.virtual.launcher"}
-
 
 class LabUse(Protocol):
-    """One process that uses a lab; while it lives and has not left, no other run stops the lab."""
+    """The use of a lab by one process. Until that process ends or leaves, no other run stops the lab."""
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -26,45 +23,46 @@ class LabUse(Protocol):
 
     @property
     def scale(self) -> Scale:
-        """The share of their rate at which its links run."""
+        """The share of the full rate at which the lab's links run."""
 
     def leave(self) -> None:
-        """Use it no longer; stops the lab when nobody else uses it and nobody asked for it to stay. Harmless again.
+        """End this use. Stops the lab if no other process uses it and it was not started to stay up.
 
-        Raises LabError when it cannot be stopped.
+        A second call does nothing. Raises LabError when the lab cannot be stopped.
         """
 
 
 class Launcher(Protocol):
     """Starts, finds and stops a lab.
 
-    The environment that ``find``, ``up`` and ``use`` tell holds the ``LG_*`` variables that labgrid substitutes for
+    The environment from ``find``, ``up`` and ``use`` holds the ``LG_*`` variables that labgrid substitutes for
     ``!template`` in the lab file: at least ``LG_COORDINATOR``.
     """
 
     def find(self, lab: Lab) -> Mapping[str, str] | None:
-        """The environment of this lab if it is up and answers, else None."""
+        """Return the lab's environment if the lab is up and answers, else None."""
 
     def up(self, lab: Lab) -> Mapping[str, str]:
-        """Start the lab, or find it; it stays until ``down``. Raises LabError (with what is missing)."""
+        """Start the lab, or find it running; it stays up until ``down``. Raises LabError naming what is missing."""
 
     def use(self, lab: Lab, run: str, on_start: Callable[[], None]) -> LabUse:
-        """Find the lab, or start it for as long as somebody uses it.
+        """Find the lab, or start it for as long as a process uses it.
 
-        ``run`` is the same word for all processes of one run; ``on_start`` is called before a start, which takes a
-        while. Raises as ``up``.
+        ``run`` is the same string for all processes of one run. ``on_start`` is called before a start, which takes a
+        while. Raises the same errors as ``up``.
         """
 
     def down(self, lab: Lab) -> int:
-        """Stop the lab and remove everything of it, also what a crash left behind; harmless when it is down.
+        """Stop the lab and remove everything that belongs to it, including leftovers of a crash.
 
-        Returns how many runs were using it.
+        Does nothing when the lab is down. Returns how many runs were using it.
         """
 
 
 def launcher_of(lab: Lab) -> Launcher | None:
-    """The launcher that the lab file names, or None when the lab is simply there."""
+    """Return the launcher that the lab file names, or None for a lab without a launcher. Raises ConfigError."""
     if lab.launcher is None:
         return None
-    module = importlib.import_module(LAUNCHERS[lab.launcher])
-    return cast(Launcher, module.launcher())
+    made, what = LAUNCHERS.make(lab.launcher)
+    LAUNCHERS.require(made, what, Launcher)
+    return cast(Launcher, made)

@@ -1,4 +1,4 @@
-"""A lab in use by this process: coordinator, nodes, switches, links."""
+"""A lab that this process uses: its coordinator, nodes, switches and links."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pytest_pinet.errors import CoordinatorError, PinetError
-from pytest_pinet.lab import contention, labgrid_steps, link, tuned
-from pytest_pinet.lab.boot_tuned import boot_tuned
-from pytest_pinet.lab.coordinator import Coordinator
-from pytest_pinet.lab.identity import Identity
-from pytest_pinet.lab.kernel_watch import KernelWatch
-from pytest_pinet.lab.managed_switch import ManagedSwitch
-from pytest_pinet.lab.node_pool import NodePool
-from pytest_pinet.lab.node_session import NodeSession
-from pytest_pinet.lab.switches import open_switch
-from pytest_pinet.lab.targets import Targets
-from pytest_pinet.lab.undo import UndoStack
+from pytest_pinet.execution.trace import doing
+from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.console.kernel_watch import KernelWatch
+from pytest_pinet.lab.labgrid import steps as labgrid_steps
+from pytest_pinet.lab.labgrid.coordinator import Coordinator
+from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.labgrid.targets import Targets
+from pytest_pinet.lab.link import link, tuning_session
+from pytest_pinet.lab.link.boot_tuning import boot_tuned
+from pytest_pinet.lab.node.node_pool import NodePool
+from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.queue import contention
+from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
+from pytest_pinet.lab.switch.switches import open_switch
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
-from pytest_pinet.steps import doing
 from pytest_pinet.tuning.registry import running_part
 
-# What must run on the nodes of a combination, by their names, before their link is opened.
+# Prepares the nodes of a combination (given by name) before their link is opened.
 Prepare = Callable[[Combination, Mapping[str, NodeSession]], None]
 
 
 class LabSession:
-    """Opens links on a lab. ``on_wait`` is told what is waited for.
+    """Opens links on a lab. ``on_wait`` is called with a text that says what the session waits for.
 
-    Construction connects to the coordinator (CoordinatorError, ConfigError); ``close`` leaves every node as found.
+    The constructor connects to the coordinator (CoordinatorError, ConfigError). ``close`` leaves every node as it was
+    found.
     """
 
     def __init__(
@@ -41,10 +44,10 @@ class LabSession:
         on_wait: Callable[[str], None],
         folder: Path | None = None,
     ) -> None:
-        from pytest_pinet.lab import places
+        from pytest_pinet.lab.labgrid import places
 
         self.lab = lab
-        # Of a lab that somebody's program runs: the share of their rate at which its links run.
+        # The share of the full rate at which the links of a lab run; below 1.0 only for a lab that a launcher started.
         self.scale = 1.0
         self._on_wait = on_wait
         self._timeout_s = acquire_timeout_s
@@ -67,11 +70,11 @@ class LabSession:
     def open(
         self, combination: Combination, reset: bool = False, prepare: Prepare = lambda *_: None
     ) -> Iterator[link.Link]:
-        """A link for this combination: nodes leased, booted, logged into, cabled, checked, tuned; all of it is undone.
+        """Open a link for this combination: lease, boot, log in, cable, check and tune its nodes. The exit undoes it.
 
-        The nodes stay booted and leased until ``keep_only`` or ``close``; with ``reset`` they are booted anew first.
-        ``prepare`` gets them before anything else is done with them, to have them run a build under test.
-        What a console tells of a broken kernel ends it: KernelError, LabError or InvalidMeasurement.
+        The nodes stay booted and leased until ``keep_only`` or ``close``; with ``reset`` they are rebooted first.
+        ``prepare`` is called with the nodes before anything else uses them, to make them run a build under test. If a
+        console shows a kernel crash, the link ends with KernelError, LabError or InvalidMeasurement.
         """
         nodes = combination.nodes
         sessions = {session.node.name: session for session in self._get(combination, reset)}
@@ -88,7 +91,7 @@ class LabSession:
                 opened.scale = self.scale
                 opened.tunings = booted
                 opened.tried += booted
-                tuned.apply(opened, running_part(combination.tuning), undo)
+                tuning_session.apply(opened, running_part(combination.tuning), undo)
                 yield opened
             finally:
                 watch.disarm()
@@ -104,7 +107,7 @@ class LabSession:
 
     @contextmanager
     def _watched(self, combination: Combination, sessions: Mapping[str, NodeSession]) -> Iterator[KernelWatch]:
-        """Look at the consoles of these nodes; those whose kernel breaks are booted before anybody uses them again."""
+        """Watch the consoles of these nodes. A node whose kernel crashes is rebooted before its next use."""
         records = {name: session.record for name, session in sessions.items() if session.record is not None}
         watch = self._watch = KernelWatch(records, {combination.dut.node.name})
         for session in sessions.values():
@@ -114,7 +117,7 @@ class LabSession:
             yield watch
             watch.last_look()
         except PinetError:
-            # A node whose kernel broke does not answer over ssh either: that is the cause to name.
+            # A node with a crashed kernel does not answer over ssh either. Report the crash, which is the cause.
             watch.check()
             raise
         finally:
@@ -125,22 +128,22 @@ class LabSession:
                     self._pool.distrust(node, reset=True)
 
     def watch(self) -> None:
-        """Raise what the consoles of the open link have told of a broken kernel or supply; cheap."""
+        """Raise an error if a console of the open link has shown a kernel crash or a supply fault. Cheap to call."""
         if self._watch is not None:
             self._watch.check()
 
     def check(self, combination: Combination) -> None:
-        """Make sure that nodes and uplinks are still leased to us. Raises LeaseError or CoordinatorError."""
+        """Check that nodes and uplinks are still leased to this run. Raises LeaseError or CoordinatorError."""
         self._pool.check(combination.places)
 
     @contextmanager
     def exclusive(self, combination: Combination) -> Iterator[None]:
-        """Measure alone in every contention domain that these nodes are in."""
+        """Measure alone in every contention domain of these nodes."""
         domains = contention.domains_of(self.lab, combination)
         key = contention.lab_key(self.lab, self.address)
         identity = self._coordinator.identity
         with ExitStack() as stack:
-            # On this host first, so that of each host only one waits for the place.
+            # First the queue of this host, so that only one process of each host waits for the place.
             stack.enter_context(contention.exclusive(key, domains, self._timeout_s, self._on_wait, identity))
             places = {contention.PLACE_PREFIX + domain for domain in domains} & set(self._coordinator.places())
             for place in sorted(places):
@@ -148,22 +151,22 @@ class LabSession:
             yield
 
     def keep_only(self, nodes: Iterable[Node]) -> None:
-        """Leave and release all nodes but these."""
+        """Leave and release all nodes except these."""
         self._pool.keep_only(nodes)
 
     def distrust(self, combination: Combination) -> None:
-        """Log out of the nodes of this combination after trouble, so that the next user starts afresh."""
+        """Log out of the nodes of this combination after an error, so that the next user logs in again."""
         for node in combination.nodes:
             self._pool.distrust(node)
 
     def take_warnings(self) -> list[str]:
-        """What could not be undone since the last call."""
+        """Return the undo failures since the last call, and clear the list."""
         warnings = [*self._warnings, *self._pool.take_warnings()]
         self._warnings.clear()
         return warnings
 
     def close(self) -> list[str]:
-        """Leave and release everything; returns what could not be undone."""
+        """Leave and release everything; return what could not be undone."""
         steps: Mapping[str, Callable[[], object]] = {
             "release the nodes": lambda: self.keep_only(()),
             "give back what was leased": self._pool.settle,

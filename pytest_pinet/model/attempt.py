@@ -1,4 +1,4 @@
-"""One try at a figure: what a fresh connection gave, and what happened during it."""
+"""One attempt: the goodput of a fresh connection, and what happened during it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from pytest_pinet.model.quantities import Bitrate
 
 
 class Fresh(StrEnum):
-    """What was new for an attempt; the spread between attempts has a part from each of these."""
+    """What was new for an attempt: a connection, a link-up or a boot.
+
+    Each of them adds to the spread between attempts.
+    """
 
     CONNECTION = "connection"
     LINK = "link-up"
@@ -23,10 +26,10 @@ class Fresh(StrEnum):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One direction (or the sum of several flows, or one of them) of one traffic run on a fresh connection.
+    """One direction of one traffic run on a fresh connection: a single flow, or the sum of several flows.
 
-    ``samples`` are the receiver's, the warm-up among them. ``excluded`` says why it gives no figure (empty: it does):
-    what was obtained before a fault is evidence, and nothing else.
+    ``samples`` are the receiver's, including the warm-up. ``excluded`` says why the attempt gives no value (empty: it
+    gives one). What was measured before a fault serves only as evidence.
     """
 
     samples: tuple[Sample, ...]
@@ -41,7 +44,7 @@ class Attempt:
 
     @property
     def seconds(self) -> float:
-        """Counted seconds."""
+        """The length of the counted samples in seconds."""
         return sum(s.seconds for s in self.counted)
 
     @property
@@ -51,6 +54,6 @@ class Attempt:
 
     @property
     def goodput(self) -> Bitrate:
-        """Received bytes over covered seconds of what counts."""
+        """Received bits over the seconds covered, of the counted samples."""
         seconds = self.seconds
         return Bitrate(sum(s.bytes for s in self.counted) * 8 / seconds) if seconds > 0 else Bitrate(0.0)

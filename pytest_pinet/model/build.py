@@ -1,4 +1,4 @@
-"""A build: the kernel, modules and boot settings under test; and what a board says that it runs."""
+"""A build: the kernel, modules and boot settings under test; and what a board reports about the build that it runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-# On the kernel's command line it says which build was booted.
+# The parameter on the kernel's command line that names the booted build.
 MARKER = "pinet.build"
 
 
-class Role(StrEnum):
-    """What a file of a build is."""
+class BuildFileRole(StrEnum):
+    """The role of a file in a build."""
 
     KERNEL = "kernel"
     INITRAMFS = "initramfs"
@@ -25,18 +25,19 @@ class Role(StrEnum):
 
     @property
     def boots(self) -> bool:
-        """Whether it takes a boot."""
-        return self is not Role.MODULE
+        """Whether a file of this role takes effect only after a boot."""
+        return self is not BuildFileRole.MODULE
 
 
 @dataclass(frozen=True)
 class BuildFile:
-    """One file of a build, or a whole tree of modules (``name`` is then the kernel's release, ``path`` its folder).
+    """One file of a build, or a whole tree of modules.
 
-    ``name`` is what it is called on the board, ``sha256`` is of its content.
+    ``name`` is the file's name on the board, ``sha256`` the hash of its content. For a tree of modules, ``name`` is the
+    kernel release and ``path`` the folder.
     """
 
-    role: Role
+    role: BuildFileRole
     name: str
     path: str
     sha256: str
@@ -45,10 +46,11 @@ class BuildFile:
 
 @dataclass(frozen=True)
 class KernelId:
-    """What a kernel image says of itself. ``version`` is the whole line that /proc/version shows.
+    """The identity that a kernel image contains.
 
-    ``build_ids`` are all GNU build ids in it (its own, and that of its vDSO). ``vermagic`` is what its modules must
-    have; empty where the image does not tell.
+    ``version`` is the whole line that /proc/version shows. ``build_ids`` are all GNU build ids in the image (the
+    kernel's and its vDSO's). ``vermagic`` is the string that its modules must have; empty if the image does not contain
+    it.
     """
 
     arch: str
@@ -60,9 +62,10 @@ class KernelId:
 
 @dataclass(frozen=True)
 class ModuleId:
-    """What a module's file says of itself. ``path`` is where it stands in its tree, or its file.
+    """The identity that a module's file contains.
 
-    ``srcversion`` and ``build_id`` are None where it was built without.
+    ``path`` is its place in the tree of modules, or the path of the single file. ``srcversion`` and ``build_id`` are
+    None if the module was built without them.
     """
 
     name: str
@@ -76,15 +79,16 @@ class ModuleId:
 
     @property
     def release(self) -> str:
-        """The kernel that it was built for."""
+        """The kernel release that the module was built for."""
         return self.vermagic.partition(" ")[0]
 
 
 @dataclass(frozen=True)
 class Build:
-    """What is under test. ``config`` are lines for the end of config.txt, ``cmdline`` words for cmdline.txt.
+    """A build under test.
 
-    ``options`` are (module, parameter, value), ``sysctls`` (name, value). ``modules`` has all that it brings, by name.
+    ``config`` are lines to add to config.txt, ``cmdline`` words to add to cmdline.txt. ``options`` are (module,
+    parameter, value), ``sysctls`` are (name, value). ``modules`` are all modules of the build, by name.
     """
 
     name: str
@@ -98,29 +102,29 @@ class Build:
 
     @property
     def key(self) -> str:
-        """Twelve hexadecimal digits of all that it holds; its name is not part of it."""
+        """A hash of everything in the build except its name: twelve hexadecimal digits."""
         files = sorted((str(file.role), file.name, file.sha256) for file in self.files)
         whole = json.dumps([files, self.config, self.cmdline, sorted(self.options), sorted(self.sysctls)])
         return hashlib.sha256(whole.encode()).hexdigest()[:12]
 
     @property
     def release(self) -> str | None:
-        """The release of its kernel; None where it brings none."""
+        """The release of the build's kernel; None if the build has no kernel."""
         return (self.kernel.release or None) if self.kernel is not None else None
 
     @property
     def arch(self) -> str | None:
-        """The processor that its kernel, or its modules without one, are for; None where it brings neither."""
+        """The processor architecture of the kernel, or else of the modules; None if the build has neither."""
         brought = [self.kernel, *self.modules.values()]
         return next((one.arch for one in brought if one is not None), None)
 
     @property
     def needs_boot(self) -> bool:
-        """Whether it cannot be brought about on a board that runs."""
+        """Whether the build takes effect only after a boot."""
         return bool(self.config or self.cmdline or any(file.role.boots for file in self.files))
 
-    def of(self, role: Role) -> tuple[BuildFile, ...]:
-        """Its files of this role."""
+    def of(self, role: BuildFileRole) -> tuple[BuildFile, ...]:
+        """Return the files of this role."""
         return tuple(file for file in self.files if file.role is role)
 
     def __str__(self) -> str:
@@ -129,18 +133,18 @@ class Build:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A module that is loaded, as /sys/module tells; None is what it does not tell."""
+    """A loaded module as /sys/module reports it; None is a value that /sys/module does not have."""
 
     srcversion: str | None = None
     build_id: str | None = None
 
 
 @dataclass(frozen=True)
-class Running:
-    """What a board says that it runs; None is what nothing told.
+class RunningBuild:
+    """What a board reports about the build that it runs; None is a value that the board does not report.
 
-    ``nics`` has what ``ethtool -i`` says by device; ``parameters`` what modules run with (``e1000e.debug``), and
-    ``sysctls`` the kernel, as far as a build asked for them and they can be read.
+    ``nics`` has the values of ``ethtool -i`` by device. ``parameters`` (``e1000e.debug``) and ``sysctls`` have the
+    current values of the settings that a build requests, as far as they can be read.
     """
 
     node: str
@@ -160,12 +164,12 @@ class Running:
 
     @property
     def marker(self) -> str | None:
-        """The key of the build that the boot files named; None on a board that booted by its own."""
+        """The build key on the kernel's command line; None if the board booted its own files."""
         words = (word.partition("=") for word in self.cmdline.split())
         return next((value for name, _, value in words if name == MARKER), None)
 
     def record(self) -> dict[str, str | None]:
-        """As it stands in results, in texts."""
+        """Return the values as text, for results."""
         found: dict[str, str | None] = {
             "uname": self.uname or None,
             "version": self.version or None,

@@ -1,22 +1,18 @@
-"""Board x NIC x topology x tuning: what one parametrised test measures."""
+"""A combination: board x NIC x topology x tuning, which one parametrised test measures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pytest_pinet.model.combination_id import CombinationId
 from pytest_pinet.model.lab import Interface, Node, Uplink
 from pytest_pinet.model.topology import Topology, parse_topology
 from pytest_pinet.model.tuning import Tuning
 
 
-def combination_id(board: str, nic: str, topology: str, tuning: str = "") -> str:
-    """``pi4b:onboard/pair``, or with the key of a tuning ``pi4b:onboard/pair/rps=all``."""
-    return f"{board}:{nic}/{topology}{f'/{tuning}' if tuning else ''}"
-
-
 @dataclass(frozen=True)
 class Endpoint:
-    """A node and the interface that it takes part with."""
+    """A node and the interface that it uses in a combination."""
 
     node: Node
     interface: Interface
@@ -27,10 +23,10 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Combination:
-    """One board x NIC x topology x tuning; ``ends`` are the interfaces of this lab that will stand for it.
+    """One board x NIC x topology x tuning, with the interfaces of this lab that represent it.
 
-    0 is the one under test. ``uplinks`` has, for each segment of the topology, the cables between switches that it
-    needs. The id is made of stable things only, never of node names or readings.
+    ``ends`` are these interfaces; end 0 is under test. ``uplinks`` has the necessary cables between switches, for each
+    segment of the topology. The id depends only on stable properties, never on node names or measured values.
     """
 
     topology: Topology
@@ -40,7 +36,7 @@ class Combination:
 
     @classmethod
     def pair(cls, dut: Endpoint, peer: Endpoint) -> Combination:
-        """Two interfaces of one switch."""
+        """Return the pair of two interfaces on the same switch."""
         return cls(parse_topology("pair"), (dut, peer), ((),))
 
     @property
@@ -60,16 +56,20 @@ class Combination:
         return self.dut.interface.label
 
     @property
+    def identity(self) -> CombinationId:
+        return CombinationId(self.board, self.nic, self.topology.name, self.tuning.key)
+
+    @property
     def id(self) -> str:
-        return combination_id(self.board, self.nic, str(self.topology), self.tuning.key)
+        return str(self.identity)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes that must be leased, sorted by place (the order in which leases are taken)."""
+        """The nodes to lease, sorted by place: the order in which leases are taken."""
         return tuple(sorted({end.node.name: end.node for end in self.ends}.values(), key=lambda node: node.place))
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The labgrid places of all nodes and uplinks, sorted: what is leased, all or none."""
+        """The labgrid places of all nodes and uplinks, sorted. Either all of them are leased or none."""
         uplinks = {uplink.place for segment in self.uplinks for uplink in segment}
         return tuple(sorted(uplinks | {node.place for node in self.nodes}))

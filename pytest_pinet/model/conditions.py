@@ -1,4 +1,4 @@
-"""The state of one end that may set the figure instead of what is tested: buses, throttling, other work."""
+"""The state of an end that can limit goodput instead of the link under test: buses, throttling, other work."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PcieLink:
-    """A PCIe link: transfers per second of a lane (GT/s), lanes, and the largest payload of its packets (MPS, bytes).
+    """A PCIe link: GT/s per lane, number of lanes, and the largest payload of its packets (MPS) in bytes.
 
-    ``payload`` is None where nobody tells it. Raises ValueError for what no link has.
+    ``payload`` is None if it is not known. Raises ValueError for impossible values.
     """
 
     gtps: float
@@ -23,7 +23,7 @@ class PcieLink:
 
     @property
     def capacity(self) -> float:
-        """What grows with both; good for comparing links only."""
+        """GT/s times lanes; useful only to compare links."""
         return self.gtps * self.lanes
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class PcieLink:
 
 @dataclass(frozen=True)
 class Throttling:
-    """The firmware's bits (``vcgencmd get_throttled``): 0 to 3 are true now, 16 to 19 were since boot."""
+    """The bits of ``vcgencmd get_throttled``: bits 0 to 3 are the state now, bits 16 to 19 the states since boot."""
 
     bits: int
 
@@ -52,11 +52,12 @@ class Throttling:
 
 @dataclass(frozen=True)
 class Conditions:
-    """One end at one moment; ``end`` and ``device`` are what messages call them. None is what nobody there tells.
+    """The state of one end at one moment; None is a value that the end does not report.
 
-    ``pcie`` is how the NIC's slot runs and ``pcie_best`` what both the NIC and its slot can; ``usb_mbps`` is the signal
-    rate at which a USB NIC was enumerated. ``under_voltage`` comes from a voltage monitor. ``cpu_busy`` is the share of
-    all processors' time (0 to 1) that something else used just before the traffic.
+    ``end`` and ``device`` are the names for messages. ``pcie`` is the current state of the NIC's PCIe link,
+    ``pcie_best`` the best state that both NIC and slot support. ``usb_mbps`` is the signal rate at which a USB NIC was
+    enumerated. ``under_voltage`` comes from a voltage monitor. ``cpu_busy`` is the share (0 to 1) of the time of all
+    processors that other work used just before the traffic.
     """
 
     end: str

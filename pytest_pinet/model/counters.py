@@ -1,4 +1,4 @@
-"""What a switch port has counted."""
+"""The counters of a switch port."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PortCounters:
-    """``rx`` is what the switch received, that is what the node sent.
+    """One reading of the counters of a switch port; None is a counter that the switch does not have.
 
-    ``time_s`` is the runner's monotonic clock at the answer; ``epoch`` changes when the counters started anew (a
-    reboot, a discontinuity). ``frames``: octets are those of frames on the wire with their check sequence, as the MIBs
-    demand (RFC 3635); else the port may see segments before they are cut. ``bits`` is how wide they are. None is what
-    the switch does not count; absent is not zero.
+    ``rx`` is what the switch received, so the node sent it. ``time_s`` is the runner's monotonic clock at the answer.
+    ``epoch`` changes when the counters restart (a reboot, a discontinuity). ``frames``: octets count frames on the wire
+    including the check sequence, as the MIBs require (RFC 3635). If not set, the port may count segments before they
+    are cut into frames. ``bits`` is the width of the counters.
     """
 
     time_s: float
@@ -27,6 +27,9 @@ class PortCounters:
     bits: int = 64
 
     def octets_since(self, old: PortCounters) -> tuple[int, int]:
-        """What was received and sent since an earlier reading; a narrow counter may have started over once."""
+        """Return the octets received and sent since an earlier reading.
+
+        A narrow counter may have wrapped around once.
+        """
         size = 1 << self.bits
         return (self.rx_octets - old.rx_octets) % size, (self.tx_octets - old.tx_octets) % size

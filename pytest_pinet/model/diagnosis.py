@@ -1,4 +1,4 @@
-"""What limited a figure: the numbers that may say so, the causes, and the one that was found."""
+"""The diagnosis of a result: the facts it is based on, the possible causes, and the cause found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_pinet.model.quantities import Bitrate
 
 
 class Cause(StrEnum):
-    """What can limit goodput, as reports name it."""
+    """The causes that can limit goodput, by their names in reports."""
 
     LINE_RATE = "line rate"
     SENDER = "sender capped"
@@ -35,12 +35,13 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class EndFacts:
-    """One end of the traffic; None is what nobody told.
+    """The facts about one end of the traffic; None is a value that is not known.
 
-    ``machine`` is the same for ends that share one kernel. ``negotiated_mbps`` is its link, ``rated_mbps`` what its NIC
-    can. ``usb_mbps`` is the signal rate at which a USB NIC was enumerated. ``load`` is that of its busiest CPU,
-    ``tool_percent`` what the traffic tool used of one core. ``throttled`` is what the firmware did in that time;
-    ``heat`` was read in mid-traffic. ``ceiling`` is what the end moves over its own loopback.
+    ``machine`` is equal for ends that share one kernel. ``negotiated_mbps`` is the speed of the link, ``rated_mbps``
+    the highest speed of the NIC. ``usb_mbps`` is the signal rate at which a USB NIC was enumerated. ``load`` is that of
+    the busiest CPU, ``tool_percent`` the percent of one core that the traffic tool used. ``throttled`` lists the
+    firmware's throttling during the traffic; ``heat`` was read during the traffic. ``ceiling`` is the goodput over the
+    end's own loopback.
     """
 
     name: str
@@ -61,14 +62,14 @@ class EndFacts:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """One direction of one result; None is what nobody told.
+class DiagnosisFacts:
+    """The facts about one direction of one result; None is a value that is not known.
 
-    ``wire`` is the most that the link carries and ``because`` says why; ``both`` is what both directions got together
-    where they ran at once. ``offered`` is what ``sender`` was told to send at most. ``retransmit_rate`` and
-    ``loss_rate`` are parts of all segments and datagrams. ``window`` is what was asked for (bytes, all streams);
-    ``receiver_limited`` and ``sender_limited`` are parts of the time. ``spread`` is the relative spread of the rate
-    over SPREAD_S (1.4826 times the median absolute deviation).
+    ``wire`` is the most that the link can carry and ``because`` says why. ``both`` is the sum of both directions if
+    they ran at once. ``offered`` is the rate limit of ``sender``. ``retransmit_rate`` and ``loss_rate`` are shares of
+    all segments and datagrams. ``window`` is the requested window (bytes, all streams). ``receiver_limited`` and
+    ``sender_limited`` are shares of the time. ``spread`` is the relative spread of the rate over SPREAD_S (1.4826 times
+    the median absolute deviation).
     """
 
     direction: str
@@ -92,19 +93,19 @@ class Facts:
 
     @property
     def share(self) -> float:
-        """The part of the wire that was reached."""
+        """Goodput as a share of what the wire can carry."""
         return self.goodput.bps / self.wire.bps if self.wire.bps > 0 else 0.0
 
     @property
     def one_machine(self) -> bool:
-        """Whether all ends share one kernel, so that nobody can tell whose work its processors did."""
+        """Whether all ends share one kernel, so that processor load cannot be attributed to one end."""
         known = {end.machine for end in self.ends}
         return len(self.ends) > 1 and len(known) == 1 and None not in known
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """``text`` is a line for a reader; ``numbers`` are those that it rests on, rates in bit/s and times in seconds."""
+    """A cause, a line of ``text`` for readers, and the ``numbers`` that prove it (rates in bit/s, times in seconds)."""
 
     cause: Cause
     text: str

@@ -1,4 +1,4 @@
-"""What happened to traffic, apart from its rate: told by itself, and never averaged into a figure."""
+"""Events of traffic, such as stalls: reported separately from goodput, and never averaged into it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from enum import StrEnum
 
 
 class EventKind(StrEnum):
-    """Kinds of events, as reports name them."""
+    """The kinds of events, by their names in reports."""
 
     STALL = "stall"  # nothing, or nearly nothing, arrived
     DIP = "dip"  # far below the rest of the run
     SLOW_START = "slow start"  # the warm-up took longer than its cap
     LINK_DOWN = "link down"  # the carrier was lost
-    RESTART = "restart"  # a counter or a process began anew
+    RESTART = "restart"  # a counter or a process restarted
 
     def __str__(self) -> str:
         return self.value
@@ -21,10 +21,10 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened while traffic ran.
+    """An event during traffic.
 
-    ``start_s`` counts from the start of that traffic, ``seconds`` is how long it lasted; ``text`` is a sentence for a
-    reader (``link dropped for 2.1 s at 14:03:07, sw1/p5``).
+    ``start_s`` counts from the start of the traffic, ``seconds`` is its length. ``text`` is a sentence for readers
+    (``link dropped for 2.1 s at 14:03:07, sw1/p5``).
     """
 
     kind: EventKind

@@ -1,4 +1,4 @@
-"""What was counted at one end while traffic ran, and how its processors and clock were: ground of the diagnosis."""
+"""Evidence of one end: its counters, processors and clock during traffic. The diagnosis is based on it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pytest_pinet.model.conditions import Throttling
 
 @dataclass(frozen=True)
 class ProcessorLoad:
-    """Shares (0 to 1) of the traffic's time that one CPU spent; ``busy`` is all but idling and waiting for disks."""
+    """The load of one CPU as shares (0 to 1) of the traffic's time.
+
+    ``busy`` is all but idle time and waiting for disks.
+    """
 
     cpu: int
     busy: float
@@ -22,16 +25,16 @@ class ProcessorLoad:
 
     @property
     def interrupts(self) -> float:
-        """Interrupts and softirqs together, which is where a kernel receives."""
+        """Interrupts and softirqs together: the load in which a kernel receives."""
         return self.irq + self.softirq
 
 
 @dataclass(frozen=True)
 class Heat:
-    """How fast the processor ran and how warm it was at one moment; None is what nobody there tells.
+    """The clock rate and temperature of a processor at one moment; None is a value that the end does not report.
 
-    ``clock_mhz`` is what the firmware measured, else what the kernel asked for (the fastest core); ``clock_max_mhz`` is
-    what the kernel may ask for at most.
+    ``clock_mhz`` is the rate that the firmware measured, or else the rate that the kernel requested for the fastest
+    core. ``clock_max_mhz`` is the highest rate that the kernel may request.
     """
 
     clock_mhz: float | None = None
@@ -42,14 +45,14 @@ class Heat:
 
 @dataclass(frozen=True)
 class EndEvidence:
-    """One end during one run of traffic, as differences between just before and just after it.
+    """The evidence of one end for one run of traffic: differences between readings just before and just after the run.
 
-    None is what this end does not tell, never 0. ``machine`` is the same for ends that share one kernel (its boot id).
-    ``window_s`` lies between the two readings; the traffic in it took ``traffic_s``. ``interrupts`` (by action),
-    ``softirqs`` and ``softnet`` (by column) have a number for each CPU. ``interface`` and ``nic`` are counters of the
-    device, the latter its driver's own. ``restarted`` names the sources whose counters began anew. ``kernel`` are lines
-    of the kernel's log that tell of trouble. ``under_load`` was read in mid-traffic. ``first_try`` is set where the
-    differences are those of several tries together, from that one on.
+    None is a value that this end does not report; it is never replaced by 0. ``machine`` (the boot id) is equal for
+    ends that share one kernel. ``window_s`` is the time between the readings, ``traffic_s`` the length of the traffic
+    in it. ``interrupts`` (by action), ``softirqs`` and ``softnet`` (by column) have one number per CPU. ``interface``
+    has the counters of the device, ``nic`` the counters of its driver. ``restarted`` names the sources whose counters
+    restarted. ``kernel`` are lines of the kernel log that report trouble. ``under_load`` was read during the traffic.
+    ``first_try`` is set if the differences cover several tries: it is the number of the first of them.
     """
 
     end: str
@@ -72,5 +75,5 @@ class EndEvidence:
 
     @property
     def busiest(self) -> ProcessorLoad | None:
-        """The CPU that had most to do: never the mean, in which one core of four that is at its end is 25 %."""
+        """The busiest CPU. The mean would show one saturated core of four as 25 %."""
         return max(self.processors or (), key=lambda load: load.busy, default=None)

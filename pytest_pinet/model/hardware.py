@@ -1,4 +1,4 @@
-"""Boards and NICs as the catalogue describes them."""
+"""Boards and NICs as in the catalogue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_pinet.model.quantities import Bitrate
 
 
 class Bus(StrEnum):
-    """How a NIC is attached to the processor."""
+    """The bus between a NIC and the processor."""
 
     SOC = "soc"
     USB2 = "usb2"
@@ -21,9 +21,9 @@ class Bus(StrEnum):
         return self.value
 
 
-# What a bus carries at most in one direction, headers of the bus itself included.
-# USB 2: 13 bulk packets of 512 bytes in each of 8000 microframes a second (USB 2.0, table 5-10).
-# USB 3: 5 GT/s with 8b/10b. PCIe 2.0 x1: 5 GT/s with 8b/10b. PCIe 3.0 x1: 8 GT/s with 128b/130b.
+# The most that a bus carries in one direction, including the bus's own headers. USB 2: 13 bulk packets of 512 bytes in
+# each of 8000 microframes a second (USB 2.0, table 5-10). USB 3: 5 GT/s with 8b/10b. PCIe 2.0 x1: 5 GT/s with 8b/10b.
+# PCIe 3.0 x1: 8 GT/s with 128b/130b.
 BUS_CAPACITY: dict[Bus, Bitrate | None] = {
     Bus.SOC: None,
     Bus.USB2: Bitrate(13 * 512 * 8000 * 8),
@@ -32,7 +32,7 @@ BUS_CAPACITY: dict[Bus, Bitrate | None] = {
     Bus.PCIE3X1: Bitrate(8e9 * 128 / 130),
 }
 
-# A NIC made for the left bus also works, slower, on these.
+# A NIC for the bus on the left also works on the buses on the right, possibly slower.
 BUS_FALLBACK: dict[Bus, tuple[Bus, ...]] = {
     Bus.SOC: (),
     Bus.USB2: (Bus.USB3,),
@@ -44,7 +44,7 @@ BUS_FALLBACK: dict[Bus, tuple[Bus, ...]] = {
 
 @dataclass(frozen=True)
 class Board:
-    """A board model. ``buses`` are those that take an add-on NIC; ``onboard`` is the catalogue name of its own NIC."""
+    """A board model. ``buses`` are the buses for add-on NICs; ``onboard`` is the catalogue name of the onboard NIC."""
 
     name: str
     title: str
@@ -57,7 +57,7 @@ class Board:
 
 @dataclass(frozen=True)
 class Nic:
-    """A NIC by its chip. ``speeds_mbps`` are the link speeds it negotiates, ascending."""
+    """A NIC by its chip. ``speeds_mbps`` are the link speeds that it negotiates, ascending."""
 
     name: str
     title: str
@@ -72,16 +72,16 @@ class Nic:
 
     @property
     def speed_mbps(self) -> int:
-        """The rated, that is the highest, link speed in Mbit/s."""
+        """The rated (highest) link speed in Mbit/s."""
         return self.speeds_mbps[-1]
 
 
 def attached_bus(board: Board, nic: Nic) -> Bus | None:
-    """The bus on which this NIC runs in this board, or None when the board has no place for it."""
+    """Return the bus that this NIC uses in this board, or None if the board has no suitable bus."""
     if board.onboard == nic.name:
         return nic.bus
     for bus in (nic.bus, *BUS_FALLBACK[nic.bus]):
         if bus is not Bus.SOC and bus in board.buses:
-            # A USB 2 device in a USB 3 port still runs at USB 2 speed; a card runs at the slower of slot and card.
+            # A USB 2 device in a USB 3 port runs at USB 2 speed. A PCIe card runs at the slower speed of slot and card.
             return min((bus, nic.bus), key=lambda b: (BUS_CAPACITY[b] or Bitrate(0)).bps)
     return None

@@ -1,4 +1,4 @@
-"""What a load generator said of the requests that it made."""
+"""The report of an HTTP load generator."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class HttpReport:
-    """One run: ``requests`` were answered in ``seconds``, ``refused`` of them with another status than 2xx.
+    """One run of a load generator: ``requests`` were answered in ``seconds``.
 
-    ``read_bytes`` is all that was read, heads of responses included, to some 3 digits. ``connect``, ``read``, ``write``
-    and ``timeout`` count what went wrong with connections. Latencies (s) are None where they were not told.
+    ``refused`` of them had a status other than 2xx. ``read_bytes`` is everything that was read, including response
+    headers, with about 3 significant digits. ``connect``, ``read``, ``write`` and ``timeout`` count connection errors.
+    Latencies (s) are None if the tool did not print them.
     """
 
     requests: int
@@ -27,17 +28,17 @@ class HttpReport:
 
     @property
     def good(self) -> int:
-        """Requests that were answered as they must be."""
+        """The number of requests that were answered with 2xx."""
         return self.requests - self.refused
 
     @property
     def rate(self) -> float:
-        """Good requests for each second."""
+        """Good requests per second."""
         return self.good / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def troubles(self) -> dict[str, int]:
-        """What failed, by what reports call it; empty where nothing did."""
+        """The counts of failures, by their names in reports; empty if nothing failed."""
         named = {
             "not answered with 2xx": self.refused,
             "no connection": self.connect,

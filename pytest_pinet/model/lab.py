@@ -1,4 +1,4 @@
-"""A lab as its file describes it: nodes, interfaces, switch ports, limits."""
+"""A lab as its file describes it: nodes, interfaces, switches, uplinks, limits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pytest_pinet.errors import Where
 from pytest_pinet.model.hardware import Board, Bus, Nic
 from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.traffic import HttpTraffic, Traffic
 
-# What a launcher can run as a board, the usual first: a network namespace of this machine, or a machine of QEMU's.
+# What a launcher can run as a board: a network namespace of this machine (the default) or a QEMU machine.
 MACHINES = ("namespace", "virt", "raspi3b")
-# Whose time holds on a node: that of the wall, or one that counts the instructions of its processor.
+# The clock of a node: the wall clock, or a virtual clock that counts the instructions of its processor.
 CLOCKS = (WALL, VIRTUAL) = ("wall", "virtual")
 
 
@@ -30,8 +31,8 @@ class PortRef:
 class Interface:
     """A NIC in a node, cabled to a switch port.
 
-    ``name`` is its key in the lab file (``onboard``, or what the user chose), ``device`` the network device
-    (``eth0``), ``label`` the word that stands in ids: ``onboard`` or the NIC's catalogue name.
+    ``name`` is its key in the lab file (``onboard``, or a name that the user chose), ``device`` the network device
+    (``eth0``), ``label`` the word for ids: ``onboard`` or the NIC's catalogue name.
     """
 
     node: str
@@ -49,18 +50,18 @@ class Interface:
 
 
 def names_of(interface: Interface) -> set[str]:
-    """What a NIC answers to: ``onboard``, its chip's catalogue name, the products that carry it."""
+    """Return all names of a NIC: ``onboard``, the catalogue name of its chip, the products with this chip."""
     return {interface.label, interface.nic.name, *interface.nic.products}
 
 
 @dataclass(frozen=True)
 class Node:
-    """One board in the lab; ``place`` is its labgrid place, ``target`` the role in the environment file.
+    """One board in the lab; ``place`` is its labgrid place, ``target`` its role in the environment file.
 
-    ``outlet`` is the kind of power outlet that the lab's launcher gives it (None: the launcher's choice). ``runner``:
-    it is the machine that pytest runs on, which is a peer only and needs no target. ``machine`` is what the launcher
-    runs as this board (None: the launcher's choice), ``clock`` whose time holds there: on a node whose clock is virtual
-    a second lasts so many instructions, so goodput is taken from its end in both directions.
+    ``outlet`` is the kind of power outlet that the launcher provides (None: the launcher's choice). ``runner``: the
+    node is the machine that pytest runs on; it is only a peer and needs no target. ``machine`` is what the launcher
+    runs as this board (None: the launcher's choice). ``clock`` is the node's clock. With a virtual clock a second is a
+    fixed number of instructions, so goodput is taken from this node's end in both directions.
     """
 
     name: str
@@ -77,11 +78,11 @@ class Node:
 
     @property
     def is_emulated(self) -> bool:
-        """Whether a launcher runs a whole machine as this board, with a kernel of its own."""
+        """Whether a launcher runs a whole machine with its own kernel as this board."""
         return self.machine is not None and self.machine != MACHINES[0]
 
     def interface(self, name: str) -> Interface:
-        """The interface of this name. Raises KeyError."""
+        """Return the interface of this name. Raises KeyError."""
         for candidate in self.interfaces:
             if candidate.name == name:
                 return candidate
@@ -90,7 +91,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch and how it is managed. ``settings`` belong to the backend (address, keyfile, ...)."""
+    """A switch and how it is managed. ``settings`` are for the backend (address, keyfile, ...)."""
 
     name: str
     backend: str
@@ -101,7 +102,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Uplink:
-    """A cable between two switches. One group of ports at a time can use it, so it is leased by a place of its own."""
+    """A cable between two switches. Only one group of ports can use it at a time, so it has its own place to lease."""
 
     name: str
     ports: tuple[PortRef, PortRef]
@@ -110,18 +111,19 @@ class Uplink:
     where: Where
 
     def port_on(self, switch: str) -> str | None:
-        """The name of its port on this switch, or None when it does not lead there."""
+        """Return the name of the uplink's port on this switch, or None if the uplink does not lead to the switch."""
         return next((port.port for port in self.ports if port.switch == switch), None)
 
 
 @dataclass(frozen=True)
 class Lab:
-    """Everything in a lab file that labgrid has no word for.
+    """Everything in a lab file that is not labgrid's.
 
-    ``launcher`` names who starts and stops the lab (None: it is simply there). ``figures`` is what reports call its
-    figures: ``measured`` (hardware) or ``emulated`` (somebody set the rates). ``domains`` are the contention domains:
-    in each, one measurement at a time. ``scale`` is the share of their rate at which the launcher is to run links
-    (None: it finds out which).
+    ``launcher`` names the program that starts and stops the lab (None: the lab is always there). ``figures`` is the
+    word for the lab's values in reports: ``measured`` (hardware) or ``emulated`` (software sets the rates). ``domains``
+    are the contention domains: each allows one measurement at a time. ``scale`` is the share of their rate at which the
+    launcher runs links (None: the launcher finds the share). ``traffic_tool`` names the tool for TCP and UDP,
+    ``http_tool`` the tool for HTTP.
     """
 
     name: str
@@ -134,19 +136,25 @@ class Lab:
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     uplinks: Mapping[str, Uplink] = field(default_factory=dict)
     scale: float | None = 1.0
+    traffic_tool: str = "iperf3"
+    http_tool: str = "wrk"
+
+    def tool_for(self, traffic: Traffic) -> str:
+        """Return the name of the tool that measures this traffic."""
+        return self.http_tool if isinstance(traffic, HttpTraffic) else self.traffic_tool
 
     @property
     def counts_instructions(self) -> bool:
-        """Whether there is a node whose clock is no wall's."""
+        """Whether a node of this lab has a virtual clock."""
         return any(node.clock == VIRTUAL for node in self.nodes.values())
 
     @property
     def meaning(self) -> str:
-        """What its figures mean where they are emulated: the end of a sentence that begins with its name."""
+        """What emulated values mean: the end of a sentence that begins with the lab's name."""
         if self.counts_instructions:
             return "counts instructions, not seconds: they tell how long a packet's way is, not how fast a board"
         return "sets the rates of its links itself"
 
     def interfaces(self) -> list[Interface]:
-        """All interfaces, in the order of the file."""
+        """Return all interfaces, in the order of the file."""
         return [interface for node in self.nodes.values() for interface in node.interfaces]

@@ -1,4 +1,4 @@
-"""A limit as somebody wrote it, and where."""
+"""A limit, and where it was written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 
+from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
 from pytest_pinet.model.tolerance import Tolerance
 from pytest_pinet.model.traffic import Direction
@@ -14,7 +15,10 @@ Bound = Bitrate | Share | Tolerance | Duration | CpuCost
 
 
 class Origin(IntEnum):
-    """Who set a value; a higher origin beats a lower one of the same specificity, and from CALL on in any case."""
+    """The origin of a limit.
+
+    Of equally specific limits the higher origin wins; from CALL on the origin alone decides.
+    """
 
     LAB_FILE = 1
     MARKER = 2
@@ -23,13 +27,14 @@ class Origin(IntEnum):
 
 
 class Metric(StrEnum):
-    """What a limit limits; the words that stand in lab files, markers and calls.
+    """The metrics of limits, by the words for them in lab files, markers and calls.
 
-    Minima: GOODPUT is that of the NIC under test (of each of them, where several pairs run at once); SUM that of all
-    flows; SHARE the least that a flow got of its fair share; FAIRNESS Jain's index over what the flows got of theirs;
-    TOLERANCE how far goodput may lie below its accepted baseline.
-    Maxima: RETRANSMITS of all segments that were sent; LOSS of all datagrams; LATENCY the mean round-trip time under
-    load; CPU the processor time for each Gbit/s at the device under test.
+    Minima: GOODPUT of the NIC under test (of each NIC, if several pairs run at once); SUM of all flows; SHARE, the
+    lowest share of its fair rate that a flow got; FAIRNESS, Jain's index over these shares; TOLERANCE, how far goodput
+    may lie below its accepted baseline.
+
+    Maxima: RETRANSMITS, as a share of all sent segments; LOSS, as a share of all datagrams; LATENCY, the mean
+    round-trip time under load; CPU, the processor time per Gbit/s at the device under test.
     """
 
     GOODPUT = "min"
@@ -46,10 +51,10 @@ class Metric(StrEnum):
         return self.value
 
 
-# The metrics that are limited from above.
+# The metrics whose limit is a maximum.
 MAXIMA = (Metric.RETRANSMITS, Metric.LOSS, Metric.LATENCY, Metric.CPU)
 
-# How a limit names the runs that it speaks of: the one-way direction, and whether both run at once.
+# The directions that a limit can name: the one-way direction, and whether both directions run at once.
 WAYS: dict[str, tuple[Direction | None, bool]] = {
     "tx": (Direction.TX, False),
     "rx": (Direction.RX, False),
@@ -61,14 +66,14 @@ WAYS: dict[str, tuple[Direction | None, bool]] = {
 
 @dataclass(frozen=True)
 class Limit:
-    """What one metric must at least, or of MAXIMA may at most, be for the combinations that its selectors match.
+    """The least (of MAXIMA: the highest) allowed value of one metric, for the combinations that the selectors match.
 
-    ``bound`` is a Bitrate or Share for GOODPUT and SUM, a Share for SHARE, FAIRNESS, RETRANSMITS and LOSS, a Tolerance,
-    Duration or CpuCost for those. ``marginal``: the part of it within which a value that holds it is marginal.
-
-    Selectors are globs; ``direction`` None means either. ``both_ways`` tells whether it speaks of runs in which both
-    directions run at once (None: of these and of one-way runs). ``source`` says where it was written
-    (``lab/virtual.yaml:88``, ``min='94%' of the marker`` or ``--pinet-min 90%``).
+    ``bound`` is a Bitrate or Share for GOODPUT and SUM; a Share for SHARE, FAIRNESS, RETRANSMITS and LOSS; a Tolerance
+    for TOLERANCE, a Duration for LATENCY, a CpuCost for CPU. ``marginal``: a value that meets the bound by less than
+    this share of the bound is marginal. Selectors are globs; ``direction`` None matches both directions. ``both_ways``:
+    the limit applies only to runs with both directions at once (True), only to one-way runs (False) or to all runs
+    (None). ``source`` says where the limit was written (``lab/virtual.yaml:88``, ``min='94%' of the marker`` or
+    ``--pinet-min 90%``).
     """
 
     bound: Bound
@@ -84,24 +89,24 @@ class Limit:
 
     @property
     def minimum(self) -> Bitrate | Share:
-        """The least rate, or share of what is possible; only of metrics whose limit is one (TypeError)."""
+        """The least rate, or the least share of what is possible. Raises TypeError for metrics without a minimum."""
         if not isinstance(self.bound, Bitrate | Share) or self.metric in MAXIMA:
             raise TypeError(f"a limit of {self.metric} has no minimum")
         return self.bound
 
-    def matches(self, board: str, nic: str, topology: str, direction: Direction, both_ways: bool) -> bool:
-        """Whether this limit speaks of that combination and one-way direction of a run."""
+    def matches(self, key: MetricKey) -> bool:
+        """Whether this limit applies to this combination and direction."""
         return (
-            fnmatchcase(board, self.board)
-            and fnmatchcase(nic, self.nic)
-            and fnmatchcase(topology, self.topology)
-            and self.direction in (None, direction)
-            and self.both_ways in (None, both_ways)
+            fnmatchcase(key.combination.board, self.board)
+            and fnmatchcase(key.combination.nic, self.nic)
+            and fnmatchcase(key.combination.topology, self.topology)
+            and self.direction in (None, key.direction)
+            and self.both_ways in (None, key.both_ways)
         )
 
     @property
     def specificity(self) -> tuple[int, int]:
-        """Ascending rank: first how many selectors are given without a wildcard, then how many at all."""
+        """Rank of the limit: the number of selectors without a wildcard, then the number of given selectors."""
         globs = (self.board, self.nic, self.topology)
         ways = (self.direction is not None) + (self.both_ways is True)
         exact = sum(not set(g) & set("*?[") for g in globs)

@@ -1,4 +1,4 @@
-"""What was measured, before anybody judges it."""
+"""The values of a measurement, before they are judged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_pinet.model.traffic import Direction, Traffic
 
 @dataclass(frozen=True)
 class Sample:
-    """One interval at the receiver: seconds since the start of traffic, length, bytes; ``warmup`` is not counted."""
+    """One interval at the receiver: start (seconds since the start of traffic), length, bytes, and if it is warm-up."""
 
     start_s: float
     seconds: float
@@ -28,17 +28,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class Flow:
-    """One direction of a traffic run, seen by its receiver.
+    """One direction of a traffic run, as its receiver measured it.
 
-    ``retransmits`` is None where nobody counted them (UDP; a receiver does not know). ``lost_packets`` and ``packets``
-    are UDP's. ``sent_bytes`` is what the sender handed to its kernel during the whole run: what was received, and what
-    was on its way at the end, or lost.
+    ``retransmits`` is None if they were not counted (UDP has none; a receiver does not know them). ``lost_packets`` and
+    ``packets`` are for UDP only. ``sent_bytes`` is what the sender handed to its kernel during the whole run: the
+    received bytes, and the bytes lost or on their way at the end.
 
-    ``sender_samples`` are the sender's own intervals: evidence only, since they count what is still in its buffers.
-    ``other_samples`` are the receiver's, where the figure is told in the time of a sender whose clock is virtual.
-    ``rtt_s`` is the mean round trip as the sender's kernel saw it under this load, ``sockets`` what that kernel said of
-    the connections in mid-traffic, ``far_sockets`` what that of the receiver did. ``events`` are what happened to the
-    traffic, its warm-up included. ``head_bytes`` arrived beside the samples: what a protocol puts before its payload.
+    ``sender_samples`` are the sender's own intervals. They are evidence only, since they include bytes in its buffers.
+    ``other_samples`` are the receiver's if goodput is given in the time of a sender with a virtual clock. ``rtt_s`` is
+    the mean round trip that the sender's kernel saw under this load. ``sockets`` is what this kernel reported about the
+    connections during the traffic, ``far_sockets`` what the receiver's kernel reported. ``events`` cover the warm-up,
+    too. ``head_bytes`` arrived beside the samples: protocol headers before the payload.
     """
 
     direction: Direction
@@ -59,7 +59,7 @@ class Flow:
 
     @property
     def counted(self) -> tuple[Sample, ...]:
-        """The samples after the warm-up, without those of stalls: these are told by themselves, never averaged."""
+        """The samples after the warm-up, without stalls: stalls are reported separately, never averaged."""
         stalls = [(e.start_s, e.start_s + e.seconds) for e in self.events if e.kind is EventKind.STALL]
 
         def stalled(sample: Sample) -> bool:
@@ -67,7 +67,7 @@ class Flow:
             return any(begin <= middle_s < end for begin, end in stalls)
 
         flowing = tuple(s for s in self.samples if not s.warmup and not stalled(s))
-        # Where nothing ever flowed that is the figure.
+        # If nothing flowed at all, the stalls are counted: goodput is 0.
         return flowing or tuple(s for s in self.samples if not s.warmup)
 
     @property
@@ -76,15 +76,16 @@ class Flow:
 
     @property
     def received_bytes(self) -> int:
-        """All that the receiver counted, in whatever time, warm-up included."""
+        """All bytes that the receiver counted, including the warm-up."""
         return sum(sample.bytes for sample in self.other_samples or self.samples)
 
     @property
     def since_start(self) -> Bitrate:
         """The rate from the first byte to the end of the counted time.
 
-        Unlike a part of it, it cannot exceed the wire: data that TCP held back until a lost segment came again reaches
-        the application in one piece, which may fall into the counted time although it arrived before.
+        This rate cannot exceed the wire; the rate of a part of the time can. TCP holds back data until a lost segment
+        arrives again. The application then gets the data in one piece, which may fall into the counted time although
+        the data arrived before.
         """
         end = max((s.start_s + s.seconds for s in self.counted), default=0.0)
         so_far = [s for s in self.samples if s.start_s < end]
@@ -93,16 +94,16 @@ class Flow:
 
     @property
     def goodput(self) -> Bitrate:
-        """Received bytes over covered seconds; never the mean of interval rates (intervals may be 10 ms short)."""
+        """Received bits over covered seconds; never the mean of interval rates (an interval may be 10 ms short)."""
         seconds = self.seconds
         return Bitrate(sum(s.bytes for s in self.counted) * 8 / seconds) if seconds > 0 else Bitrate(0.0)
 
 
 @dataclass(frozen=True)
 class Path:
-    """What the wire between the ends was found to be; the ground of the physical limit.
+    """The properties of the path between the ends, from which the physical limit is computed.
 
-    ``duplex`` is None where a driver does not tell it.
+    ``duplex`` is None if a driver does not report it, or if an end is not full duplex.
     """
 
     speed_mbps: int
@@ -110,14 +111,17 @@ class Path:
     mtu: int
     timestamps: bool
 
+    def __str__(self) -> str:
+        return f"{self.speed_mbps} Mbit/s {self.duplex or 'unknown'} duplex, MTU {self.mtu}"
+
 
 @dataclass(frozen=True)
 class Window:
-    """The time that counts of flows which ran at once: after the last warm-up, until the first of them ended.
+    """The counted time of flows that ran at once: from the end of the last warm-up to the end of the first flow.
 
-    ``start_s`` counts from the start of the first flow. ``skew_s`` is how long after it the last one began, as the
-    receiving ends saw it; in 95 of 100 cases it is no further than ``skew_within_s`` from the truth. None where an end
-    cannot tell.
+    ``start_s`` counts from the start of the first flow. ``skew_s`` is how much later the last flow began, as seen by
+    the receiving ends; in 95 of 100 cases its error is at most ``skew_within_s``. Both are None if an end cannot
+    measure them.
     """
 
     start_s: float
@@ -127,8 +131,8 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Began:
-    """When traffic began, as the clock of an end (``dut`` or ``peer``) said it: seconds of its uptime."""
+class StreamStart:
+    """When traffic began at an end (``dut`` or ``peer``), in seconds of the uptime of this end."""
 
     end: str
     uptime_s: float
@@ -138,10 +142,10 @@ class Began:
 class Measurement:
     """One traffic run: a flow for each one-way direction, and the raw output of every process by file name.
 
-    ``versions`` (of the tool) and ``cpu_percent`` (of one core, used by the tool) by end, ``dut`` and ``peer``;
-    ``notes`` are sentences that a reader of the figure must know; ``events`` are those of the run as a whole (a link
-    that dropped), beside those of each flow. ``window`` is the shared time of runs at once; ``began`` and ``unmet``
-    (settings that a kernel did not take, a sentence each) are what the tool says, ``http`` what a load generator did.
+    ``versions`` (of the tool) and ``cpu_percent`` (of one core, used by the tool) are by end, ``dut`` and ``peer``.
+    ``notes`` are sentences that readers of the result need. ``events`` belong to the whole run (such as a dropped
+    link); each flow has its own, too. ``window`` is the counted time that flows share. ``began`` and ``unmet`` (a
+    sentence for each setting that a kernel did not apply) come from the tool, ``http`` from a load generator.
     """
 
     traffic: Traffic
@@ -151,7 +155,7 @@ class Measurement:
     cpu_percent: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     window: Window | None = None
-    began: Began | None = None
+    began: StreamStart | None = None
     http: HttpReport | None = None
     unmet: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ping:
-    """What is sent: ``count`` echo requests of ``size`` bytes of payload, one every ``interval_s``."""
+    """The parameters of a ping: ``count`` echo requests with ``size`` bytes of payload, one every ``interval_s``."""
 
     count: int = 10
     interval_s: float = 0.2
@@ -15,18 +15,21 @@ class Ping:
 
     @property
     def key(self) -> str:
-        """The stable part of an id."""
+        """The part of an id that describes the ping; stable across runs."""
         return f"ping-c{self.count}-i{self.interval_s:g}-s{self.size}"
 
     @property
     def seconds(self) -> float:
-        """How long it takes to send them."""
+        """How long sending takes."""
         return self.count * self.interval_s
 
 
 @dataclass(frozen=True)
 class PingReport:
-    """What came back; round trips (s) are None where nothing did, ``mdev_s`` also where the tool does not tell it."""
+    """The result of a ping.
+
+    Round trips (s) are None if no reply came; ``mdev_s`` also if the tool does not print it.
+    """
 
     sent: int
     received: int
@@ -37,5 +40,5 @@ class PingReport:
 
     @property
     def loss(self) -> float:
-        """The part (0 to 1) that did not come back."""
+        """The share (0 to 1) of requests without a reply."""
         return 1 - self.received / self.sent if self.sent else 0.0

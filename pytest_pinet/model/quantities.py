@@ -1,7 +1,7 @@
 """Numbers with units, parsed once at the edge.
 
-Bit rates are decimal SI (1 Mbit/s = 1e6 bit/s). Sizes of windows and buffers are binary (64K = 65536 bytes), as iperf3
-reads them.
+Bit rates are decimal SI (1 Mbit/s = 1e6 bit/s). Sizes of windows and buffers are binary (64K = 65536 bytes), as in
+iperf3.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+
+from pytest_pinet.execution.names import LONGEST, shown
 
 _RATE_UNITS = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}
 _RATE_SUFFIXES = {"": "bit/s", "k": "kbit/s", "m": "Mbit/s", "g": "Gbit/s"}
@@ -20,6 +22,7 @@ _DURATION = re.compile(r"([0-9.eE+-]+|nan|inf)\s*(ms|s|min|h)", re.IGNORECASE)
 
 RATE_FORM = "a number with a unit such as '2.3 Gbit/s', '940 Mbit/s' or '2.3G'"
 SHARE_FORM = "a share such as '94%'"
+MINIMUM_FORM = "a rate such as '2.3 Gbit/s' or a share such as '94%'"
 FRACTION_FORM = "a share such as '95%' or a number from 0 to 1"
 SIZE_FORM = "a size such as '65536', '64K' or '1M'"
 DURATION_FORM = "a duration such as '500 ms', '10 s' or '2 min'"
@@ -45,18 +48,21 @@ class Bitrate:
     bps: float
 
     @classmethod
-    def parse(cls, text: str) -> Bitrate:
-        """Read ``2.3 Gbit/s``, ``940M`` or ``100 Mbps``; a number without a unit is refused (ValueError)."""
+    def parse(cls, text: str, form: str = RATE_FORM) -> Bitrate:
+        """Read ``2.3 Gbit/s``, ``940M`` or ``100 Mbps``; a number without a unit is refused (ValueError).
+
+        ``form`` is what the error says is expected.
+        """
         match = _RATE.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"{text!r} is not a bit rate; expected {RATE_FORM}")
+            raise ValueError(f"{text!r} is not a bit rate; expected {form}")
         number, prefix, unit = match.groups()
         if unit.startswith("B") and unit != "Bit/s":
             raise ValueError(f"{text!r} looks like bytes per second; expected bits: {RATE_FORM}")
         if not prefix and not unit:
-            _number(number, RATE_FORM)
-            raise ValueError(f"{text!r} has no unit; expected {RATE_FORM}")
-        return cls(_number(number, RATE_FORM, _RATE_UNITS[_RATE_SUFFIXES[prefix.lower()]]))
+            _number(number, form)
+            raise ValueError(f"{text!r} has no unit; expected {form}")
+        return cls(_number(number, form, _RATE_UNITS[_RATE_SUFFIXES[prefix.lower()]]))
 
     @classmethod
     def mbps(cls, value: float) -> Bitrate:
@@ -66,7 +72,7 @@ class Bitrate:
         for unit, factor in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
             if self.bps >= 0.99995 * factor:
                 value = self.bps / factor
-                # At least three digits: 1.04 Mbit/s shown as 1.0 would hide 4 %.
+                # Show at least three digits: 1.04 Mbit/s as 1.0 would hide 4 %.
                 digits = 2 if unit == "Gbit/s" or value < 9.995 else 1 if value < 10_000 else 0
                 return f"{value:.{digits}f} {unit}"
         return f"{self.bps:.0f} bit/s"
@@ -79,14 +85,14 @@ class Share:
     fraction: float
 
     @classmethod
-    def parse(cls, text: str) -> Share:
-        """Read ``94%`` or ``94 %``; more than 100 % is refused (ValueError)."""
+    def parse(cls, text: str, form: str = SHARE_FORM) -> Share:
+        """Read ``94%`` or ``94 %``; more than 100 % is refused (ValueError that says to expect ``form``)."""
         stripped = text.strip()
         if not stripped.endswith("%"):
-            raise ValueError(f"{text!r} is not a share; expected {SHARE_FORM}")
-        fraction = _number(stripped[:-1].strip(), SHARE_FORM) / 100
+            raise ValueError(f"{text!r} is not a share; expected {form}")
+        fraction = _number(stripped[:-1].strip(), form) / 100
         if fraction > 1:
-            raise ValueError(f"{text!r} is more than the whole; expected {SHARE_FORM}, at most 100%")
+            raise ValueError(f"{text!r} is more than 100%; expected {form}")
         return cls(fraction)
 
     def __str__(self) -> str:
@@ -101,7 +107,7 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Read ``5 ms`` or ``2 s`` (ValueError)."""
+        """Parse ``5 ms`` or ``2 s``. Raises ValueError."""
         return cls(parse_duration(text))
 
     def __str__(self) -> str:
@@ -110,13 +116,13 @@ class Duration:
 
 @dataclass(frozen=True, order=True)
 class CpuCost:
-    """Processor time that traffic costs: percent of one core for each Gbit/s of goodput; more than 100 is possible."""
+    """The processor time of traffic: percent of one core per Gbit/s of goodput. More than 100 is possible."""
 
     percent: float
 
     @classmethod
     def parse(cls, text: str) -> CpuCost:
-        """Read ``40%`` (ValueError)."""
+        """Parse ``40%``. Raises ValueError."""
         stripped = text.strip()
         if not stripped.endswith("%"):
             raise ValueError(f"{text!r} is not {CPU_FORM}")
@@ -126,22 +132,32 @@ class CpuCost:
         return f"{self.percent:.4g}% of a core per Gbit/s"
 
 
-def parse_minimum(text: str) -> Bitrate | Share:
+def parse_text(value: object, form: str) -> str:
+    """A value as text. A number reads as its digits: the next parser then says that the unit is missing. ValueError."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or len(str(value)) > LONGEST:
+        raise ValueError(f"expected {form}, got {shown(value)}")
+    return str(value)
+
+
+def parse_minimum(value: object) -> Bitrate | Share:
     """Read a limit: a bit rate or a share of the physical limit. Raises ValueError."""
-    return Share.parse(text) if text.strip().endswith("%") else Bitrate.parse(text)
+    text = parse_text(value, MINIMUM_FORM)
+    kind = Share if text.strip().endswith("%") else Bitrate
+    return kind.parse(text, MINIMUM_FORM)
 
 
 def parse_fraction(value: object) -> Share:
     """Read a share as text (``95%``) or as a number from 0 to 1 (``0.95``). Raises ValueError."""
+    text = parse_text(value, FRACTION_FORM)
     if isinstance(value, str):
-        return Share.parse(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError(f"{value!r} is not {FRACTION_FORM}")
-    return Share(float(value))
+        return Share.parse(text, FRACTION_FORM)
+    if not 0 <= float(text) <= 1:
+        raise ValueError(f"{text} is not {FRACTION_FORM}")
+    return Share(float(text))
 
 
 def parse_size(text: str) -> int:
-    """Read a size in bytes; k, M and G are binary. Raises ValueError."""
+    """Parse a size in bytes; k, M and G are binary. Raises ValueError."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not {SIZE_FORM}")
@@ -149,7 +165,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_duration(text: str) -> float:
-    """Read a duration and return seconds. Raises ValueError."""
+    """Parse a duration and return seconds. Raises ValueError."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not {DURATION_FORM}")

@@ -1,4 +1,4 @@
-"""At which share of their rate the links of a lab run that somebody's program makes."""
+"""The share of their rate at which a launcher runs the links of a lab."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Scale:
-    """``share`` (above 0, at most 1) of their rate; ``because`` says why it was chosen, empty where it was asked for.
+    """The ``share`` (above 0, at most 1) of their rate at which links run.
 
-    Figures are told as if links ran at all of it (``traffic.scaled``).
+    ``because`` says why the share was chosen; it is empty if the user set it. Values are converted to full rate
+    (``traffic.scaled``).
     """
 
     share: float = 1.0

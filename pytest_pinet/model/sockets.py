@@ -1,4 +1,4 @@
-"""What the sender's kernel said of the connections that carry the traffic."""
+"""What a kernel reports about the connections that carry the traffic."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sockets:
-    """The data connections of one flow, read once in mid-traffic; None is what this kernel or ``ss`` does not tell.
+    """The data connections of one flow, read once during the traffic; None is a value that is not known.
 
-    ``mss`` is the smallest one in use (bytes, without TCP's options), ``rtt_s`` the mean smoothed round trip and
-    ``rtt_min_s`` the shortest ever seen; ``cwnd_bytes`` is the sum of the congestion windows. ``window_scales`` are the
-    factors of the windows of both sides as shifts (sender's, receiver's; RFC 7323), ``retransmits`` the segments sent
-    again so far. ``receiver_limited`` and ``sender_limited`` are the parts (0 to 1) of the time with data to send in
-    which all of them waited for the receiver's window, and for the sender's own buffer. ``sndbuf_bytes`` and
-    ``rcvbuf_bytes`` are the smallest buffers that the kernel allows one of them.
+    ``mss`` is the smallest one in use (bytes, without TCP's options). ``rtt_s`` is the mean smoothed round trip,
+    ``rtt_min_s`` the shortest. ``cwnd_bytes`` is the sum of the congestion windows. ``window_scales`` are the window
+    scale shifts of sender and receiver (RFC 7323). ``retransmits`` counts the segments that were sent again so far.
+    ``receiver_limited`` and ``sender_limited`` are shares (0 to 1) of the time with data to send in which all
+    connections waited for the receiver's window, or for the sender's own buffer. ``sndbuf_bytes`` and ``rcvbuf_bytes``
+    are the smallest buffers that the kernel allows a connection.
     """
 
     connections: int

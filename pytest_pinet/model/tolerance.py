@@ -1,4 +1,4 @@
-"""How far below its accepted baseline a figure may lie."""
+"""How far goodput may lie below its accepted baseline."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ PARTS = ("relative", "absolute")
 
 @dataclass(frozen=True)
 class Tolerance:
-    """A part of the baseline, and where ``absolute`` is given a bit rate: a regression exceeds both.
+    """A share of the baseline and optionally an ``absolute`` bit rate. A regression exceeds both.
 
-    The absolute part keeps slow links quiet, on which a few Mbit/s are many percent.
+    The absolute part prevents false alarms on slow links, where a few Mbit/s are many percent.
     """
 
     relative: Share
@@ -22,9 +22,11 @@ class Tolerance:
 
     @classmethod
     def parse(cls, value: object) -> Tolerance:
-        """Read ``3%``, ``3% and 20 Mbit/s`` or a mapping with ``relative`` and perhaps ``absolute``. Raises ValueError.
+        """Parse ``3%``, ``3% and 20 Mbit/s`` or a mapping with ``relative`` and optionally ``absolute``.
 
-        None at all is refused: an unchanged link is as often below its baseline as above.
+        Raises ValueError.
+
+        A tolerance of 0 is refused: an unchanged link is below its baseline as often as above.
         """
         if isinstance(value, dict):
             for part in value:
@@ -42,13 +44,13 @@ class Tolerance:
                 raise ValueError(f"{part!r} has no unit; expected {FORM}")
         if relative is None:
             raise ValueError(f"a tolerance needs its relative part; expected {FORM}")
-        share = Share.parse(relative)
+        share = Share.parse(relative, FORM)
         if not 0 < share.fraction < 1:
             raise ValueError(f"{relative!r} tolerates {'nothing' if not share.fraction else 'all'}; expected {FORM}")
-        return cls(share, None if absolute is None else Bitrate.parse(absolute))
+        return cls(share, None if absolute is None else Bitrate.parse(absolute, FORM))
 
     def lowest(self, baseline: Bitrate) -> Bitrate:
-        """The least figure that is no regression from ``baseline``."""
+        """Return the lowest goodput that is no regression from ``baseline``."""
         relative = baseline.bps * (1 - self.relative.fraction)
         absolute = relative if self.absolute is None else baseline.bps - self.absolute.bps
         return Bitrate(max(min(relative, absolute), 0.0))
@@ -57,5 +59,6 @@ class Tolerance:
         return str(self.relative) if self.absolute is None else f"{self.relative} and {self.absolute}"
 
 
-# Where a baseline was accepted and nobody said what is tolerated: what a quiet link carries (facts/measuring.md 5.3).
+# The default for an accepted baseline without a configured tolerance: the noise of a quiet link allows it
+# (facts/measuring.md 5.3).
 DEFAULT_TOLERANCE = Tolerance(Share(0.03))

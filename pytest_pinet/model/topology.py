@@ -1,15 +1,15 @@
-"""Which interfaces take part in a combination, which of them share a segment, and who sends to whom.
+"""The topologies: their ends, the segments that the ends share, and the flows between them.
 
 The ends of a topology are numbered; 0 is always the interface under test.
 
 =========  ============================================================  ====================================
 pair       0 and one peer
 pairs:N    N disjoint pairs at once: 0 and 1, 2 and 3, ...               a segment for each pair
-opposed    two pairs at once; the second one runs the other way          a segment for each pair
+opposed    two pairs at once; the second sends the opposite way          a segment for each pair
 incast:N   N senders to one receiver, 0                                  one segment
 outcast:N  one sender, 0, to N receivers                                 one segment
-mesh:N     N ends, each sends to and receives from each other at once    one segment
-chain      0 and 2 are two NICs of one node, which forwards between      0 with 1, 2 with 3
+mesh:N     N ends; each sends to and receives from all others at once    one segment
+chain      0 and 2 are two NICs of one node that forwards between        0 with 1, 2 with 3
            1 and 3
 =========  ============================================================  ====================================
 """
@@ -26,10 +26,10 @@ LARGEST = 64
 
 
 @dataclass(frozen=True)
-class Run:
-    """Traffic between two ends, by their numbers; ``direction`` is seen from ``a``.
+class TopologyFlow:
+    """Traffic between two ends, given by their numbers; ``direction`` is seen from ``a``.
 
-    ``counted``: part of the sums that stand for the device under test.
+    ``counted``: the flow is part of the sum for the device under test.
     """
 
     a: int
@@ -40,10 +40,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Topology:
-    """One topology; ``name`` stands in ids (``incast:5``).
+    """One topology; ``name`` is used in ids (``incast:5``).
 
-    ``segments`` are the groups of ends that reach each other and nobody else. ``directions`` are those that make sense,
-    the usual one first. ``shared``: flows share a NIC, so that only their sum can be held against a limit of that NIC.
+    ``segments`` are the groups of ends that can reach only each other. ``directions`` are the possible directions, the
+    default first. ``shared``: flows share a NIC, so a limit of this NIC applies only to their sum.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Topology:
     segments: tuple[tuple[int, ...], ...]
     directions: tuple[Direction, ...]
     shared: bool
-    _runs: Callable[[Direction], tuple[Run, ...]] = field(compare=False, repr=False)
+    _runs: Callable[[Direction], tuple[TopologyFlow, ...]] = field(compare=False, repr=False)
 
     @property
     def kind(self) -> str:
@@ -59,16 +59,16 @@ class Topology:
 
     @property
     def forwards(self) -> bool:
-        """Whether ends 0 and 2 are NICs of one node, which forwards between them."""
+        """Whether ends 0 and 2 are NICs of one node that forwards between them."""
         return self.kind == "chain"
 
     @property
     def nodes(self) -> int:
-        """How many nodes take part."""
+        """The number of nodes."""
         return self.ends - self.forwards
 
-    def runs(self, direction: Direction) -> tuple[Run, ...]:
-        """All traffic that runs at once. Raises ValueError for a direction that makes no sense here."""
+    def runs(self, direction: Direction) -> tuple[TopologyFlow, ...]:
+        """Return all flows that run at once. Raises ValueError for a direction that this topology does not have."""
         if direction not in self.directions:
             accepted = " or ".join(map(str, self.directions))
             raise ValueError(
@@ -85,19 +85,29 @@ _OPPOSITE = {Direction.TX: Direction.RX, Direction.RX: Direction.TX, Direction.B
 
 
 def _pair() -> Topology:
-    return Topology("pair", 2, ((0, 1),), _EACH, False, lambda way: (Run(0, 1, way),))
+    return Topology("pair", 2, ((0, 1),), _EACH, False, lambda way: (TopologyFlow(0, 1, way),))
 
 
 def _pairs(count: int) -> Topology:
     segments = tuple((2 * i, 2 * i + 1) for i in range(count))
     return Topology(
-        f"pairs:{count}", 2 * count, segments, _EACH, False, lambda way: tuple(Run(a, b, way) for a, b in segments)
+        f"pairs:{count}",
+        2 * count,
+        segments,
+        _EACH,
+        False,
+        lambda way: tuple(TopologyFlow(a, b, way) for a, b in segments),
     )
 
 
 def _opposed() -> Topology:
     return Topology(
-        "opposed", 4, ((0, 1), (2, 3)), _EACH, False, lambda way: (Run(0, 1, way), Run(2, 3, _OPPOSITE[way]))
+        "opposed",
+        4,
+        ((0, 1), (2, 3)),
+        _EACH,
+        False,
+        lambda way: (TopologyFlow(0, 1, way), TopologyFlow(2, 3, _OPPOSITE[way])),
     )
 
 
@@ -109,7 +119,7 @@ def _star(kind: str, count: int, direction: Direction) -> Topology:
         (ends,),
         (direction,),
         True,
-        lambda way: tuple(Run(0, other, way) for other in ends[1:]),
+        lambda way: tuple(TopologyFlow(0, other, way) for other in ends[1:]),
     )
 
 
@@ -121,16 +131,16 @@ def _mesh(count: int) -> Topology:
         (ends,),
         (Direction.BIDIR,),
         True,
-        lambda way: tuple(Run(a, b, way, counted=a == 0) for a, b in pairs_of(ends, 2)),
+        lambda way: tuple(TopologyFlow(a, b, way, counted=a == 0) for a, b in pairs_of(ends, 2)),
     )
 
 
 def _chain() -> Topology:
-    # Seen from 0: what leaves through it goes from 3 to 1.
-    return Topology("chain", 4, ((0, 1), (2, 3)), _EACH, False, lambda way: (Run(3, 1, way),))
+    # Direction tx of end 0: traffic that leaves through end 0 goes from end 3 to end 1.
+    return Topology("chain", 4, ((0, 1), (2, 3)), _EACH, False, lambda way: (TopologyFlow(3, 1, way),))
 
 
-# Those without a number, and those with one: the usual, and the least.
+# Topologies without a number, and topologies with a number: the smallest number (the default) and the factory.
 _FIXED: dict[str, Callable[[], Topology]] = {"pair": _pair, "opposed": _opposed, "chain": _chain}
 _COUNTED: dict[str, tuple[int, Callable[[int], Topology]]] = {
     "pairs": (2, _pairs),
@@ -143,7 +153,7 @@ FORM = "pair, pairs:N, incast:N, outcast:N, mesh:N, chain or opposed"
 
 
 def parse_topology(text: str) -> Topology:
-    """Read ``pair``, ``incast:5``; a number that is left out is the smallest. Raises ValueError."""
+    """Parse ``pair`` or ``incast:5``. Without a number, the smallest is used. Raises ValueError."""
     kind, colon, number = text.partition(":")
     if kind in _FIXED and not colon:
         return _FIXED[kind]()
@@ -158,6 +168,6 @@ def parse_topology(text: str) -> Topology:
 
 
 def all_names() -> list[str]:
-    """Every name that a topology can have, for globs to be matched against."""
+    """Return every possible name of a topology, for matching globs."""
     counted = [f"{kind}:{n}" for kind, (least, _) in _COUNTED.items() for n in range(least, LARGEST + 1)]
     return [*_FIXED, *counted]

@@ -1,4 +1,4 @@
-"""What is sent: tool-independent description of one traffic run."""
+"""The traffic of one run, independent of the tool."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from enum import StrEnum
 
 from pytest_pinet.model.quantities import Bitrate
 
-# The longest warm-up that is still one: TCP fills a link of 1 Gbit/s in a few hundred milliseconds.
+# The longest warm-up. TCP fills a link of 1 Gbit/s in a few hundred milliseconds.
 WARMUP_CAP_S = 1.0
 
 
 class Direction(StrEnum):
-    """Seen from the device under test: it sends (tx), receives (rx), or both at once (bidir)."""
+    """The direction seen from the device under test: it sends (tx), receives (rx), or does both at once (bidir)."""
 
     TX = "tx"
     RX = "rx"
@@ -24,7 +24,7 @@ class Direction(StrEnum):
 
     @property
     def parts(self) -> tuple[Direction, ...]:
-        """The one-way directions that this one is made of."""
+        """The one-way directions in this direction."""
         return (Direction.TX, Direction.RX) if self is Direction.BIDIR else (self,)
 
 
@@ -32,15 +32,15 @@ class Direction(StrEnum):
 class Traffic:
     """One run of traffic between the DUT and its peer.
 
-    ``duration_s`` counts after ``warmup_s`` (dropped by us, never by ``iperf3 -O``); where that is None the warm-up is
-    found, and ends after WARMUP_CAP_S at the latest. ``window`` and ``mss`` (bytes),
-    ``bitrate`` (per stream and direction), ``length`` (bytes per write or datagram) and ``congestion`` are None where
-    the tool's or kernel's default holds.
+    ``duration_s`` begins after ``warmup_s``. We drop the warm-up ourselves, without ``iperf3 -O``. If ``warmup_s`` is
+    None the end of the warm-up is detected, at most WARMUP_CAP_S after the start. ``window`` and ``mss`` (bytes),
+    ``bitrate`` (per stream and direction), ``length`` (bytes per write or datagram) and ``congestion`` are None to keep
+    the default of the tool or kernel.
 
-    With both directions at once, ``opposed`` sends each by a process of its own instead of one that does both, and
-    ``peer_bitrate`` (per stream) is what the peer sends at most, which takes two processes, too.
+    For traffic in both directions, ``opposed`` uses one process per direction instead of one for both. ``peer_bitrate``
+    (per stream) limits the rate of the peer and also needs two processes.
 
-    ``affinity`` is the CPU of the device under test that the tool is kept on.
+    ``affinity`` is the CPU of the device under test to which the tool is pinned.
     """
 
     direction: Direction
@@ -59,19 +59,19 @@ class Traffic:
 
     @property
     def apart(self) -> bool:
-        """Whether each direction has a process of its own."""
+        """Whether each direction has its own process."""
         return self.opposed or self.peer_bitrate is not None
 
     def bitrate_of(self, way: Direction) -> Bitrate | None:
-        """What each stream of this one-way direction is told to send at most."""
+        """Return the rate limit of each stream in this one-way direction."""
         return self.bitrate if way is Direction.TX or self.peer_bitrate is None else self.peer_bitrate
 
     def one_way(self, way: Direction) -> Traffic:
-        """What the process of one direction sends where each has its own."""
+        """Return the traffic of the process for one direction, if each direction has its own."""
         return replace(self, direction=way, bitrate=self.bitrate_of(way), peer_bitrate=None, opposed=False)
 
     def packet_bytes(self, full: int) -> int | None:
-        """What a packet carries where that may be less than ``full``, which the MTU allows (TCP's MSS, a datagram)."""
+        """Return the payload of a packet (datagram or MSS) if it is configured; None: packets have ``full`` bytes."""
         return self.length if self.udp else self.mss
 
     @property
@@ -80,17 +80,17 @@ class Traffic:
         return self.seconds_with(WARMUP_CAP_S)
 
     def seconds_with(self, warmup_cap_s: float) -> int:
-        """As ``seconds``, where a warm-up may take so long; tools take whole seconds only."""
+        """Return ``seconds`` for another longest warm-up. The value is whole, since tools take only whole seconds."""
         warmup_s = warmup_cap_s if self.warmup_s is None else self.warmup_s
         return max(1, math.ceil(warmup_s + self.duration_s - 1e-9))
 
     def towards(self, direction: Direction) -> Traffic:
-        """The same traffic in another direction."""
+        """Return the same traffic in another direction."""
         return replace(self, direction=direction)
 
     @property
     def key(self) -> str:
-        """The stable part of an id: what is sent, without how long it is measured."""
+        """The part of an id that describes the traffic, without its duration; stable across runs."""
         parts = ["udp" if self.udp else "tcp", f"P{self.streams}"]
         if self.window is not None:
             parts.append(f"w{self.window}")
@@ -113,22 +113,22 @@ class Traffic:
         return "-".join(parts)
 
 
-# What a web server writes before a small file: status line and some six header fields.
+# Bytes of a response before a small file: the status line and about six header fields.
 RESPONSE_HEAD = 250
 
 
 @dataclass(frozen=True)
 class HttpTraffic(Traffic):
-    """A cached file of ``size`` bytes, asked for again and again on ``streams`` connections; its sender is the server.
+    """HTTP requests for a cached file of ``size`` bytes, repeated on ``streams`` connections. The sender is the server.
 
-    There is no warm-up to drop: the load generator's own seconds are what counts.
+    No warm-up is dropped: the load generator's own seconds are counted.
     """
 
     warmup_s: float | None = 0.0
     size: int = 100_000
 
     def packet_bytes(self, full: int) -> int | None:
-        """On average: the last packet of a response carries what is left."""
+        """Return the average payload of a packet: the last packet of a response is not full."""
         response = self.size + RESPONSE_HEAD
         return response // math.ceil(response / full)
 
@@ -139,16 +139,16 @@ class HttpTraffic(Traffic):
 
 @dataclass(frozen=True)
 class LadderTraffic(Traffic):
-    """UDP at one rate (of each stream) after the other, the lowest first; ``bitrate`` is the highest of them.
+    """UDP at increasing rates (per stream); ``bitrate`` is the highest of them.
 
-    ``loss`` is the part (0 to 1) of the datagrams that may be lost of a rate that is held.
+    A rate is held if at most the share ``loss`` (0 to 1) of its datagrams is lost.
     """
 
     rates: tuple[Bitrate, ...] = ()
     loss: float = 0.001
 
     def step(self, rate: Bitrate) -> Traffic:
-        """The traffic of one rate."""
+        """Return the traffic of one rate."""
         return Traffic(
             self.direction,
             True,

@@ -1,4 +1,4 @@
-"""A tuning: reversible settings of the ends, and what came of each."""
+"""A tuning: reversible settings of the ends, and the outcome of each setting."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-# What the axis calls nodes that are left as they are.
+# The value of the tuning axis for nodes without a tuning.
 UNTUNED = "none"
 
 
-class Outcome(StrEnum):
-    """What came of a setting, seen by reading it back.
+class SettingOutcome(StrEnum):
+    """The outcome of a setting, found by reading it back.
 
-    ``applied`` it was changed and holds; ``unchanged`` it held already; ``clamped`` something else than asked for
-    holds; ``unsupported`` there is no such knob here, or it moves nothing; ``rejected`` the kernel, driver or firmware
-    refused.
+    ``applied``: it was changed and holds. ``unchanged``: it already had this value. ``clamped``: another value than the
+    requested one holds. ``unsupported``: there is no such setting here, or it has no effect. ``rejected``: the kernel,
+    driver or firmware refused.
     """
 
     APPLIED = "applied"
@@ -26,19 +26,19 @@ class Outcome(StrEnum):
 
     @property
     def holds(self) -> bool:
-        """Whether a figure may claim this setting."""
-        return self in (Outcome.APPLIED, Outcome.UNCHANGED)
+        """Whether a result may be attributed to this setting."""
+        return self in (SettingOutcome.APPLIED, SettingOutcome.UNCHANGED)
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Settings by name, each with its value as text, in the order of the key; ``tuning.registry`` reads them."""
+    """Settings by name, each with its value as text, in the order of the key. ``tuning.registry`` parses them."""
 
     settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> str:
-        """``rps=all+mtu=9000``: stands in ids; empty when nothing is tuned."""
+        """The text for ids, ``rps=all+mtu=9000``; empty if nothing is tuned."""
         return "+".join(f"{name}={value.replace(' ', ',')}" for name, value in self.settings)
 
     def __bool__(self) -> bool:
@@ -48,16 +48,16 @@ class Tuning:
         return self.key or UNTUNED
 
     def only(self, names: Collection[str]) -> Tuning:
-        """The part with these names."""
+        """Return the settings with these names."""
         return Tuning(tuple(setting for setting in self.settings if setting[0] in names))
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """One setting of one end: what was asked for, found before, and read back.
+    """One setting of one end: the requested value, the value before, and the value read back.
 
-    ``end`` is ``node:interface``, or the node alone for what belongs to all of it. ``before`` and ``found`` are empty
-    where there was nothing to read; ``why`` says more where it does not hold.
+    ``end`` is ``node:interface``, or only the node for settings of the whole node. ``before`` and ``found`` are empty
+    if no value could be read. ``why`` explains an outcome that does not hold.
     """
 
     end: str
@@ -65,11 +65,11 @@ class Tuned:
     asked: str
     before: str
     found: str
-    outcome: Outcome
+    outcome: SettingOutcome
     why: str = ""
 
     def __str__(self) -> str:
-        """``tuning mtu=9000 of pi4b-1:usb: rejected, it is 1500: Invalid argument``."""
+        """Return ``tuning mtu=9000 of pi4b-1:usb: rejected, it is 1500: Invalid argument``."""
         found = f", it is {self.found}" if self.found and not self.outcome.holds else ""
         why = f": {self.why}" if self.why else ""
         return f"tuning {self.name}={self.asked} of {self.end}: {self.outcome}{found}{why}"

@@ -1,4 +1,4 @@
-"""The words in which a result is given."""
+"""The verdicts of a result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What was found; only PASS, MARGINAL and IMPROVED are good, and only FAIL blames the change under test."""
+    """The verdict on a result. Only PASS, MARGINAL and IMPROVED are good. Only FAIL blames the change under test."""
 
     PASS = "pass"
     MARGINAL = "marginal"
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
         return self.value
 
 
-# Worst first: the order of tables and of the verdict of a result with several directions.
+# Worst first: the order of tables, and the order that gives a result with several directions its verdict.
 SEVERITY: tuple[Verdict, ...] = (
     Verdict.FAIL,
     Verdict.ERROR,
@@ -35,5 +35,5 @@ SEVERITY: tuple[Verdict, ...] = (
 
 
 def worst(verdicts: list[Verdict]) -> Verdict:
-    """The verdict that stands for several; SKIPPED when there is none."""
+    """Return the worst verdict; SKIPPED if there is none."""
     return min(verdicts, key=SEVERITY.index, default=Verdict.SKIPPED)

@@ -1,1 +1,1 @@
-"""Published figures beside those of a run: which result stands for which figure, and the table of all."""
+"""Compares published values with a run: which result belongs to which published value, and the table."""

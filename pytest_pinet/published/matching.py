@@ -1,4 +1,4 @@
-"""Which result of a run was measured under the conditions of a published figure, and which numbers of it compare."""
+"""Finds the result that was measured under the conditions of a published value, and the numbers to compare."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pytest_pinet.catalogue.published import (
     PAIRS,
     PublishedFigure,
 )
-from pytest_pinet.model.tuning import Outcome
+from pytest_pinet.model.tuning import SettingOutcome
 
-# A result as it stands in results.json.
+# A result as stored in results.json.
 Result = Mapping[str, Any]
 
 _PLAIN_MTU = 1500
@@ -27,15 +27,15 @@ _PLAIN_PAYLOAD = 128
 _LARGE_PAYLOAD = "pcie_bus_perf"
 _NO_TIMESTAMPS = "no TCP timestamps"
 _ONBOARD = "onboard"
-# What spreads the work of a NIC over the processors, and tells some figures of one board and NIC apart.
+# Tunings that spread a NIC's work over the processors. Some published values differ only in them.
 _SPREADING = {"irq", "rps", "xps"}
-# The switch under test of S2 is a gigabit switch; the boards are not named.
+# The switch under test of S2 is a gigabit switch. The source does not name the boards.
 _SPEED_OF_PAIRS = "1000 Mbit/s"
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What the traffic part of an id says (``tcp-P10-pb40M-bidir``)."""
+    """The parsed traffic part of an ID (``tcp-P10-pb40M-bidir``)."""
 
     kind: str
     flags: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class Sent:
 
     @classmethod
     def read(cls, key: str) -> Sent:
-        """Parts that are none of the numbers below are flags."""
+        """Parse a traffic key. Parts that are not one of the numbers below are flags."""
         kind, *parts = key.split("-")
         flags, numbers = set(), {}
         for part in parts:
@@ -75,18 +75,18 @@ class Sent:
 
 
 def results_of(figure: PublishedFigure, results: Sequence[Result]) -> list[Result]:
-    """The results that were measured under this figure's conditions, the best one last.
+    """Return the results that were measured under this value's conditions, the best one last.
 
-    Those with figures come after those without, and those with fewer tunings after those with more.
+    Results with values come after results without, and results with fewer tunings after results with more.
     """
     found = [result for result in results if _is_of(figure, result)]
     return sorted(found, key=lambda result: (bool(result["directions"]), -len(_asked(result))))
 
 
 def numbers_of(figure: PublishedFigure, result: Result) -> tuple[float, ...]:
-    """Mbit/s to hold against the figure's, as many as it has; one where the figure is a range or for each of several.
+    """Return the numbers in Mbit/s to compare with the published ones, as many as there are.
 
-    Of several flows that one number stands for, the slowest. Of HTTP whole responses, with their heads.
+    If one number stands for several flows, this is the slowest flow. For HTTP it is whole responses with their headers.
     """
     if figure.mode == HTTP:
         http = result["http"]
@@ -98,7 +98,7 @@ def numbers_of(figure: PublishedFigure, result: Result) -> tuple[float, ...]:
 
 
 def _ways(figure: PublishedFigure) -> tuple[str, ...]:
-    """The directions that its numbers are of."""
+    """Return the directions of the published numbers."""
     if figure.both_ways and figure.direction is None:
         return ("tx", "rx")
     return ("rx" if figure.mode == INCAST else figure.direction or "tx",)
@@ -135,7 +135,7 @@ def _is_hardware_of(figure: PublishedFigure, result: Result) -> bool:
 
 
 def _is_tuned_for(figure: PublishedFigure, result: Result) -> bool:
-    """Clock, payload and MTU are those of the figure: what was asked for must hold, and the rest must be as usual."""
+    """Return whether clock, payload and MTU match: requested tunings must hold, and all else must have usual values."""
     asked, held = _asked(result), _held(result)
     if figure.settings is not None and not held.keys() & _SPREADING == set(figure.settings) == asked & _SPREADING:
         return False
@@ -160,6 +160,6 @@ def _asked(result: Result) -> set[str]:
 
 
 def _held(result: Result) -> dict[str, str]:
-    """Settings that hold on all ends that have them."""
-    lost = {one["name"] for one in result.get("tunings", ()) if not Outcome(one["outcome"]).holds}
+    """Return the settings that hold on all ends that have them."""
+    lost = {one["name"] for one in result.get("tunings", ()) if not SettingOutcome(one["outcome"]).holds}
     return {one["name"]: one["asked"] for one in result.get("tunings", ()) if one["name"] not in lost}

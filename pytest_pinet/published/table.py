@@ -1,4 +1,4 @@
-"""The table: every published figure, what a run found of it, and how far apart they are."""
+"""Makes the table: every published value, the value of a run, and their difference."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import Any
 from pytest_pinet.catalogue.published import ONE_WAY, PublishedFigure
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.published.matching import Result, numbers_of, results_of
-from pytest_pinet.report.fit import first_paragraph
 from pytest_pinet.report.scale import scale_text
+from pytest_pinet.report.table import text_table
+from pytest_pinet.report.text_wrap import first_paragraph
 
 WIDTH = 80
-# How far a figure may be off: those of both ways at once move by several percent between runs of their own sources.
+# The largest accepted differences. Bidirectional values vary by several percent between runs of their own sources.
 TOLERANCE, TOLERANCE_OF_BOTH = 0.03, 0.10
 EMULATED = "emulated"
 OK, OFF, NOT_MEASURED, NOT_EMULATED = "ok", "off", "not measured", "not emulated"
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line: ``difference`` is relative, the largest of several numbers; None where there is nothing to compare."""
+class PublishedRow:
+    """One row. ``difference`` is relative, the largest of several numbers; None if there is nothing to compare."""
 
     figure: PublishedFigure
     found: tuple[float, ...]
@@ -32,22 +33,22 @@ class Row:
 
     @property
     def surprising(self) -> bool:
-        """Whether a number is off that no source doubts."""
+        """Whether a number is off although no source doubts it."""
         return self.verdict == OFF and not self.figure.suspect
 
     @property
     def missing(self) -> bool:
-        """Whether there is nothing to compare, though the lab could have a figure that no source doubts."""
+        """Whether there is nothing to compare, although the lab could measure the value and no source doubts it."""
         return self.verdict not in (OK, OFF, NOT_EMULATED) and not self.figure.suspect
 
 
-def rows(figures: Iterable[PublishedFigure], results: Sequence[Result], emulated: bool) -> list[Row]:
-    """A row for each figure. ``emulated``: the results are those of a virtual lab."""
+def rows(figures: Iterable[PublishedFigure], results: Sequence[Result], emulated: bool) -> list[PublishedRow]:
+    """Return a row for each published value. ``emulated``: the results are of a virtual lab."""
     return [_row(figure, results, emulated) for figure in figures]
 
 
-def table(found: Sequence[Row], emulated: bool) -> list[str]:
-    """The table in at most WIDTH columns, with what must be said of single rows below it."""
+def table(found: Sequence[PublishedRow], emulated: bool) -> list[str]:
+    """Return the table in at most WIDTH columns, with notes on single rows below it."""
     notes: dict[str, int] = {}
     cells = [("figure", "published", EMULATED if emulated else "measured", "difference", "verdict")]
     for row in found:
@@ -56,24 +57,23 @@ def table(found: Sequence[Row], emulated: bool) -> list[str]:
         cells.append(
             (row.figure.id, _published(row.figure), _text(row.found), _percent(row.difference), row.verdict + mark)
         )
-    widths = [max(len(line[column]) for line in cells) for column in range(4)]
-    lines = [_line(line, widths) for line in cells]
+    lines = text_table(cells, "<  >  >  >  <")
     lines.insert(1, "-" * max(map(len, lines)))
     for why, number in notes.items():
         lines += wrap(f"[{number}] {why}", WIDTH, subsequent_indent="    ")
     return lines
 
 
-def summary(found: Sequence[Row]) -> str:
-    """How many of each verdict, in one line."""
+def summary(found: Sequence[PublishedRow]) -> str:
+    """Return the number of each verdict, in one line."""
     counts: dict[str, int] = {}
     for row in found:
         counts[row.verdict] = counts.get(row.verdict, 0) + 1
     return f"{len(found)} published figures: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 
-def page(found: Sequence[Row], runs: Sequence[Mapping[str, Any]]) -> str:
-    """``docs/published.md``, of one run or several of one lab, the latest last."""
+def page(found: Sequence[PublishedRow], runs: Sequence[Mapping[str, Any]]) -> str:
+    """Return ``docs/published.md`` for one run, or for several of one lab, the latest last."""
     run = runs[-1]
     which = "the run" if len(runs) == 1 else f"{len(runs)} runs, the latest that"
     emulated = run["figures"] == EMULATED
@@ -113,25 +113,25 @@ def _wrapped(text: str) -> str:
     return "\n".join(wrap(text, WIDTH, break_on_hyphens=False, break_long_words=False))
 
 
-def _row(figure: PublishedFigure, results: Sequence[Result], emulated: bool) -> Row:
+def _row(figure: PublishedFigure, results: Sequence[Result], emulated: bool) -> PublishedRow:
     if emulated and figure.not_emulated:
-        return Row(figure, (), None, NOT_EMULATED, figure.not_emulated)
+        return PublishedRow(figure, (), None, NOT_EMULATED, figure.not_emulated)
     of_figure = results_of(figure, results)
     if not of_figure:
-        return Row(figure, (), None, NOT_MEASURED)
+        return PublishedRow(figure, (), None, NOT_MEASURED)
     result = of_figure[-1]
     if not result["directions"]:
-        return Row(figure, (), None, result["verdict"], _first_sentence(result["message"]))
+        return PublishedRow(figure, (), None, result["verdict"], _first_sentence(result["message"]))
     found = numbers_of(figure, result)
     if result["verdict"] == Verdict.INVALID:
-        return Row(figure, found, None, result["verdict"], _reason(result))
+        return PublishedRow(figure, found, None, result["verdict"], _reason(result))
     difference = _difference(figure, found)
     allowed = TOLERANCE_OF_BOTH if figure.both_ways else TOLERANCE
-    return Row(figure, found, difference, OK if abs(difference) <= allowed else OFF, _requests(figure, result))
+    return PublishedRow(figure, found, difference, OK if abs(difference) <= allowed else OFF, _requests(figure, result))
 
 
 def _difference(figure: PublishedFigure, found: Sequence[float]) -> float:
-    """The largest relative one of all numbers; none where the found one is in the range, or above the least."""
+    """Return the relative difference that is largest; 0 if the value is in the range, or above the lower bound."""
     if len(found) == len(figure.mbps) > 1:
         return max((got / wanted - 1 for got, wanted in zip(found, figure.mbps, strict=True)), key=abs)
     least, most = min(figure.mbps), max(figure.mbps)
@@ -152,7 +152,7 @@ def _first_sentence(message: str) -> str:
 
 
 def _reason(result: Result) -> str:
-    """Why its figures say nothing, without the figure."""
+    """Return why the result's values are invalid, without the values."""
     reasons = [one["reason"] for one in result["directions"].values() if one["verdict"] == Verdict.INVALID]
     return _first_sentence(next(iter(reasons), result["message"]).rpartition("says nothing: ")[2])
 
@@ -174,11 +174,5 @@ def _number(mbps: float) -> str:
 
 
 def _percent(difference: float | None) -> str:
-    # Rounded first, and added to nothing, or there were -0.0.
+    # Rounded first and added to 0.0, to avoid -0.0.
     return "-" if difference is None else f"{round(difference * 100, 1) + 0.0:+.1f} %"
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    name, *numbers, verdict = cells
-    aligned = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
-    return "  ".join([name.ljust(widths[0]), *aligned, verdict])

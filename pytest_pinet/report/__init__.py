@@ -1,1 +1,1 @@
-"""What people and programs read: a file per form. Knows results, not labs."""
+"""Reports for people and programs: one file per format. Reports are made from results, without access to a lab."""

@@ -1,4 +1,4 @@
-"""The figures of a run as ``customBiggerIsBetter`` JSON of github-action-benchmark, which others read, too."""
+"""Exports the values of a run as ``customBiggerIsBetter`` JSON of github-action-benchmark. Other tools read it, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from pytest_pinet.report.scale import text_of
 
 
 def benchmark_action(points: Sequence[Point]) -> str:
-    """A list of name, unit, value, range and extra; what has no figure is left out, since there nothing is 0."""
+    """Return a JSON list with name, unit, value, range and extra. Entries without a value are omitted, because 0 is a
+    value.
+    """
     newest = {(point.lab, point.figure): point for point in points}.values()
     return json.dumps([_entry(point) for point in newest if point.goodput_bps is not None], indent=1) + "\n"
 

@@ -1,6 +1,7 @@
-"""The shape of a change's verdict: plain dicts, lists and numbers, as in ``record``.
+"""The record types of an A/B change in ``results.json``: plain dicts, lists and numbers, as in ``record``.
 
-A is the known-good build, B the one under test. Rates are bit/s, durations seconds, changes parts (-0.05: 5 % slower).
+A is the known-good build, B the build under test. Rates are bit/s, durations seconds, changes are fractions (-0.05: 5 %
+slower).
 """
 
 from __future__ import annotations

@@ -1,35 +1,42 @@
-"""The answer on a whole change, from the results of its run."""
+"""Computes the answer on a whole change from the results of its run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pytest_pinet.judge.change_verdict import (
+    ChangeVerdict,
+    MetricOutcome,
+    MetricSummary,
+    answer,
+    bisect_code,
+    exit_code,
+)
 from pytest_pinet.judge.interleaved import Result
-from pytest_pinet.judge.whole_change import Answer, Came, Outcome, answer, bisect_code, exit_code
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
-from pytest_pinet.report.fit import first_paragraph
 from pytest_pinet.report.record import DirectionRecord, ResultRecord
+from pytest_pinet.report.text_wrap import first_paragraph
 
 _OF_RESULT = {
-    Result.SLOWER: Outcome.REGRESSION,
-    Result.FASTER: Outcome.IMPROVED,
-    Result.SAME: Outcome.UNCHANGED,
-    Result.INCONCLUSIVE: Outcome.UNDECIDED,
-    Result.GO_ON: Outcome.UNDECIDED,
+    Result.SLOWER: MetricOutcome.REGRESSION,
+    Result.FASTER: MetricOutcome.IMPROVED,
+    Result.SAME: MetricOutcome.UNCHANGED,
+    Result.INCONCLUSIVE: MetricOutcome.UNDECIDED,
+    Result.GO_ON: MetricOutcome.UNDECIDED,
 }
 _OF_VERDICT = {
-    Verdict.PASS: Outcome.UNCHANGED,
-    Verdict.MARGINAL: Outcome.UNCHANGED,
-    Verdict.IMPROVED: Outcome.IMPROVED,
-    Verdict.FAIL: Outcome.REGRESSION,
-    Verdict.ERROR: Outcome.LAB_ERROR,
-    Verdict.INVALID: Outcome.UNDECIDED,
-    Verdict.INCONCLUSIVE: Outcome.UNDECIDED,
-    Verdict.SKIPPED: Outcome.UNDECIDED,
+    Verdict.PASS: MetricOutcome.UNCHANGED,
+    Verdict.MARGINAL: MetricOutcome.UNCHANGED,
+    Verdict.IMPROVED: MetricOutcome.IMPROVED,
+    Verdict.FAIL: MetricOutcome.REGRESSION,
+    Verdict.ERROR: MetricOutcome.LAB_ERROR,
+    Verdict.INVALID: MetricOutcome.UNDECIDED,
+    Verdict.INCONCLUSIVE: MetricOutcome.UNDECIDED,
+    Verdict.SKIPPED: MetricOutcome.UNDECIDED,
 }
-_ORDER = list(Outcome)
-# What broke without a kind of its own: the kernel, while traffic ran.
+_ORDER = list(MetricOutcome)
+# The finding when the kernel broke during traffic, without a more specific kind.
 KERNEL = "kernel"
 
 
@@ -42,19 +49,19 @@ def change_head(
     failed: int = 0,
     interrupted: bool = False,
 ) -> ChangeHeadRecord:
-    """What came of each figure, the worst first, and what that makes of the change.
+    """Return the outcome of each direction, the worst first, and the answer on the whole change.
 
-    ``failed`` tests ended badly: where that is in no figure, nobody knows what it says of the change. ``interrupted``:
-    what was not measured might have been slower.
+    The change does not pass, but is undecided, if ``failed`` tests failed or the run was ``interrupted``: an unmeasured
+    combination might be slower.
     """
     entries = sorted(
         (entry for result in results for entry in _entries(result, accepted)),
-        key=lambda entry: (_ORDER.index(Outcome(entry["outcome"])), entry["change"] or 0.0, entry["id"]),
+        key=lambda entry: (_ORDER.index(MetricOutcome(entry["outcome"])), entry["change"] or 0.0, entry["id"]),
     )
-    came = [Came(Outcome(entry["outcome"]), entry["finding"]) for entry in entries]
+    came = [MetricSummary(MetricOutcome(entry["outcome"]), entry["finding"]) for entry in entries]
     found = answer(came)
-    if found is Answer.PASS and (failed or interrupted):
-        came.append(Came(Outcome.UNDECIDED))
+    if found is ChangeVerdict.PASS and (failed or interrupted):
+        came.append(MetricSummary(MetricOutcome.UNDECIDED))
         found = answer(came)
         tests = "1 test" if failed == 1 else f"{failed} tests"
         but = f"{tests} failed by something else" if failed else "the run was interrupted"
@@ -79,7 +86,7 @@ def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord
     verdict = Verdict(result["verdict"])
     if not result["directions"]:
         broke = verdict is Verdict.FAIL and "ping" not in result
-        outcome = Outcome.FINDING if broke else _OF_VERDICT[verdict]
+        outcome = MetricOutcome.FINDING if broke else _OF_VERDICT[verdict]
         finding = result.get("finding") or KERNEL if broke else ""
         yield _entry(result, "", outcome, first_paragraph(result["message"]), finding=finding)
         return
@@ -99,24 +106,24 @@ def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord
 
 
 def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> ChangeEntryRecord:
-    """A figure that no baseline judges says nothing of the change, unless it fails."""
+    """Return the outcome against an accepted baseline. Without a gating baseline it is undecided, unless it fails."""
     verdict = Verdict(direction["verdict"])
     outcome, why = _OF_VERDICT[verdict], direction["reason"]
     baseline = direction["baseline"]
-    if outcome is Outcome.UNCHANGED and (baseline is None or baseline["change"] == "not gated"):
+    if outcome is MetricOutcome.UNCHANGED and (baseline is None or baseline["change"] == "not gated"):
         told = "no baseline is accepted" if baseline is None else baseline["text"]
-        outcome, why = Outcome.UNDECIDED, f"{told}: run it with the known-good build, then pinet accept"
+        outcome, why = MetricOutcome.UNDECIDED, f"{told}: run it with the known-good build, then pinet accept"
     entry = _entry(result, way, outcome, why)
     entry["a_bps"] = None if baseline is None else baseline["figure_bps"]
     entry["b_bps"] = direction["goodput_bps"]
     if baseline is not None and baseline["figure_bps"] > 0:
         entry["change"] = direction["goodput_bps"] / baseline["figure_bps"] - 1
-    if outcome is Outcome.REGRESSION and "limited_by" in result:
+    if outcome is MetricOutcome.REGRESSION and "limited_by" in result:
         entry["suspect"] = f"limited by {result['limited_by']['cause']}: {result['limited_by']['text']}"
     return entry
 
 
-def _entry(result: ResultRecord, way: str, outcome: Outcome, text: str, finding: str = "") -> ChangeEntryRecord:
+def _entry(result: ResultRecord, way: str, outcome: MetricOutcome, text: str, finding: str = "") -> ChangeEntryRecord:
     return {
         "id": result["id"],
         "direction": way,
@@ -130,20 +137,20 @@ def _entry(result: ResultRecord, way: str, outcome: Outcome, text: str, finding:
     }
 
 
-def _sentence(found: Answer, entries: Sequence[ChangeEntryRecord], against: str, b: str) -> str:
+def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], against: str, b: str) -> str:
     if not entries:
         return f"Nothing is known of {b}: nothing was measured."
-    of = {outcome: [entry for entry in entries if entry["outcome"] == outcome] for outcome in Outcome}
-    if found is Answer.REGRESSION:
-        parts = [_worst(of[Outcome.REGRESSION], len(entries))] if of[Outcome.REGRESSION] else []
-        kinds = list(dict.fromkeys(entry["finding"] for entry in of[Outcome.FINDING]))
-        parts += [f"{', '.join(kinds)} ({len(of[Outcome.FINDING])} of {len(entries)} results)"] if kinds else []
+    of = {outcome: [entry for entry in entries if entry["outcome"] == outcome] for outcome in MetricOutcome}
+    if found is ChangeVerdict.REGRESSION:
+        parts = [_worst(of[MetricOutcome.REGRESSION], len(entries))] if of[MetricOutcome.REGRESSION] else []
+        kinds = list(dict.fromkeys(entry["finding"] for entry in of[MetricOutcome.FINDING]))
+        parts += [f"{', '.join(kinds)} ({len(of[MetricOutcome.FINDING])} of {len(entries)} results)"] if kinds else []
         return f"{b} must not go in: {'; '.join(parts)}, against {against}."
-    if found is Answer.LAB_ERROR:
-        return f"No answer on {b}: the lab broke {len(of[Outcome.LAB_ERROR])} of {len(entries)} results."
-    if found is Answer.UNDECIDED:
-        return f"No answer on {b}: {len(of[Outcome.UNDECIDED])} of {len(entries)} figures are undecided."
-    faster = len(of[Outcome.IMPROVED])
+    if found is ChangeVerdict.LAB_ERROR:
+        return f"No answer on {b}: the lab broke {len(of[MetricOutcome.LAB_ERROR])} of {len(entries)} results."
+    if found is ChangeVerdict.UNDECIDED:
+        return f"No answer on {b}: {len(of[MetricOutcome.UNDECIDED])} of {len(entries)} figures are undecided."
+    faster = len(of[MetricOutcome.IMPROVED])
     more = f", {faster} of them faster" if faster else ""
     figures = f"none of {len(entries)} figures is" if len(entries) > 1 else "the figure is not"
     return f"{b} may go in: {figures} slower than with {against}{more}."

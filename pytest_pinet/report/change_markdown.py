@@ -1,31 +1,31 @@
-"""The answer on a change as Markdown, for the page of a CI job or a merge request."""
+"""Formats the answer on a change as Markdown, for the page of a CI job or a merge request."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_pinet.judge.whole_change import Outcome
+from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord
 from pytest_pinet.report.change_words import build_parts, change_in_words, emulated_sentence, figure_name
-from pytest_pinet.report.fit import rate
 from pytest_pinet.report.markdown_text import escaped, folded
 from pytest_pinet.report.record import ResultRecord, RunRecord
+from pytest_pinet.report.table import SIDES, markdown_table, side_cells
 
 _MARKS = {
-    Outcome.REGRESSION: "\u274c",
-    Outcome.FINDING: "\u274c",
-    Outcome.LAB_ERROR: "\U0001f527",
-    Outcome.UNDECIDED: "\u2753",
-    Outcome.IMPROVED: "\u2b06\ufe0f",
-    Outcome.UNCHANGED: "\u2705",
+    MetricOutcome.REGRESSION: "\u274c",
+    MetricOutcome.FINDING: "\u274c",
+    MetricOutcome.LAB_ERROR: "\U0001f527",
+    MetricOutcome.UNDECIDED: "\u2753",
+    MetricOutcome.IMPROVED: "\u2b06\ufe0f",
+    MetricOutcome.UNCHANGED: "\u2705",
 }
 
 
 def change_markdown(run: RunRecord, most: int) -> str:
-    """The whole page, of ``most`` characters at most; what did not change is folded away."""
+    """Return the whole page, at most ``most`` characters long. Unchanged directions are folded."""
     head = run["change"]
-    bad = [entry for entry in head["entries"] if entry["outcome"] != Outcome.UNCHANGED]
-    same = [entry for entry in head["entries"] if entry["outcome"] == Outcome.UNCHANGED]
+    bad = [entry for entry in head["entries"] if entry["outcome"] != MetricOutcome.UNCHANGED]
+    same = [entry for entry in head["entries"] if entry["outcome"] == MetricOutcome.UNCHANGED]
     parts = [f"## {escaped(change_in_words(run))}", ""]
     if "meaning" in run and (meant := emulated_sentence(run)):
         parts += [escaped(meant), ""]
@@ -47,17 +47,13 @@ def change_markdown(run: RunRecord, most: int) -> str:
 def _table(entries: Sequence[ChangeEntryRecord]) -> list[str]:
     if not entries:
         return []
-    lines = ["| figure | A | B | change | outcome |", "|---|--:|--:|--:|---|"]
+    cells: list[tuple[str, ...]] = [("figure", "A", "B", "change", "outcome")]
     for entry in entries:
-        cells = (
-            escaped(figure_name(entry)),
-            "-" if entry["a_bps"] is None else rate(entry["a_bps"]),
-            "-" if entry["b_bps"] is None else rate(entry["b_bps"]),
-            "-" if entry["change"] is None else f"{entry['change'] * 100:+.2f} %",
-            f"{_MARKS[Outcome(entry['outcome'])]} {escaped(entry['finding'] or entry['outcome'])}",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, ""]
+        a, b, _ = side_cells(entry["a_bps"], entry["b_bps"], None)
+        change = "-" if entry["change"] is None else f"{entry['change'] * 100:+.2f} %"
+        outcome = f"{_MARKS[MetricOutcome(entry['outcome'])]} {escaped(entry['finding'] or entry['outcome'])}"
+        cells.append((escaped(figure_name(entry)), a, b, change, outcome))
+    return markdown_table(cells, SIDES)
 
 
 def _told(entry: ChangeEntryRecord) -> str:
@@ -66,7 +62,7 @@ def _told(entry: ChangeEntryRecord) -> str:
 
 
 def _build(name: str, build: BuildRecord) -> str:
-    """With the hash of every file, folded away."""
+    """Return a build as folded Markdown, with the hash of every file."""
     if not build["key"]:
         return f"{name}: {escaped(build['name'])}\n"
     release = f", kernel {build['release']}" if build["release"] else ""
@@ -75,7 +71,7 @@ def _build(name: str, build: BuildRecord) -> str:
 
 
 def _message(result: ResultRecord) -> str:
-    """What the terminal says of what did not go well, with the command that repeats it."""
+    """Return the folded terminal message of a result that is not good; empty for a good one."""
     if result["verdict"] in ("pass", "marginal", "improved", "skipped") or not result["message"]:
         return ""
     return folded(f"{escaped(result['combination']['id'])}: {result['verdict']}", result["message"].splitlines())

@@ -1,28 +1,28 @@
-"""The answer on a change for a terminal of 80 columns: the sentence first, then each figure, the worst first."""
+"""Formats the answer on a change for a terminal of 80 columns: the directions, worst first, then the answer."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_pinet.judge.whole_change import Outcome
+from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.report.change_words import figure_name
-from pytest_pinet.report.columns import Columns, side_cells
-from pytest_pinet.report.fit import WIDTH, copyable, plain, wrap
 from pytest_pinet.report.record import SkippedRecord
+from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.terminal import skipped_lines
+from pytest_pinet.report.text_wrap import WIDTH, copyable, plain, wrap
 
 _HEADER = ("figure", "A", "B", "change", "outcome")
-# In capitals, so that nobody overlooks them without colours.
-_LOUD = (Outcome.REGRESSION, Outcome.FINDING, Outcome.LAB_ERROR, Outcome.UNDECIDED)
+# In capitals, so that they are visible without colours.
+_LOUD = (MetricOutcome.REGRESSION, MetricOutcome.FINDING, MetricOutcome.LAB_ERROR, MetricOutcome.UNDECIDED)
 _COLORS = {
-    Outcome.REGRESSION: "1;31",
-    Outcome.FINDING: "1;31",
-    Outcome.LAB_ERROR: "1;35",
-    Outcome.UNDECIDED: "1;33",
-    Outcome.IMPROVED: "36",
-    Outcome.UNCHANGED: "32",
+    MetricOutcome.REGRESSION: "1;31",
+    MetricOutcome.FINDING: "1;31",
+    MetricOutcome.LAB_ERROR: "1;35",
+    MetricOutcome.UNDECIDED: "1;33",
+    MetricOutcome.IMPROVED: "36",
+    MetricOutcome.UNCHANGED: "32",
 }
 
 
@@ -34,7 +34,7 @@ def change_lines(
     run_folder: str | None = None,
     json_path: str | None = None,
 ) -> list[str]:
-    """Lines of at most ``width`` columns, but for paths, which must be copied whole."""
+    """Return lines of at most ``width`` columns. Paths stay whole, so that they can be copied."""
     lines = [
         line
         for name, build in (("A", head["a"]), ("B", head["b"]))
@@ -43,8 +43,8 @@ def change_lines(
     lines += ["", *_table(head["entries"], width, color)]
     if skipped:
         lines += ["", "not measured:", *skipped_lines(skipped, width)]
-    counts = Counter(Outcome(entry["outcome"]) for entry in head["entries"])
-    said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
+    counts = Counter(MetricOutcome(entry["outcome"]) for entry in head["entries"])
+    said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in MetricOutcome if counts[outcome])
     lines += ["", *wrap(f"{said or 'nothing measured'}; {head['turns']} turns", hanging="  ", width=width)]
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
     return [*lines, *wrap(head["sentence"], hanging="  ", width=width)]
@@ -63,12 +63,13 @@ def _build(name: str, build: BuildRecord, head: ChangeHeadRecord) -> str:
 def _table(entries: Sequence[ChangeEntryRecord], width: int, color: bool) -> list[str]:
     if not entries:
         return ["no figure came about"]
-    cells = [_cells(entry) for entry in entries]
-    columns = Columns(_HEADER, map(figure_name, entries), cells, width)
-    lines = [columns.head()]
-    for entry, line in zip(entries, cells, strict=True):
-        outcome = Outcome(entry["outcome"])
-        lines.append(columns.line(figure_name(entry), line, _COLORS[outcome] if color else None))
+    cells = [_HEADER, *((figure_name(entry), *_cells(entry)) for entry in entries)]
+    colors = [_COLORS[MetricOutcome(entry["outcome"])] if color else None for entry in entries]
+    head, *body = text_table(cells, SIDES, width, colors)
+    lines = [head]
+    for entry, line in zip(entries, body, strict=True):
+        lines.append(line)
+        outcome = MetricOutcome(entry["outcome"])
         if outcome in _LOUD or "left out" in entry["text"]:
             lines += wrap(entry["text"], indent="    ", width=width, lines=4)
         if entry["suspect"]:
@@ -78,5 +79,5 @@ def _table(entries: Sequence[ChangeEntryRecord], width: int, color: bool) -> lis
 
 def _cells(entry: ChangeEntryRecord) -> tuple[str, ...]:
     word = entry["finding"] or entry["outcome"]
-    shown = plain(word).upper() if Outcome(entry["outcome"]) in _LOUD else word
+    shown = plain(word).upper() if MetricOutcome(entry["outcome"]) in _LOUD else word
     return (*side_cells(entry["a_bps"], entry["b_bps"], entry["change"]), shown)

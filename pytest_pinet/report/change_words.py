@@ -1,4 +1,4 @@
-"""What every report of a change calls things alike: the answer, its figures, and what a build holds."""
+"""Texts that all reports of a change share: the answer, names of directions, and the parts of a build."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pytest_pinet.report.record import RunRecord
 
 
 def change_in_words(run: RunRecord) -> str:
-    """The one sentence that everybody reads."""
+    """Return the verdict on the change as one sentence."""
     emulated = " The figures are emulated." if run.get("figures") == "emulated" else ""
     sentence = run["change"]["sentence"]
     interrupted = "" if run.get("complete", True) or "interrupted" in sentence else " The run was interrupted."
@@ -15,25 +15,25 @@ def change_in_words(run: RunRecord) -> str:
 
 
 def emulated_words(run: RunRecord) -> str:
-    """What the figures are, where they are emulated; else empty."""
+    """Return a note that the values are emulated; empty for measured values."""
     if run.get("figures") != "emulated":
         return ""
     return f"figures are emulated: {run['meaning']}" if "meaning" in run else "figures are emulated"
 
 
 def emulated_sentence(run: RunRecord) -> str:
-    """The same as a whole sentence; else empty."""
+    """Return the note on emulated values as a sentence; empty for measured values."""
     meant = emulated_words(run)
     return f"{meant[0].upper()}{meant[1:]}." if meant else ""
 
 
 def figure_name(entry: ChangeEntryRecord) -> str:
-    """The id of the figure; of both ways at once with its own."""
+    """Return the id of a direction: the entry's id, with the direction if the id does not end with it."""
     way = entry["direction"]
     return entry["id"] if not way or entry["id"].endswith(f"-{way}") else f"{entry['id']}-{way}"
 
 
 def build_parts(build: BuildRecord, digits: int) -> list[str]:
-    """All that a build holds, of each file the first ``digits`` of its sha256."""
+    """Return all parts of a build; of each file the first ``digits`` digits of its sha256."""
     files = [f"{file['role']} {file['name']}: sha256 {file['sha256'][:digits]}" for file in build["files"]]
     return [*files, *build["config"], *build["cmdline"], *build["options"], *build["sysctls"]]

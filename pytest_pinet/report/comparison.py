@@ -1,11 +1,11 @@
-"""The shape of a comparison of two states: plain dicts, lists and numbers, as in ``record``.
+"""The record types of a comparison of two states: plain dicts, lists and numbers, as in ``record``.
 
-Rates are bit/s, durations seconds, times ISO 8601 in UTC, changes parts (-0.05 = 5 % slower).
+Rates are bit/s, durations seconds, times ISO 8601 in UTC, changes are fractions (-0.05 = 5 % slower).
 """
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 
 class ConnectionRecord(TypedDict):
@@ -42,7 +42,8 @@ class SideRecord(TypedDict):
 class ComparisonRecord(TypedDict):
     """A whole comparison; ``result`` is that of its worst direction. ``runs`` are all connections, in their order.
 
-    ``builds`` is what the device under test ran in each state (``A``, ``B``).
+    ``builds`` is what the device under test ran in each state (``A``, ``B``). ``error_rate`` is how often the result
+    may be wrong; runs of release 0.1 do not have it, and were judged at 0.01.
     """
 
     id: str
@@ -51,6 +52,7 @@ class ComparisonRecord(TypedDict):
     result: str
     why: str
     tolerance: float
+    error_rate: NotRequired[float]
     pairs: int
     directions: dict[str, SideRecord]
     runs: list[ConnectionRecord]

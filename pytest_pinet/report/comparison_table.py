@@ -1,4 +1,4 @@
-"""Two sets of runs side by side, as a table that fits 80 columns and as plain data."""
+"""Formats a comparison of two sets of runs, as a table of 80 columns and as plain data."""
 
 from __future__ import annotations
 
@@ -6,37 +6,36 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_pinet.history.sides import Compared, Outcome, Side
-from pytest_pinet.report.columns import Columns, side_cells
-from pytest_pinet.report.fit import WIDTH, wrap
+from pytest_pinet.history.compare import Compared, ComparisonOutcome, RunSet
+from pytest_pinet.report.table import SIDES, side_cells, text_table
+from pytest_pinet.report.text_wrap import WIDTH, wrap
 
 _HEADER = ("figure", "A", "B", "change", "B is")
-# In capitals, so that nobody overlooks them without colours.
-_LOUD = (Outcome.SLOWER, Outcome.INCONCLUSIVE, Outcome.MISSING)
-_EXPLAINED = (Outcome.SLOWER, Outcome.INCONCLUSIVE, Outcome.NOT_COMPARABLE)
+# In capitals, so that they are visible without colours.
+_LOUD = (ComparisonOutcome.SLOWER, ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.MISSING)
+_EXPLAINED = (ComparisonOutcome.SLOWER, ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.NOT_COMPARABLE)
 
 
-def comparison_table(a: Side, b: Side, found: Sequence[Compared], width: int = WIDTH) -> list[str]:
-    """The worst first, and what A and B are."""
+def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int = WIDTH) -> list[str]:
+    """Return the table, worst row first, below a description of A and B."""
     lines = [
         line for name, side in (("A", a), ("B", b)) for line in wrap(_what(name, side), hanging="   ", width=width)
     ]
     if not found:
         return [*lines, "", "no figure to compare"]
-    cells = [_cells(one) for one in found]
-    columns = Columns(_HEADER, (one.figure for one in found), cells, width)
-    lines += ["", columns.head()]
-    for one, line in zip(found, cells, strict=True):
-        lines.append(columns.line(one.figure, line))
+    head, *body = text_table([_HEADER, *((one.figure, *_cells(one)) for one in found)], SIDES, width)
+    lines += ["", head]
+    for one, line in zip(found, body, strict=True):
+        lines.append(line)
         if one.outcome in _EXPLAINED and one.why:
             lines += wrap(one.why, indent="    ", width=width)
     counts = Counter(one.outcome for one in found)
-    said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
+    said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ComparisonOutcome if counts[outcome])
     return [*lines, "", f"{len(found)} figure{'s' if len(found) != 1 else ''}: {said}"]
 
 
 def comparison_records(found: Sequence[Compared]) -> list[dict[str, Any]]:
-    """Rates bit/s, changes parts; None where a side has no figure."""
+    """Return the rows as plain data. Rates are bit/s, changes fractions; None where a side has no value."""
     return [
         {
             "figure": one.figure,
@@ -50,7 +49,7 @@ def comparison_records(found: Sequence[Compared]) -> list[dict[str, Any]]:
     ]
 
 
-def _what(name: str, side: Side) -> str:
+def _what(name: str, side: RunSet) -> str:
     runs = len({point.run for point in side.points})
     builds = side.builds
     of = f" of {', '.join(builds[:3])}{', ...' if len(builds) > 3 else ''}" if builds else ""

@@ -1,4 +1,4 @@
-"""What was counted at the ends while traffic ran, and what limited it, as plain data."""
+"""The record types of evidence (what each end counted during traffic) and of the bottleneck."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypedDict
 from pytest_pinet.model.diagnosis import Diagnosis
 from pytest_pinet.model.evidence import EndEvidence, Heat, ProcessorLoad
 
-# The interrupts that came most often; all of them stand in the raw files.
+# Only the most frequent interrupts are recorded; the raw files have all.
 INTERRUPTS = 6
 
 
@@ -79,7 +79,7 @@ class LimitedByRecord(TypedDict):
 
 
 def evidence_record(attempt: int, found: EndEvidence) -> EvidenceRecord:
-    """One end and attempt as plain data."""
+    """Return the evidence of one end and attempt as plain data."""
     interrupts = found.interrupts
     if interrupts is not None:
         often = sorted(interrupts.items(), key=lambda entry: -sum(entry[1]))
@@ -112,7 +112,7 @@ def evidence_record(attempt: int, found: EndEvidence) -> EvidenceRecord:
 
 
 def limited_by_record(found: Diagnosis) -> LimitedByRecord:
-    """A diagnosis as plain data."""
+    """Return a diagnosis as plain data."""
     return {"cause": str(found.cause), "text": found.text, "numbers": dict(found.numbers)}
 
 

@@ -1,4 +1,4 @@
-"""What a failing test prints instead of a traceback: the figure first, then what is needed to believe and repeat it."""
+"""The text of a failed test, in place of a traceback: first the goodput, then the facts to check and repeat it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from statistics import median
 
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.fit import CONTINUED, WIDTH, copyable, plain, rate, wrap, wrap_command
 from pytest_pinet.report.record import AttemptRecord, DirectionRecord, ResultRecord
 from pytest_pinet.report.rows import evenness_note, limited_by_text
 from pytest_pinet.report.scale import scale_text
+from pytest_pinet.report.text_wrap import CONTINUED, WIDTH, copyable, plain, rate, wrap, wrap_command
 
 _NAME_WIDTH = 11
-# Sets what continues a line apart from a line of its own.
+# Distinguishes a continued line from a new row.
 _HANGING = " " * (_NAME_WIDTH + 4)
 _GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
 
 
 def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
-    """About eight lines on a result that did not hold; ``run_folder`` stands before the path of the raw files."""
+    """Return about eight lines on a result that is not good. ``run_folder`` is put before the path of the raw files."""
     lines: list[str] = []
+    # Slow drift of the lab cancels out if two states or two builds were measured alternately.
+    alternated = "comparison" in result or "change" in result
     even = result["evenness"]
     if even is not None and Verdict(even["verdict"]) not in _GOOD:
         lines += wrap(f"{even['reason']} ({even['rule']})", hanging=CONTINUED)
@@ -29,7 +31,7 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
         if Verdict(direction["verdict"]) not in _GOOD:
             if direction["oracle"] not in direction["reason"]:
                 lines += _row("physical", f"{rate(direction['oracle_bps'])} ({direction['oracle']})")
-            lines += _attempts(direction)
+            lines += _attempts(direction, alternated)
             if direction["baseline"] is not None:
                 lines += _row("baseline", direction["baseline"]["text"])
             if direction["samples"]:
@@ -37,7 +39,7 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
     for flow in sorted(result["flows"], key=lambda flow: SEVERITY.index(Verdict(flow["verdict"]))):
         if Verdict(flow["verdict"]) not in _GOOD:
             lines += _headline(flow["name"], flow)
-            lines += _attempts(flow)
+            lines += _attempts(flow, alternated)
             lines += _row("samples", _samples(flow))
     if even is not None:
         lines += _row("flows", evenness_note(result))
@@ -45,12 +47,12 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
 
 
 def error_text(result: ResultRecord, run_folder: str | None = None) -> str:
-    """What a lab error prints: what happened, who must act, where it was, and what the console showed."""
+    """Return the text of a lab error: what happened, who must act, where, and the console output."""
     return "\n".join([*_message(result), *_surroundings(result, run_folder), *_console(result)])
 
 
 def _console(result: ResultRecord) -> list[str]:
-    """The console as it was, line by line: only the day is left out, and what does not fit stands in the file."""
+    """Return the console excerpt line by line, without dates. Long lines are cut; the log file has all."""
     excerpt = result.get("console_excerpt", "").splitlines()
     lines = [plain(line.partition("T")[2] if line[4:5] == "-" else line)[: WIDTH - 2] for line in excerpt]
     return ["  console", *(f"  {line}" for line in lines)] if lines else []
@@ -80,7 +82,7 @@ def _headline(name: str, direction: DirectionRecord) -> list[str]:
     if direction["verdict"] != Verdict.FAIL or not limit:
         return wrap(f"{name} {direction['reason']}", hanging=CONTINUED)
     below = (1 - direction["goodput_bps"] / limit) * 100
-    # A miss of 0.003 % must not read "0.0 %".
+    # A deviation of 0.003 % must not print as "0.0 %".
     percent = f"{below:.1f}" if below >= 0.05 else f"{below:.1g}"
     first = f"{name} {rate(direction['goodput_bps'])} is {percent} % below the limit {rate(limit)}"
     rule = direction["rule"] or "no rule"
@@ -90,15 +92,17 @@ def _headline(name: str, direction: DirectionRecord) -> list[str]:
     return [*wrap(first, hanging=CONTINUED), *wrap(rest, indent=CONTINUED), *costs]
 
 
-def _attempts(direction: DirectionRecord) -> list[str]:
-    """The figure of each connection, and why there were no more of them."""
+def _attempts(direction: DirectionRecord, alternated: bool) -> list[str]:
+    """Return the goodput of each connection, the interval, and why the measurement stopped."""
     if len(direction["attempts"]) < 2:
         return []
     each = [_attempt(attempt) for attempt in direction["attempts"]]
     lines = _row("attempts", ", ".join(each))
     if direction["interval_bps"] is not None:
         low, high = direction["interval_bps"]
-        lines += _row("interval", f"{_between(low, high)} at {direction['error_rate'] * 100:g} % error")
+        condition = "" if alternated else " if the lab is calibrated or stable"
+        text = f"{_between(low, high)} at {direction['error_rate'] * 100:g} % error{condition}"
+        lines += _row("interval", text)
     return [*lines, *(_row("stopped", direction["stopped"]) if direction["stopped"] else [])]
 
 

@@ -1,4 +1,4 @@
-"""``--pinet-json PATH``: the whole run as one JSON file that is either there in full or not at all."""
+"""Writes the whole run as one JSON file for ``--pinet-json PATH``. The file is complete or does not exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPTION = "--pinet-json"
 
 @contextmanager
 def writing(path: Path, option: str) -> Iterator[None]:
-    """Turn what the file system refuses (full, read-only, not a folder) into one sentence that names ``option``."""
+    """Convert an OSError (disk full, read-only, not a folder) to a ConfigError that names ``option``."""
     try:
         yield
     except OSError as error:
@@ -25,24 +25,24 @@ def writing(path: Path, option: str) -> Iterator[None]:
 
 
 def write_json(path: Path, run: RunRecord, option: str = OPTION) -> None:
-    """Write ``run`` to ``path`` atomically; missing parents are made. Raises ConfigError.
+    """Write ``run`` to ``path`` atomically, and create missing parents. Raises ConfigError.
 
-    A reader finds the old file or the new one, also when we are killed in between.
+    A reader finds the old file or the new one, even if this process is killed in between.
     """
-    # A lone surrogate from an undecodable console byte is escaped by ASCII; nan is a bug and no JSON.
+    # ASCII escapes lone surrogates from undecodable console bytes. nan is a bug and not valid JSON.
     text = json.dumps(run, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
     with writing(path, option):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file() and not path.is_dir():
-            # /dev/stdout, a pipe: to replace it would take the device away.
+            # A device or a pipe such as /dev/stdout must not be replaced by a file.
             path.write_text(text, encoding="ascii")
         else:
             replace_file(path.resolve(), text.encode("ascii"))
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file beside ``path``, then put it in its place. Raises OSError and leaves nothing behind."""
-    # Not tempfile: its files are unreadable to others, which a CI that collects them trips over.
+    """Write a file next to ``path``, then rename it to ``path``. Raises OSError and leaves no temporary file."""
+    # Not tempfile: other users cannot read its files, which breaks a CI that collects them.
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:

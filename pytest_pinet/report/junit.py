@@ -1,13 +1,13 @@
-"""Results as flat properties of a test, which JUnit XML carries (``item.user_properties``).
+"""Formats results as flat properties of a test for JUnit XML (``item.user_properties``).
 
-Never through ``record_property``: it warns under the default ``xunit2``.
+Does not use ``record_property``, which warns under the default ``xunit2``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_pinet.model.tuning import Outcome
+from pytest_pinet.model.tuning import SettingOutcome
 from pytest_pinet.model.verdict import Verdict, worst
 from pytest_pinet.report.record import DirectionRecord, ResultRecord
 
@@ -15,15 +15,18 @@ Property = tuple[str, object]
 
 
 def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
-    """The properties of one test from all its results; nothing is written for what was not measured.
+    """Return the properties of one test from all its results. What was not measured has no property.
 
-    ``pinet.verdict`` is the worst of all. A direction is ``pinet.tx.goodput_bps`` and so on, or
-    ``pinet.tcp-P10.tx.goodput_bps`` where the test measured several traffics; when one is measured again, the later
-    figures get ``pinet.tx#2``. Several flows at once have ``pinet.flow.NAME.goodput_bps``, ``pinet.least_share`` and
-    ``pinet.fairness`` (Jain's index). ``pinet.tuning`` is what was asked for; a setting that does not hold has its
-    outcome, as in ``pinet.tuning.xps``. ``pinet.scale`` is there where links ran at less than their rate. Of two builds
-    in turn each direction has ``a_bps``, ``b_bps`` and ``change``, and ``pinet.finding`` is what a build did instead of
-    being measured. Rates are whole bit/s; ``cpu_percent_dut`` and ``cpu_percent_peer`` are of one core.
+    ``pinet.verdict`` is the worst verdict. The properties of a direction are named ``pinet.tx.goodput_bps`` and so on,
+    or ``pinet.tcp-P10.tx.goodput_bps`` if the test has several kinds of traffic. A repeated measurement adds
+    ``pinet.tx#2``.
+
+    Several flows at once have ``pinet.flow.NAME.goodput_bps``, ``pinet.least_share`` and ``pinet.fairness`` (Jain's
+    index). ``pinet.tuning`` is the requested tuning. A setting without effect has its outcome, as in
+    ``pinet.tuning.xps``. ``pinet.scale`` exists if links ran below their rate. In an A/B comparison each direction has
+    ``a_bps``, ``b_bps`` and ``change``; ``pinet.finding`` is the failure of a build that could not be measured.
+
+    Rates are whole bit/s. ``cpu_percent_dut`` and ``cpu_percent_peer`` are relative to one core.
     """
     if not results:
         return []
@@ -38,7 +41,7 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     if tuning := first["combination"].get("tuning"):
         properties.append(("pinet.tuning", tuning))
     outcomes = {one["name"]: one["outcome"] for result in results for one in result.get("tunings", ())}
-    properties += [(f"pinet.tuning.{name}", o) for name, o in outcomes.items() if not Outcome(o).holds]
+    properties += [(f"pinet.tuning.{name}", o) for name, o in outcomes.items() if not SettingOutcome(o).holds]
     properties += [(f"pinet.build.{key}", value) for key, value in first["build"].items() if value is not None]
     if first["link"] is not None:
         properties.append(("pinet.link", first["link"]))
@@ -75,7 +78,7 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
 
 
 def _changed(result: ResultRecord, way: str) -> list[Property]:
-    """Of two builds that were measured in turn; ``change`` is B over A minus one."""
+    """Return the values of an A/B comparison. ``change`` is B over A minus one."""
     if "change" not in result:
         return []
     one = result["change"]["directions"][way]

@@ -1,4 +1,4 @@
-"""A run as Markdown, for the page of a CI job or a merge request; the verdict in words comes first."""
+"""Formats a run as Markdown, for the page of a CI job or a merge request. The verdict in words comes first."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_markdown import change_markdown
 from pytest_pinet.report.change_words import change_in_words
-from pytest_pinet.report.fit import rate
 from pytest_pinet.report.markdown_text import escaped, folded
 from pytest_pinet.report.record import ResultRecord, RunRecord
-from pytest_pinet.report.rows import Row, rows_of
+from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.scale import scale_text
+from pytest_pinet.report.table import markdown_table
 from pytest_pinet.report.terminal import WORDS, count_line
+from pytest_pinet.report.text_wrap import rate
 
-# A comment of GitHub takes 65536 characters, a job page more.
+# GitHub limits a comment to 65536 characters. The page of a job may be longer.
 MOST_CHARACTERS = 60_000
 _GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
 _MARKS = {
@@ -31,7 +32,7 @@ _MARKS = {
 
 
 def verdict_in_words(run: RunRecord) -> str:
-    """The one sentence that everybody reads."""
+    """Return the verdict on the run as one sentence."""
     if "change" in run:
         return change_in_words(run)
     verdicts = Counter(Verdict(result["verdict"]) for result in run["results"])
@@ -54,7 +55,7 @@ def verdict_in_words(run: RunRecord) -> str:
 
 
 def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS) -> str:
-    """The whole page; what passes is folded away, and left out where the page gets too long."""
+    """Return the whole page. Passed results are folded, and left out if the page gets too long."""
     if "change" in run:
         return change_markdown(run, most)
     rows = rows_of(run["results"])
@@ -84,26 +85,27 @@ def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS) -> str:
     return (text + end)[:most] if len(text + end) > most else text + end
 
 
-def _table(rows: Sequence[Row]) -> list[str]:
+def _table(rows: Sequence[ResultRow]) -> list[str]:
     if not rows:
         return []
-    lines = ["| combination | dir | goodput | limit | of max | verdict |", "|---|---|--:|--:|--:|---|"]
+    cells: list[tuple[str, ...]] = [("combination", "dir", "goodput", "limit", "of max", "verdict")]
     for row in rows:
         share = row.share
-        cells = (
-            "<br>".join(map(escaped, (row.label, *row.told))),
-            row.direction or "-",
-            "-" if row.goodput_bps is None else rate(row.goodput_bps),
-            "-" if row.limit_bps is None else rate(row.limit_bps),
-            "-" if share is None else f"{share * 100:.1f} %",
-            f"{_MARKS[row.verdict]} {WORDS[row.verdict]}",
+        cells.append(
+            (
+                "<br>".join(map(escaped, (row.label, *row.told))),
+                row.direction or "-",
+                "-" if row.goodput_bps is None else rate(row.goodput_bps),
+                "-" if row.limit_bps is None else rate(row.limit_bps),
+                "-" if share is None else f"{share * 100:.1f} %",
+                f"{_MARKS[row.verdict]} {WORDS[row.verdict]}",
+            )
         )
-        lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, ""]
+    return markdown_table(cells, "<<>>><")
 
 
 def _message(result: ResultRecord) -> str:
-    """What the terminal says of it, with the command that repeats it."""
+    """Return the folded terminal message of a result that is not good, with the command that repeats the test."""
     if Verdict(result["verdict"]) in (Verdict.PASS, Verdict.IMPROVED, Verdict.SKIPPED) or not result["message"]:
         return ""
     lines = result["message"].splitlines()
@@ -124,7 +126,7 @@ def _skipped(run: RunRecord) -> list[str]:
 
 
 def _builds(results: Sequence[ResultRecord]) -> list[str]:
-    """Each build that was measured, once."""
+    """Return the list of measured builds, each once."""
     found: dict[tuple[str, ...], list[str]] = {}
     for result in results:
         build = result["build"]

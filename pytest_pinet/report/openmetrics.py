@@ -1,4 +1,4 @@
-"""The figures of a run as OpenMetrics text, for Prometheus and what reads its format."""
+"""Exports the values of a run as OpenMetrics text, for Prometheus and other readers of its format."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pytest_pinet.model.verdict import SEVERITY
 
 
 def openmetrics(points: Sequence[Point]) -> str:
-    """One exposition; of a figure that was measured again, the last one.
+    """Return one exposition. If a metric was measured several times, the last value counts.
 
-    No timestamps of our own: the text file collector of node_exporter and the Pushgateway refuse them.
+    The values have no timestamps: the text file collector of node_exporter and the Pushgateway reject them.
     """
     newest = {(point.lab, point.figure): point for point in points}.values()
     lines: list[str] = []

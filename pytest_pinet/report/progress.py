@@ -1,4 +1,4 @@
-"""Live progress while traffic runs, drawn past pytest's capture."""
+"""Shows live progress during traffic, despite pytest's output capture."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Protocol
 
-from pytest_pinet.report.fit import WIDTH, plain, rate, shorten
+from pytest_pinet.report.text_wrap import WIDTH, plain, rate, shorten
 
-# Without a terminal (CI) a line every so often shows that the run lives.
+# Without a terminal (CI) a line at this interval shows that the run is alive.
 QUIET_INTERVAL_S = 10.0
 _INDENT = "  "
 _LABEL_MIN = 8
 
 
 class Terminal(Protocol):
-    """What of pytest's terminal reporter is used."""
+    """The part of pytest's terminal reporter that we use."""
 
     @property
     def isatty(self) -> object:
-        """A bool in pytest 8, something to call since 9."""
+        """A bool in pytest 8, a method since 9."""
 
     def rewrite(self, line: str, **markup: bool) -> None: ...
 
@@ -35,17 +35,17 @@ class Terminal(Protocol):
 
 
 class Capture(Protocol):
-    """What of pytest's capture manager is used."""
+    """The part of pytest's capture manager that we use."""
 
     def global_and_fixture_disabled(self) -> AbstractContextManager[None]: ...
 
 
 class Progress:
-    """One rewriting line on a terminal, a line every 10 s elsewhere.
+    """Shows one updated line on a terminal, or a line every 10 s elsewhere.
 
-    Draws nothing without a terminal reporter (``-p no:terminal``, xdist workers) and under ``-q``. Nothing that goes
-    wrong here reaches the test. Leaving the context erases the line: leave it inside the test's call (or the fixture's
-    setup), since after that pytest has written its verdict to this line.
+    Draws nothing without a terminal reporter (``-p no:terminal``, xdist workers) or with ``-q``. Its errors never reach
+    the test. Leaving the context erases the line. Leave it inside the test's call or the fixture's setup, because later
+    pytest has written its verdict to this line.
     """
 
     def __init__(
@@ -63,28 +63,31 @@ class Progress:
 
     @property
     def shown(self) -> bool:
-        """Whether anybody will see it."""
+        """Whether progress is shown."""
         return self._terminal is not None
 
     def update(self, label: str, elapsed_s: float, total_s: float, bps: Mapping[str, float | None]) -> None:
-        """Show how far a measurement is; ``bps`` is the latest rate of each direction, None before the first sample."""
+        """Show the progress of a measurement.
+
+        ``bps`` is the latest rate per direction, None before the first sample.
+        """
         if self._terminal is None:
             return
         total = math.ceil(total_s)
-        # Seconds that are over: rounded ones would stay at 2 for three half-second updates, then jump to 4.
+        # Elapsed whole seconds. Rounded ones would stay at 2 for three half-second updates, then jump to 4.
         seconds = f"{math.floor(min(elapsed_s, total_s)):{len(str(total))}}/{total} s"
         rates = "  ".join(f"{way} {'-' if value is None else rate(value):>12}" for way, value in bps.items())
         figures = f"  {seconds}  {rates}"
-        # The label gives way to the figures, or those of the second direction would fall off the line.
+        # Shorten the label, so that the rate of the second direction stays visible.
         room = max(_columns() - 1 - len(_INDENT) - len(figures), _LABEL_MIN)
         self.show(shorten([plain(label)], room)[plain(label)] + figures)
 
     def show(self, text: str) -> None:
-        """Show what is being done or waited for, in one line."""
+        """Show the current activity or wait in one line."""
         self._draw(lambda terminal: self._show(terminal, _INDENT + plain(text)))
 
     def close(self) -> None:
-        """Erase the line, so that pytest's own output begins where it was."""
+        """Erase the line, so that pytest's own output begins at the same place."""
         if self._drawn:
             self._draw(self._erase)
         self._drawn = False
@@ -101,13 +104,13 @@ class Progress:
         if self._terminal is None:
             return
         try:
-            # Inside, since a terminal looks like a file while pytest captures.
+            # Inside the context, since the terminal looks like a file while pytest captures.
             with nullcontext() if self._capture is None else self._capture.global_and_fixture_disabled():
                 action(self._terminal)
                 # The buffer must be empty before the capture takes the file descriptor back.
                 self._terminal.flush()
         except (OSError, ValueError):
-            # A closed or broken standard output; the measurement is worth more than its progress.
+            # Standard output is closed or broken. The measurement continues without progress.
             self._terminal = None
 
     def _show(self, terminal: Terminal, line: str) -> None:

@@ -1,20 +1,13 @@
-"""The shape of ``results.json``, which is also what a worker hands to the controller: plain dicts, lists and numbers.
+"""The record types of ``results.json``, which workers also send to the controller: plain dicts, lists and numbers.
 
-Rates are bit/s, durations seconds, times ISO 8601 in UTC. A key is absent or None where nothing was measured; absent
-is not zero.
+Rates are bit/s, durations seconds, times ISO 8601 in UTC. A key is absent or None if nothing was measured; absent is
+not zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
-from pytest_pinet.judge.gate import Ruling
-from pytest_pinet.judge.oracle import Oracle
-from pytest_pinet.model.attempt import Attempt
-from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.measurement import Flow
-from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.report.change import ChangeHeadRecord, ChangeRecord
 from pytest_pinet.report.comparison import ComparisonRecord
 from pytest_pinet.report.evidence import EvidenceRecord, LimitedByRecord
@@ -24,7 +17,6 @@ from pytest_pinet.report.traffic import (
     PingRecord,
     SocketsRecord,
     WindowRecord,
-    sockets_record,
 )
 from pytest_pinet.report.tunings import TuningRecord
 
@@ -220,6 +212,7 @@ class RareRecord(TypedDict, total=False):
     ``scale`` is the share of its rate at which the link ran, where that is less than 1: figures are told at full rate,
     ``evidence`` and ``cables`` as they were counted. ``change`` has both builds where two were measured in turn:
     figures are then those of B. ``finding`` is what a build did instead of being measured (``panic`` and so on).
+    ``facts`` is what other plugins know of the machines (hook ``pytest_pinet_machine_facts``).
     """
 
     change: ChangeRecord
@@ -238,6 +231,8 @@ class RareRecord(TypedDict, total=False):
     tunings: list[TuningRecord]
     serials: dict[str, str]
     parameters: str
+    tool: str
+    facts: dict[str, str | int | float | bool]
 
 
 class ResultRecord(RareRecord):
@@ -249,12 +244,12 @@ class ResultRecord(RareRecord):
     combination alone (``pi4b:onboard/pair``) and ``combination.traffic`` is empty.
 
     ``profile`` is what traffic was allowed to cost. ``build`` holds ``uname``, ``driver`` and ``firmware`` of the DUT.
-    ``link`` says what was found on the wire (``1000 Mbit/s full, MTU 1500``). ``versions`` (of iperf3) and
-    ``cpu_percent`` (what it used of one core) are by end, ``dut`` and ``peer``. ``notes`` are sentences that a reader
-    of the figures must know. ``rerun`` is the command that repeats it. ``files`` are paths of raw output, relative to
-    the run folder. ``console_excerpt`` is there when a console ended the test: the lines around the one that
-    ``message`` names, each after its time. ``comparison`` is there when two states were measured in turn: the figures
-    are then those of state B, and the limits come from A.
+    ``link`` says what was found on the wire (``1000 Mbit/s full, MTU 1500``). ``tool`` names the
+    traffic tool, ``versions`` (of this tool) and ``cpu_percent`` (what it used of one core) are by end, ``dut`` and
+    ``peer``. ``notes`` are sentences that a reader of the figures must know. ``rerun`` is the command that repeats it.
+    ``files`` are paths of raw output, relative to the run folder. ``console_excerpt`` is there when a console ended the
+    test: the lines around the one that ``message`` names, each after its time. ``comparison`` is there when two states
+    were measured in turn: the figures are then those of state B, and the limits come from A.
 
     Where several flows ran at once, ``directions`` are the sums of what the devices under test sent and received,
     ``flows`` each flow, and ``evenness`` how they shared; with one flow, ``flows`` is empty and ``evenness`` None.
@@ -321,86 +316,3 @@ class RunRecord(RareRunRecord):
     exitstatus: int
     results: list[ResultRecord]
     skipped: list[SkippedRecord]
-
-
-def sum_record(flows: Sequence[Flow], ruling: Ruling, oracle: Oracle, attempts: Sequence[Attempt]) -> DirectionRecord:
-    """The sum of several flows of one direction as plain data."""
-    return {
-        **direction_record(Flow(flows[0].direction, ()), ruling, oracle, attempts),
-        "goodput_bps": sum(flow.goodput.bps for flow in flows),
-        "retransmits": _total(flow.retransmits for flow in flows),
-        "lost_packets": _total(flow.lost_packets for flow in flows),
-        "packets": _total(flow.packets for flow in flows),
-        "streams_bps": [flow.goodput.bps for flow in flows],
-    }
-
-
-def _total(values: Iterable[int | None]) -> int | None:
-    """None when one of them was not counted: a part is not the whole."""
-    known = list(values)
-    return None if None in known else sum(value for value in known if value is not None)
-
-
-def direction_record(flow: Flow, ruling: Ruling, oracle: Oracle, attempts: Sequence[Attempt]) -> DirectionRecord:
-    """One measured and judged direction as plain data; ``flow`` is that of all attempts together."""
-    judgement = ruling.judgement
-    record: DirectionRecord = {
-        "goodput_bps": flow.goodput.bps,
-        "interval_bps": None if ruling.low is None or ruling.high is None else [ruling.low, ruling.high],
-        "error_rate": ruling.error_rate,
-        "limit_bps": None if judgement.limit is None else judgement.limit.bps,
-        "rule": judgement.rule,
-        "oracle_bps": oracle.goodput.bps,
-        "oracle": oracle.because,
-        "verdict": judgement.verdict.value,
-        "reason": judgement.reason,
-        "stopped": ruling.stopped,
-        "state": ruling.state,
-        "attempts": [_attempt(attempt) for attempt in attempts],
-        "extras": [],
-        "baseline": None,
-        "retransmits": flow.retransmits,
-        "lost_packets": flow.lost_packets,
-        "packets": flow.packets,
-        "jitter_ms": flow.jitter_ms,
-        "streams_bps": [stream.bps for stream in flow.streams],
-        "samples": [
-            {"attempt": n, "start_s": s.start_s, "seconds": s.seconds, "bytes": s.bytes, "warmup": s.warmup}
-            for n, attempt in enumerate(attempts, 1)
-            for s in attempt.samples
-        ],
-    }
-    sockets = sockets_record(flow)
-    if sockets is not None:
-        record["sockets"] = sockets
-    return record
-
-
-def _attempt(attempt: Attempt) -> AttemptRecord:
-    return {
-        "fresh": str(attempt.fresh),
-        "goodput_bps": attempt.goodput.bps,
-        "seconds": attempt.seconds,
-        "warmup_s": attempt.traffic_seconds - attempt.seconds,
-        "events": [
-            {"kind": str(e.kind), "start_s": e.start_s, "seconds": e.seconds, "text": e.text} for e in attempt.events
-        ],
-        "excluded": attempt.excluded,
-    }
-
-
-def combination_record(combination: Combination, traffic: Traffic) -> CombinationRecord:
-    """What was measured, on which nodes and ports, as plain data."""
-    return {
-        "id": combination.id,
-        "board": combination.board,
-        "nic": combination.nic,
-        "topology": combination.topology.name,
-        "tuning": combination.tuning.key,
-        "traffic": traffic.key,
-        "dut": str(combination.dut),
-        "dut_port": str(combination.dut.interface.port),
-        "peer": str(combination.peer),
-        "peer_port": str(combination.peer.interface.port),
-        "ends": [{"end": str(end), "port": str(end.interface.port)} for end in combination.ends],
-    }

@@ -1,4 +1,4 @@
-"""The rows of the summary table: one for each judged direction, worst first."""
+"""Builds the rows of the summary table: one per judged direction, worst first."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.fit import rate
 from pytest_pinet.report.record import DirectionRecord, ResultRecord
+from pytest_pinet.report.text_wrap import rate
 from pytest_pinet.report.traffic import http_text, ladder_text, ping_text
 
-# What nearly everybody measures; to name it in each row would only push the rest out of sight.
+# The default traffic. Its name is omitted from rows to keep them short.
 USUAL_TRAFFIC = "tcp-P1"
 _EXPLAINED = (Verdict.ERROR, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.MARGINAL)
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the table; None where nothing was measured or no limit was set.
+class ResultRow:
+    """One row of the table. A field is None where nothing was measured or no limit was set.
 
-    ``per_flow``: not the sum is limited but each of its flows. ``notes`` say why there is no judgement, and what else a
-    reader of figures that are not good must know. ``limited_by`` stands in the first row of a result, and so does
-    ``told``: what traffic gave beside goodput, such as round trips, or how flows shared it;
-    it is among the notes, too.
+    ``per_flow`` means that each flow has the limit, not the sum. ``notes`` explain why there is no judgement or why a
+    value is not good. Only the first row of a result has ``limited_by`` and ``told``: results beside goodput, such as
+    round trips or how flows shared the link. ``told`` is also part of ``notes``.
     """
 
     label: str
@@ -41,22 +40,22 @@ class Row:
 
     @property
     def share(self) -> float | None:
-        """The part of the physical limit that was reached."""
+        """Return the share of the physical limit that was reached."""
         return self.goodput_bps / self.oracle_bps if self.goodput_bps is not None and self.oracle_bps else None
 
     @property
     def margin(self) -> float:
-        """Goodput over limit; infinite without a limit."""
+        """Return goodput over limit; infinite without a limit."""
         return self.goodput_bps / self.limit_bps if self.goodput_bps is not None and self.limit_bps else math.inf
 
 
-def rows_of(results: Sequence[ResultRecord]) -> list[Row]:
-    """All rows: worst verdict first, then the one nearest to (or furthest below) its limit."""
+def rows_of(results: Sequence[ResultRecord]) -> list[ResultRow]:
+    """Return all rows: worst verdict first, then lowest goodput relative to the limit."""
     rows = [row for result in results for row in _rows_of(result)]
     return sorted(_distinct(rows), key=lambda row: (SEVERITY.index(row.verdict), row.margin, row.label, row.direction))
 
 
-def _rows_of(result: ResultRecord) -> list[Row]:
+def _rows_of(result: ResultRecord) -> list[ResultRow]:
     combination = result["combination"]
     traffic = combination["traffic"]
     label = combination["id"] if traffic == USUAL_TRAFFIC else f"{combination['id']} {traffic}"
@@ -80,21 +79,21 @@ def _rows_of(result: ResultRecord) -> list[Row]:
     verdict = Verdict(result["verdict"])
     if "ping" in result:
         trips = (ping_text(result["ping"]),)
-        rows.append(Row(label, test, "", verdict, notes=trips, told=trips))
+        rows.append(ResultRow(label, test, "", verdict, notes=trips, told=trips))
     elif all(row.verdict is not verdict for row in rows):
-        # What ended the measurement belongs to none of its directions.
-        rows.append(Row(label, test, "", verdict, notes=(result["message"], *notes)))
+        # The verdict that ended the measurement does not belong to a direction.
+        rows.append(ResultRow(label, test, "", verdict, notes=(result["message"], *notes)))
     return rows
 
 
 def limited_by_text(result: ResultRecord) -> str:
-    """What limited the figures, with the numbers that say so; empty where nobody looked."""
+    """Return the bottleneck with its numbers; empty if it was not determined."""
     limited = result.get("limited_by")
     return f"{limited['cause']}: {limited['text']}" if limited is not None else ""
 
 
 def evenness_note(result: ResultRecord) -> str:
-    """How several flows shared, in one sentence."""
+    """Return how evenly several flows shared the link, in one sentence."""
     even, goodputs = result["evenness"], [flow["goodput_bps"] for flow in result["flows"]]
     assert even is not None, "only several flows share"
     least, _, unit = rate(min(goodputs)).partition(" ")
@@ -106,10 +105,10 @@ def evenness_note(result: ResultRecord) -> str:
     )
 
 
-def _measured(label: str, test: str, name: str, direction: DirectionRecord, notes: tuple[str, ...]) -> Row:
+def _measured(label: str, test: str, name: str, direction: DirectionRecord, notes: tuple[str, ...]) -> ResultRow:
     verdict = Verdict(direction["verdict"])
     reasons = (direction["reason"],) if verdict in _EXPLAINED else ()
-    return Row(
+    return ResultRow(
         label,
         test,
         name,
@@ -121,8 +120,8 @@ def _measured(label: str, test: str, name: str, direction: DirectionRecord, note
     )
 
 
-def _distinct(rows: list[Row]) -> list[Row]:
-    """Rows that look alike get the name of their test, and a number where that does not tell them apart."""
+def _distinct(rows: list[ResultRow]) -> list[ResultRow]:
+    """Make labels unique: equal ones get the name of their test, and a number if they are still equal."""
     looks = Counter((row.label, row.direction) for row in rows)
     named = [
         replace(row, label=f"{row.label} {row.test}") if looks[row.label, row.direction] > 1 else row for row in rows

@@ -1,4 +1,4 @@
-"""The run folder ``.pinet/runs/RUN/``: everything that one run leaves behind."""
+"""The run folder ``.pinet/runs/RUN/``, which holds all files of one run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_pinet.history.killed import HEAD, LINES
+from pytest_pinet.history.recover import HEAD, LINES
 from pytest_pinet.report.json_file import replace_file, write_json, writing
 from pytest_pinet.report.record import ResultRecord, RunRecord
 
@@ -24,9 +24,9 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def safe_name(text: str) -> str:
-    """A folder name for any id: what a test stands for in plain letters, and a hash of all, so that no two are equal.
+    """Return a folder name for any id: a readable part in plain letters, and a hash that makes the name unique.
 
-    Short, so that a path below ``.pinet`` fits a line of a failure's text.
+    It is short, so that a path below ``.pinet`` fits one line of a failure text.
     """
     readable = _NOT_PLAIN.sub("_", text.rpartition("::")[2].rpartition("[")[2]).strip("_")[:22]
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -34,9 +34,9 @@ def safe_name(text: str) -> str:
 
 
 class RunFolder:
-    """One run's folder; a worker opens by path what the controller created.
+    """The folder of one run. The controller creates it; a worker opens it by its path.
 
-    Every method raises ConfigError when the disk is full or the folder cannot be written.
+    Every method raises ConfigError if the disk is full or the folder cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,7 +44,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, root: Path, started: datetime) -> RunFolder:
-        """Make ``root/.pinet/runs/RUN``, named after the UTC time, and point ``root/.pinet/latest`` to it."""
+        """Create ``root/.pinet/runs/RUN``, named after the UTC time, and point ``root/.pinet/latest`` to it."""
         base = root / ".pinet"
         with writing(base, OPTION):
             (base / "runs").mkdir(parents=True, exist_ok=True)
@@ -57,17 +57,17 @@ class RunFolder:
 
     @property
     def run(self) -> str:
-        """The run's id, unique below its root."""
+        """Return the run's id, unique below its root."""
         return self.path.name
 
     def begin(self, run: RunRecord) -> None:
-        """Write ``run.json``, which says what this run is should it never come to an end; locked while we live."""
+        """Write ``run.json``, which describes the run if it never ends. The file is locked while this process lives."""
         path = self.path / HEAD
         with writing(path, OPTION):
             replace_file(path, (json.dumps(run, indent=1, ensure_ascii=True) + "\n").encode("ascii"))
             descriptor = os.open(path, os.O_RDWR)
             weakref.finalize(self, os.close, descriptor)
-            # Not every file system has locks; without one a run that goes on looks like one that was killed.
+            # Not every file system has locks. Without a lock a running run looks like a killed one.
             with suppress(OSError):
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -76,11 +76,11 @@ class RunFolder:
         write_json(self.path / "results.json", run, OPTION)
 
     def append(self, result: ResultRecord) -> None:
-        """Add one result to ``results.jsonl`` at once, so that it outlives a ``kill -9`` of the run."""
+        """Append one result to ``results.jsonl`` at once, so that it survives a ``kill -9`` of the run."""
         line = json.dumps(result, ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
         path = self.path / LINES
         with writing(path, OPTION):
-            # Unbuffered and in one call: lines of several workers do not mix.
+            # Unbuffered and in one call, so that lines of several workers do not mix.
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             try:
                 while line:
@@ -89,9 +89,9 @@ class RunFolder:
                 os.close(descriptor)
 
     def write_raw(self, result_id: str, files: Mapping[str, str]) -> list[str]:
-        """Keep raw output by file name; returns the paths relative to the run folder.
+        """Write raw output files and return their paths relative to the run folder.
 
-        When an id comes again (a rerun), its files go to a folder of their own.
+        If an id comes again (a rerun), its files get a folder of their own.
         """
         raw = self.path / "raw"
         with writing(raw, OPTION):
@@ -106,7 +106,10 @@ class RunFolder:
 
 
 def _new_folder(parent: Path, name: str) -> Path:
-    """Make ``parent/name``, or ``name-2``, ``name-3``... when another run has it; mkdir is what decides the race."""
+    """Create ``parent/name``, or ``name-2``, ``name-3``...
+
+    if it exists. The atomic mkdir decides between several runs.
+    """
     number = 1
     while True:
         path = parent / (name if number == 1 else f"{name}-{number}")
@@ -119,7 +122,7 @@ def _new_folder(parent: Path, name: str) -> Path:
 
 
 def _point(link: Path, target: Path) -> None:
-    """Make ``link`` a symbolic link to ``target``; at no time is there none."""
+    """Make ``link`` a symbolic link to ``target`` atomically: at no time is there no link."""
     temporary = link.with_name(f".{link.name}.{secrets.token_hex(4)}")
     temporary.symlink_to(target)
     try:

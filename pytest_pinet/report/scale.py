@@ -1,4 +1,4 @@
-"""What a reader must know of figures from links that ran at less than their rate."""
+"""The note on values from links that ran below their rate."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 def scale_text(results: Iterable[Mapping[str, Any]]) -> str:
-    """One clause on all of these results; empty where every link ran at full rate."""
+    """Return a note on all these results; empty if every link ran at full rate."""
     return text_of(float(result.get("scale", 1.0)) for result in results)
 
 
 def text_of(scales: Iterable[float]) -> str:
-    """The same of the shares themselves."""
+    """Return the note for these shares of the full link rate."""
     shares = sorted({share for share in scales if share != 1})
     if not shares:
         return ""

@@ -1,7 +1,7 @@
-"""The JSON Schema of ``results.json``, made from the TypedDicts that say what it holds.
+"""The JSON Schema of ``results.json``, generated from its TypedDicts.
 
-``python -m pytest_pinet.report.schema`` writes the shipped file anew; a test holds it current. Not made by pydantic: it
-refuses ``typing.TypedDict`` before Python 3.12, and its wording changes between versions.
+``python -m pytest_pinet.report.schema`` regenerates the shipped file; a test checks that it is current. pydantic cannot
+generate it: it rejects ``typing.TypedDict`` before Python 3.12, and its wording changes between versions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type
 
 
 def results_schema() -> dict[str, Any]:
-    """The schema of a whole ``results.json``; keys that a later version adds are allowed."""
+    """Return the schema of a whole ``results.json``. It allows further keys, so that a later version can add some."""
     definitions: dict[str, Any] = {}
     top = _schema(RunRecord, definitions)
     definitions["RunRecord"]["properties"]["schema"] = {"const": SCHEMA_VERSION}
@@ -34,7 +34,7 @@ def results_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The content of SCHEMA_FILE."""
+    """Return the content of SCHEMA_FILE."""
     return json.dumps(results_schema(), indent=2) + "\n"
 
 

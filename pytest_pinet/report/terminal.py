@@ -1,4 +1,4 @@
-"""The summary at the end of a run: a table that fits 80 columns, worst first, and what was not measured."""
+"""Formats the summary at the end of a run: a table of 80 columns, worst first, and what was not measured."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.fit import WIDTH, copyable, first_sentence, plain, rate, shorten, wrap
 from pytest_pinet.report.record import ResultRecord, SkippedRecord
-from pytest_pinet.report.rows import Row, rows_of
+from pytest_pinet.report.rows import ResultRow, rows_of
+from pytest_pinet.report.table import text_table
+from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, wrap
 from pytest_pinet.report.tunings import ineffective
 
-# Words that nobody overlooks without colours, too: what is not good is in capitals.
+# The words for verdicts. Bad verdicts are in capitals, so that they are visible without colours.
 WORDS = {
     Verdict.PASS: "pass",
     Verdict.MARGINAL: "marginal",
@@ -33,9 +34,9 @@ _COLORS = {
     Verdict.SKIPPED: "2",
 }
 _HEADER = ("combination", "dir", "goodput", "limit", "of max", "verdict")
-_GAP = "  "
+# One blank suffices after the direction, because its words are shorter than its heading.
+_COLUMNS = "<  < >  >  >  <"
 _NOTE_LINES = 3
-_LABEL_MIN = 8
 
 
 def summary_table(
@@ -47,10 +48,10 @@ def summary_table(
     json_path: str | None = None,
     verbose: bool = False,
 ) -> list[str]:
-    """The lines of the summary; none is wider than ``width`` (at least 72), but for a path, which must be copied whole.
+    """Return the lines of the summary, at most ``width`` (at least 72) columns wide.
 
-    ``of max`` is the share of the physical limit, and ``verbose`` adds what limited each result. Paths aside, only
-    printable ASCII is used.
+    Paths stay whole, so that they can be copied. ``of max`` is the share of the physical limit. ``verbose`` adds the
+    bottleneck of each result. Except for paths, only printable ASCII is used.
     """
     rows = rows_of(results)
     lines = _table(rows, width, color, verbose) if rows else []
@@ -64,7 +65,7 @@ def summary_table(
 
 
 def _ungated(results: Sequence[ResultRecord]) -> list[str]:
-    """Figures that have a baseline which judges nothing."""
+    """Return a line for each direction whose baseline does not gate."""
     return [
         f"{result['combination']['id']} {way} {direction['baseline']['text']}"
         for result in results
@@ -74,7 +75,7 @@ def _ungated(results: Sequence[ResultRecord]) -> list[str]:
 
 
 def count_line(results: Sequence[ResultRecord], skipped: Sequence[SkippedRecord]) -> str:
-    """The run in one line: ``12 measured: 10 pass, 2 fail; 1 not measured: 1 skipped``."""
+    """Return the counts of a run: ``12 measured: 10 pass, 2 fail; 1 not measured: 1 skipped``."""
     measured = Counter(Verdict(result["verdict"]) for result in results if result["directions"] or "ping" in result)
     missed = Counter(
         Verdict(result["verdict"]) for result in results if not result["directions"] and "ping" not in result
@@ -91,15 +92,12 @@ def _counts(verdicts: Counter[Verdict]) -> str:
     return f": {words}" if words else ""
 
 
-def _table(rows: list[Row], width: int, color: bool, verbose: bool) -> list[str]:
-    cells = [_cells(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(_HEADER[1:], *cells, strict=True)]
-    room = max(width - sum(widths) - len(_GAP) * len(widths) + 1, _LABEL_MIN)
-    labels = shorten((plain(row.label) for row in rows), room)
-    widest = max(len(label) for label in (_HEADER[0], *labels.values()))
-    lines = [_line(widest, widths, _HEADER[0], _HEADER[1:], None)]
-    for row, line in zip(rows, cells, strict=True):
-        lines.append(_line(widest, widths, labels[plain(row.label)], line, row.verdict if color else None))
+def _table(rows: list[ResultRow], width: int, color: bool, verbose: bool) -> list[str]:
+    cells = [_HEADER, *((row.label, *_cells(row)) for row in rows)]
+    head, *body = text_table(cells, _COLUMNS, width, [_COLORS[row.verdict] if color else None for row in rows])
+    lines = [head]
+    for row, line in zip(rows, body, strict=True):
+        lines.append(line)
         for note in filter(None, map(first_sentence, row.notes)):
             lines += wrap(note, indent="    ", width=width, lines=_NOTE_LINES)
         if verbose and row.limited_by:
@@ -107,7 +105,7 @@ def _table(rows: list[Row], width: int, color: bool, verbose: bool) -> list[str]
     return lines
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: ResultRow) -> tuple[str, ...]:
     share = row.share
     return (
         plain(row.direction)[:3] or "-",
@@ -118,22 +116,14 @@ def _cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def _limit(row: Row) -> str:
+def _limit(row: ResultRow) -> str:
     if row.limit_bps is not None:
         return rate(row.limit_bps)
     return "-" if row.goodput_bps is None else "per flow" if row.per_flow else "none"
 
 
-def _line(label_width: int, widths: list[int], label: str, cells: Sequence[str], color_of: Verdict | None) -> str:
-    direction, *figures, word = cells
-    parts = [figure.rjust(width) for figure, width in zip(figures, widths[1:-1], strict=True)]
-    parts.append(word if color_of is None else f"\x1b[{_COLORS[color_of]}m{word}\x1b[0m")
-    # One blank is enough after the direction, whose words are shorter than its heading.
-    return f"{label:{label_width}}{_GAP}{direction:{widths[0]}} {_GAP.join(parts)}"
-
-
 def skipped_lines(skipped: Sequence[SkippedRecord], width: int) -> list[str]:
-    """Skips by reason: a whole matrix often lacks the same thing."""
+    """Return the skipped combinations grouped by reason, because many often share one reason."""
     by_reason: dict[str, list[str]] = {}
     for skip in skipped:
         by_reason.setdefault(skip["reason"], []).append(skip["id"])

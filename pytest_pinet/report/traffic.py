@@ -1,4 +1,4 @@
-"""What traffic gives beside goodput, as plain data: shared time, sockets, requests, pings, steps of a ladder."""
+"""The record types of traffic beside goodput: shared time, sockets, HTTP requests, pings and the UDP ladder."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class PingRecord(PingRoundRecord):
 
 
 def window_record(attempt: int, window: Window) -> WindowRecord:
-    """The shared time of one attempt."""
+    """Return the record of the shared time of one attempt."""
     return {
         "attempt": attempt,
         "start_s": window.start_s,
@@ -121,13 +121,13 @@ def window_record(attempt: int, window: Window) -> WindowRecord:
 
 
 def most_apart(windows: Sequence[WindowRecord]) -> tuple[float | None, float | None]:
-    """The largest skew of all attempts, and how sure it is; None where nobody told."""
+    """Return the largest start skew of all attempts and its uncertainty; None if no attempt has a skew."""
     known = [(skew, one.get("start_skew_within_s")) for one in windows if (skew := one["start_skew_s"]) is not None]
     return max(known, key=lambda found: (found[0], found[1] or 0.0), default=(None, None))
 
 
 def apart_notes(skew_s: float | None, within_s: float | None, most_s: float) -> list[str]:
-    """A sentence where flows did not begin within ``most_s``, or that is not sure."""
+    """Return a note if flows did not begin within ``most_s``, or possibly did not."""
     if skew_s is None:
         return ["nobody told how far apart the flows began: only the time that they shared, as seen from here, counts"]
     sure_s = within_s or 0.0
@@ -140,7 +140,7 @@ def apart_notes(skew_s: float | None, within_s: float | None, most_s: float) -> 
 
 
 def sockets_record(flow: Flow) -> SocketsRecord | None:
-    """None where nobody asked, or the sender's kernel did not answer."""
+    """Return the kernel's data on a flow's sockets; None if it was not read or the sender's kernel did not answer."""
     sockets = flow.sockets
     if sockets is None:
         return None
@@ -155,7 +155,7 @@ def sockets_record(flow: Flow) -> SocketsRecord | None:
 
 
 def http_record(size: int, connections: int, rounds: Sequence[HttpReport]) -> HttpRecord:
-    """All rounds together, of which there is at least one."""
+    """Return the record of all rounds together. ``rounds`` must not be empty."""
     failed: dict[str, int] = {}
     for one in rounds:
         for kind, count in one.troubles.items():
@@ -180,7 +180,7 @@ def http_record(size: int, connections: int, rounds: Sequence[HttpReport]) -> Ht
 
 
 def ping_record(ping: Ping, rounds: Sequence[PingReport]) -> PingRecord:
-    """All series together, and each."""
+    """Return the record of all series together and of each one."""
     together = pooled(rounds)
     return {
         **_round(together),
@@ -203,7 +203,7 @@ def _round(one: PingReport) -> PingRoundRecord:
 
 
 def pooled(rounds: Sequence[PingReport]) -> PingReport:
-    """All series as one; each packet that came back counts alike."""
+    """Return all series as one. Each returned packet has the same weight."""
     came = [one for one in rounds if one.mean_s is not None]
     means = [one.mean_s or 0.0 for one in came for _ in range(one.received)]
     return PingReport(
@@ -217,7 +217,7 @@ def pooled(rounds: Sequence[PingReport]) -> PingReport:
 
 
 def ping_text(record: PingRecord) -> str:
-    """In one sentence: ``20 of 20 pings came back in 0.31 ms (0.20 to 1.02)``."""
+    """Return a sentence: ``20 of 20 pings came back in 0.31 ms (0.20 to 1.02)``."""
     counts = f"{record['received']} of {record['sent']} pings came back"
     low, mean, high = record["rtt_min_s"], record["rtt_mean_s"], record["rtt_max_s"]
     if low is None or mean is None or high is None:
@@ -226,14 +226,14 @@ def ping_text(record: PingRecord) -> str:
 
 
 def http_text(record: HttpRecord) -> str:
-    """In one sentence: ``11420 requests/s of 100000 bytes on 10 connections``."""
+    """Return a sentence: ``11420 requests/s of 100000 bytes on 10 connections``."""
     failed = "".join(f", {count} {kind}" for kind, count in record["failed"].items())
     rate = f"{record['requests_per_s']:.0f} requests/s of {record['size_bytes']} bytes"
     return f"{rate} on {record['connections']} connections{failed}"
 
 
 def ladder_text(record: LadderRecord) -> str:
-    """In one sentence what was held, and what was not."""
+    """Return a sentence on the highest rate that held, and on the first that did not."""
     tried = len(record["steps"])
     bound = f"at most {record['loss'] * 100:g} % lost"
     if record["knee_bps"] is None:

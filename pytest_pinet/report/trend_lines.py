@@ -1,4 +1,4 @@
-"""The trend of each figure of a run in one line of the summary."""
+"""Formats the trend of each metric of a run as one line of the summary."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from collections.abc import Sequence
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.builds import name_of
-from pytest_pinet.history.points import History, Trend
+from pytest_pinet.history.history import History
+from pytest_pinet.history.points import Trend
 from pytest_pinet.history.records import figure_of
-from pytest_pinet.history.words import spark
+from pytest_pinet.history.text import spark
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.fit import WIDTH, plain, shorten
 from pytest_pinet.report.record import ResultRecord
+from pytest_pinet.report.text_wrap import WIDTH, plain, shorten
 
 _RUNS = 16
-# More lines than this are a report's, not a terminal's; the worst come first.
+# At most this many lines, the worst first. Reports show all.
 _LINES = 40
 _LABEL, _GAP = 34, "  "
 
 
 def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str) -> list[str]:
-    """A line for each figure that has runs before this one, worst first; none where no history is kept."""
+    """Return a line for each metric with earlier runs, worst first. No lines without a history."""
     if url is None or not results:
         return []
     figures = {
@@ -33,7 +34,7 @@ def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str) -> l
         with History.open(url) as history:
             found = [history.trend(figure, lab=lab) for figure in ordered]
     except ConfigError:
-        # Why there is none stands in the summary already.
+        # The summary already explains why there is no history.
         return []
     known = [trend for trend in found if sum(point.goodput_bps is not None for point in trend.points) > 1]
     if not known:

@@ -1,11 +1,11 @@
-"""What came of the settings behind a figure, as plain data and in words."""
+"""The outcome of tunings, as plain data and in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from pytest_pinet.model.tuning import Outcome, Tuned
+from pytest_pinet.model.tuning import SettingOutcome, Tuned
 
 
 class TuningRecord(TypedDict):
@@ -25,7 +25,7 @@ class TuningRecord(TypedDict):
 
 
 def tuning_records(tunings: Iterable[Tuned]) -> list[TuningRecord]:
-    """Each once, in the order in which they were applied."""
+    """Return the record of each setting once, in the order of application."""
     return [
         {
             "end": one.end,
@@ -41,16 +41,16 @@ def tuning_records(tunings: Iterable[Tuned]) -> list[TuningRecord]:
 
 
 def tuning_notes(tunings: Iterable[Tuned]) -> list[str]:
-    """What a figure must not claim: a sentence for each setting that does not hold."""
+    """Return a note for each setting without effect."""
     return [f"{one} (the figure is without it)" for one in dict.fromkeys(tunings) if not one.outcome.holds]
 
 
 def ineffective(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """For the summary of a run: a line for each setting that did not hold, however many figures it is behind."""
+    """Return a line for each setting without effect, once per run."""
     lines = []
     for result in results:
         for record in result.get("tunings", ()):
-            if not Outcome(record["outcome"]).holds:
-                tuned = Tuned(**{**record, "outcome": Outcome(record["outcome"])})
+            if not SettingOutcome(record["outcome"]).holds:
+                tuned = Tuned(**{**record, "outcome": SettingOutcome(record["outcome"])})
                 lines.append(str(tuned))
     return list(dict.fromkeys(lines))

@@ -1,1 +1,4 @@
-"""Which xdist worker runs which test next: pure in ``planner``, tied to xdist in ``workers`` and ``hooks``."""
+"""Chooses which xdist worker runs which test next.
+
+``planner`` is pure; ``workers`` and ``hooks`` connect it to xdist.
+"""

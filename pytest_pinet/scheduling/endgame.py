@@ -1,4 +1,4 @@
-"""The last groups of a run, and small runs: the choice after which a rehearsal of the rest ends earliest."""
+"""Chooses the last groups of a run, and all groups of a small run, by simulating the rest of the run."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from pytest_pinet.scheduling.leases import Leases
-from pytest_pinet.scheduling.plan import Job, Needs
-from pytest_pinet.scheduling.rehearsal import Block, Lane, rehearse
+from pytest_pinet.scheduling.leases import WorkerLeases
+from pytest_pinet.scheduling.plan import Needs, PlannedTest
+from pytest_pinet.scheduling.rehearsal import Block, WorkerLane, rehearse
 from pytest_pinet.scheduling.work import Group, Load, Worker
 
-# With many more groups than these, what a rehearsal finds is lost in the error of the estimates before it matters: on
-# 40 generated labs of 50 nodes and 8 workers the median rose from 1.12 times the lower bound to 1.14 with 30.
+# With many more groups, the errors of the estimates outweigh the gain of a rehearsal. On 40 generated labs of 50 nodes
+# and 8 workers the median rose from 1.12 times the lower bound to 1.14 with 30 groups.
 FEW_GROUPS = 12
-# So that a decision stays below 5 ms on average.
+# This limit keeps a decision below 5 ms on average.
 FEW_WORKERS = 16
-# Groups that are tried: those that can begin first, of these the most urgent ones.
+# How many groups to try: the groups that can begin first, and among these the most urgent ones.
 CHOICES = 6
-# Orders that are tried at each decision; they add up, since the best one is where the next decision begins.
+# How many orders to try at each decision. Tries add up, because the next decision begins with the best order so far.
 TRIES = 20
-# What giving a worker nothing has to gain, as a share of the rest of the run: else a tie, or an estimate that is a
-# little wrong, would leave a worker without work.
+# The least gain of leaving a worker idle, as a share of the rest of the run. Without it, a tie or a slightly wrong
+# estimate would leave a worker without work.
 IDLING_COST = 0.005
 
 
 class Endgame:
-    """Keeps the best order found so far in which to begin the groups that are left."""
+    """Keeps the best order found so far for the groups that are left."""
 
     def __init__(self) -> None:
-        # A run is to be the same each time.
+        # A fixed seed, so that every run is planned the same way.
         self._random = random.Random(0)
         self._rank: dict[Needs, int] = {}
 
     def choose(
         self, worker: Worker, now: float, free: Sequence[Group], start: Mapping[Needs, float],
-        loads: Mapping[Worker, Load], groups: Mapping[Needs, Group], leases: Leases
+        loads: Mapping[Worker, Load], groups: Mapping[Needs, Group], leases: WorkerLeases
     ) -> Group | None:  # fmt: skip
-        """The group that this worker is to be given, or None when it had better be given nothing.
+        """Return the group to give to this worker, or None if the worker should get no group now.
 
-        ``free`` has the groups that nobody owns, most urgent first; ``start`` is when this worker could begin each.
-        A worker that has something to do and is given nothing more ends, which is an option only while another one
-        idles that can take its part.
+        ``free`` has the groups without an owner, most urgent first. ``start`` says when this worker could begin each
+        group. A worker with pending tests that gets no more tests ends. This is an option only while another worker is
+        idle and can take its part.
         """
         order = sorted(free, key=lambda group: self._rank.get(group.needs, len(self._rank)))
         others = [load for other, load in loads.items() if other is not worker]
@@ -51,7 +51,7 @@ class Endgame:
         if not busy:
             choices = [group for group in choices if group is not None and start[group.needs] <= now]
         del choices[CHOICES:]
-        # Somebody takes its part, or somebody's end is where it comes back.
+        # Another worker can take this part, or this worker can come back when another one has finished.
         if any(not load.pending and not load.ended if busy else load.pending for load in others):
             choices.append(None)
         if len(choices) == 1:
@@ -86,12 +86,12 @@ class Endgame:
         return best
 
     def _stage(
-        self, free: Sequence[Group], loads: Mapping[Worker, Load], groups: Mapping[Needs, Group], leases: Leases
-    ) -> tuple[dict[Needs, Block], list[Lane]]:
-        """The groups that nobody owns, and each worker with the rest of the group that it is in the middle of."""
+        self, free: Sequence[Group], loads: Mapping[Worker, Load], groups: Mapping[Needs, Group], leases: WorkerLeases
+    ) -> tuple[dict[Needs, Block], list[WorkerLane]]:
+        """Return the groups without an owner as blocks, and each worker with the rest of its own group."""
         bits: dict[str, int] = {}
 
-        def block(jobs: Sequence[Job]) -> Block:
+        def block(jobs: Sequence[PlannedTest]) -> Block:
             return Block.of(jobs, sum(bits.setdefault(place, 1 << len(bits)) for place in jobs[0].needs.places))
 
         lanes = []
@@ -101,5 +101,5 @@ class Endgame:
             if group is not None and group.owner is worker:
                 parts[-1] += group.jobs
             since = leases.since(worker) if parts else None
-            lanes.append(Lane(tuple(block(jobs) for jobs in parts), since, open=not load.ended))
+            lanes.append(WorkerLane(tuple(block(jobs) for jobs in parts), since, open=not load.ended))
         return {group.needs: block(group.jobs) for group in free}, lanes

@@ -1,7 +1,7 @@
-"""The end of a run that is broken off, by Ctrl-C or an error: workers leave the lab as they found it before they end.
+"""Ends the workers of an interrupted run (Ctrl-C or an error): each worker restores the lab before it ends.
 
-xdist gives a worker five seconds and kills it after ten. To take a build back, to restore switch ports and to power
-nodes off may take longer, and a worker in mid-traffic may not know that the run is over.
+xdist waits five seconds for a worker and kills it after ten. Removing a build, restoring switch ports and powering off
+nodes can take longer, and a worker in mid-traffic might not know that the run is over.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pytest_pinet.lab.deadline import Deadline
+from pytest_pinet.execution.deadline import Deadline
 
 STOP_FILE = "stop"
-# What a board may take to boot, and then to take the build back and be powered off.
+# Time for a board to boot, and then to remove the build and power off.
 UNDO_S = 180.0
-# Whoever waits for less need not be told.
+# A wait shorter than this is not reported.
 QUIET_S = 1.0
 
 
 def stop_when_told(folder: Path) -> Callable[[], None]:
-    """In a worker: what raises KeyboardInterrupt once the controller has broken off the run of this folder."""
+    """Return, in a worker, a function that raises KeyboardInterrupt once the controller has interrupted this run."""
     told = folder / STOP_FILE
 
     def look() -> None:
@@ -32,9 +32,9 @@ def stop_when_told(folder: Path) -> Callable[[], None]:
 
 
 def end_workers(workers: Sequence[Any], folder: Path, on_wait: Callable[[str], None]) -> None:
-    """In the controller: have workers stop, and wait until they have left the lab, but not for ever.
+    """Stop the workers, from the controller, and wait until they have left the lab, at most UNDO_S.
 
-    Ctrl-C ends the wait. Raises OSError where they cannot be told.
+    Ctrl-C ends the wait. Raises OSError if the stop file cannot be written.
     """
     told = folder / STOP_FILE
     told.touch()
@@ -54,8 +54,8 @@ def end_workers(workers: Sequence[Any], folder: Path, on_wait: Callable[[str], N
 
 
 def _has_ended(worker: Any) -> bool:
-    """Whether a worker has said all that it has to say, or can say nothing any more."""
-    # A channel that the worker has closed, or one whose worker is gone.
+    """Return whether a worker has sent its last message, or can send none."""
+    # The worker has closed its channel, or the worker is gone.
     silent = not hasattr(worker, "channel") or worker.channel.isclosed() or not worker.gateway.hasreceiver()
     return silent or hasattr(worker, "workeroutput")
 

@@ -1,4 +1,4 @@
-"""How long tests take: as long as in the latest run that had them, else as long as others of that run."""
+"""Estimates the duration of tests from the latest run of each test; for unknown tests the median of the known ones."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-# A test of the usual 5 s after 1 s of warm-up, with what wiring, evidence and undo cost.
+# A test with the usual 5 s after 1 s of warm-up, plus wiring, evidence and undo.
 DEFAULT_TOTAL_S = 9.0
 DEFAULT_TRAFFIC_S = 6.5
-# Beside traffic: opening the link, and closing it.
+# Time besides traffic: opening and closing the link.
 AROUND_S = 1.5
 _LATEST_RUNS = 5
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of a whole test, and those of them in which it measures."""
+    """Duration of a whole test, and its part in which traffic runs, in seconds."""
 
     total_s: float
     traffic_s: float
@@ -35,7 +35,7 @@ class Estimates:
 
     @classmethod
     def of_earlier_runs(cls, runs: Path) -> Estimates:
-        """Read the results of the latest runs below this folder; a test's latest one counts."""
+        """Read the results of the latest runs below this folder. The latest result of each test counts."""
         known: dict[str, Estimate] = {}
         folders: Sequence[Path] = sorted((p for p in runs.glob("*/results.jsonl")), reverse=True)
         for file in folders[:_LATEST_RUNS]:
@@ -48,11 +48,11 @@ class Estimates:
 
 
 def _read(file: Path) -> dict[str, Estimate]:
-    """A test may measure several times; what was cut short or did not measure says nothing."""
+    """Return the estimates of one file: a test's measurements are added up, broken or empty ones are ignored."""
     found: dict[str, Estimate] = {}
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
-    except OSError:  # another user's, or removed meanwhile
+    except OSError:  # another user's file, or removed meanwhile
         return found
     for line in text.splitlines():
         try:

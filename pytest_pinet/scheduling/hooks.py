@@ -1,4 +1,4 @@
-"""Where the scheduler meets xdist: workers tell what they need and leave the lab, the controller plans and clears."""
+"""Connects the scheduler to xdist: workers report their tests' needs, the controller plans and cleans up."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.collect import Case
 from pytest_pinet.errors import LabError, PinetError
-from pytest_pinet.lab.contention import domains_of
-from pytest_pinet.lab.identity import Identity
-from pytest_pinet.lab_access import LabAccess
+from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.queue.contention import domains_of
+from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.run_keeper import WORKER_INPUT, RunKeeper
 from pytest_pinet.scheduling import plan
 from pytest_pinet.scheduling.ending import end_workers, stop_when_told
 from pytest_pinet.scheduling.estimates import Estimates
-from pytest_pinet.scheduling.plan import Job, Needs
+from pytest_pinet.scheduling.plan import WORKER_INPUT, Needs, PlannedTest
+from pytest_pinet.scheduling.run_reporter import RunReporter
 
-# Set by the plugin's pytest_cmdline_main, before xdist fills in its default: the user left the choice of --dist to us.
+# Set by the plugin's pytest_cmdline_main before xdist sets its default: the user gave no --dist option.
 UNCHOSEN = "pinet_dist_unchosen"
-# What a test that needs no lab is taken to last.
+# Assumed duration of a test that needs no lab.
 FILLER_S = 0.1
 
 
 class WorkerHooks:
-    """In a worker: tells the controller what each test needs, by a file in the run folder, and leaves the lab in time.
+    """Runs in a worker: writes what each test needs to a file in the run folder, and leaves the lab in time.
 
-    xdist's channel carries node ids only. The file is complete before the ids are sent. ``boards_whole``: all tests of
-    a board, and of those that share a node with it, are for one worker, since a boot serves all of them.
+    xdist's channel carries node IDs only. The file is complete before the IDs are sent. ``boards_whole``: one worker
+    gets all tests of a board and of the boards that share a node with it, because one boot serves all of them.
     """
 
     def __init__(
         self,
         config: pytest.Config,
         lab: Lab,
-        case_of: Callable[[pytest.Item], Case | None],
+        case_of: Callable[[pytest.Item], CombinationCase | None],
         boards_whole: bool,
         access: LabAccess,
-        keeper: RunKeeper,
+        keeper: RunReporter,
     ) -> None:
         self._folder = Path(config.workerinput[WORKER_INPUT])  # type: ignore[attr-defined]
         self._lab = lab
@@ -53,7 +53,7 @@ class WorkerHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Write the plan when any test needs the lab."""
+        """Write the plan if any test needs the lab."""
         needs = {}
         for item in session.items:
             case = self._case_of(item)
@@ -63,8 +63,8 @@ class WorkerHooks:
         if needs:
             plan.write(self._folder, plan.joined(needs) if self._boards_whole else needs)
 
-    # The innermost wrapper: after pytest's own, which tears down what an interrupted test had set up, and before xdist
-    # tells the controller that this worker has finished, since from then on it may be killed.
+    # The innermost wrapper. It runs after pytest's own hook, which tears down what an interrupted test had set up. It
+    # runs before xdist reports to the controller that this worker has finished, because the worker can be killed then.
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self) -> Generator[None, Any, Any]:
         """Leave the lab."""
@@ -84,9 +84,9 @@ class WorkerHooks:
 
 
 class ControllerHooks:
-    """In the controller: makes the scheduler, ends workers, and gives back what one held that died."""
+    """Runs in the controller: makes the scheduler, ends workers, and releases the places of workers that died."""
 
-    def __init__(self, config: pytest.Config, lab: Lab, keeper: RunKeeper) -> None:
+    def __init__(self, config: pytest.Config, lab: Lab, keeper: RunReporter) -> None:
         self._config = config
         self._option = config.option
         self._workers: list[Any] = []
@@ -97,14 +97,14 @@ class ControllerHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        """Ours, unless the user chose one."""
+        """Return pinet's scheduler; None if the user chose a scheduler."""
         if self._option.dist != "load" or not getattr(self._option, UNCHOSEN, False):
             return None
         from pytest_pinet.scheduling.workers import PlannedScheduling
 
         return PlannedScheduling(config, log, self._jobs)
 
-    def _jobs(self, nodeids: Sequence[str]) -> list[Job] | None:
+    def _jobs(self, nodeids: Sequence[str]) -> list[PlannedTest] | None:
         folder = self._keeper.folder.path
         self._needs = plan.read(folder)
         if self._needs.keys().isdisjoint(nodeids):
@@ -114,31 +114,32 @@ class ControllerHooks:
         for index, nodeid in enumerate(nodeids):
             needs = self._needs.get(nodeid)
             if needs is None:
-                jobs.append(Job(index, Needs(), FILLER_S, 0.0))
+                jobs.append(PlannedTest(index, Needs(), FILLER_S, 0.0))
             else:
-                jobs.append(Job(index, needs, estimates[nodeid].total_s, estimates[nodeid].traffic_s))
+                jobs.append(PlannedTest(index, needs, estimates[nodeid].total_s, estimates[nodeid].traffic_s))
         return jobs
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Remember who uses the lab."""
+        """Remember this worker."""
         self._workers.append(node)
 
-    # The innermost wrapper: it begins before the results are written and before xdist ends whoever is left, and ends
-    # before the terminal's summary.
+    # The innermost wrapper. It begins before the results are written and before xdist ends the remaining workers. It
+    # ends before the terminal's summary.
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self) -> Generator[None, Any, Any]:
-        """Where the run was broken off let workers undo what they changed, and hear what could not be undone."""
+        """If the run was interrupted, let the workers undo their changes, and collect their warnings."""
         unheard = self._end_workers()
         try:
             return (yield)
         finally:
-            # Not before they are gone: who undoes something must hold its place.
+            # Release the places only after the workers have ended: a worker must hold a place while it undoes changes
+            # there.
             for worker in unheard:
                 self._give_back(worker)
 
     def _end_workers(self) -> list[Any]:
-        """Returns those that did not say that they have left the lab."""
+        """End the workers. Return the workers that did not report that they left the lab."""
         folder, workers = self._keeper.folder.path, list(self._workers)
         if not workers or not plan.read(folder):
             return []
@@ -152,7 +153,7 @@ class ControllerHooks:
                 name = worker.workerinput["workerid"]
                 self._keeper.warn(f"worker {name} had not left the lab when it was ended; the next run puts it right")
                 continue
-            # xdist listens no more, and the run is over already.
+            # xdist has stopped listening, and the run is already over.
             with suppress(pytest.exit.Exception):
                 self._config.hook.pytest_testnodedown(node=worker, error=None)
         return unheard
@@ -165,14 +166,14 @@ class ControllerHooks:
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
-        """A worker that died cannot give back its places: do it now, before its tests are given to others."""
+        """Release the places of a worker that died, before other workers get its tests."""
         if node in self._workers:
             self._workers.remove(node)
         if error:
             self._give_back(node)
 
     def _give_back(self, node: Any) -> None:
-        from pytest_pinet.lab.reaper import free_places_of
+        from pytest_pinet.lab.lease.reaper import free_places_of
 
         worker, run = node.workerinput["workerid"], node.workerinput["testrunuid"]
         self._died = f"worker {worker} died while it ran this test"
@@ -186,10 +187,10 @@ class ControllerHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
-        """A measurement that died with its worker is the lab's trouble, not a slow link."""
+        """Report a measurement that died with its worker as an error of the lab, not as a slow link."""
         if crashitem not in self._needs:
             return
-        # An error, as those of the set-up are; xdist makes it a failure of no phase at all.
+        # An error, like errors of a test's set-up. xdist makes it a failure without a phase.
         report.when = "setup"
         report.longrepr = (
             f"LeaseError: {self._died or 'the worker died'}\n"

@@ -1,4 +1,4 @@
-"""Which worker holds which places, told from what workers were given and have finished, without asking them."""
+"""Tracks which worker holds which places, from the tests that workers got and finished."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pytest_pinet.scheduling.work import Worker
 _NONE: frozenset[str] = frozenset()
 
 
-class Leases:
-    """A worker takes all places of a test or none, in the order of asking, and keeps those that its next test needs."""
+class WorkerLeases:
+    """The places that each worker holds or waits for.
+
+    A worker gets all places of a test or none, in the order of requests. It keeps the places that its next test needs.
+    """
 
     def __init__(self) -> None:
         self._holder: dict[str, Worker] = {}
@@ -18,27 +21,27 @@ class Leases:
         self._latest = 0.0
 
     def ask(self, worker: Worker, places: frozenset[str], now: float) -> None:
-        """A worker comes to a test that needs these places."""
+        """Request the places of a worker's next test."""
         self._latest = now
         self._waiting[worker] = places
         self._grant()
 
     def release(self, worker: Worker, now: float, keep: frozenset[str] = _NONE) -> None:
-        """A worker has finished a test; ``keep`` has the places that its next one needs."""
+        """Release the places of a finished test, except ``keep``, the places that the worker's next test needs."""
         self._latest = now
         self._since.pop(worker, None)
         self._drop(worker, keep)
         self._grant()
 
     def remove(self, worker: Worker) -> None:
-        """A worker is gone, and with it all that it held and waited for."""
+        """Forget a worker that is gone, with all places that it held or waited for."""
         self._waiting.pop(worker, None)
         self._since.pop(worker, None)
         self._drop(worker)
         self._grant()
 
     def since(self, worker: Worker) -> float | None:
-        """Since when a worker has had the places of its first test; None while it waits for them."""
+        """Return when a worker got the places of its first test; None while it waits for them."""
         return self._since.get(worker)
 
     def _drop(self, worker: Worker, keep: frozenset[str] = _NONE) -> None:
@@ -51,7 +54,7 @@ class Leases:
     def _grant(self) -> None:
         for worker, places in list(self._waiting.items()):
             if any(self._holder.get(place, worker) is not worker for place in places):
-                # All or none: what it kept for this test, others may have meanwhile.
+                # All or none: other workers may use the kept places meanwhile.
                 self._drop(worker)
                 continue
             del self._waiting[worker]

@@ -1,4 +1,4 @@
-"""What a test needs of the lab, as a worker that collected it tells the controller, which collects nothing."""
+"""The tests' needs, as a file from the workers, which collect the tests, to the controller, which collects none."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ FILE = "plan.json"
 
 @dataclass(frozen=True)
 class Needs:
-    """The places that a test holds, and the contention domains in which it measures; none of both for other tests."""
+    """The places that a test holds and the contention domains in which it measures.
+
+    Both are empty if it needs no lab.
+    """
 
     places: frozenset[str] = frozenset()
     domains: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
-class Job:
-    """A test as the planner sees it; ``index`` is its number in the collection.
+class PlannedTest:
+    """A test as the planner sees it. ``index`` is the test's number in the collection.
 
-    ``total_s`` is how long it is expected to take; for ``traffic_s`` of them it measures, alone in its domains.
+    ``total_s`` is the expected duration. For ``traffic_s`` of it the test measures, alone in its contention domains.
     """
 
     index: int
@@ -33,7 +36,7 @@ class Job:
 
 
 def joined(needs: Mapping[str, Needs]) -> dict[str, Needs]:
-    """Tests whose nodes hang together need all of these, so that one worker has them all, one after the other."""
+    """Join the needs of tests that share nodes, directly or through others: one worker then runs all of these tests."""
     parts: list[Needs] = []
     for need in needs.values():
         touching = [part for part in parts if not part.places.isdisjoint(need.places)]
@@ -44,7 +47,10 @@ def joined(needs: Mapping[str, Needs]) -> dict[str, Needs]:
 
 
 def write(folder: Path, needs: Mapping[str, Needs]) -> None:
-    """Write the needs by node id, at once or not at all; all workers collect the same, so the last one may win."""
+    """Write the needs by node ID, as a whole or not at all.
+
+    All workers write the same content, so the last one may win.
+    """
     tests = {nodeid: [sorted(need.places), sorted(need.domains)] for nodeid, need in needs.items()}
     draft = folder / f".{FILE}.{os.getpid()}"
     draft.write_text(json.dumps(tests), encoding="utf-8")
@@ -52,9 +58,12 @@ def write(folder: Path, needs: Mapping[str, Needs]) -> None:
 
 
 def read(folder: Path) -> dict[str, Needs]:
-    """The needs by node id; empty while no worker has written any."""
+    """Return the needs by node ID; empty if no worker has written the file yet."""
     try:
         tests = json.loads((folder / FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     return {nodeid: Needs(frozenset(places), frozenset(domains)) for nodeid, (places, domains) in tests.items()}
+
+
+WORKER_INPUT = "pinet_run_folder"

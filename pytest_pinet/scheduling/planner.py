@@ -1,11 +1,11 @@
-"""The pure core: which test a worker is given next.
+"""Chooses which test a worker gets next. This module does no I/O.
 
 Tests that need the same places are one group and stay on one worker, which keeps the nodes booted. A worker that needs
-another group gets the one with the most work behind it (the busiest node or domain first, which is what the makespan
-hangs on) among those whose nodes nobody uses by then, and whose domain is not saturated; tests that need no lab fill
-gaps. xdist's workers start a test only when they know the one after it, so each decision is one test early, and a
-worker that cannot wait may have to be given a group whose nodes are still in use: its lease then waits. Where few
-groups are left, as in small labs from the beginning, ``endgame`` rehearses each choice instead.
+another group gets the one with the most work left (the busiest node or domain first, because it sets the makespan).
+Only groups count whose nodes are free by then and whose domain is not saturated. Tests that need no lab fill gaps.
+xdist's workers start a test only when they know the next one, so each decision comes one test early. A worker that
+cannot wait may get a group whose nodes are still in use; its lease then waits. If few groups are left, as always in
+small labs, ``endgame`` simulates each choice instead.
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ from collections import deque
 from collections.abc import Sequence
 
 from pytest_pinet.scheduling.endgame import FEW_GROUPS, FEW_WORKERS, Endgame
-from pytest_pinet.scheduling.leases import Leases
-from pytest_pinet.scheduling.plan import Job, Needs
+from pytest_pinet.scheduling.leases import WorkerLeases
+from pytest_pinet.scheduling.plan import Needs, PlannedTest
 from pytest_pinet.scheduling.work import Group, Load, Worker
 
-# What a group is set back by whose worker would measure half of its time in a domain that is always busy (the shares
-# add up to 1.5), against one that the end of the run hangs on half as much.
+# The weight of a crowded domain. Example: a worker would measure half of its time in a domain that is always busy (the
+# shares add up to 1.5). A group on which the end of the run depends fully then ranks like one on which it depends half.
 CROWD_COST = 1.0
 NODE_WEIGHT = 0.2
-# From here on a test that needs no lab is the better one to run now.
+# From this penalty on, a test that needs no lab runs first.
 FULL = 0.5
 
 
 class Planner:
-    """Hands out tests; ``now`` is the caller's clock in seconds, only ever compared with itself."""
+    """Hands out tests. ``now`` is the caller's clock in seconds; only differences count."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[PlannedTest]) -> None:
         self._groups: dict[Needs, Group] = {}
-        self._fillers: deque[Job] = deque()
+        self._fillers: deque[PlannedTest] = deque()
         self._loads: dict[Worker, Load] = {}
-        # Seconds of work that are not done, of each place and domain.
+        # Seconds of work left for each place and domain.
         self._left: dict[str, float] = {}
-        # All work that is not done; and that of each domain, if one worker did it.
+        # Seconds of all work left, and of each domain's work if one worker did it.
         self._work_s = 0.0
         self._serial: dict[str, float] = {}
-        # By domains, so that a full one is passed over at once; highest priority first, as it was when pushed,
-        # of equal ones the longest.
+        # Heaps by domains, so that a saturated domain is skipped at once. Highest priority at the time of the push
+        # comes first; for equal priorities the longest group.
         self._heaps: dict[frozenset[str], list[tuple[float, float, int, Group]]] = {}
         self._unassigned = 0
-        # Those with tests that no worker is in the middle of.
+        # Groups with tests but without an owner.
         self._unowned: set[Group] = set()
-        self._leases = Leases()
+        self._leases = WorkerLeases()
         self._endgame = Endgame()
         for job in jobs:
             self._add(job)
 
     @property
     def unassigned(self) -> int:
-        """How many tests no worker has been given."""
+        """Return how many tests no worker has got yet."""
         return self._unassigned
 
     @property
@@ -62,12 +62,12 @@ class Planner:
     def add_worker(self, worker: Worker) -> None:
         self._loads[worker] = Load()
 
-    def pending(self, worker: Worker) -> list[Job]:
-        """What a worker has been given and not finished, in its order."""
+    def pending(self, worker: Worker) -> list[PlannedTest]:
+        """Return the tests that a worker has got and not finished, in its order."""
         return list(self._loads[worker].pending)
 
     def done(self, worker: Worker, index: int, now: float) -> None:
-        """A worker has finished a test."""
+        """Note that a worker has finished a test."""
         load = self._loads[worker]
         job = next(job for job in load.pending if job.index == index)
         load.pending.remove(job)
@@ -78,10 +78,12 @@ class Planner:
         if load.pending:
             self._leases.ask(worker, needs, now)
 
-    def remove_worker(self, worker: Worker) -> list[Job]:
-        """A worker is gone: what it had not finished, the one that it ran first; the rest of its groups is free again.
+    def remove_worker(self, worker: Worker) -> list[PlannedTest]:
+        """Remove a worker.
 
-        The jobs are not given to anybody else before ``requeue``.
+        Return its unfinished tests, the running one first. The rest of its groups becomes free again.
+
+        No worker gets the returned tests before ``requeue``.
         """
         load = self._loads.pop(worker)
         self._leases.remove(worker)
@@ -93,15 +95,15 @@ class Planner:
                 self._push(group)
         return list(load.pending)
 
-    def requeue(self, job: Job) -> None:
-        """Give this test to somebody again, ahead of others of its group."""
+    def requeue(self, job: PlannedTest) -> None:
+        """Hand out this test again, before the other tests of its group."""
         self._add(job, first=True)
 
-    def next(self, worker: Worker, now: float) -> Job | None:
-        """The test that this worker is to run after what it has; None when there is nothing for it.
+    def next(self, worker: Worker, now: float) -> PlannedTest | None:
+        """Return the test that this worker runs after its pending ones; None if there is none for it.
 
-        A worker that has something to do ends when it is given nothing; one that has nothing may come back when others
-        have finished.
+        A worker with pending tests ends when it gets None. A worker without tests may get one later, when others have
+        finished.
         """
         load = self._loads[worker]
         group = self._own_group(worker)
@@ -121,13 +123,13 @@ class Planner:
         assert group.jobs, "an exhausted group has no owner"
         return self._give(worker, group.jobs.popleft(), now, group)
 
-    def _give(self, worker: Worker, job: Job, now: float, group: Group | None = None) -> Job:
+    def _give(self, worker: Worker, job: PlannedTest, now: float, group: Group | None = None) -> PlannedTest:
         load = self._loads[worker]
         self._unassigned -= 1
         if group is not None:
             group.total_s -= job.total_s
             if not group.jobs:
-                # Whatever comes back to it after a crash is anybody's.
+                # Any worker can take tests that come back to this group after a crash.
                 group.owner = None
         load.pending.append(job)
         if len(load.pending) == 1:
@@ -136,7 +138,7 @@ class Planner:
         return job
 
     def _own_group(self, worker: Worker) -> Group | None:
-        """The group that this worker is in the middle of."""
+        """Return the unfinished group that this worker owns."""
         pending = self._loads[worker].pending
         group = self._groups.get(pending[-1].needs) if pending else None
         if group is not None and group.owner is worker and group.jobs:
@@ -146,7 +148,7 @@ class Planner:
     # -- choosing a group -----------------------------------------------------------------------------------------
 
     def _rehearsed_group(self, worker: Worker, now: float, free_s: float) -> tuple[Group | None, bool]:
-        """The unowned group to begin with by rehearsal, and whether a test that needs no lab had better come before."""
+        """Choose an unowned group by rehearsal. Also return whether a test that needs no lab should come first."""
         if not self._unowned:
             return None, True
         starts = self._starts(self._busy_until(worker, now), free_s)
@@ -155,10 +157,10 @@ class Planner:
         return group, group is None or starts[group.needs] > free_s
 
     def _free_group(self, worker: Worker, now: float, free_s: float) -> tuple[Group | None, bool]:
-        """The unowned group to begin with, and whether a test that needs no lab had better come before it.
+        """Choose an unowned group, and return whether a test that needs no lab should come before it.
 
-        Of those whose nodes are free when this worker is, the one that the end of the run hangs on most, less what
-        would be lost by waiting for others of its domain; a worker that cannot wait takes what is free first.
+        Among the groups whose nodes are free when this worker is, choose the most urgent one, less the expected waiting
+        time for others of its domain. A worker that cannot wait gets the group that is free first.
         """
         busy_until = self._busy_until(worker, now)
         shares = self._shares(worker)
@@ -177,11 +179,12 @@ class Planner:
                     continue
                 priority = self._priority(group)
                 if priority < -negative:
-                    # Some of its work has been done elsewhere since it was pushed.
+                    # Other workers have done some of its work since the push.
                     heapq.heappush(heap, (-priority, -group.total_s, number, group))
                     continue
                 aside.append((negative, length, number, group))
-                # Where the domain decides, the busiest node in it still goes first, or the end is left to one worker.
+                # If the domain decides, its busiest node still goes first. Otherwise one worker would be left alone at
+                # the end.
                 score = (max(priority, domain_s) + priority * NODE_WEIGHT) / rest_s - crowd * CROWD_COST
                 if score <= best_score:
                     break
@@ -197,11 +200,11 @@ class Planner:
         return best, best is None or best_crowd >= FULL
 
     def _share(self, domain: str) -> float:
-        """The share of its time that a worker measures in this domain."""
+        """Return the share of its time in which a worker measures in this domain."""
         return self._left[_domain(domain)] / max(self._serial[domain], 1e-9)
 
     def _shares(self, worker: Worker) -> dict[str, float]:
-        """The same, added up for all other workers that are in a domain now."""
+        """Return, by domain, the sum of the shares of all other workers that are in a domain now."""
         shares: dict[str, float] = {}
         for other, load in self._loads.items():
             if other is not worker and load.pending:
@@ -211,33 +214,33 @@ class Planner:
         return shares
 
     def _starts(self, busy_until: dict[str, float], free_s: float) -> dict[Needs, float]:
-        """When a worker that is free then could begin each unowned group."""
+        """Return when a worker that is free at ``free_s`` could begin each unowned group."""
         return {
             group.needs: max(free_s, *(busy_until.get(place, 0.0) for place in group.needs.places))
             for group in self._unowned
         }
 
     def _urgency(self, group: Group) -> float:
-        """How much the end of the run hangs on a group (s): its busiest node or domain, and more so its node.
+        """Return how much the end of the run depends on a group (s): the work of its busiest node or domain.
 
-        Where the domain decides, the busiest node in it still goes first, or the end is left to one worker.
+        If the domain decides, its busiest node still goes first. Otherwise one worker would be left alone at the end.
         """
         domain_s = max((self._left[_domain(domain)] for domain in group.needs.domains), default=0.0)
         priority = self._priority(group)
         return max(priority, domain_s) + priority * NODE_WEIGHT
 
     def _priority(self, group: Group) -> float:
-        """The work that is left on its busiest node."""
+        """Return the work left on the group's busiest node."""
         return max(self._left[place] for place in group.needs.places)
 
     def _ends(self, load: Load, now: float) -> float:
-        """When a worker will have finished what it has been given."""
+        """Return when a worker will have finished its pending tests."""
         total_s = sum(job.total_s for job in load.pending)
         first_s = load.pending[0].total_s if load.pending else 0.0
         return now + total_s - min(now - load.since, first_s) if load.pending else now
 
     def _busy_until(self, worker: Worker, now: float) -> dict[str, float]:
-        """When other workers will have finished with each place that they use."""
+        """Return when other workers will have finished with each place that they use."""
         until: dict[str, float] = {}
         for other, load in self._loads.items():
             if other is worker or not load.pending:
@@ -245,13 +248,13 @@ class Planner:
             end = now - min(now - load.since, load.pending[0].total_s)
             for job in load.pending:
                 end += job.total_s
-                # The rest of a group that it is in the middle of comes after the last of it.
+                # The rest of the worker's own group follows its last pending test.
                 rest = self._groups[job.needs].total_s if job is load.pending[-1] and job.needs.places else 0.0
                 for place in job.needs.places:
                     until[place] = max(until.get(place, 0.0), end + rest)
         return until
 
-    def _add(self, job: Job, first: bool = False) -> None:
+    def _add(self, job: PlannedTest, first: bool = False) -> None:
         self._unassigned += 1
         self._weigh(job, 1.0)
         if not job.needs.places:
@@ -265,8 +268,8 @@ class Planner:
         if len(group.jobs) == 1 or first:
             self._push(group)
 
-    def _weigh(self, job: Job, sign: float) -> None:
-        """Add a test to the work that is not done, or take it away."""
+    def _weigh(self, job: PlannedTest, sign: float) -> None:
+        """Add a test to the work that is left (``sign`` 1), or remove it (-1)."""
         self._work_s += sign * job.total_s
         for place in job.needs.places:
             self._left[place] = self._left.get(place, 0.0) + sign * job.total_s
@@ -277,11 +280,12 @@ class Planner:
     def _push(self, group: Group) -> None:
         if group.jobs and group.owner is None:
             self._unowned.add(group)
-            # Not below what it is now: only a priority that has fallen is noticed later.
+            # Pushed with the highest priority. A priority that is too high is noticed later, one that is too low is
+            # not.
             heap = self._heaps.setdefault(group.needs.domains, [])
             heapq.heappush(heap, (-float("inf"), -group.total_s, group.number, group))
 
 
 def _domain(name: str) -> str:
-    """A domain's key beside those of places, which have names of their own."""
+    """Return a domain's key, which differs from the names of places."""
     return f"domain {name}"

@@ -1,4 +1,4 @@
-"""When a run would end by the estimates, were its groups begun in a given order: a simulation of the rest of it."""
+"""Simulates the rest of a run: when it would end by the estimates if its groups began in a given order."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from pytest_pinet.scheduling.plan import Job
+from pytest_pinet.scheduling.plan import PlannedTest
 
-# Two workers keep a domain busy where about half of a test is measuring; a third one would mostly wait.
+# Two workers keep a domain busy if about half of a test is traffic. A third one would mostly wait.
 CROWD = 2
-# So that of two rehearsals that end together the one counts as the earlier in which workers wait less for domains.
+# If two rehearsals end at the same time, the one with less waiting for domains counts as earlier.
 WAITING_COST = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Tests that a worker does one after another on the same places (bits of ``mask``), split where they measure.
+    """Tests that a worker runs one after another on the same places (bits of ``mask``), split at their measurements.
 
-    ``gaps_s`` has the seconds before each measurement since the one before it, ``tail_s`` those after the last.
+    ``gaps_s`` has the seconds before each measurement, since the one before it. ``tail_s`` has the seconds after the
+    last.
     """
 
     mask: int
@@ -28,19 +29,22 @@ class Block:
     tail_s: float
 
     @classmethod
-    def of(cls, jobs: Sequence[Job], mask: int) -> Block:
-        """Of tests with the same needs, at least one; a test works as long before it measures as after."""
+    def of(cls, jobs: Sequence[PlannedTest], mask: int) -> Block:
+        """Make a block of tests with the same needs, at least one.
+
+        The time besides traffic is half before, half after it.
+        """
         halves = [(job.total_s - job.traffic_s) / 2 for job in jobs]
         gaps = tuple(before + half for before, half in zip([0.0, *halves], halves, strict=False))
         return cls(mask, jobs[0].needs.domains, gaps, tuple(job.traffic_s for job in jobs), halves[-1])
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """A worker and the blocks that it is to do.
+class WorkerLane:
+    """A worker and its blocks.
 
-    ``since`` is when its first test began, None while that waits for its places. A lane takes more only when it is
-    ``open``; one that ``pauses`` does so when another has finished a block.
+    ``since`` is when its first test began; None while it waits for its places. A lane takes further blocks only if it
+    is ``open``. A lane that ``pauses`` first waits until another lane has finished a block.
     """
 
     blocks: tuple[Block, ...]
@@ -49,18 +53,18 @@ class Lane:
     pauses: bool = False
 
 
-def rehearse(now: float, lanes: Sequence[Lane], order: Iterable[Block], limit: float = float("inf")) -> float:
-    """When the last block ends (s, on the clock of ``now``), or infinity when nobody does some of them.
+def rehearse(now: float, lanes: Sequence[WorkerLane], order: Iterable[Block], limit: float = float("inf")) -> float:
+    """Return when the last block ends (s, on the clock of ``now``), or infinity if some blocks are never done.
 
-    A lane with nothing to do takes the first block in order whose places nobody has or waits for, if possible one
-    whose domains are not crowded. Measurements come in the order in which they are asked for. At ``limit`` the
-    rehearsal is broken off: what it returns is then no less than that.
+    A lane with nothing to do takes the first block in order whose places no lane has or waits for, if possible one
+    whose domains are not crowded. Measurements run in the order of requests. The rehearsal stops at ``limit``. The
+    return value is then at least ``limit``.
     """
     return _Rehearsal(now, lanes, order).run(limit)
 
 
 class _Rehearsal:
-    def __init__(self, now: float, lanes: Sequence[Lane], order: Iterable[Block]) -> None:
+    def __init__(self, now: float, lanes: Sequence[WorkerLane], order: Iterable[Block]) -> None:
         self._now = now
         self._order = list(order)
         self._open = [lane.open for lane in lanes]
@@ -72,7 +76,7 @@ class _Rehearsal:
         self._held = 0
         self._crowd: dict[str, int] = {}
         self._domain_free_at: dict[str, float] = {}
-        # When each lane asks for its next measurement or, after its last, ends its block.
+        # When each lane requests its next measurement or, after its last one, ends its block.
         self._events: list[tuple[float, int]] = []
         for lane, it in enumerate(lanes):
             if it.blocks and it.since is not None:
@@ -127,12 +131,12 @@ class _Rehearsal:
         self._held &= ~block.mask
         for domain in block.domains:
             self._crowd[domain] -= 1
-        # A worker keeps the places that its next test needs; others that wait for them come after it.
+        # A worker keeps the places that its next test needs. Other workers that wait for these places come later.
         keeps = bool(self._given[lane]) and bool(self._given[lane][-1].mask & block.mask)
         self._idle.insert(0 if keeps else len(self._idle), lane)
 
     def _go_on(self, lane: int, time: float) -> bool:
-        """Begin what a lane was given or can take; whether there was anything."""
+        """Begin the next block of a lane, given or taken. Return whether there was one."""
         given = self._given[lane]
         block = None
         if given:
@@ -154,6 +158,6 @@ class _Rehearsal:
         calm = (block for block in free if all(self._crowd.get(domain, 0) < CROWD for domain in block.domains))
         found = next(calm, free[0] if free else None)
         if found is not None:
-            # By identity: blocks that are equal are of different groups.
+            # By identity: equal blocks can belong to different groups.
             del self._order[next(number for number, block in enumerate(self._order) if block is found)]
         return found

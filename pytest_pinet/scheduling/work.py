@@ -1,4 +1,4 @@
-"""What the planner keeps of tests and workers while a run goes on."""
+"""The planner's state of tests and workers during a run."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from pytest_pinet.scheduling.plan import Job, Needs
+from pytest_pinet.scheduling.plan import Needs, PlannedTest
 
 Worker = Hashable
 
 
 @dataclass(eq=False)
 class Group:
-    """Tests with the same needs that nobody has been given; ``owner`` is the worker that is in the middle of them."""
+    """Tests with the same needs that no worker has got yet. ``owner`` is the worker that has begun the group."""
 
     needs: Needs
     number: int
-    jobs: deque[Job] = field(default_factory=deque)
+    jobs: deque[PlannedTest] = field(default_factory=deque)
     total_s: float = 0.0
     owner: Worker | None = None
 
 
 @dataclass(eq=False)
 class Load:
-    """What a worker has been given and not finished, in its order, and since when it runs the first.
+    """The tests that a worker has got and not finished, in its order. ``since`` is when the first one began.
 
-    A worker that has been told that nothing more comes has ``ended``: it finishes what it has.
+    ``ended``: the worker gets no more tests and finishes its pending ones.
     """
 
-    pending: deque[Job] = field(default_factory=deque)
+    pending: deque[PlannedTest] = field(default_factory=deque)
     since: float = 0.0
     ended: bool = False

@@ -1,7 +1,7 @@
-"""The planner as xdist asks for it: a scheduler that feeds workers one test at a time.
+"""Connects the planner to xdist: a scheduler that gives workers one test at a time.
 
-A worker runs a test only when it has been told the next one, or that there is none; so each has two tests pending, or
-has been shut down, or waits with none for others to finish.
+A worker runs a test only when it knows the next one, or knows that there is none. So each worker has two tests pending,
+or is shutting down, or waits without a test until others have finished.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from typing import Any
 
 from xdist.scheduler import LoadScheduling
 
-from pytest_pinet.scheduling.plan import Job
+from pytest_pinet.scheduling.plan import PlannedTest
 from pytest_pinet.scheduling.planner import Planner
 
 ENOUGH = 2
 
 
 class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist is not in this environment for users without it
-    """Plans when the tests that were collected need a lab, and is xdist's own ``load`` when none does.
+    """Plans the tests if any of them needs a lab. Otherwise it is xdist's own ``load`` scheduler.
 
-    ``jobs_of`` turns the collected node ids into jobs, or None when none of them needs a lab.
+    ``jobs_of`` turns the collected node IDs into jobs, or returns None if no test needs a lab.
     """
 
     def __init__(
         self,
         config: Any,
         log: Any,
-        jobs_of: Callable[[Sequence[str]], list[Job] | None],
+        jobs_of: Callable[[Sequence[str]], list[PlannedTest] | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(config, log)
         self._jobs_of = jobs_of
         self._clock = clock
-        self._jobs: list[Job] = []
+        self._jobs: list[PlannedTest] = []
         self._planner: Planner | None = None
 
     @property
     def nodes(self) -> list[Any]:
-        """All workers."""
+        """Return all workers."""
         return super().nodes if self._planner is None else list(self._planner.workers)
 
     @property
     def tests_finished(self) -> bool:
-        """Whether every worker may be told that nothing more comes."""
+        """Return whether every worker can be shut down after its pending tests."""
         if self._planner is None:
             return bool(super().tests_finished)
         return self._planner.unassigned == 0 and all(
@@ -53,17 +53,17 @@ class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist is not i
 
     @property
     def has_pending(self) -> bool:
-        """Whether anything is still to be run."""
+        """Return whether any test is left to run."""
         if self._planner is None:
             return bool(super().has_pending)
         return self._planner.unassigned > 0 or any(self._planner.pending(w) for w in self._planner.workers)
 
     def add_node(self, node: Any) -> None:
-        """A worker has started; it is given tests once it has collected."""
+        """Add a worker that has started. It gets tests once it has collected."""
         super().add_node(node)
 
     def schedule(self) -> None:
-        """All workers have collected, or another one has."""
+        """Start or continue the run: all workers have collected, or a further one has."""
         if self._planner is None and self.collection is None:
             jobs = self._jobs_of(next(iter(self.node2collection.values())))
             if jobs is None:
@@ -78,25 +78,25 @@ class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist is not i
             super().schedule()
             return
         for node in self.node2pending:
-            # A replacement is in ``node2collection`` only when it has collected the same.
+            # ``node2collection`` has a replacement worker only if it collected the same tests.
             if node in self.node2collection and node not in self._planner.workers:
                 self._planner.add_worker(node)
         self._feed_all()
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-        """A worker has finished a test, and runs the next one as soon as it knows another."""
+        """Note a finished test. The worker runs its next one as soon as it knows another."""
         if self._planner is None:
             super().mark_test_complete(node, item_index, duration)
             return
         self._planner.done(node, item_index, self._clock())
         self._feed(node)
-        # Its nodes may be free now for those that wait with nothing.
+        # The nodes of this test may be free now for workers that wait without a test.
         for other in self._planner.workers:
             if not self._planner.pending(other):
                 self._feed(other)
 
     def mark_test_pending(self, item: str) -> None:
-        """Run a test again that a crash cut short (pytest-rerunfailures asks for it)."""
+        """Run a test again that a crash interrupted (for pytest-rerunfailures)."""
         if self._planner is None:
             super().mark_test_pending(item)
             return
@@ -105,7 +105,7 @@ class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist is not i
         self._feed_all()
 
     def remove_node(self, node: Any) -> str | None:
-        """A worker has ended; returns the test that it was running when it died, and gives the others away."""
+        """Remove a worker that ended. Return the test that it ran when it died, and free its other tests."""
         if self._planner is None or node not in self._planner.workers:
             crashed: str | None = super().remove_node(node)
             return crashed
@@ -119,7 +119,7 @@ class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist is not i
 
     def _feed_all(self) -> None:
         assert self._planner is not None
-        # One test each in turn, so that the first worker does not take what the others could begin with.
+        # One test for each worker in turn, so that the first worker does not take tests that others could begin with.
         workers = self._planner.workers
         for worker in workers:
             if not self._planner.pending(worker):
@@ -128,7 +128,7 @@ class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist is not i
             self._feed(worker)
 
     def _feed(self, node: Any) -> None:
-        """Give a worker what lets it go on; without anything more for it, let it end when it has done what it has."""
+        """Give a worker the tests that it needs to go on. If there are none, shut it down after its pending tests."""
         assert self._planner is not None
         if node.shutting_down:
             return

@@ -1,1 +1,1 @@
-"""What puts traffic on the wire, a file per concept; knows shells and values, neither pytest nor Allure."""
+"""Tools that put traffic on the wire, one file per concept. They use shells and values, not pytest or Allure."""

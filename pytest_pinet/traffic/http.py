@@ -1,4 +1,4 @@
-"""One measurement of HTTP: nginx serves a cached file at the sending end, wrk asks for it at the other."""
+"""Measure HTTP once: nginx serves a cached file at the sending end, wrk requests the file at the other end."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.errors import ConfigError, TrafficError
+from pytest_pinet.execution.shell import Completed, Shell
+from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.traffic import RESPONSE_HEAD, WARMUP_CAP_S, Direction, HttpTraffic, Traffic
-from pytest_pinet.shell import Completed, Shell
 from pytest_pinet.traffic import wrk
-from pytest_pinet.traffic.guarded import ASK_TIMEOUT, TIMEOUTS
 from pytest_pinet.traffic.http_run import HttpRun, PortTaken, evidence
 from pytest_pinet.traffic.iperf3 import PORT_ATTEMPTS, PORTS
-from pytest_pinet.traffic.midway import Midway
+from pytest_pinet.traffic.mid_run_probe import MidRunProbe
+from pytest_pinet.traffic.process_guard import ASK_TIMEOUT, TIMEOUTS
 from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
 
 CONNECTIONS_MAX = 10_000
 SIZE_MAX = 64 * 2**20
 SECONDS_MAX = 3600
 _PACKAGES = {"nginx": "nginx-light", "wrk": "wrk"}
-# A line each: versions (empty where a tool is missing), cores, the form of timeout.
+# One line each: nginx version and wrk version (empty if the tool is missing), cores, form of timeout.
 _ASK = (
     'PATH=$PATH:/usr/sbin:/sbin; first() { read -r v; echo "${v#nginx version: }"; }; '
     "if command -v nginx >/dev/null; then nginx -v 2>&1 | first; else echo; fi; "
@@ -32,7 +33,7 @@ _ASK = (
 
 @dataclass(frozen=True)
 class _End:
-    """What an end has: versions in the tools' own words, empty where one is missing."""
+    """The tools of an end: version texts (empty if the tool is missing), number of cores, form of timeout."""
 
     nginx: str
     wrk: str
@@ -41,16 +42,21 @@ class _End:
 
 
 class Http:
-    """Measures with nginx and wrk; keep one for a session, since it remembers what every end has."""
+    """Measures with nginx and wrk. Keep one object per session: it remembers the tools of every end."""
+
+    @classmethod
+    def for_lab(cls, _: Lab) -> Http:
+        """Return the tool; it is the same for every lab."""
+        return cls()
 
     def __init__(self, ports: Sequence[int] = PORTS) -> None:
         self._ports = ports
         self._random = random.SystemRandom()
-        # By identity, and with the shell held, so that no other shell gets its id.
+        # The key is the shell's id. The value keeps the shell alive, so that no other shell gets this id.
         self._known: dict[int, tuple[Shell, _End]] = {}
 
     def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
-        """Ask the server's end for nginx and the other for wrk. Raises TrafficError."""
+        """Check that the server's end has nginx and the client's end has wrk. Raises TrafficError."""
         server, client = _roles(dut, peer, validate(traffic))
         self._need(server, "nginx")
         self._need(client, "wrk")
@@ -68,9 +74,9 @@ class Http:
         before_client: BeforeClient | None = None,
         warmup_cap_s: float = WARMUP_CAP_S,
     ) -> Measurement:
-        """Ask for the file for as long as ``traffic`` says; what counts is the payload of good responses.
+        """Request the file for the duration of ``traffic``; the payload of good responses is counted.
 
-        Neither process runs on, nor is a file left, when this is left. Raises ConfigError or LabError.
+        When this returns or raises, no process runs on and no file is left. Raises ConfigError or LabError.
         """
         http = validate(traffic)
         server, client = _roles(dut, peer, http)
@@ -78,8 +84,8 @@ class Http:
         far, near = self._need(server, "nginx"), self._need(client, "wrk")
         attempts = self._random.sample(self._ports, min(PORT_ATTEMPTS, len(self._ports)))
         for port in attempts:
-            # Both ends of a flow, as the kernel calls them: the server sends.
-            midway = Midway({http.direction: (server, client)}, port, http.streams, http.seconds / 2, watch)
+            # The kernel sees the server as the sender of the flow.
+            midway = MidRunProbe({http.direction: (server, client)}, port, http.streams, http.seconds / 2, watch)
             run = HttpRun(http, address, port, server, client, near.cores, near.timeout)
             try:
                 served, asked = run.both(on_progress, midway, before_client)
@@ -102,7 +108,7 @@ class Http:
 
 
 def validate(traffic: Traffic) -> HttpTraffic:
-    """Refuse values that make no sense. Raises ConfigError."""
+    """Check the values of the traffic. Raises ConfigError for impossible values."""
     if not isinstance(traffic, HttpTraffic) or traffic.direction is Direction.BIDIR:
         raise ConfigError(
             f"direction={str(traffic.direction)!r}: HTTP goes one way; expected 'tx' (the device under test serves) "
@@ -117,14 +123,14 @@ def validate(traffic: Traffic) -> HttpTraffic:
 
 
 def _roles(dut: Shell, peer: Shell, traffic: HttpTraffic) -> tuple[Shell, Shell]:
-    """Who serves, and who asks."""
+    """Return the server's end and the client's end."""
     return (dut, peer) if traffic.direction is Direction.TX else (peer, dut)
 
 
 def _measurement(
-    run: HttpRun, served: Completed, asked: Completed, midway: Midway, ends: tuple[_End, _End]
+    run: HttpRun, served: Completed, asked: Completed, midway: MidRunProbe, ends: tuple[_End, _End]
 ) -> Measurement:
-    """What arrived as one sample: wrk tells nothing of the time in between. Raises TrafficError."""
+    """Return everything that arrived as one sample: wrk reports no intervals. Raises TrafficError."""
     traffic = run.traffic
     if asked.returncode != 0:
         said = (asked.stderr.strip() or asked.stdout.strip()).partition("\n")[0]
@@ -143,7 +149,7 @@ def _measurement(
         ) from None
     payload = report.good * traffic.size
     sample = Sample(0.0, report.seconds, payload)
-    # Each connection has a response on its way when wrk ends, which it may have read in part.
+    # When wrk ends, each connection has a response on its way that wrk may have read in part.
     head = max(0, round(report.read_bytes) - payload)
     on_its_way = traffic.streams * (traffic.size + RESPONSE_HEAD)
     flow = Flow(traffic.direction, (sample,), sent_bytes=payload + head + on_its_way, head_bytes=head)

@@ -1,4 +1,4 @@
-"""The server and the load generator of one HTTP measurement, from start to end."""
+"""Run the server and the load generator of one HTTP measurement."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import time
 from dataclasses import dataclass
 
 from pytest_pinet.errors import PinetError, TrafficError
+from pytest_pinet.execution.shell import Completed, Process, Shell
 from pytest_pinet.model.traffic import HttpTraffic
-from pytest_pinet.shell import Completed, Process, Shell
 from pytest_pinet.traffic import nginx, wrk
-from pytest_pinet.traffic.guarded import CONNECT_TIMEOUT_S, LIFETIME_S, LISTENING, begin_at, guarded
 from pytest_pinet.traffic.iperf3_run import PortTaken
 from pytest_pinet.traffic.iperf3_watch import POLL_S, PROGRESS_S, SIGN_OF_LIFE_S, sign_of_life
-from pytest_pinet.traffic.midway import Midway
+from pytest_pinet.traffic.mid_run_probe import MidRunProbe
+from pytest_pinet.traffic.process_guard import CONNECT_TIMEOUT_S, LIFETIME_S, LISTENING, begin_at, guarded
 from pytest_pinet.traffic.tool import BeforeClient, Progress
 
 GRACE_S = 15.0
-# nginx tries to bind for so long.
+# nginx retries to bind for about this long.
 SERVER_START_S = CONNECT_TIMEOUT_S + 3.0
 
 __all__ = ["HttpRun", "PortTaken", "evidence"]
@@ -24,7 +24,10 @@ __all__ = ["HttpRun", "PortTaken", "evidence"]
 
 @dataclass(frozen=True)
 class HttpRun:
-    """One nginx on ``server`` and one wrk on ``client``, whose cores and form of ``timeout`` are known."""
+    """One nginx on ``server`` and one wrk on ``client``.
+
+    ``cores`` and ``timeout`` (a form of TIMEOUTS) are the client's.
+    """
 
     traffic: HttpTraffic
     address: str
@@ -46,14 +49,14 @@ class HttpRun:
         return f"{nginx.MANY_FILES}; {guarded(argv, self.timeout, self.traffic.seconds + LIFETIME_S)}"
 
     def both(
-        self, on_progress: Progress | None, midway: Midway, before_client: BeforeClient | None
+        self, on_progress: Progress | None, midway: MidRunProbe, before_client: BeforeClient | None
     ) -> tuple[Completed, Completed]:
-        """Run both to their ends; returns what the server left behind, and the client. Raises PortTaken or LabError."""
-        with _Stopping(self.server.spawn(self.server_command), self.server) as server:
+        """Run both processes to their ends. Return the results of server and client. Raises PortTaken or LabError."""
+        with _HttpStopper(self.server.spawn(self.server_command), self.server) as server:
             self._await_listening(server.process)
             begin_s = None if before_client is None else before_client(self.client)
             command = begin_at(begin_s) + self.client_command
-            with _Stopping(self.client.spawn(command), self.client) as client:
+            with _HttpStopper(self.client.spawn(command), self.client) as client:
                 self._await_client(client.process, on_progress, midway)
             died = server.process.poll() is not None
         if died:
@@ -78,7 +81,7 @@ class HttpRun:
             time.sleep(POLL_S / 4)
 
     def _explain(self, done: Completed) -> None:
-        """Raise for a server that ended before anybody could connect."""
+        """Raise the error for a server that ended before a client could connect."""
         if "Address already in use" in done.stderr:
             raise PortTaken
         said = [line for line in done.stderr.splitlines() if "[emerg]" in line] or done.stderr.splitlines()
@@ -89,8 +92,8 @@ class HttpRun:
             done.stdout + done.stderr,
         )
 
-    def _await_client(self, client: Process, on_progress: Progress | None, midway: Midway) -> None:
-        """Raises SshError for an end that does not answer, TrafficError where wrk hangs."""
+    def _await_client(self, client: Process, on_progress: Progress | None, midway: MidRunProbe) -> None:
+        """Wait for the end of wrk. Raises SshError if an end does not answer, TrafficError if wrk hangs."""
         seconds = self.traffic.seconds
         start = time.monotonic()
         next_sign, next_progress = start + SIGN_OF_LIFE_S, start + PROGRESS_S
@@ -113,15 +116,18 @@ class HttpRun:
             time.sleep(POLL_S)
 
 
-class _Stopping:
-    """Stops a process, here and on its end, however the block is left; a failure to do so never hides the first one."""
+class _HttpStopper:
+    """Stops a process, here and on its end, on every exit from the block.
+
+    A failed stop never hides an earlier error.
+    """
 
     def __init__(self, process: Process, shell: Shell) -> None:
         self.process = process
         self.done = Completed(0, "", "")
         self._shell = shell
 
-    def __enter__(self) -> _Stopping:
+    def __enter__(self) -> _HttpStopper:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -134,6 +140,6 @@ class _Stopping:
 
 
 def evidence(served: Completed, asked: Completed) -> str:
-    """What both printed, for a report."""
+    """Return the output of both processes, for a report."""
     parts = (("nginx", served.stdout + served.stderr), ("wrk", asked.stdout + asked.stderr))
     return "".join(f"{name}: {text.strip()}\n" for name, text in parts if text.strip())

@@ -1,14 +1,14 @@
 """The command lines of one iperf3 run.
 
-The client runs on the receiving end and asks for ``-R``, so that the intervals in its output are the receiver's: those
-of a sender count bytes that are still in its socket buffer (5.2 Mbit/s steps in 100 ms intervals, measured) and exceed
+The client runs on the receiving end with ``-R``, so that the intervals in its output are the receiver's. A sender's
+intervals count bytes that are still in its socket buffer (5.2 Mbit/s steps in 100 ms intervals, measured) and exceed
 the link. ``end.sum_sent`` still has the sender's retransmits. In a bidirectional run the client runs on the device
-under test, and the server's own output has the intervals of what the device sent. Window, MSS, bitrate, length and
-congestion control are handed to the server by the client, and hold for the sender under ``-R`` too (seen with
-``ss -ti``, 3.12).
+under test, and the server's own output has the intervals of what the device sent. The client passes window, MSS,
+bitrate, length and congestion control to the server; they apply to the sender under ``-R``, too (seen with ``ss -ti``,
+3.12).
 
-A sender whose clock is not the wall's (an emulated board's) is the client itself: how long traffic lasts is told in its
-time, and so are the intervals that count.
+A sender with a virtual clock (an emulated board) is the client itself: the length of the traffic and the counted
+intervals are then in its time.
 
 ``-O`` is never used: it merges intervals in builds with hardened linking (facts: 8 of 12 runs of Debian's 3.12).
 """
@@ -19,47 +19,43 @@ import math
 from dataclasses import dataclass
 
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
-from pytest_pinet.traffic.guarded import CONNECT_TIMEOUT_S, LIFETIME_S, LISTENING, TIMEOUTS, begin_at, guarded
 from pytest_pinet.traffic.iperf3_values import INTERVAL_MIN_S
+from pytest_pinet.traffic.process_guard import CONNECT_TIMEOUT_S, LIFETIME_S, LISTENING, TIMEOUTS, begin_at, guarded
 
-# The finest that iperf3 takes, for as long as its report stays small: some 300 bytes for each stream and interval, kept
-# in memory and printed after the traffic. The intervals themselves cost 0.03 % of a core (1 stream) to 0.1 % (10), and
-# change no goodput (benchmarks.observer).
+# The shortest interval of iperf3, used if the report stays small: about 300 bytes for each stream and interval, kept in
+# memory and printed after the traffic. The intervals cost 0.03 % of a core (1 stream) to 0.1 % (10), and change no
+# goodput (benchmarks.observer).
 FINE_S = INTERVAL_MIN_S
 FINE_STREAM_SECONDS = 120
 INTERVAL_S = 0.5
-# How much longer a run may take whose time is that of an end with a clock of its own: a fifth of the wall's, seen.
+# How much longer a run may take if an end has a virtual clock; a clock with a fifth of the wall clock's pace was seen.
 SLOW_CLOCK_S = 60.0
-# What a server prints when the first byte of traffic can come, and the uptime of its end.
+# A server prints this line, with the uptime of its end, when the first byte of traffic can come.
 FLOWING = "pinet: flowing"
 
 
 @dataclass(frozen=True)
-class Side:
-    """Where one process runs: its address on the measured link, and a device when the address alone is not enough.
-
-    ``timeout`` is the form of TIMEOUTS that the end understands, empty where it has none.
-    """
+class ProcessSide:
+    """The end of one process: its address on the measured link, and its form of TIMEOUTS (empty: it has none)."""
 
     address: str
-    device: str | None = None
     timeout: str = TIMEOUTS[0]
 
 
 @dataclass(frozen=True)
-class Run:
+class Iperf3Run:
     """One iperf3 run; ``congestion`` None leaves the kernels' default.
 
-    ``warmup_cap_s`` is how long a warm-up that is found may take. Where several runs begin at once, ``begin_s`` is the
-    uptime of the client's end at which it begins, and ``told`` makes the server say when its streams stood. The client
-    ``sends`` where one direction is to be told in the sender's time; ``quiet``: an end's clock is not the wall's, so
-    that a run takes its time, and each question costs some of it.
+    ``warmup_cap_s`` is the longest warm-up that may be detected. If several runs begin at once, ``begin_s`` is the
+    uptime of the client's end at which this run begins, and ``told`` makes the server report when its streams stand.
+    With ``sends`` the client is the sender, so that one direction is measured in the sender's time. ``quiet``: an end
+    has a virtual clock, so the run takes longer and each probe costs some of its time.
     """
 
     traffic: Traffic
     port: int
-    client: Side
-    server: Side
+    client: ProcessSide
+    server: ProcessSide
     congestion: str | None = None
     warmup_cap_s: float = WARMUP_CAP_S
     begin_s: float | None = None
@@ -69,12 +65,12 @@ class Run:
 
     @property
     def seconds(self) -> int:
-        """How long traffic flows. iperf3 takes whole seconds only, and cuts fractions off."""
+        """The seconds of traffic, rounded up: iperf3 takes only whole seconds and cuts off fractions."""
         return max(1, math.ceil(self._warmup_s + self.traffic.duration_s - 1e-9))
 
     @property
     def middle_s(self) -> float:
-        """The middle of what counts."""
+        """The middle of the counted time."""
         return (self._warmup_s + self.seconds) / 2
 
     @property
@@ -83,7 +79,7 @@ class Run:
 
     @property
     def interval_s(self) -> float:
-        """As fine as the report stays small, and such that a warm-up that was asked for ends with an interval."""
+        """The shortest interval with which the report stays small. A fixed warm-up ends exactly with an interval."""
         streams = self.traffic.streams * len(self.traffic.direction.parts)
         wanted = FINE_S if streams * self.seconds <= FINE_STREAM_SECONDS else INTERVAL_S
         warmup = self.traffic.warmup_s
@@ -94,21 +90,21 @@ class Run:
 
 
 def client_is_dut(direction: Direction, sends: bool = False) -> bool:
-    """Whether the client runs on the device under test: where it receives (or ``sends``), and in bidirectional runs."""
+    """Return whether the client runs on the DUT: if the DUT receives (or ``sends``), and in bidirectional runs."""
     return direction is not (Direction.RX if sends else Direction.TX)
 
 
-def server_argv(run: Run) -> list[str]:
-    """A server for this one run."""
-    argv = ["iperf3", "-s", "-1", "-J", "-i", f"{run.interval_s:g}", "-p", str(run.port), *_bind(run.server)]
+def server_argv(run: Iperf3Run) -> list[str]:
+    """Return the command of a server for this one run."""
+    argv = ["iperf3", "-s", "-1", "-J", "-i", f"{run.interval_s:g}", "-p", str(run.port), "-B", run.server.address]
     return argv + _keep_on(run.traffic, not client_is_dut(run.traffic.direction, run.sends))
 
 
-def client_argv(run: Run) -> list[str]:
-    """The client; everything about the traffic is said here."""
+def client_argv(run: Iperf3Run) -> list[str]:
+    """Return the command of the client, which sets everything about the traffic."""
     traffic = run.traffic
     argv = ["iperf3", "-c", run.server.address, "-J", "-i", f"{run.interval_s:g}", "-p", str(run.port)]
-    argv += [*_bind(run.client), "-t", str(run.seconds), "--connect-timeout", f"{CONNECT_TIMEOUT_S * 1000:.0f}"]
+    argv += ["-B", run.client.address, "-t", str(run.seconds), "--connect-timeout", f"{CONNECT_TIMEOUT_S * 1000:.0f}"]
     argv += ["--bidir"] if traffic.direction is Direction.BIDIR else [] if run.sends else ["-R"]
     argv += ["-P", str(traffic.streams)]
     if traffic.udp:
@@ -123,22 +119,22 @@ def client_argv(run: Run) -> list[str]:
     return argv + _keep_on(traffic, client_is_dut(traffic.direction, run.sends))
 
 
-def client_command(run: Run) -> str:
-    """The client's shell command line."""
+def client_command(run: Iperf3Run) -> str:
+    """Return the client's shell command line."""
     return begin_at(run.begin_s) + guarded(client_argv(run), run.client.timeout, run.seconds + LIFETIME_S)
 
 
-def server_command(run: Run) -> str:
-    """The server's shell command line, which prints LISTENING before the JSON, once clients can connect.
+def server_command(run: Iperf3Run) -> str:
+    """Return the server's shell command line, which prints LISTENING before the JSON once clients can connect.
 
-    It looks into /proc by itself, since a question over ssh for each look would cost more than the server's start.
+    The command line polls /proc itself: polling over ssh would take longer than the start of the server.
     """
-    # A line of /proc/net/tcp: local address:port, remote address:0, 0A = LISTEN; addresses are of 8 or 32 digits.
+    # A line of /proc/net/tcp: local address:port, remote address:0, 0A = LISTEN. Addresses have 8 or 32 digits.
     listens = f"grep -q ':{run.port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
     lives = "kill -0 $p 2>/dev/null"
     wait = f"while {lives} && ! {listens}; do sleep 0.02; done; {lives} && echo '{LISTENING}'; "
     if run.told:
-        # 01 = ESTABLISHED, as a datagram socket is that has a peer; of TCP the first one is the control connection.
+        # 01 = ESTABLISHED, also for a UDP socket with a peer. For TCP the first such socket is the control connection.
         table, least = ("udp", 1) if run.traffic.udp else ("tcp", 2)
         streams = f"grep -c ':{run.port:04X} [0-9A-F]*:[0-9A-F]* 01' /proc/net/{table}"
         wait += f'while {lives} && [ "$({streams})" -lt {least} ]; do sleep 0.01 2>/dev/null || :; done; '
@@ -148,9 +144,5 @@ def server_command(run: Run) -> str:
 
 
 def _keep_on(traffic: Traffic, is_dut: bool) -> list[str]:
-    """The CPU that the process of the device under test is kept on."""
+    """Return the option that pins the process on the device under test to a CPU."""
     return ["-A", str(traffic.affinity)] if is_dut and traffic.affinity is not None else []
-
-
-def _bind(side: Side) -> list[str]:
-    return ["-B", side.address] + (["--bind-dev", side.device] if side.device is not None else [])

@@ -1,4 +1,4 @@
-"""Whether what was asked took effect, as both reports tell it."""
+"""Check in both reports that the requested settings took effect."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from pytest_pinet.errors import InvalidMeasurement, TrafficError
 from pytest_pinet.judge.preconditions import window_text
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic import iperf3_json
-from pytest_pinet.traffic.iperf3_command import Run
+from pytest_pinet.traffic.iperf3_command import Iperf3Run
 from pytest_pinet.traffic.iperf3_json import BadJson
-from pytest_pinet.traffic.iperf3_report import Report, read, unreadable
+from pytest_pinet.traffic.iperf3_report import Iperf3Report, read, unreadable
 from pytest_pinet.traffic.iperf3_tool import Tool
 from pytest_pinet.traffic.iperf3_trouble import Output
 
-# An iperf3 that uses this much of what its threads can use sets the figure, not the link.
+# An iperf3 that uses this much of what its threads can use limits the goodput; the link does not.
 CPU_LIMIT_PERCENT = 95.0
 
 
-def verify(run: Run, client: Output, server: Output) -> tuple[str, ...]:
-    """Check that the two talked to each other, as long as asked, with the congestion control asked for.
+def verify(run: Iperf3Run, client: Output, server: Output) -> tuple[str, ...]:
+    """Check that both processes talked to each other, for the requested time and with the requested congestion control.
 
-    Returns a sentence for each end whose kernel clamped the window. The MSS is not checked: with ``-M`` iperf3 reports
-    the requested one, whatever the kernel made of it. Raises TrafficError or InvalidMeasurement.
+    Return a sentence for each end whose kernel clamped the window. The MSS is not checked: with ``-M`` iperf3 reports
+    the requested one, whatever the kernel used. Raises TrafficError or InvalidMeasurement.
     """
     unmet: list[str] = []
     for output in (client, server):
@@ -53,25 +53,25 @@ def verify(run: Run, client: Output, server: Output) -> tuple[str, ...]:
     return tuple(unmet)
 
 
-def _ran_as_asked(run: Run, report: Report) -> None:
+def _ran_as_asked(run: Iperf3Run, report: Iperf3Report) -> None:
     for key, expected in (("duration", run.seconds), ("omit", 0)):
         if (found := iperf3_json.number(report.test, key)) != expected:
             raise BadJson(f"it ran with {key} {found:g}, not {expected}")
 
 
-def _window(run: Run, report: Report, output: Output) -> list[str]:
+def _window(run: Iperf3Run, report: Iperf3Report, output: Output) -> list[str]:
     asked = run.traffic.window
     if asked is None:
         return []
     for key, sysctl in (("sndbuf_actual", "wmem_max"), ("rcvbuf_actual", "rmem_max")):
-        # Linux doubles what is asked for, and cuts it to its limit first, without an error.
+        # Linux limits the requested value to its maximum first, without an error, and then doubles it.
         if (actual := iperf3_json.count(report.start, key)) < 2 * asked:
             return [window_text(asked, actual, output.end, sysctl)]
     return []
 
 
 def cpu_percent(client: Output) -> tuple[float, float]:
-    """What iperf3 used of one core, at the client and at the server. Raises TrafficError."""
+    """Return the percent of one core that iperf3 used, at client and server. Raises TrafficError."""
     try:
         used = iperf3_json.member(read(client).end, "cpu_utilization_percent")
         return iperf3_json.number(used, "host_total"), iperf3_json.number(used, "remote_total")
@@ -79,8 +79,8 @@ def cpu_percent(client: Output) -> tuple[float, float]:
         raise unreadable(client, error) from None
 
 
-def notes(run: Run, tools: Mapping[str, Tool], cpu: Mapping[str, float]) -> tuple[str, ...]:
-    """What a reader of the figure must know; ``tools`` and ``cpu`` by end."""
+def notes(run: Iperf3Run, tools: Mapping[str, Tool], cpu: Mapping[str, float]) -> tuple[str, ...]:
+    """Return notes that readers of the result need; ``tools`` and ``cpu`` are by end."""
     found = []
     flows = run.traffic.streams * (2 if run.traffic.direction is Direction.BIDIR else 1)
     for end, tool in tools.items():

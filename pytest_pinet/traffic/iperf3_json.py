@@ -1,4 +1,4 @@
-"""Strict reading of iperf3's JSON: one object, no key twice, every number finite and not negative."""
+"""Read iperf3's JSON strictly: one object, no repeated key, every number finite and not negative."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-# iperf3 repeats these for each stream: clients up to 3.13 the first three, servers (3.9, 3.12, 3.18) all.
+# iperf3 repeats these keys for each stream: clients up to 3.13 the first three, servers (3.9, 3.12, 3.18) all of them.
 _MAY_REPEAT = frozenset({"sock_bufsize", "sndbuf_actual", "rcvbuf_actual", "target_bitrate"})
-# More than any link carries; a figure beyond it is a broken counter.
+# More than any link carries; a higher value comes from a broken counter.
 BYTES_MAX = 10**18
 
 Json = Mapping[str, object]
 
 
 class BadJson(ValueError):
-    """The text is not what iperf3 prints after a good run."""
+    """The text is not the output of a good iperf3 run."""
 
 
 class RepeatedKey(BadJson):
-    """A key stands twice in one object, so that one of two values is lost."""
+    """A key occurs twice in one object, so that one of two values is lost."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"the key {key!r} stands twice")
@@ -28,7 +28,7 @@ class RepeatedKey(BadJson):
 
 
 def load(text: str) -> Json:
-    """Read one object. Raises BadJson, which says in a few words what is wrong."""
+    """Parse one object. Raises BadJson, which says in a few words what is wrong."""
     if not text.strip():
         raise BadJson("it is empty")
     if not text.lstrip().startswith("{"):
@@ -51,7 +51,10 @@ def load(text: str) -> Json:
 
 
 def error_text(text: str) -> str:
-    """The ``error`` that iperf3 reports, or nothing; forgiving, since failing runs may print odd JSON."""
+    """Return the ``error`` that iperf3 reports, or an empty text.
+
+    Accepts any text, since failed runs may print odd JSON.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -61,7 +64,7 @@ def error_text(text: str) -> str:
 
 
 def member(value: Json, *path: str) -> Json:
-    """The object at this path. Raises BadJson."""
+    """Return the object at this path. Raises BadJson."""
     for key in path:
         inner = value.get(key)
         if not isinstance(inner, Mapping):
@@ -71,7 +74,7 @@ def member(value: Json, *path: str) -> Json:
 
 
 def members(value: Json, key: str) -> Sequence[Json]:
-    """The list of objects under this key. Raises BadJson."""
+    """Return the list of objects under this key. Raises BadJson."""
     inner = value.get(key)
     if not isinstance(inner, list) or not all(isinstance(one, Mapping) for one in inner):
         raise BadJson(f"it has no list {key!r}")
@@ -79,7 +82,7 @@ def members(value: Json, key: str) -> Sequence[Json]:
 
 
 def number(value: Json, key: str) -> float:
-    """A finite number that is not negative. Raises BadJson."""
+    """Return a finite number that is not negative. Raises BadJson."""
     inner = value.get(key)
     if isinstance(inner, bool) or not isinstance(inner, int | float):
         raise BadJson(f"it has no number {key!r}")
@@ -89,7 +92,7 @@ def number(value: Json, key: str) -> float:
 
 
 def count(value: Json, key: str) -> int:
-    """A whole number that is not negative. Raises BadJson."""
+    """Return a whole number that is not negative. Raises BadJson."""
     inner = number(value, key)
     if inner != int(inner):
         raise BadJson(f"{key!r} is {inner:g}, not a whole number")
@@ -97,7 +100,7 @@ def count(value: Json, key: str) -> int:
 
 
 def text(value: Json, key: str) -> str:
-    """The text under this key. Raises BadJson."""
+    """Return the text under this key. Raises BadJson."""
     inner = value.get(key)
     if not isinstance(inner, str):
         raise BadJson(f"it has no text {key!r}")

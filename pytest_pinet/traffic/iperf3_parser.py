@@ -1,8 +1,8 @@
-"""From the outputs of both ends to flows, or to the reason why there is no figure.
+"""Parse the outputs of both ends into flows, or raise an error that says why there is no result.
 
-A figure counts only when all of this holds: exit status 0, one JSON object without repeated keys, no ``error``, nothing
-on standard error, bytes in every direction that was asked for, at least 95 % of the time covered, as many streams as
-asked.
+A result is valid only if all of this holds: exit status 0, one JSON object without repeated keys, no ``error``, nothing
+on standard error, bytes in every requested direction, at least 95 % of the time covered, and the requested number of
+streams.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from dataclasses import replace
 
 from pytest_pinet.errors import TrafficError, UnsupportedError
 from pytest_pinet.judge.events import coarser, find_events
-from pytest_pinet.judge.settle import CAP_S, settle
+from pytest_pinet.judge.warmup import CAP_S, settle
 from pytest_pinet.model.measurement import Flow, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic import iperf3_json
 from pytest_pinet.traffic.iperf3_command import INTERVAL_S
 from pytest_pinet.traffic.iperf3_json import BadJson, Json
-from pytest_pinet.traffic.iperf3_report import Report, read, unreadable
-from pytest_pinet.traffic.iperf3_trouble import Output, Role
+from pytest_pinet.traffic.iperf3_report import Iperf3Report, read, unreadable
+from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole
 
 COVERED = 0.95
-# Intervals of a receiver and its final sum are the same bytes; a little may arrive after the last interval.
+# A receiver's intervals and its final sum count the same bytes; a few more may arrive after the last interval.
 AGREEMENT = 0.02
-# An interval that begins this long before the end of the warm-up, by a timer's jitter, counts.
+# Timer jitter: an interval that begins this long before the end of the warm-up is counted.
 JITTER_S = 0.05
-# Where a receiver counts in blocks, samples are made longer until one holds so many: 2 % of it at most.
+# If a receiver counts in blocks, samples are merged until one has so many blocks: an error of at most 2 %.
 GRAINS = 50
 
 
@@ -41,18 +41,18 @@ def parse_client(
     server: Output | None = None,
     cap_s: float = CAP_S,
 ) -> dict[Direction, Flow]:
-    """Flows from the client's output, and in bidirectional runs from the server's; ``names`` are those of the ends.
+    """Return the flows from the client's output, and in bidirectional runs also from the server's.
 
-    Where no output has a receiver's intervals, its final sum stands as one sample, provided there is no warm-up to
-    drop. Raises TrafficError, LinkError or UnsupportedError.
+    ``names`` are the names of the ends. If no output has a receiver's intervals, its final sum becomes one sample,
+    provided there is no warm-up to drop. Raises TrafficError, LinkError or UnsupportedError.
     """
-    return flows(traffic, Output(Role.CLIENT, *names, returncode, stdout, stderr), server, cap_s)
+    return flows(traffic, Output(ProcessRole.CLIENT, *names, returncode, stdout, stderr), server, cap_s)
 
 
 def flows(traffic: Traffic, client: Output, server: Output | None, cap_s: float = CAP_S) -> dict[Direction, Flow]:
-    """The flow of every one-way direction of ``traffic``, with what its sender says of it where that is known.
+    """Return the flow of every one-way direction of ``traffic``, with the sender's values if they are known.
 
-    ``cap_s`` is how long a warm-up that is found may take. Of a one-way run the server may be left out.
+    ``cap_s`` is the longest warm-up that may be detected. For a one-way run, ``server`` may be None.
     """
     report = read(client)
     far = None if server is None else read(server)
@@ -69,7 +69,12 @@ def flows(traffic: Traffic, client: Output, server: Output | None, cap_s: float 
 
 
 def _flows(
-    traffic: Traffic, report: Report, client: Output, far: Report | None, server: Output | None, cap_s: float
+    traffic: Traffic,
+    report: Iperf3Report,
+    client: Output,
+    far: Iperf3Report | None,
+    server: Output | None,
+    cap_s: float,
 ) -> dict[Direction, Flow]:
     try:
         _check_asked(report, traffic)
@@ -86,9 +91,9 @@ def _flows(
 
 
 def _sent_by_client(
-    traffic: Traffic, direction: Direction, report: Report, far: Report, server: Output, cap_s: float
+    traffic: Traffic, direction: Direction, report: Iperf3Report, far: Iperf3Report, server: Output, cap_s: float
 ) -> Flow:
-    """What the server received of it: the client knows what it sent, and the server does not."""
+    """Return the flow from client to server: the server's received bytes with the client's counts of what it sent."""
     try:
         _check_asked(far, traffic)
         sent = _flow(far, server, traffic, direction, "", cap_s)
@@ -97,14 +102,17 @@ def _sent_by_client(
     return replace(sent, retransmits=_retransmits(report, "sum_sent"), sent_bytes=_sent(report, "sum_sent"))
 
 
-def _of_sending_client(traffic: Traffic, report: Report, far: Report, server: Output, cap_s: float) -> Flow:
-    """How long it lasted was told in the client's time: in the server's it may be any time, without a warm-up."""
+def _of_sending_client(traffic: Traffic, report: Iperf3Report, far: Iperf3Report, server: Output, cap_s: float) -> Flow:
+    """Return the flow of a client that sends alone.
+
+    The client's clock timed it, so any length on the server's is accepted.
+    """
     untimed = replace(traffic, duration_s=0.0, warmup_s=0.0)
     return _sent_by_client(untimed, traffic.direction, report, far, server, cap_s)
 
 
-def _check_asked(report: Report, traffic: Traffic) -> None:
-    """Compare what ran with what was asked. Raises BadJson."""
+def _check_asked(report: Iperf3Report, traffic: Traffic) -> None:
+    """Compare what ran with the requested traffic. Raises BadJson."""
     protocol = "UDP" if traffic.udp else "TCP"
     if (ran := iperf3_json.text(report.test, "protocol")) != protocol:
         raise BadJson(f"it ran {ran}, not {protocol}")
@@ -117,8 +125,11 @@ def _check_asked(report: Report, traffic: Traffic) -> None:
         raise BadJson(f"{sockets:g} of {traffic.streams} streams ran")
 
 
-def _said_by_sender(report: Report) -> tuple[tuple[Sample, ...], float | None]:
-    """Its own intervals and its mean round trip: evidence, without which the figure stands as well."""
+def _said_by_sender(report: Iperf3Report) -> tuple[tuple[Sample, ...], float | None]:
+    """Return the sender's intervals and mean round trip.
+
+    They are only evidence: without them the result is still valid.
+    """
     try:
         return report.sent, report.rtt_s
     except BadJson:
@@ -126,14 +137,16 @@ def _said_by_sender(report: Report) -> tuple[tuple[Sample, ...], float | None]:
 
 
 def _warmed_up(samples: Sequence[Sample], warmup_s: float | None, cap_s: float, grain: float) -> tuple[Sample, ...]:
-    """The samples with the warm-up marked: what was asked for, or what is found."""
+    """Mark the warm-up in the samples: the fixed one, or the detected one."""
     if warmup_s is None:
         return settle(samples, cap_s, grain)
     boundary = warmup_s - min(JITTER_S, warmup_s)
     return tuple(replace(s, warmup=s.start_s < boundary) for s in samples)
 
 
-def _flow(report: Report, output: Output, traffic: Traffic, direction: Direction, suffix: str, cap_s: float) -> Flow:
+def _flow(
+    report: Iperf3Report, output: Output, traffic: Traffic, direction: Direction, suffix: str, cap_s: float
+) -> Flow:
     received = report.received
     if not received:
         return _from_final_sum(report, output, traffic, direction, suffix)
@@ -167,8 +180,8 @@ def _flow(report: Report, output: Output, traffic: Traffic, direction: Direction
     )
 
 
-def _from_final_sum(report: Report, output: Output, traffic: Traffic, direction: Direction, suffix: str) -> Flow:
-    """A flow of a client that sent: the receiver told it the sum, at the end."""
+def _from_final_sum(report: Iperf3Report, output: Output, traffic: Traffic, direction: Direction, suffix: str) -> Flow:
+    """Return the flow of a sending client from the final sum that the receiver reported to it."""
     if f"sum_received{suffix}" not in report.end:
         raise UnsupportedError(
             f"the iperf3 {report.version} of {output.end} does not say what the receiver got of the "
@@ -211,14 +224,14 @@ def _check_samples(samples: tuple[Sample, ...], output: Output, traffic: Traffic
         )
 
 
-def _retransmits(report: Report, key: str) -> int | None:
-    """What the sender counted; None where it did not (UDP, or a kernel that does not tell)."""
+def _retransmits(report: Iperf3Report, key: str) -> int | None:
+    """Return the sender's count; None if there is none (UDP, or a kernel that does not report it)."""
     sent = report.end.get(key)
     return iperf3_json.count(iperf3_json.member(report.end, key), "retransmits") if _has(sent, "retransmits") else None
 
 
-def _sent(report: Report, key: str) -> int | None:
-    """What the sender handed to its kernel; None where nobody says it."""
+def _sent(report: Iperf3Report, key: str) -> int | None:
+    """Return the bytes that the sender handed to its kernel; None if the report lacks them."""
     return (
         iperf3_json.count(iperf3_json.member(report.end, key), "bytes") if _has(report.end.get(key), "bytes") else None
     )

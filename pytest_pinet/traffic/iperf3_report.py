@@ -1,4 +1,4 @@
-"""One iperf3's account of a good run: who sent, which intervals, which sums."""
+"""The parsed report of one iperf3 process: sender or receiver, intervals, sums."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pytest_pinet.traffic.iperf3_trouble import Output, explain
 from pytest_pinet.traffic.iperf3_version import Version
 
 _SUMS = ("sum", "sum_bidir_reverse")
-# What 3.7 to 3.10 print once for each direction.
+# Versions 3.7 to 3.10 print these keys once for each direction.
 _OLD_BIDIR_KEYS = ("sum", "sum_sent", "sum_received")
-# Intervals follow one another to the microsecond; more than this means that iperf3 merged or lost some.
+# Intervals follow one another to the microsecond. A larger gap means that iperf3 merged or lost some.
 _SEAM_S = 0.05
 
 
 @dataclass(frozen=True)
 class Received:
-    """One interval of what this end received; ``streams`` has the bytes of each."""
+    """One interval of what this end received; ``streams`` has the bytes of each stream."""
 
     sample: Sample
     streams: Counter[int]
@@ -33,8 +33,8 @@ class Received:
 
 
 @dataclass(frozen=True)
-class Report:
-    """A parsed output. Accessors raise BadJson where something is missing."""
+class Iperf3Report:
+    """A parsed output. Accessors raise BadJson if something is missing."""
 
     json: Json
     version: Version
@@ -53,19 +53,20 @@ class Report:
 
     @property
     def cookie(self) -> str:
-        """What both processes of one run share."""
+        """The token that both processes of one run share."""
         return iperf3_json.text(self.start, "cookie")
 
     @property
     def bidirectional(self) -> bool:
-        # 3.12 does not say so in test_start; only the keys show it.
+        # 3.12 does not report this in test_start; only the keys show it.
         return any(key.endswith("_bidir_reverse") for key in self.end)
 
     @property
     def grain(self) -> float:
-        """Bytes that a receiver of TCP counts in one piece: with threads (3.16) a read waits for a whole block.
+        """Bytes that a TCP receiver counts in one piece: with threads (3.16) a read waits for a whole block.
 
-        Those of several streams come at different moments, so that their sum varies by the root of their number.
+        The blocks of several streams arrive at different moments, so their sum varies by the square root of the number
+        of streams.
         """
         if not self.version.threaded or iperf3_json.text(self.test, "protocol") != "TCP":
             return 0.0
@@ -73,13 +74,13 @@ class Report:
 
     @property
     def sent(self) -> tuple[Sample, ...]:
-        """The intervals in which this end sent. Empty where it only received."""
+        """The intervals in which this end sent; empty if it only received."""
         sums = [one for interval in iperf3_json.members(self.json, "intervals") for one in _sums(interval, sender=True)]
         return tuple(_sample(one) for one in sums)
 
     @property
     def rtt_s(self) -> float | None:
-        """The mean round trip that this end's kernel saw as a sender, over all streams; None where it did not send."""
+        """The mean round trip that this end's kernel saw as a sender, over all streams; None if it did not send."""
         sides = [
             iperf3_json.member(stream, "sender")
             for stream in iperf3_json.members(self.end, "streams")
@@ -91,7 +92,7 @@ class Report:
 
     @property
     def received(self) -> list[Received]:
-        """The intervals in which this end received, without those that ``-O`` omitted. Empty where it only sent."""
+        """The intervals in which this end received, without intervals that ``-O`` omitted; empty if it only sent."""
         found = []
         for interval in iperf3_json.members(self.json, "intervals"):
             mine = _sums(interval, sender=False)
@@ -107,17 +108,17 @@ class Report:
         return found
 
 
-def read(output: Output) -> Report:
+def read(output: Output) -> Iperf3Report:
     """Read the output of a process that must have succeeded.
 
-    Raises the error that its traces explain; UnsupportedError for the repeated keys of old versions; TrafficError for
-    anything that is not one good JSON object.
+    Raises the error that explains its output, UnsupportedError for the repeated keys of old versions, and TrafficError
+    for anything that is not one good JSON object.
     """
     if output.failed or not output.stdout.strip():
         raise explain(output)
     try:
         json = iperf3_json.load(output.stdout)
-        return Report(json, _version(json))
+        return Iperf3Report(json, _version(json))
     except RepeatedKey as error:
         if error.key not in _OLD_BIDIR_KEYS:
             raise unreadable(output, error) from None
@@ -130,7 +131,7 @@ def read(output: Output) -> Report:
 
 
 def unreadable(output: Output, error: BadJson) -> TrafficError:
-    """The error for an output that lacks something, or has too much."""
+    """Return the error for an output with missing or unexpected content."""
     return TrafficError(
         f"the output of the iperf3 {output.role} on {output.end} cannot be trusted: {error}",
         f"repeat; when it stays, look at the iperf3 of {output.end}",
@@ -148,7 +149,7 @@ def _version(json: Json) -> Version:
 
 
 def _sums(interval: Json, sender: bool) -> list[Json]:
-    """The sums of an interval that are a sender's, or a receiver's."""
+    """Return the sums of an interval for the sender or for the receiver."""
     sums = [iperf3_json.member(interval, key) for key in _SUMS if key in interval]
     return [one for one in sums if one.get("sender") is sender and one.get("omitted") is not True]
 
@@ -165,7 +166,7 @@ def _received(total: Json, streams: Sequence[Json]) -> Received:
     for stream in streams:
         if stream.get("sender") is False:
             parts[iperf3_json.count(stream, "socket")] += iperf3_json.count(stream, "bytes")
-    # A datagram that arrives late takes back a loss of an earlier interval: the count may be negative.
+    # A late datagram takes back a loss of an earlier interval, so the count may be negative.
     lost = total.get("lost_packets")
     packets = iperf3_json.count(total, "packets") if "packets" in total else None
     return Received(sample, parts, lost if isinstance(lost, int) else None, packets)

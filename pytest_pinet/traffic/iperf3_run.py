@@ -1,4 +1,4 @@
-"""The two processes of one run, from start to end."""
+"""Run the two processes of one iperf3 run, from start to end."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ import re
 from dataclasses import replace
 
 from pytest_pinet.errors import LabError, PinetError, TrafficError
-from pytest_pinet.shell import Completed, Shell
-from pytest_pinet.traffic.guarded import LISTENING
-from pytest_pinet.traffic.iperf3_command import FLOWING, Run, client_command, server_command
-from pytest_pinet.traffic.iperf3_trouble import Output, Role, explain
-from pytest_pinet.traffic.iperf3_watch import (
-    Running,
-    await_client,
-    await_end,
-    await_listening,
-    sign_of_life,
-)
+from pytest_pinet.execution.shell import Completed, Shell
+from pytest_pinet.traffic.iperf3_command import FLOWING, Iperf3Run, client_command, server_command
+from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole, explain
+from pytest_pinet.traffic.iperf3_watch import Iperf3Process, await_client, await_end, await_listening, sign_of_life
+from pytest_pinet.traffic.process_guard import LISTENING
 from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
 
-# A one-off server ends with its client; it gets this long to say so, and less when only its last words are wanted.
+# A one-off server ends with its client. It has this long to do so, and less after a failed client.
 SERVER_END_S = 3.0
 KILLED_END_S = 0.5
 _KILLED = (127, 137, 143)
@@ -28,11 +22,11 @@ _TOLD = re.compile(rf"^(?:{LISTENING}|{FLOWING}( \d+\.\d+)?)\n", re.MULTILINE)
 
 
 class PortTaken(Exception):
-    """Something else listens on the port; never leaves this room, another port is tried."""
+    """Another program listens on the port. The caller tries another port; this error is never shown."""
 
 
 def run_both(
-    run: Run,
+    run: Iperf3Run,
     client: Shell,
     server: Shell,
     grace_s: float,
@@ -42,34 +36,37 @@ def run_both(
 ) -> tuple[Output, Output]:
     """Run both processes to their ends and return their outputs, the client's first.
 
-    ``before_client`` is called once the server listens, and may wait for others.
-
-    Neither runs on when this is left, however that happens. Raises PortTaken, LabError or UnsupportedError.
+    ``before_client`` is called once the server listens, and may wait for others. When this returns or raises, neither
+    process runs on. Raises PortTaken, LabError or UnsupportedError.
     """
     with (
         _Keeping() as kept,
-        _Stopping(Running(server.spawn(server_command(run)), server), Role.SERVER, client, kept) as far,
+        _Iperf3Stopper(
+            Iperf3Process(server.spawn(server_command(run)), server), ProcessRole.SERVER, client, kept
+        ) as far,
     ):
         if not await_listening(far, run.port):
-            raise _server_trouble(_output(Role.SERVER, server, client, far.process.wait(1.0)))
+            raise _server_trouble(_output(ProcessRole.SERVER, server, client, far.process.wait(1.0)))
         if before_client is not None:
             run = replace(run, begin_s=before_client(client))
-        with _Stopping(Running(client.spawn(client_command(run)), client), Role.CLIENT, server, kept) as near:
+        with _Iperf3Stopper(
+            Iperf3Process(client.spawn(client_command(run)), client), ProcessRole.CLIENT, server, kept
+        ) as near:
             await_client(near, far, run.port, run.seconds, grace_s, on_progress, watch, run.quiet)
             client_ended = near.process.poll() is not None
-            near_output = _output(Role.CLIENT, client, server, near.process.stop())
+            near_output = _output(ProcessRole.CLIENT, client, server, near.process.stop())
         server_ended = await_end(far.process, KILLED_END_S if near_output.failed else SERVER_END_S)
         if near_output.failed or not client_ended or not server_ended:
-            # What a run says whose end hangs ("cannot be reached") sends people to the cable.
+            # The message of a run with a hanging end ("cannot be reached") would send people to the cable.
             for shell in (client, server):
                 sign_of_life(shell, "at the end of the run")
-        far_output = _output(Role.SERVER, server, client, far.process.stop())
+        far_output = _output(ProcessRole.SERVER, server, client, far.process.stop())
         _judge_ends(near_output, far_output, client_ended, server_ended)
     return near_output, far_output
 
 
 class _Keeping:
-    """Gives an error that ends the run what both processes had printed until then: evidence, and no figure."""
+    """Adds the output of both processes to an error that ends the run: it is evidence, and gives no result."""
 
     def __init__(self) -> None:
         self.outputs: list[Output] = []
@@ -78,7 +75,7 @@ class _Keeping:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # An end that cannot do what was asked moved nothing.
+        # An end that does not support the request moved nothing.
         if not isinstance(error, LabError):
             return
         known = error.evidence if isinstance(error, TrafficError) else ""
@@ -89,16 +86,19 @@ class _Keeping:
             error.add_note(text)
 
 
-class _Stopping:
-    """Stops a process, here and on its end, however the block is left; a failure to do so never hides the first one."""
+class _Iperf3Stopper:
+    """Stops a process, here and on its end, on every exit from the block.
 
-    def __init__(self, running: Running, role: Role, other: Shell, kept: _Keeping) -> None:
+    A failed stop never hides an earlier error.
+    """
+
+    def __init__(self, running: Iperf3Process, role: ProcessRole, other: Shell, kept: _Keeping) -> None:
         self._running = running
         self._role = role
         self._other = other
         self._kept = kept
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> Iperf3Process:
         return self._running
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -113,7 +113,10 @@ class _Stopping:
 
 
 def _judge_ends(client: Output, server: Output, client_ended: bool, server_ended: bool) -> None:
-    """Raise for the process that failed first, as far as the traces tell; one that was stopped by us did not."""
+    """Raise the error of the process that failed first, as far as the outputs show.
+
+    A process that we stopped did not fail.
+    """
     if server_ended and "already in use" in server.error:
         raise PortTaken
     if server_ended and server.returncode in _KILLED and (client.returncode not in _KILLED or not client_ended):
@@ -140,6 +143,6 @@ def _server_trouble(server: Output) -> PinetError | PortTaken:
     return PortTaken() if "already in use" in server.error else explain(server)
 
 
-def _output(role: Role, here: Shell, there: Shell, done: Completed) -> Output:
+def _output(role: ProcessRole, here: Shell, there: Shell, done: Completed) -> Output:
     began = next((float(found[1]) for found in _TOLD.finditer(done.stdout) if found[1]), None)
     return Output(role, here.name, there.name, done.returncode, _TOLD.sub("", done.stdout), done.stderr, began)

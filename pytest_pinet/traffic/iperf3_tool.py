@@ -1,15 +1,15 @@
-"""Which iperf3 an end has, and what else a run needs there; asked once in a session."""
+"""Find the iperf3 of an end and what else a run needs there, once per session."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from pytest_pinet.errors import TrafficError
-from pytest_pinet.shell import Shell
-from pytest_pinet.traffic.guarded import ASK_TIMEOUT, TIMEOUTS
+from pytest_pinet.execution.shell import Shell
 from pytest_pinet.traffic.iperf3_version import Version
+from pytest_pinet.traffic.process_guard import ASK_TIMEOUT, TIMEOUTS
 
-# The last two lines are the form of timeout and the congestion controls; each may be empty.
+# The last two lines are the form of timeout and the congestion controls. Each may be empty.
 _ASK = (
     f"iperf3 --version; r=$?; echo; {ASK_TIMEOUT} || echo; "
     "cat /proc/sys/net/ipv4/tcp_available_congestion_control 2>/dev/null || echo; exit $r"
@@ -26,20 +26,20 @@ class Tool:
 
 
 class Tools:
-    """Remembers what each shell's end has."""
+    """Remembers the iperf3 of each shell's end."""
 
     def __init__(self) -> None:
-        # By identity, and with the shell held, so that no other shell gets its id.
+        # The key is the shell's id. The value keeps the shell alive, so that no other shell gets this id.
         self._known: dict[int, tuple[Shell, Tool]] = {}
 
     def of(self, shell: Shell) -> Tool:
-        """The end's iperf3. Raises TrafficError when there is none."""
+        """Return the iperf3 of an end. Raises TrafficError if there is none."""
         if id(shell) not in self._known:
             self._known[id(shell)] = (shell, _ask(shell))
         return self._known[id(shell)][1]
 
     def forget(self, shell: Shell) -> None:
-        """Ask again next time: the end booted something else."""
+        """Forget an end that booted something else, so that it is queried again."""
         self._known.pop(id(shell), None)
 
 

@@ -1,22 +1,56 @@
-"""What went wrong, from the traces that a failed iperf3 leaves: one sentence, and who must act.
+"""Explain why an iperf3 failed, from its output: one sentence, and who must act.
 
-The exit status alone says little: with ``-J``, 3.11 to 3.13 exit 0 on every error, and 3.19 and newer after a signal;
-3.9 prints its error only on standard error.
+The exit status alone is not enough: with ``-J``, 3.11 to 3.13 exit 0 on every error, and 3.19 and newer exit 0 after a
+signal. 3.9 prints its error only on standard error.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_pinet.errors import LabError, LinkError, PinetError, SshError, TrafficError, UnsupportedError
 from pytest_pinet.traffic.iperf3_json import error_text
-from pytest_pinet.traffic.iperf3_partial import partial
+
+# The longest line in a report.
+_LONGEST = 4000
 
 
-class Role(StrEnum):
-    """Which of the two processes."""
+def partial(stdout: str) -> str:
+    """Return the rates of all intervals in a failed process's output, one line per direction; empty if there are none.
+
+    Accepts any text, since a process that is killed may print anything.
+    """
+    try:
+        report = json.loads(stdout)
+    except (ValueError, RecursionError):
+        return ""
+    intervals = report.get("intervals") if isinstance(report, dict) else None
+    rates: dict[str, list[str]] = {}
+    for interval in intervals if isinstance(intervals, list) else ():
+        for key in ("sum", "sum_bidir_reverse"):
+            one = interval.get(key) if isinstance(interval, dict) else None
+            if not isinstance(one, dict) or one.get("omitted") is True:
+                continue
+            start, seconds, octets = (one.get(word) for word in ("start", "seconds", "bytes"))
+            if not isinstance(start, int | float) or not isinstance(seconds, int | float) or seconds <= 0:
+                continue
+            if not isinstance(octets, int | float):
+                continue
+            verb = "received" if one.get("sender") is False else "sent"
+            line = rates.setdefault(verb, [f"from {start:.1f} s on, every {seconds:.1f} s:"])
+            line.append(f"{octets * 8e-6 / seconds:.1f}")
+    return "".join(f"{verb} (Mbit/s) {_cut(' '.join(words))}\n" for verb, words in rates.items())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+
+
+class ProcessRole(StrEnum):
+    """The role of a process: client or server."""
 
     CLIENT = "client"
     SERVER = "server"
@@ -27,12 +61,12 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Output:
-    """What one iperf3 left behind on ``end``; ``other`` is the end that it talked to.
+    """The output of one iperf3 on ``end``; ``other`` is the end that it talked to.
 
-    ``began_s`` is the uptime of ``end`` at which its streams stood, where it was asked to tell.
+    ``began_s`` is the uptime of ``end`` at which the streams stood, if the server was started to report it.
     """
 
-    role: Role
+    role: ProcessRole
     end: str
     other: str
     returncode: int
@@ -42,7 +76,7 @@ class Output:
 
     @property
     def error(self) -> str:
-        """What iperf3 itself says is wrong, or nothing."""
+        """The error that iperf3 itself reports, or an empty text."""
         said = error_text(self.stdout) or self.stderr.strip().partition("\n")[0]
         return re.sub(r"^(iperf3: )?(error - )?", "", said)[:300]
 
@@ -52,15 +86,15 @@ class Output:
 
     @property
     def evidence(self) -> str:
-        """What it printed, shortened for a report, and what had been moved until then."""
+        """The output, shortened for a report, and the rates until then."""
         parts = (("stdout", self.stdout), ("stderr", self.stderr))
         shown = "".join(f"{name}: {_middle_cut(text)}\n" for name, text in parts if text.strip())
         return f"iperf3 {self.role} on {self.end}, exit status {self.returncode}\n{partial(self.stdout)}{shown}"
 
 
 @dataclass(frozen=True)
-class Rule:
-    """When iperf3's words match, this is the sentence. ``{end}`` said it, about ``{other}``."""
+class TroubleRule:
+    """A sentence for iperf3 messages that match a pattern. ``{end}`` printed the message, about ``{other}``."""
 
     pattern: str
     message: str
@@ -75,62 +109,72 @@ _LOST_ACT = "look why it ended on {other}: its console, dmesg, memory; then repe
 _NO_CONTROL_ACT = "check address, cable, switch port and firewall between {end} and {other}"
 
 _CLIENT_RULES = (
-    Rule("server is busy", "the iperf3 server on {other} is busy with another test", _BUSY_ACT),
-    Rule("connect.*refused", "nobody listens on {other}: the connection from {end} was refused", _NO_CONTROL_ACT),
-    Rule(
+    TroubleRule("server is busy", "the iperf3 server on {other} is busy with another test", _BUSY_ACT),
+    TroubleRule(
+        "connect.*refused", "nobody listens on {other}: the connection from {end} was refused", _NO_CONTROL_ACT
+    ),
+    TroubleRule(
         "connect.*(timed out|No route|unreachable)",
         "{other} cannot be reached from {end} over the measured link",
         _NO_CONTROL_ACT,
         LinkError,
     ),
-    Rule(
+    TroubleRule(
         "Cannot assign requested address",
         "{end} does not have the address that its iperf3 was told to use",
         "set the address of the measured interface on {end}",
         LinkError,
     ),
-    # 3.9 does not tell refused from unreachable, nor busy from ended.
-    Rule(
+    # 3.9 does not distinguish refused from unreachable, nor busy from ended.
+    TroubleRule(
         "send control message: Bad file descriptor",
         "no connection from {end} to the iperf3 server on {other}: refused or unreachable",
         _NO_CONTROL_ACT,
     ),
-    Rule(
+    TroubleRule(
         "send control message: Connection reset",
         "the iperf3 server on {other} closed the connection at once: busy with another test, or ended",
         _BUSY_ACT,
     ),
-    Rule("server has terminated", _LOST + ": it was terminated", _LOST_ACT),
-    Rule("client has terminated", "the iperf3 client on {end} was interrupted", "repeat, and let it end by itself"),
-    Rule("control socket has closed|Connection reset|Broken pipe|stream socket", _LOST, _LOST_ACT),
+    TroubleRule("server has terminated", _LOST + ": it was terminated", _LOST_ACT),
+    TroubleRule(
+        "client has terminated", "the iperf3 client on {end} was interrupted", "repeat, and let it end by itself"
+    ),
+    TroubleRule("control socket has closed|Connection reset|Broken pipe|stream socket", _LOST, _LOST_ACT),
 )
 _SERVER_RULES = (
-    Rule("Address already in use", "the port of the iperf3 server on {end} is taken", _BUSY_ACT),
+    TroubleRule("Address already in use", "the port of the iperf3 server on {end} is taken", _BUSY_ACT),
     _CLIENT_RULES[3],
-    Rule("server has terminated", "the iperf3 server on {end} was terminated", "repeat, and let it end by itself"),
-    Rule("client has terminated|control socket|Connection reset|stream socket|unexpectedly closed", _LOST, _LOST_ACT),
+    TroubleRule(
+        "server has terminated", "the iperf3 server on {end} was terminated", "repeat, and let it end by itself"
+    ),
+    TroubleRule(
+        "client has terminated|control socket|Connection reset|stream socket|unexpectedly closed", _LOST, _LOST_ACT
+    ),
 )
 _COMMON_RULES = (
-    Rule(
+    TroubleRule(
         "TCP_CONGESTION|congestion control",
         "{end} does not have the congestion control that was asked for",
         kind=UnsupportedError,
     ),
-    Rule("unrecognized option|invalid option|parameter error", "the iperf3 of {end} refuses", kind=UnsupportedError),
-    Rule(
+    TroubleRule(
+        "unrecognized option|invalid option|parameter error", "the iperf3 of {end} refuses", kind=UnsupportedError
+    ),
+    TroubleRule(
         "socket buffer size|TCP window",
         "{end} refuses the window that was asked for (net.core.rmem_max and wmem_max bound it)",
         kind=UnsupportedError,
     ),
-    Rule("CPU affinity", "{end} has no such CPU as affinity= asks for", kind=UnsupportedError),
-    Rule("MSS", "{end} refuses the MSS that was asked for", kind=UnsupportedError),
+    TroubleRule("CPU affinity", "{end} has no such CPU as affinity= asks for", kind=UnsupportedError),
+    TroubleRule("MSS", "{end} refuses the MSS that was asked for", kind=UnsupportedError),
 )
 
 
 def explain(output: Output) -> PinetError:
-    """The error for a process that failed."""
+    """Return the error for a process that failed."""
     said = output.error
-    own = _CLIENT_RULES if output.role is Role.CLIENT else _SERVER_RULES
+    own = _CLIENT_RULES if output.role is ProcessRole.CLIENT else _SERVER_RULES
     names = {"end": output.end, "other": output.other}
     status = output.returncode
     if status == 127:

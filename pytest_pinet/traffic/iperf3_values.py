@@ -1,4 +1,4 @@
-"""What values iperf3 takes, so that a mistake is one sentence instead of a page of usage text."""
+"""The values that iperf3 accepts, so that a mistake gives one sentence instead of a page of usage text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 
-# Limits of iperf3 (iperf.h) as 3.12 names them; the least MSS is the kernel's (TCP_MIN_MSS).
+# Limits of iperf3 (iperf.h), as in 3.12. The lowest MSS is the kernel's (TCP_MIN_MSS).
 STREAMS_MAX = 128
 SECONDS_MAX = 86_400
 INTERVAL_MIN_S = 0.1
@@ -22,7 +22,7 @@ _CONGESTION = re.compile(r"[A-Za-z0-9_-]{1,15}")
 
 
 def validate(traffic: Traffic) -> None:
-    """Refuse values that no iperf3 takes, and combinations that mean nothing. Raises ConfigError."""
+    """Check values and combinations that no iperf3 accepts. Raises ConfigError."""
     _range("streams", traffic.streams, (1, STREAMS_MAX))
     if not math.isfinite(traffic.duration_s) or traffic.duration_s <= 0:
         raise ConfigError(f"duration={traffic.duration_s:g} s: expected more than 0 s")

@@ -1,4 +1,4 @@
-"""Waiting for a run without being fooled by an end that died or froze."""
+"""Wait for a run, and detect an end that died or froze."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import time
 from dataclasses import dataclass
 
 from pytest_pinet.errors import LabError, SshError, TrafficError
-from pytest_pinet.shell import Process, Shell
-from pytest_pinet.traffic.guarded import CONNECT_TIMEOUT_S, LISTENING
+from pytest_pinet.execution.shell import Process, Shell
+from pytest_pinet.traffic.process_guard import CONNECT_TIMEOUT_S, LISTENING
 from pytest_pinet.traffic.tool import Progress, Watch
 
 POLL_S = 0.02
 PROGRESS_S = 0.5
-# How long the client may go on when its server is gone; it notices a closed connection at once.
+# How long the client may go on after its server ended; it notices a closed connection at once.
 ORPHAN_S = 1.5
-# An end is asked for a sign of life this often while traffic runs, and this long after it should have ended.
+# Ends are checked for a sign of life this often during the traffic, and this long after its planned end.
 SIGN_OF_LIFE_S = 5.0
 OVERTIME_S = 2.0
 ANSWER_S = 3.0
 
 
 @dataclass(frozen=True)
-class Running:
+class Iperf3Process:
     """A process of iperf3 and the end that it runs on."""
 
     process: Process
     shell: Shell
 
 
-def await_listening(server: Running, port: int) -> bool:
-    """Wait until clients can connect. False when the server ended instead. Raises TrafficError."""
+def await_listening(server: Iperf3Process, port: int) -> bool:
+    """Wait until clients can connect. Return False if the server ended instead. Raises TrafficError."""
     deadline = time.monotonic() + CONNECT_TIMEOUT_S
     while time.monotonic() < deadline:
         ended = server.process.poll() is not None
@@ -48,8 +48,8 @@ def await_listening(server: Running, port: int) -> bool:
 
 
 def await_client(
-    client: Running,
-    server: Running,
+    client: Iperf3Process,
+    server: Iperf3Process,
     port: int,
     seconds: float,
     grace_s: float,
@@ -57,11 +57,11 @@ def await_client(
     watch: Watch | None = None,
     quiet: bool = False,
 ) -> None:
-    """Wait for the client's end, or for the server's too early one; ``quiet`` asks no end before it is overdue.
+    """Wait for the end of the client, or for an early end of the server.
 
-    ``on_progress`` gets the seconds of traffic so far, twice a second. ``watch`` is called all the time, and ends the
-    wait by raising what it saw. Raises SshError naming the end that does not
-    answer any more (within 20 s of its freezing), TrafficError when both answer but iperf3 hangs.
+    ``on_progress`` receives the seconds of traffic so far, twice a second. ``watch`` is called throughout and can end
+    the wait by raising. With ``quiet`` no end is checked before it is overdue. Raises SshError with the name of an end
+    that does not answer any more (within 20 s of its freezing), TrafficError if both answer but iperf3 hangs.
     """
     start = time.monotonic()
     overdue = start + seconds + grace_s
@@ -90,7 +90,7 @@ def await_client(
 
 
 def await_end(process: Process, timeout_s: float) -> bool:
-    """Whether it ended within the time."""
+    """Wait for the end of the process. Return whether it ended within the time."""
     deadline = time.monotonic() + timeout_s
     while process.poll() is None:
         if time.monotonic() >= deadline:
@@ -100,13 +100,13 @@ def await_end(process: Process, timeout_s: float) -> bool:
 
 
 def _next_sign(now: float, traffic_end: float) -> float:
-    """Every few seconds, but neither in a run that is shorter than that nor just when traffic ends."""
+    """Return the time of the next check: every few seconds, not in a shorter run, and not just when traffic ends."""
     due = now + SIGN_OF_LIFE_S
     return due if due < traffic_end or now >= traffic_end else traffic_end + OVERTIME_S
 
 
 def sign_of_life(shell: Shell, when: str) -> None:
-    """Raise SshError when the end does not answer."""
+    """Raise SshError if the end does not answer."""
     try:
         shell.run("true", timeout_s=ANSWER_S)
     except LabError as error:
@@ -116,7 +116,7 @@ def sign_of_life(shell: Shell, when: str) -> None:
         ) from error
 
 
-def _hanging(client: Running, server: Running, port: int, late_s: float) -> TrafficError:
+def _hanging(client: Iperf3Process, server: Iperf3Process, port: int, late_s: float) -> TrafficError:
     ends = f"the client on {client.shell.name} and the server on {server.shell.name}"
     states = [_state(client, "-c", port), _state(server, "-s", port)]
     return TrafficError(
@@ -126,8 +126,8 @@ def _hanging(client: Running, server: Running, port: int, late_s: float) -> Traf
     )
 
 
-def _state(running: Running, option: str, port: int) -> str:
-    # Of our iperf3, not of another that runs there; reads /proc, since ps is not everywhere.
+def _state(running: Iperf3Process, option: str, port: int) -> str:
+    # Find our iperf3, not another one on this end. Uses /proc, since ps may be missing.
     look = (
         'for p in /proc/[0-9]*; do read -r name 2>/dev/null <$p/comm && [ "$name" = iperf3 ] || continue; '
         f"tr '\\0' ' ' <$p/cmdline | grep -q -- ' {option} .* -p {port} ' && grep ^State: $p/status; done; true"

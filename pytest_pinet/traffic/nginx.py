@@ -1,14 +1,14 @@
-"""nginx: the command line of one that serves a single file from memory, and leaves nothing behind.
+"""The command line of an nginx that serves a single file from memory and leaves nothing behind.
 
-A configuration, a file and a port of its own: whatever else the machine serves is not touched. It runs as whoever
+It has its own configuration, file and port, so other services of the machine are not touched. It runs as the user who
 logged in.
 """
 
 from __future__ import annotations
 
-from pytest_pinet.traffic.guarded import LISTENING
+from pytest_pinet.traffic.process_guard import LISTENING
 
-# Paths are relative to the folder that ``-p`` names. Errors of single requests are counted by the other end.
+# Paths are relative to the folder of ``-p``. The other end counts errors of single requests.
 _CONFIGURATION = """\
 daemon off;
 worker_processes auto;
@@ -25,9 +25,9 @@ http {{
   server {{ listen {address}:{port}; root www; }}
 }}
 """
-# /dev/shm is memory wherever there is a C library. All processes are of one group, which a login over ssh leads as a
-# command of the runner does: ending it ends workers whose master was killed, too. The second shell does so when the
-# first one was killed, or lives for too long; it looks once a second, from a session of its own where it can.
+# /dev/shm is in memory on every system with a C library. All processes are in one process group, led by the ssh login
+# or by the command of the runner. Ending the group also ends workers whose master was killed. The second shell does
+# this if the first one was killed or exceeds its lifetime. It checks once a second, in its own session if possible.
 _SCRIPT = """\
 PATH=$PATH:/usr/sbin:/sbin; me=$$; umask 022; {files}
 d=$(mktemp -d /dev/shm/pinet-http-XXXXXX 2>/dev/null) || d=$(mktemp -d) || exit 1
@@ -44,12 +44,13 @@ while kill -0 $p 2>/dev/null && ! {{ [ -s "$d/pid" ] && {listens}; }}; do sleep 
 kill -0 $p 2>/dev/null && echo '{listening}'
 wait $p; r=$?; p=; head -c 4000 "$d/error.log" >&2; exit $r"""
 PATH_OF_FILE = "/data"
-# Shells begin with 1024 open files, and each connection is one (nginx takes more); everybody may have what is allowed.
+# Shells begin with a limit of 1024 open files, and each connection is one (nginx needs more). Raise it to the hard
+# limit.
 MANY_FILES = "ulimit -n $(ulimit -H -n) 2>/dev/null || :"
 
 
 def command(address: str, port: int, size: int, connections: int, lifetime_s: float) -> str:
-    """The shell command line of a server, which prints LISTENING once clients can connect."""
+    """Return the shell command line of a server, which prints LISTENING once clients can connect."""
     configuration = _CONFIGURATION.format(connections=2 * connections + 64, address=address, port=port)
     listens = f"grep -q ':{port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
     return _SCRIPT.format(

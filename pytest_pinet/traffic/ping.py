@@ -1,4 +1,4 @@
-"""ping of iputils or busybox: one command line for both, and what they print."""
+"""Run ping of iputils or busybox with one command line for both, and parse the output."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import shlex
 import time
 
 from pytest_pinet.errors import ConfigError, TrafficError
+from pytest_pinet.execution.shell import Completed, Process, Shell
 from pytest_pinet.model.ping import Ping, PingReport
-from pytest_pinet.shell import Completed, Process, Shell
-from pytest_pinet.traffic.guarded import guarded
 from pytest_pinet.traffic.iperf3_watch import POLL_S, SIGN_OF_LIFE_S, sign_of_life
+from pytest_pinet.traffic.process_guard import guarded
 from pytest_pinet.traffic.tool import Watch
 
 COUNT_MAX = 100_000
-# The largest IPv4 packet, without its headers.
+# The payload of the largest IPv4 packet.
 SIZE_MAX = 65_507
-# The time at which it was sent travels in a packet: in a smaller one it does not fit, and no round trip is told.
+# A packet carries its sending time. A smaller packet has no room for it, so that no round trip is printed.
 SIZE_MIN = 16
 INTERVAL_RANGE_S = (0.002, 60.0)
-# How long after the last one was sent an answer may come.
+# How long after the last request an answer may come.
 PATIENCE_S = 2
 GRACE_S = 10.0
-# "3 packets transmitted, 3 received, 0% packet loss", busybox "3 packets received"; "+1 errors" may stand between.
+# "3 packets transmitted, 3 received, 0% packet loss"; busybox prints "3 packets received". "+1 errors" may follow.
 _COUNTS = re.compile(r"(\d+) packets transmitted, (\d+) (?:packets )?received")
-# iputils has a fourth figure, mdev.
+# iputils prints a fourth value, mdev.
 _TIMES = re.compile(r"min/avg/max(?:/mdev)? = ([\d.]+)/([\d.]+)/([\d.]+)(?:/([\d.]+))? ms")
 
 
 def validate(ping: Ping) -> None:
-    """Refuse values that make no sense. Raises ConfigError."""
+    """Check the values. Raises ConfigError for impossible ones."""
     if not 1 <= ping.count <= COUNT_MAX:
         raise ConfigError(f"count={ping.count}: expected 1 to {COUNT_MAX}")
     if isinstance(ping.size, bool) or not isinstance(ping.size, int) or not SIZE_MIN <= ping.size <= SIZE_MAX:
@@ -40,18 +40,18 @@ def validate(ping: Ping) -> None:
 
 
 def command(ping: Ping, own_address: str, address: str) -> str:
-    """The command line; ``own_address`` is what the packets come from, and the answers go to."""
+    """Return the command line; packets are sent from ``own_address``."""
     return f"LC_ALL=C {shlex.join(_argv(ping, own_address, address))}"
 
 
 def _argv(ping: Ping, own_address: str, address: str) -> list[str]:
-    # Not -w: with a deadline, that of iputils goes on until so many came back.
+    # Not -w: with a deadline, iputils continues until the given number of answers has arrived.
     options = f"-q -c {ping.count} -i {ping.interval_s:g} -s {ping.size} -W {PATIENCE_S} -I {own_address}"
     return ["ping", *options.split(), address]
 
 
 def parse(text: str) -> PingReport:
-    """Read the summary. Raises ValueError where there is none, or no times although something came back."""
+    """Parse the summary. Raises ValueError if it is missing, or if times are missing although answers arrived."""
     counts, times = _COUNTS.search(text), _TIMES.search(text)
     if counts is None:
         raise ValueError("it has no line '... packets transmitted, ... received'")
@@ -66,9 +66,9 @@ def parse(text: str) -> PingReport:
 def measure(
     shell: Shell, ping: Ping, own_address: str, address: str, to: str, watch: Watch | None = None
 ) -> tuple[PingReport, str]:
-    """Ping ``address``, which messages call ``to``; the report, and the text that it comes from. Raises LabError.
+    """Ping ``address``, named ``to`` in messages. Return the report, and the text that it comes from. Raises LabError.
 
-    ``watch`` is called all the time, and ends it by raising. No ping is left behind, however this ends.
+    ``watch`` is called throughout and can end the ping by raising. No ping is left running, whatever happens.
     """
     process = shell.spawn(guarded(_argv(ping, own_address, address), "", 0))
     try:
@@ -81,7 +81,7 @@ def measure(
     try:
         report = parse(done.stdout)
     except ValueError as error:
-        # A connection that was lost prints nothing either.
+        # A lost connection prints nothing, either.
         sign_of_life(shell, "at the end of the pings")
         raise TrafficError(
             f"ping on {shell.name} failed: {said or f'exit status {done.returncode}'} ({error})",
@@ -98,7 +98,7 @@ def measure(
 
 
 def _await(process: Process, shell: Shell, timeout_s: float, watch: Watch | None) -> Completed:
-    """Raises SshError for an end that does not answer any more, TrafficError for a ping that does not end."""
+    """Wait for the end. Raises SshError if the end does not answer any more, TrafficError if ping does not end."""
     start = time.monotonic()
     next_sign = start + SIGN_OF_LIFE_S
     while process.poll() is None:

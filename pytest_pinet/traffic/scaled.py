@@ -1,9 +1,9 @@
-"""Traffic on links that run at a share of their rate, told as if they ran at all of it: for machines that are too slow.
+"""Measure on links that run at a share of their rate, and convert the values to full rate: for slow machines.
 
-Bytes and counts grow by ``1 / scale``, since a link of a tenth moves a tenth of them in the same seconds. Queues are
-emptied as much slower, so round trips and answers shrink by ``scale``; what the kernel keeps in bytes (MSS, windows,
-buffers) stays. What is counted as a whole is smaller, so that as many of it arrive in a second: the pieces in which TCP
-is given to the kernel, and the files that a web server sends.
+Bytes and counts are multiplied by ``1 / scale``: a link at a tenth of its rate moves a tenth of them in the same time.
+Queues empty more slowly by the same factor, so round trips and response times are multiplied by ``scale``. Values that
+the kernel keeps in bytes (MSS, windows, buffers) stay. Units that are counted whole are made smaller, so that equally
+many arrive in a second: the pieces in which TCP data is passed to the kernel, and the files of a web server.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
+from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.http import HttpReport
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.sockets import Sockets
 from pytest_pinet.model.traffic import RESPONSE_HEAD, HttpTraffic, LadderTraffic, Traffic
-from pytest_pinet.shell import Shell
 from pytest_pinet.traffic.tool import TrafficTool
 from pytest_pinet.traffic.wrapping import WrappingTool
 
 T = TypeVar("T", bound=Traffic)
 
-# What iperf3 hands TCP at once where nobody says otherwise, and the least that is worth a call of the kernel.
+# The default piece that iperf3 passes to TCP at once, and the smallest useful piece for a system call.
 TCP_PIECE, LEAST_PIECE = 128 * 1024, 1024
-# Smaller files than this are mostly their heads.
+# Smaller files consist mostly of headers.
 LEAST_FILE = 10 * RESPONSE_HEAD
 
 
-def scaled(tool: TrafficTool, scale: float) -> TrafficTool:
-    """The tool for links that run at ``scale`` (above 0, at most 1) of their rate."""
+def wrap_scaled(tool: TrafficTool, scale: float) -> TrafficTool:
+    """Return the tool for links that run at ``scale`` (above 0, at most 1) of their rate."""
     return tool if scale == 1 else ScaledTool(tool, scale)
 
 
 class ScaledTool(WrappingTool):
-    """Sends at the scale what is asked for, and tells at full rate what came of it."""
+    """Sends the requested traffic at the scale, and converts the values to full rate."""
 
     def __init__(self, tool: TrafficTool, scale: float) -> None:
         super().__init__(tool)
@@ -44,11 +44,11 @@ class ScaledTool(WrappingTool):
         return sent(traffic, self._scale)
 
     def _told(self, found: Measurement, dut: Shell, peer: Shell, traffic: Traffic, warmup_cap_s: float) -> Measurement:
-        return replace(told(found, self._scale, traffic), traffic=traffic)
+        return replace(unscale_measurement(found, self._scale, traffic), traffic=traffic)
 
 
 def sent(traffic: T, scale: float) -> T:
-    """What to send on such a link."""
+    """Return the traffic to send on a link at ``scale``."""
     if isinstance(traffic, LadderTraffic):
         traffic = replace(traffic, rates=tuple(_slower(rate, scale) for rate in traffic.rates))
     if isinstance(traffic, HttpTraffic):
@@ -62,8 +62,8 @@ def sent(traffic: T, scale: float) -> T:
     )
 
 
-def told(found: Measurement, scale: float, asked: Traffic | None = None) -> Measurement:
-    """What came of it, on links of full rate, where ``asked`` is what was to be sent. Raw output stays as printed."""
+def unscale_measurement(found: Measurement, scale: float, asked: Traffic | None = None) -> Measurement:
+    """Return the values converted to full rate. ``asked`` is the requested traffic. Raw output stays as printed."""
     flows = {way: _flow(flow, scale) for way, flow in found.flows.items()}
     if found.http is None:
         return replace(found, flows=flows)
@@ -76,14 +76,14 @@ def told(found: Measurement, scale: float, asked: Traffic | None = None) -> Meas
 
 
 def _with_payload(flow: Flow, times: float) -> Flow:
-    """Of larger files more is payload, and less their heads."""
+    """Convert a flow to larger files: more of the bytes are payload, and fewer are headers."""
     samples = tuple(replace(sample, bytes=round(times * sample.bytes)) for sample in flow.samples)
     more = sum(sample.bytes for sample in samples) - sum(sample.bytes for sample in flow.samples)
     return replace(flow, samples=samples, head_bytes=max(0, flow.head_bytes - more))
 
 
 def _piece(traffic: Traffic, scale: float) -> int | None:
-    """A datagram stays what it is: its length is that of a packet."""
+    """Return the length of a piece. A datagram keeps its length, which is that of a packet."""
     if traffic.udp or isinstance(traffic, HttpTraffic):
         return traffic.length
     whole = traffic.length or TCP_PIECE
@@ -128,7 +128,7 @@ def _sockets(found: Sockets | None, scale: float) -> Sockets | None:
 
 
 def _http(found: HttpReport, scale: float, smaller: float) -> HttpReport:
-    """``smaller``: the part of a response of full size that each of these was."""
+    """Convert an HTTP report; ``smaller`` is the size of a scaled response over the size of a full one."""
     times = smaller / scale
     return replace(
         found,

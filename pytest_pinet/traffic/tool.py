@@ -1,27 +1,30 @@
-"""What every traffic tool offers: one measurement between two ends, from start to end."""
+"""The interface of a traffic tool: one measurement between two ends, from start to end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
 
+from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Traffic
-from pytest_pinet.shell import Shell
 
-# Gets the seconds of traffic so far, about twice a second.
+# Receives the seconds of traffic so far, about twice a second.
 Progress = Callable[[float], None]
-# Called all the time; ends the run by raising.
+# Called throughout a run; can end the run by raising.
 Watch = Callable[[], None]
-# Given the client's end, it may wait for others; returns the uptime of that end at which to begin (None: at once).
+# Receives the client's end and may wait for others. Returns the uptime of this end at which to begin (None: at once).
 BeforeClient = Callable[[Shell], float | None]
 
 
 class TrafficTool(Protocol):
-    """Measures between a device under test and its peer; leaves nothing behind on either, whatever happens."""
+    """Measures between a device under test and its peer. Leaves nothing behind on either end, whatever happens.
+
+    One object measures for a whole session, and several flows at once from several threads.
+    """
 
     def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
-        """Ask both ends for what a measurement needs there, once. Raises TrafficError for what is missing."""
+        """Check once that both ends have what a measurement needs. Raises TrafficError if something is missing."""
 
     def measure(
         self,
@@ -38,5 +41,6 @@ class TrafficTool(Protocol):
     ) -> Measurement:
         """Send ``traffic`` between the two addresses and return what the receivers got.
 
-        ``before_client`` is called when everything stands but traffic. Raises ConfigError, UnsupportedError, LabError.
+        ``before_client`` is called when everything but the traffic is ready. Raises ConfigError, UnsupportedError,
+        LabError.
         """

@@ -1,8 +1,8 @@
-"""Traffic with an end whose clock counts instructions: goodput in that end's time, whichever way the traffic goes.
+"""Traffic with an end whose virtual clock counts instructions: goodput is given in that end's time in both directions.
 
-Such an end lives at a pace of its own, which the machine's other load changes, so seconds of the other end mean nothing
-for it. Where it receives it tells the figure anyhow; where it sends, its own account of what it sent takes the place of
-what the receiver counted, which is kept beside it.
+Such an end runs at its own pace, which varies with the load of the machine. So seconds of the other end are meaningless
+for it. If the end receives, its own report has the right time. If it sends, the intervals of its own report replace the
+receiver's; the receiver's are kept as ``other_samples``.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from pytest_pinet.errors import TrafficError
+from pytest_pinet.execution.shell import Shell
 from pytest_pinet.judge.events import find_events
-from pytest_pinet.judge.settle import settle
+from pytest_pinet.judge.warmup import settle
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.shell import Shell
 from pytest_pinet.traffic.tool import TrafficTool
 from pytest_pinet.traffic.wrapping import WrappingTool
 
-# Less than this of the time that was asked for, in the time of the end itself: the machine is too slow to tell.
+# With less than this share of the requested time on the end's own clock, the machine is too slow to measure.
 LEAST_PART = 0.2
 
 
 def in_virtual_time(tool: TrafficTool, ends: Collection[str]) -> TrafficTool:
-    """The tool for links of which some ends (by the names of their shells) have a virtual clock."""
+    """Return the tool for links with some ends (names of their shells) that have a virtual clock."""
     return VirtualTimeTool(tool, frozenset(ends)) if ends else tool
 
 
 class VirtualTimeTool(WrappingTool):
-    """Measures as the tool does, and tells what was sent from a virtual clock in the time of that clock.
+    """Measures with the tool, and gives flows from an end with a virtual clock in the time of that clock.
 
-    Raises TrafficError also when a virtual sender does not tell what it sent.
+    Raises TrafficError also if such a sender does not report what it sent.
     """
 
     def __init__(self, tool: TrafficTool, ends: frozenset[str]) -> None:
@@ -54,7 +54,10 @@ class VirtualTimeTool(WrappingTool):
 
 
 def told_by_sender(flow: Flow, traffic: Traffic, warmup_cap_s: float, sender: str) -> Flow:
-    """The flow as its sender saw it; what the receiver counted becomes ``other_samples``. Raises TrafficError."""
+    """Return the flow with its sender's samples; the receiver's samples become ``other_samples``.
+
+    Raises TrafficError.
+    """
     sent = flow.sender_samples
     if sum(sample.seconds for sample in sent) < LEAST_PART * traffic.duration_s:
         raise TrafficError(
@@ -72,7 +75,7 @@ def told_by_sender(flow: Flow, traffic: Traffic, warmup_cap_s: float, sender: st
     seconds = sum(sample.seconds for sample in counted)
     total = sum(sample.bytes for sample in counted) * 8 / seconds if seconds else 0.0
     known = sum(rate.bps for rate in flow.streams)
-    # What each stream had is known of the receiver only: their shares hold in any time.
+    # Only the receiver reports each stream. The shares of the streams hold on any clock.
     streams = tuple(Bitrate(rate.bps * total / known) for rate in flow.streams) if known else flow.streams
     return replace(
         flow,

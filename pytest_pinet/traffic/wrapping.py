@@ -1,28 +1,28 @@
-"""A traffic tool around another one, which sends or tells otherwise what is measured."""
+"""A base class for a traffic tool that wraps another one and changes what it sends or reports."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Traffic
-from pytest_pinet.shell import Shell
 from pytest_pinet.traffic.tool import BeforeClient, Progress, TrafficTool, Watch
 
 
 class WrappingTool(ABC):
-    """Measures as ``tool`` does, but for what it sends and tells."""
+    """Measures with ``tool``, with changes to the sent traffic and to the result."""
 
     def __init__(self, tool: TrafficTool) -> None:
         self._tool = tool
 
     def _sent(self, traffic: Traffic) -> Traffic:
-        """What is sent where ``traffic`` is asked for."""
+        """Return the traffic to send for the requested ``traffic``."""
         return traffic
 
     @abstractmethod
     def _told(self, found: Measurement, dut: Shell, peer: Shell, traffic: Traffic, warmup_cap_s: float) -> Measurement:
-        """What to tell of it, where ``traffic`` was asked for. Raises TrafficError."""
+        """Return the changed result for the requested ``traffic``. Raises TrafficError."""
 
     def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
         """See TrafficTool."""

@@ -1,6 +1,6 @@
-"""wrk: its command line, and the text that it prints.
+"""The command line of wrk, and the parser of its output.
 
-The seconds are told to 1 % only; requests over requests per second has them exactly.
+wrk prints the seconds only to 1 %; requests divided by requests per second are exact.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from pytest_pinet.model.http import HttpReport
 from pytest_pinet.model.traffic import HttpTraffic
 
-# No request of ours takes longer than the run; wrk's 2 s would count those of a slow link as failed.
+# No request takes longer than the run. wrk's default of 2 s would count requests on a slow link as failed.
 PATIENCE_S = 5
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {"B": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30, "TB": 2.0**40}
@@ -24,14 +24,14 @@ _REFUSED = re.compile(r"^ +Non-2xx or 3xx responses: (\d+)", re.MULTILINE)
 
 
 def argv(traffic: HttpTraffic, url: str, cores: int) -> list[str]:
-    """The command line of one run; a thread for each core, as long as it has a connection."""
+    """Return the command line of one run, with one thread for each core, but at most one for each connection."""
     seconds = traffic.seconds
     words = ["wrk", "-t", str(max(1, min(cores, traffic.streams))), "-c", str(traffic.streams)]
     return [*words, "-d", f"{seconds}s", "--timeout", f"{seconds + PATIENCE_S}s", "--latency", url]
 
 
 def parse(text: str) -> HttpReport:
-    """Read what wrk printed. Raises ValueError, which says what is missing."""
+    """Parse the output of wrk. Raises ValueError, which says what is missing."""
     total, rate = _TOTAL.search(text), _RATE.search(text)
     if total is None or rate is None:
         raise ValueError(f"it has no line {'Requests/sec' if total else 'N requests in ...'}")

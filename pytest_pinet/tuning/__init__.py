@@ -1,1 +1,1 @@
-"""Reversible settings of nodes and their NICs: each is applied, read back and restored; one file each."""
+"""Reversible settings of nodes and their NICs, one file each. Each setting is applied, read back and restored."""

@@ -1,7 +1,7 @@
-"""The two files that a Raspberry Pi boots by, edited without losing how they were.
+"""Edit the boot files of a Raspberry Pi (config.txt, cmdline.txt), and restore the originals.
 
-The originals are kept beside them, on the boot partition, since nothing else survives the boot that a change takes.
-Whoever logs in and has not put them there finds what a crashed process left.
+The originals are kept in the same folder of the boot partition, because only that partition survives the reboot.
+If a process crashes, the next process that logs in finds the originals and restores them.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.shell import Shell, as_root
+from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.tuning.files import reason
 from pytest_pinet.tuning.setting import NoKnob
 
-# Bookworm and later have them in the first folder, and a note of the move in the second.
+# Raspberry Pi OS Bookworm and later keep both files in the first folder. The second then holds a note of the move.
 FOLDERS = ("/boot/firmware", "/boot")
 CONFIG, CMDLINE = "config.txt", "cmdline.txt"
-# Beside each file: how it was.
+# Suffix of the copy of each original file.
 KEPT = ".pytest-pinet"
-# While it is written.
+# Suffix of a file that is still being written.
 _NEW = f"{KEPT}.new"
 _HEADER = "# By pytest-pinet, for a test: how this file was stands beside it"
 _END = "=====8<====="
-# Puts aside how both files are, once; an empty one aside means that there was none.
+# Copies both originals, once. An empty copy means that the file did not exist.
 _ASIDE = (
     f"aside() {{ [ -e $1{KEPT} ] || {{ {{ [ ! -e $1 ] || cat $1; }} > $1{_NEW} && sync && mv $1{_NEW} $1{KEPT}; }}; }}"
     f" && aside {CMDLINE} && aside {CONFIG}"
 )
-# A card may be slow.
+# An SD card can be slow.
 WRITE_TIMEOUT_S = 30.0
 
 
@@ -42,13 +42,13 @@ class BootFiles:
     cmdline: str
 
     def with_config(self, *lines: str) -> BootFiles:
-        """Lines at the end of config.txt, for every board: the last of several counts."""
+        """Return files with ``lines`` at the end of config.txt, for every board. The last line of a setting counts."""
         start = self.config if not self.config or self.config.endswith("\n") else f"{self.config}\n"
         header = "" if _HEADER in start else f"\n{_HEADER}\n[all]\n"
         return replace(self, config=start + header + "".join(f"{line}\n" for line in lines))
 
     def with_parameters(self, parameters: Sequence[str]) -> BootFiles:
-        """More words on the one line of cmdline.txt: the firmware reads no second line."""
+        """Return files with ``parameters`` on the first line of cmdline.txt. The firmware reads only this line."""
         first, _, rest = self.cmdline.partition("\n")
         words = first.split()
         line = " ".join([first.rstrip(), *(word for word in parameters if word not in words)]).strip()
@@ -56,7 +56,7 @@ class BootFiles:
 
 
 def read_original(shell: Shell, folders: Sequence[str] = FOLDERS) -> BootFiles:
-    """The files as they were before anybody of us changed them. Raises NoKnob where the node has none, SshError."""
+    """Return the original files, without our changes. Raises NoKnob if the node has no such files, SshError."""
     refused = ""
     for folder in folders:
         done = shell.run(
@@ -75,7 +75,7 @@ def read_original(shell: Shell, folders: Sequence[str] = FOLDERS) -> BootFiles:
 
 
 def write(shell: Shell, files: BootFiles) -> None:
-    """Replace both files, each complete or not at all, after the originals were put aside.
+    """Save the originals, then replace each file atomically.
 
     Raises LabError, SshError.
     """
@@ -93,14 +93,14 @@ def write(shell: Shell, files: BootFiles) -> None:
 
 
 def left_behind(shell: Shell, folders: Sequence[str] = FOLDERS) -> str | None:
-    """The folder whose files were changed and not put back; None where there is none. Raises SshError."""
+    """Return the folder of boot files that were changed and not restored, or None. Raises SshError."""
     kept = [f"{folder}/{name}{KEPT}" for folder in folders for name in (CONFIG, CMDLINE)]
     tests = "; ".join(f"[ ! -e {path} ] || dirname {path}" for path in kept)
     return next(iter(shell.run(tests).stdout.split()), None)
 
 
 def put_back(shell: Shell, folders: Sequence[str] = FOLDERS) -> bool:
-    """Make both files what they were; whether they were changed. Raises LabError, SshError."""
+    """Restore both original files. Return whether there was anything to restore. Raises LabError, SshError."""
     folder = left_behind(shell, folders)
     if folder is None:
         return False

@@ -1,77 +1,78 @@
-"""What takes a boot: written into the boot files before it, and read back after it."""
+"""Apply settings that need a boot: write the boot files before the boot, read the values after it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_pinet.model.tuning import Outcome, Tuned, Tuning
-from pytest_pinet.shell import Shell
+from pytest_pinet.execution.shell import Shell
+from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
 from pytest_pinet.tuning import boot_files
-from pytest_pinet.tuning.boot_settings import AT_END, BOOT_SETTINGS, MOVES
-from pytest_pinet.tuning.setting import NoKnob, Place, Reading
+from pytest_pinet.tuning.boot_settings import AT_END, MOVES
+from pytest_pinet.tuning.registry import boot_setting
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading
 
 
 def prepare(shell: Shell, tuning: Tuning, folders: Sequence[str] = boot_files.FOLDERS) -> None:
-    """Write these settings, and none else, into the boot files, for the next boot to find.
+    """Write exactly these settings into the boot files, for the next boot.
 
-    Raises NoKnob where the node has no such files, LabError, SshError.
+    Raises NoKnob if the node has no boot files, LabError, SshError.
     """
     if not tuning:
         boot_files.put_back(shell, folders)
         return
     files = boot_files.read_original(shell, folders)
     for name, asked in tuning.settings:
-        files = BOOT_SETTINGS[name].edit(files, asked)
+        files = boot_setting(name).edit(files, asked)
     boot_files.write(shell, files)
 
 
-def found(place: Place, tuning: Tuning) -> dict[str, Reading]:
-    """What each of these settings is now, as far as anything tells. Raises SshError."""
+def found(place: SettingPlace, tuning: Tuning) -> dict[str, SettingReading]:
+    """Return the present value of each setting that can be read. Raises SshError."""
     readings = {}
     for name, asked in tuning.settings:
         try:
-            readings[name] = BOOT_SETTINGS[name].read(place, asked)
+            readings[name] = boot_setting(name).read(place, asked)
         except NoKnob:
             continue
     return readings
 
 
-def read_back(place: Place, tuning: Tuning, before: dict[str, Reading]) -> list[Tuned]:
-    """What the node that was booted with these settings makes of each. Raises SshError."""
+def read_back(place: SettingPlace, tuning: Tuning, before: dict[str, SettingReading]) -> list[Tuned]:
+    """Return the outcome of each setting, after the node has booted with these settings. Raises SshError."""
     return [_judged(place, name, asked, before.get(name)) for name, asked in tuning.settings]
 
 
-def _judged(place: Place, name: str, asked: str, before: Reading | None) -> Tuned:
-    setting = BOOT_SETTINGS[name]
+def _judged(place: SettingPlace, name: str, asked: str, before: SettingReading | None) -> Tuned:
+    setting = boot_setting(name)
     was = before.text if before is not None else ""
     try:
         now = setting.read(place, asked)
     except NoKnob as error:
-        return Tuned(place.node, name, asked, was, "", Outcome.UNSUPPORTED, str(error))
+        return Tuned(place.node, name, asked, was, "", SettingOutcome.UNSUPPORTED, str(error))
     if setting.holds(asked, now):
         held = before is not None and setting.holds(asked, before)
-        outcome, why = (Outcome.UNCHANGED, "") if held else _effect(before, now)
+        outcome, why = (SettingOutcome.UNCHANGED, "") if held else _effect(before, now)
         return Tuned(place.node, name, asked, was, now.text, outcome, why)
     if before is not None and before.values == now.values:
         why = "it stands in the boot files, and the boot changed nothing"
-        return Tuned(place.node, name, asked, was, now.text, Outcome.REJECTED, why)
-    return Tuned(place.node, name, asked, was, now.text, Outcome.CLAMPED)
+        return Tuned(place.node, name, asked, was, now.text, SettingOutcome.REJECTED, why)
+    return Tuned(place.node, name, asked, was, now.text, SettingOutcome.CLAMPED)
 
 
-def _effect(before: Reading | None, now: Reading) -> tuple[Outcome, str]:
-    """What came of a setting that the node was booted with, by what it is to change."""
+def _effect(before: SettingReading | None, now: SettingReading) -> tuple[SettingOutcome, str]:
+    """Judge a setting that the node booted with, by the value that the setting should change."""
     moved = now.context.get(MOVES)
     if moved is None:
-        return Outcome.APPLIED, ""
+        return SettingOutcome.APPLIED, ""
     if before is None:
-        return Outcome.UNCHANGED, f"nobody knows how it was before: {moved}"
+        return SettingOutcome.UNCHANGED, f"nobody knows how it was before: {moved}"
     if before.context.get(MOVES) != moved:
-        return Outcome.APPLIED, ""
+        return SettingOutcome.APPLIED, ""
     if end := now.context.get(AT_END):
-        return Outcome.UNCHANGED, f"it was so before: {moved}, {end}"
-    return Outcome.UNSUPPORTED, f"it changed nothing: {moved}"
+        return SettingOutcome.UNCHANGED, f"it was so before: {moved}, {end}"
+    return SettingOutcome.UNSUPPORTED, f"it changed nothing: {moved}"
 
 
 def unsupported(node: str, tuning: Tuning, why: str) -> list[Tuned]:
-    """All of these settings, where the node has no boot files."""
-    return [Tuned(node, name, asked, "", "", Outcome.UNSUPPORTED, why) for name, asked in tuning.settings]
+    """Return the outcome "unsupported" for all settings of a node that has no boot files."""
+    return [Tuned(node, name, asked, "", "", SettingOutcome.UNSUPPORTED, why) for name, asked in tuning.settings]

@@ -1,16 +1,16 @@
-"""One setting in one place: looked at, written down, changed, read back, and taken back."""
+"""Apply one setting to one place: read it, write the journal, change it, read it back, and undo it later."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.model.tuning import Outcome, Tuned
+from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.tuning.files import reason
-from pytest_pinet.tuning.journal import FOLDER, Entry
-from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Setting
+from pytest_pinet.tuning.journal import FOLDER, JournalEntry
+from pytest_pinet.tuning.setting import NoKnob, Setting, SettingPlace, SettingReading
 
-# What a kernel says of a knob that is not there, or that nobody in here may turn; anything else is a refusal.
+# Errors which mean that the knob is missing, or cannot be changed here at all. Any other error is a rejection.
 _ABSENT = (
     "No such file or directory",
     "No such device",
@@ -22,28 +22,28 @@ _ABSENT = (
     "not found",
     "qdisc kind is unknown",
 )
-# What is told of an undo: its words, what to do, and the node that it touches.
+# Registers an undo: its description, the function to call, and the node that it changes.
 Register = Callable[[str, Callable[[], object], str], None]
 
 
-def apply(setting: Setting, place: Place, asked: str, register: Register, journal: str = FOLDER) -> Tuned:
-    """Bring one setting about in one place; what takes it back goes to ``register`` first. Raises SshError.
+def apply(setting: Setting, place: SettingPlace, asked: str, register: Register, journal: str = FOLDER) -> Tuned:
+    """Apply a setting to a place. The undo is passed to ``register`` before the change. Raises LabError, SshError.
 
-    The outcome is what was read back, not what was written.
+    The outcome depends on the value that is read back, not on the value that was written.
     """
     who = place.node if setting.where.per_node else place.end
     try:
         before = setting.read(place, asked)
     except NoKnob as error:
-        return Tuned(who, setting.name, asked, "", "", Outcome.UNSUPPORTED, str(error))
+        return Tuned(who, setting.name, asked, "", "", SettingOutcome.UNSUPPORTED, str(error))
     if setting.holds(asked, before):
-        return Tuned(who, setting.name, asked, before.text, before.text, Outcome.UNCHANGED)
+        return Tuned(who, setting.name, asked, before.text, before.text, SettingOutcome.UNCHANGED)
     try:
         command = setting.change(place, asked, before)
     except NoKnob as error:
-        return Tuned(who, setting.name, asked, before.text, before.text, Outcome.UNSUPPORTED, str(error))
+        return Tuned(who, setting.name, asked, before.text, before.text, SettingOutcome.UNSUPPORTED, str(error))
     what = f"{setting.name}={asked} of {who}"
-    entries = [Entry.new(what, setting.restore(place, before, None), journal)]
+    entries = [JournalEntry.new(what, setting.restore(place, before, None), journal)]
     register(what, lambda: _undo(setting, place, asked, before, entries), place.node)
     done = place.change(f"{entries[0].kept()} || exit 99; {command}")
     if done.returncode == _NO_JOURNAL:
@@ -54,13 +54,13 @@ def apply(setting: Setting, place: Place, asked: str, register: Register, journa
         after = setting.read(place, asked)
     except NoKnob as error:
         why = f"it cannot be read any more: {error}"
-        return Tuned(who, setting.name, asked, before.text, "", Outcome.REJECTED, why)
+        return Tuned(who, setting.name, asked, before.text, "", SettingOutcome.REJECTED, why)
     if after.values == before.values:
-        # Nothing to take back; the same command might be refused again.
+        # Nothing changed, so nothing is to be undone. The undo command might be refused as well.
         place.change(entries.pop().forgotten())
     else:
-        # Only what really changed: others may set the rest meanwhile.
-        exact = Entry(entries[0].name, what, setting.restore(place, before, after), journal)
+        # Restore only the values that changed: other processes may set the other values in the meantime.
+        exact = JournalEntry(entries[0].name, what, setting.restore(place, before, after), journal)
         place.change(exact.kept())
         entries[0] = exact
     return _judged(setting, who, asked, before, after, refused)
@@ -69,21 +69,25 @@ def apply(setting: Setting, place: Place, asked: str, register: Register, journa
 _NO_JOURNAL = 99
 
 
-def _judged(setting: Setting, who: str, asked: str, before: Reading, after: Reading, refused: str) -> Tuned:
+def _judged(
+    setting: Setting, who: str, asked: str, before: SettingReading, after: SettingReading, refused: str
+) -> Tuned:
     if setting.holds(asked, after):
-        return Tuned(who, setting.name, asked, before.text, after.text, Outcome.APPLIED)
+        return Tuned(who, setting.name, asked, before.text, after.text, SettingOutcome.APPLIED)
     if refused:
         absent = any(word in refused for word in _ABSENT)
-        outcome = Outcome.UNSUPPORTED if absent else Outcome.REJECTED
+        outcome = SettingOutcome.UNSUPPORTED if absent else SettingOutcome.REJECTED
         return Tuned(who, setting.name, asked, before.text, after.text, outcome, refused)
     if after.values == before.values:
         why = "it was taken without a word, and nothing changed"
-        return Tuned(who, setting.name, asked, before.text, after.text, Outcome.REJECTED, why)
-    return Tuned(who, setting.name, asked, before.text, after.text, Outcome.CLAMPED)
+        return Tuned(who, setting.name, asked, before.text, after.text, SettingOutcome.REJECTED, why)
+    return Tuned(who, setting.name, asked, before.text, after.text, SettingOutcome.CLAMPED)
 
 
-def _undo(setting: Setting, place: Place, asked: str, before: Reading, entries: list[Entry]) -> None:
-    """Take it back and read it back. Raises LabError."""
+def _undo(
+    setting: Setting, place: SettingPlace, asked: str, before: SettingReading, entries: list[JournalEntry]
+) -> None:
+    """Undo the change, and check that the old values are back. Raises LabError."""
     if not entries:
         return
     done = place.change(entries[0].undone())
@@ -98,8 +102,8 @@ def _undo(setting: Setting, place: Place, asked: str, before: Reading, entries: 
         raise LabError(f"{setting.name} of {place.end} is {now.text}, it was {before.text}", f"boot {place.node}")
 
 
-def check_effect(setting: Setting, place: Place, tuned: Tuned) -> Tuned:
-    """The same, or ``unsupported`` where it holds and moves nothing. Raises InvalidMeasurement, SshError."""
+def check_effect(setting: Setting, place: SettingPlace, tuned: Tuned) -> Tuned:
+    """Return ``tuned``, or ``unsupported`` if the setting has no effect. Raises InvalidMeasurement, SshError."""
     if not tuned.outcome.holds:
         return tuned
     try:
@@ -108,4 +112,4 @@ def check_effect(setting: Setting, place: Place, tuned: Tuned) -> Tuned:
         why = str(error)
     if not why:
         return tuned
-    return Tuned(tuned.end, tuned.name, tuned.asked, tuned.before, tuned.found, Outcome.UNSUPPORTED, why)
+    return Tuned(tuned.end, tuned.name, tuned.asked, tuned.before, tuned.found, SettingOutcome.UNSUPPORTED, why)

@@ -1,14 +1,14 @@
-"""How long a NIC waits, or for how many frames, before it interrupts."""
+"""Interrupt coalescing: how long a NIC waits, or for how many frames, before an interrupt."""
 
 from __future__ import annotations
 
 import re
 
 from pytest_pinet.tuning.ethtool import ask, fields
-from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Where
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
 from pytest_pinet.tuning.values import switch, whole
 
-# Adaptive RX: off  TX: on
+# Matches, for example, "Adaptive RX: off  TX: on".
 _ADAPTIVE = re.compile(r"^Adaptive RX: (\S+)\s+TX: (\S+)", re.MULTILINE)
 _NUMBERS = ("rx-usecs", "tx-usecs", "rx-frames", "tx-frames")
 _SWITCHES = ("adaptive-rx", "adaptive-tx")
@@ -16,9 +16,11 @@ COALESCING = (*_NUMBERS, *_SWITCHES)
 
 
 class Coalescing:
-    """``parameter`` is a word of ``ethtool -C`` such as ``rx-usecs``. Others that change along are put back, too."""
+    """One ``parameter`` of ``ethtool -C``, such as ``rx-usecs``. The undo also restores parameters that the driver
+    changed along with it.
+    """
 
-    where = Where.DUT_DEVICE
+    where = SettingScope.DUT_DEVICE
     disruptive = False
 
     def __init__(self, parameter: str) -> None:
@@ -30,7 +32,7 @@ class Coalescing:
     def parse(self, value: object) -> str:
         return switch(value) if self._parameter in _SWITCHES else whole(value, self.form, 0, 1_000_000)
 
-    def read(self, place: Place, asked: str) -> Reading:
+    def read(self, place: SettingPlace, asked: str) -> SettingReading:
         output = ask(place, "-c")
         found = {name: value for name, value in fields(output).items() if name in _NUMBERS}
         adaptive = _ADAPTIVE.search(output)
@@ -38,12 +40,12 @@ class Coalescing:
             found.update({name: word for name, word in zip(_SWITCHES, adaptive.groups(), strict=True) if word != "n/a"})
         if self._parameter not in found:
             raise NoKnob(f"the driver of {place.device} has no {self._parameter}")
-        return Reading(found, found[self._parameter])
+        return SettingReading(found, found[self._parameter])
 
-    def change(self, place: Place, asked: str, before: Reading) -> str:
+    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
         return f"ethtool -C {place.device} {self._parameter} {asked}"
 
-    def restore(self, place: Place, before: Reading, after: Reading | None) -> str:
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         changed = {
             name: value
             for name, value in before.values.items()
@@ -51,8 +53,11 @@ class Coalescing:
         }
         return f"ethtool -C {place.device} " + " ".join(f"{name} {value}" for name, value in changed.items())
 
-    def holds(self, asked: str, now: Reading) -> bool:
+    def holds(self, asked: str, now: SettingReading) -> bool:
         return now.values[self._parameter] == asked
 
-    def effect(self, place: Place, asked: str) -> str:
+    def effect(self, place: SettingPlace, asked: str) -> str:
         return ""
+
+
+RX_USECS, TX_USECS, RX_FRAMES, TX_FRAMES, ADAPTIVE_RX, ADAPTIVE_TX = map(Coalescing, COALESCING)

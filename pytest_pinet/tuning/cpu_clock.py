@@ -1,4 +1,4 @@
-"""The clock of the processor while it runs: governor, lowest and highest frequency."""
+"""The clock of the processor of a running node: governor, lowest and highest frequency."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pytest_pinet.tuning.file_setting import FileSetting
-from pytest_pinet.tuning.setting import Place, Reading, Where
+from pytest_pinet.tuning.setting import SettingPlace, SettingReading, SettingScope
 from pytest_pinet.tuning.values import shown, text
 
 _POLICIES = "/sys/devices/system/cpu/cpufreq/policy*"
@@ -14,27 +14,27 @@ _FREQUENCY = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?)\s*(MHz|GHz|M|G)?", re.IG
 
 
 class Governor(FileSetting):
-    """What chooses the clock: ``performance``, ``ondemand``, ``schedutil`` ..."""
+    """The cpufreq governor, which chooses the clock: ``performance``, ``ondemand``, ``schedutil`` ..."""
 
     name = "governor"
     form = "the name of a governor such as 'performance' or 'ondemand'"
-    where = Where.DUT_NODE
+    where = SettingScope.DUT_NODE
 
     def parse(self, value: object) -> str:
         return text(value, self.form)
 
-    def patterns(self, place: Place) -> Sequence[str]:
+    def patterns(self, place: SettingPlace) -> Sequence[str]:
         return [f"{place.root}{_POLICIES}/scaling_governor"]
 
-    def wanted(self, asked: str, now: Reading) -> Mapping[str, str]:
+    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
         return dict.fromkeys(now.values, asked)
 
 
 class ScalingFrequency(FileSetting):
-    """A bound of the clock, in MHz; what lies outside of what the chip can do is clamped by the kernel."""
+    """The lower or upper bound of the clock, in MHz. The kernel clamps the bound to what the chip supports."""
 
     form = "a frequency such as 1500 or '1.5GHz' (MHz without a unit)"
-    where = Where.DUT_NODE
+    where = SettingScope.DUT_NODE
 
     def __init__(self, bound: str) -> None:
         self.name = self._file = f"scaling_{bound}_freq"
@@ -48,13 +48,16 @@ class ScalingFrequency(FileSetting):
             raise ValueError(f"{shown(value)} is not {self.form}")
         return f"{mhz:g}"
 
-    def patterns(self, place: Place) -> Sequence[str]:
+    def patterns(self, place: SettingPlace) -> Sequence[str]:
         return [f"{place.root}{_POLICIES}/{self._file}"]
 
-    def read(self, place: Place, asked: str) -> Reading:
+    def read(self, place: SettingPlace, asked: str) -> SettingReading:
         reading = super().read(place, asked)
         mhz = [f"{int(khz) / 1000:g}" if khz.isdigit() else khz for khz in dict.fromkeys(reading.values.values())]
-        return Reading(reading.values, ", ".join(mhz) + " MHz")
+        return SettingReading(reading.values, ", ".join(mhz) + " MHz")
 
-    def wanted(self, asked: str, now: Reading) -> Mapping[str, str]:
+    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
         return dict.fromkeys(now.values, str(round(float(asked) * 1000)))
+
+
+MAX, MIN = ScalingFrequency("max"), ScalingFrequency("min")

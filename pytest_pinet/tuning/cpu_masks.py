@@ -1,4 +1,4 @@
-"""What RPS and XPS share: a mask of CPUs for each queue of a NIC."""
+"""The common part of RPS and XPS: a mask of CPUs for each queue of a NIC."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Mapping, Sequence
 
 from pytest_pinet.tuning.file_setting import ONLINE, FileSetting
 from pytest_pinet.tuning.files import read_files
-from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Where
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
 from pytest_pinet.tuning.values import CPUS_FORM, cpu_list, cpus, mask_of, read_mask, write_mask
 
 _ONLINE = "online"
 
 
 class QueueMask(FileSetting):
-    """``queue`` is ``rx`` or ``tx``; ``file`` the name of the mask in each queue's folder."""
+    """A setting of CPU masks. ``queue`` is ``rx`` or ``tx``; ``file`` is the mask's name in the folder of a queue."""
 
     form = CPUS_FORM
-    where = Where.DUT_DEVICE
+    where = SettingScope.DUT_DEVICE
     queue: str
     file: str
 
     def parse(self, value: object) -> str:
         return cpus(value)
 
-    def patterns(self, place: Place) -> Sequence[str]:
+    def patterns(self, place: SettingPlace) -> Sequence[str]:
         return [f"{place.sysfs}/queues/{self.queue}-*/{self.file}"]
 
     def same(self, wanted: str, found: str) -> bool:
@@ -32,25 +32,25 @@ class QueueMask(FileSetting):
         except ValueError:
             return False
 
-    def read(self, place: Place, asked: str) -> Reading:
+    def read(self, place: SettingPlace, asked: str) -> SettingReading:
         masks = read_files(place, self.patterns(place))
         (online,) = read_files(place, [f"{place.root}{ONLINE}"]).values()
         text = " ".join(dict.fromkeys(write_mask(read_mask(mask)) or "0" for mask in masks.values()))
-        return Reading(masks, text, {_ONLINE: online})
+        return SettingReading(masks, text, {_ONLINE: online})
 
-    def wanted(self, asked: str, now: Reading) -> Mapping[str, str]:
+    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
         mask = mask_of(asked, cpu_list(now.context[_ONLINE]))
         return dict.fromkeys(now.values, write_mask(mask) or "0")
 
 
 class Rps(QueueMask):
-    """Receive packet steering: which CPUs may process what a receive queue brought."""
+    """Receive packet steering: the CPUs that may process packets of a receive queue."""
 
     name = "rps"
     queue = "rx"
     file = "rps_cpus"
 
-    def effect(self, place: Place, asked: str) -> str:
+    def effect(self, place: SettingPlace, asked: str) -> str:
         if asked == "off":
             return ""
         (online,) = read_files(place, [f"{place.root}{ONLINE}"]).values()
@@ -58,22 +58,22 @@ class Rps(QueueMask):
 
 
 class Xps(QueueMask):
-    """Transmit packet steering: which CPUs use a transmit queue."""
+    """Transmit packet steering: the CPUs that use a transmit queue."""
 
     name = "xps"
     queue = "tx"
     file = "xps_cpus"
 
-    def read(self, place: Place, asked: str) -> Reading:
+    def read(self, place: SettingPlace, asked: str) -> SettingReading:
         queues = len(read_queues(place, self.queue))
         if queues == 1:
-            # The file is there, and every write to it is refused (ENOENT).
+            # With one queue the file exists, but every write to it fails (ENOENT).
             raise NoKnob(f"{place.device} has one transmit queue, so there is none to choose")
         return super().read(place, asked)
 
 
-def read_queues(place: Place, queue: str) -> list[str]:
-    """The folders of the queues, ``rx`` or ``tx``. Raises NoKnob where the device is not there."""
+def read_queues(place: SettingPlace, queue: str) -> list[str]:
+    """Return the folders of the queues (``rx`` or ``tx``). Raises NoKnob if there are none."""
     found = place.ask(f"ls -d {place.sysfs}/queues/{queue}-*").stdout.split()
     if not found:
         raise NoKnob(f"{place.device} has no {queue} queues in /sys")

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 from pytest_pinet.tuning.ethtool import ask, fields
-from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Where
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
 from pytest_pinet.tuning.values import switch
 
 _STATUS = "EEE status"
 
 
 class Eee:
-    """Setting it lets the link negotiate anew."""
+    """EEE on or off. A change makes the link negotiate again."""
 
     name = "eee"
     form = "'on' or 'off'"
-    where = Where.DUT_DEVICE
+    where = SettingScope.DUT_DEVICE
     disruptive = True
 
     def parse(self, value: object) -> str:
         return switch(value)
 
-    def read(self, place: Place, asked: str) -> Reading:
+    def read(self, place: SettingPlace, asked: str) -> SettingReading:
         status = fields(ask(place, "--show-eee")).get(_STATUS, "")
         if not status.startswith(("enabled", "disabled")):
             raise NoKnob(f"EEE of {place.device} is {status or 'not told by its driver'}")
-        return Reading({_STATUS: "on" if status.startswith("enabled") else "off"}, status)
+        return SettingReading({_STATUS: "on" if status.startswith("enabled") else "off"}, status)
 
-    def change(self, place: Place, asked: str, before: Reading) -> str:
+    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
         return f"ethtool --set-eee {place.device} eee {asked}"
 
-    def restore(self, place: Place, before: Reading, after: Reading | None) -> str:
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         return f"ethtool --set-eee {place.device} eee {before.values[_STATUS]}"
 
-    def holds(self, asked: str, now: Reading) -> bool:
+    def holds(self, asked: str, now: SettingReading) -> bool:
         return now.values[_STATUS] == asked
 
-    def effect(self, place: Place, asked: str) -> str:
+    def effect(self, place: SettingPlace, asked: str) -> str:
         status = self.read(place, asked).text
         return f"the other side of the cable does not take part: {status}" if status.endswith("inactive") else ""

@@ -1,17 +1,17 @@
-"""How settings ask ``ethtool``, and what its output says."""
+"""Run ``ethtool`` and read its output."""
 
 from __future__ import annotations
 
 from pytest_pinet.tuning.files import reason
-from pytest_pinet.tuning.setting import NoKnob, Place
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace
 
 NOT_FOUND = 127
-# What a driver does not tell.
+# Values of fields that a driver does not report.
 _NOTHING = ("n/a", "")
 
 
-def ask(place: Place, option: str) -> str:
-    """What ``ethtool OPTION DEVICE`` prints. Raises NoKnob where the driver has no such setting."""
+def ask(place: SettingPlace, option: str) -> str:
+    """Return the output of ``ethtool OPTION DEVICE``. Raises NoKnob if the driver does not support the option."""
     done = place.ask(f"ethtool {option} {place.device}")
     if done.returncode == NOT_FOUND:
         raise NoKnob(f"{place.node} has no ethtool (sudo apt-get install ethtool)")
@@ -21,7 +21,9 @@ def ask(place: Place, option: str) -> str:
 
 
 def fields(output: str, after: str = "") -> dict[str, str]:
-    """``name: value`` of each line behind the one that starts with ``after``, without what a driver does not tell."""
+    """Return the ``name: value`` fields that the driver reports, from the lines after the one that starts with
+    ``after``.
+    """
     lines = output.splitlines()
     if after:
         starts = [number for number, line in enumerate(lines) if line.startswith(after)]

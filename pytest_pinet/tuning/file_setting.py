@@ -1,4 +1,4 @@
-"""What settings share whose knobs are files in /proc and /sys."""
+"""The common part of settings whose knobs are files in /proc and /sys."""
 
 from __future__ import annotations
 
@@ -6,50 +6,50 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from pytest_pinet.tuning.files import read_files, write_files
-from pytest_pinet.tuning.setting import Place, Reading, Where
+from pytest_pinet.tuning.setting import SettingPlace, SettingReading, SettingScope
 
 ONLINE = "/sys/devices/system/cpu/online"
 
 
 class FileSetting(ABC):
-    """A setting that writes one file or several; ``read`` keeps the content of each by its path."""
+    """A setting that writes one or more files. ``read`` returns the content of each file by its path."""
 
     name: str
     form: str
-    where: Where
+    where: SettingScope
     disruptive = False
 
     @abstractmethod
     def parse(self, value: object) -> str: ...
 
     @abstractmethod
-    def patterns(self, place: Place) -> Sequence[str]:
-        """The files, with wildcards."""
+    def patterns(self, place: SettingPlace) -> Sequence[str]:
+        """Return the paths of the files, with wildcards."""
 
     @abstractmethod
-    def wanted(self, asked: str, now: Reading) -> Mapping[str, str]:
-        """What each file must hold; a Reading of now tells which there are."""
+    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
+        """Return the content that each file must have. ``now`` names the files that exist."""
 
     def same(self, wanted: str, found: str) -> bool:
-        """Whether a content is what was written."""
+        """Return whether the content ``found`` means the same as ``wanted``."""
         return wanted == found
 
-    def read(self, place: Place, asked: str) -> Reading:
+    def read(self, place: SettingPlace, asked: str) -> SettingReading:
         found = read_files(place, self.patterns(place))
-        return Reading(found, ", ".join(dict.fromkeys(found.values())))
+        return SettingReading(found, ", ".join(dict.fromkeys(found.values())))
 
-    def change(self, place: Place, asked: str, before: Reading) -> str:
-        # Files that hold it already are left alone, so that the undo has no more to do than must be.
+    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
+        # Files with the right content are not written, so that the undo stays as small as possible.
         wanted = self.wanted(asked, before)
         return write_files({p: v for p, v in wanted.items() if not self.same(v, before.values[p])})
 
-    def restore(self, place: Place, before: Reading, after: Reading | None) -> str:
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         return write_files(
             {p: v for p, v in before.values.items() if after is None or not self.same(v, after.values.get(p, ""))}
         )
 
-    def holds(self, asked: str, now: Reading) -> bool:
+    def holds(self, asked: str, now: SettingReading) -> bool:
         return all(self.same(v, now.values[p]) for p, v in self.wanted(asked, now).items())
 
-    def effect(self, place: Place, asked: str) -> str:
+    def effect(self, place: SettingPlace, asked: str) -> str:
         return ""

@@ -1,19 +1,19 @@
-"""Knobs that are files of one line, in /proc and /sys: read and written in one remote command."""
+"""Read and write knobs that are files of one line in /proc and /sys, in one remote command."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
 
-from pytest_pinet.tuning.setting import NoKnob, Place
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace
 
 _MARKS = {"=": True, "!": False}
 
 
-def read_files(place: Place, patterns: Sequence[str]) -> dict[str, str]:
-    """The content of every file that matches, by path. Raises NoKnob where none does or one cannot be read.
+def read_files(place: SettingPlace, patterns: Sequence[str]) -> dict[str, str]:
+    """Return the content of every matching file, by path. Raises NoKnob if none matches or one cannot be read.
 
-    A file that exists may refuse to be read: the XPS mask of a NIC with one queue does.
+    A file that exists can be unreadable, such as the XPS mask of a NIC with one queue.
     """
     found, refused = look_into(place, patterns)
     if refused:
@@ -24,8 +24,8 @@ def read_files(place: Place, patterns: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def look_into(place: Place, patterns: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What could be read by path, and why the rest could not."""
+def look_into(place: SettingPlace, patterns: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the contents of the readable files, and the errors of the other files, both by path."""
     files = " ".join(patterns)
     done = place.ask(
         f'for f in {files}; do [ -e "$f" ] || continue;'
@@ -42,13 +42,13 @@ def look_into(place: Place, patterns: Sequence[str]) -> tuple[dict[str, str], di
 
 
 def write_files(contents: Mapping[str, str]) -> str:
-    """The command that writes these; by ``tee``, since a shell's own echo calls any refusal an "I/O error"."""
+    """Return the command that writes these files. It uses ``tee``: a shell's echo reports any error as "I/O error"."""
     return " && ".join(
         f"printf %s {shlex.quote(content)} | tee {shlex.quote(path)} >/dev/null" for path, content in contents.items()
     )
 
 
 def reason(text: str) -> str:
-    """``Invalid argument`` of ``tee: /sys/x: Invalid argument``: what a tool says behind all the names."""
+    """Return the last part of an error message: ``Invalid argument`` of ``tee: /sys/x: Invalid argument``."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1].rpartition(": ")[2].rstrip(".") if lines else "no reason given"

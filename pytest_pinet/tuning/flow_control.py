@@ -1,9 +1,9 @@
-"""Pause frames (IEEE 802.3x): may the NIC ask for silence, and does it obey."""
+"""Pause frames (IEEE 802.3x): whether the NIC sends them, and whether it obeys them."""
 
 from __future__ import annotations
 
 from pytest_pinet.tuning.ethtool import ask, fields
-from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Where
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
 from pytest_pinet.tuning.values import one_of
 
 _WAYS = {"on": ("on", "on"), "off": ("off", "off"), "rx": ("on", "off"), "tx": ("off", "on")}
@@ -11,35 +11,35 @@ _KNOBS = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}
 
 
 class FlowControl:
-    """``rx``: it obeys pause frames; ``tx``: it sends them. What both sides agree on counts."""
+    """Flow control: with ``rx`` the NIC obeys pause frames, with ``tx`` it sends them. The negotiated result counts."""
 
     name = "flow_control"
     form = "'on', 'off', 'rx' or 'tx'"
-    where = Where.DUT_DEVICE
+    where = SettingScope.DUT_DEVICE
     disruptive = True
 
     def parse(self, value: object) -> str:
         word = {True: "on", False: "off"}[value] if isinstance(value, bool) else value
         return one_of(word, tuple(_WAYS), self.form)
 
-    def read(self, place: Place, asked: str) -> Reading:
+    def read(self, place: SettingPlace, asked: str) -> SettingReading:
         found = fields(ask(place, "-a"))
         values = {word: found[label] for word, label in _KNOBS.items() if label in found}
         if "rx" not in values or "tx" not in values:
             raise NoKnob(f"the driver of {place.device} tells nothing of pause frames")
-        return Reading(values, f"rx {values['rx']}, tx {values['tx']}")
+        return SettingReading(values, f"rx {values['rx']}, tx {values['tx']}")
 
-    def change(self, place: Place, asked: str, before: Reading) -> str:
+    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
         rx, tx = _WAYS[asked]
         return f"ethtool -A {place.device} rx {rx} tx {tx}"
 
-    def restore(self, place: Place, before: Reading, after: Reading | None) -> str:
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         return f"ethtool -A {place.device} " + " ".join(f"{word} {value}" for word, value in before.values.items())
 
-    def holds(self, asked: str, now: Reading) -> bool:
+    def holds(self, asked: str, now: SettingReading) -> bool:
         return (now.values["rx"], now.values["tx"]) == _WAYS[asked]
 
-    def effect(self, place: Place, asked: str) -> str:
+    def effect(self, place: SettingPlace, asked: str) -> str:
         found = fields(ask(place, "-a"))
         agreed = tuple(found.get(f"{way} negotiated") for way in ("RX", "TX"))
         if found.get("Autonegotiate") != "on" or None in agreed or agreed == _WAYS[asked]:

@@ -1,4 +1,4 @@
-"""Which CPUs the interrupts of a NIC go to."""
+"""The CPUs that handle the interrupts of a NIC."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Sequence
 
 from pytest_pinet.tuning.file_setting import ONLINE
 from pytest_pinet.tuning.files import look_into, read_files, write_files
-from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Where
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
 from pytest_pinet.tuning.values import cpu_list, shown, text
 
 _SPREAD = "spread"
 _ONLINE = "online"
 _BALANCER = "irqbalance"
 _MASK = "/smp_affinity_list"
-# Behind the counts: the controller, the number there, the name that the driver gave.
+# A line of /proc/interrupts: the number, the counts, the controller, the number there, the driver's name.
 _LINE = re.compile(r"^\s*([0-9]+):\s.*$", re.MULTILINE)
 
 
 class IrqAffinity:
-    """``2`` sends all of them to CPU 2; of several CPUs each gets the next interrupt; ``spread`` means all CPUs.
+    """Interrupt affinity: ``2`` sends all interrupts to CPU 2; several CPUs take turns; ``spread`` uses all CPUs.
 
-    Those of a USB NIC are its host controller's. ``irqbalance`` is stopped meanwhile, since it would move them back.
-    What counts is the effective affinity: some interrupt controllers (GICv2) deliver to one CPU of a mask, others
-    refuse.
+    A USB NIC uses the interrupts of its USB host controller. ``irqbalance`` is stopped, because it would move the
+    interrupts back. The effective affinity counts: some interrupt controllers (GICv2) deliver to one CPU of a mask,
+    and others reject the mask.
     """
 
     name = "irq"
     form = "'spread', a CPU such as 2, or CPUs that take turns such as '2,3'"
-    where = Where.DUT_DEVICE
+    where = SettingScope.DUT_DEVICE
     disruptive = False
 
     def parse(self, value: object) -> str:
@@ -40,7 +40,7 @@ class IrqAffinity:
                 raise ValueError(f"{shown(value)} is not {self.form}") from None
         return written
 
-    def read(self, place: Place, asked: str) -> Reading:
+    def read(self, place: SettingPlace, asked: str) -> SettingReading:
         numbers = _numbers(place)
         if not numbers:
             raise NoKnob(f"no interrupt in /proc/interrupts belongs to {place.device}")
@@ -50,49 +50,49 @@ class IrqAffinity:
         if refused or not asked_for:
             raise NoKnob(f"the affinity of interrupts {', '.join(numbers)} cannot be read")
         (online,) = read_files(place, [f"{place.root}{ONLINE}"]).values()
-        # One that was just started may not have got its name yet.
+        # pidof can miss an irqbalance that has just started: the process might not have its name yet.
         runs = f"{{ pidof {_BALANCER} || systemctl is-active --quiet {_BALANCER}; }} >/dev/null 2>&1"
         balancer = place.ask(f"{runs} && echo on").stdout.strip()
         now = [f"{_number(p)}: {effective.get(_effective(p)) or v}" for p, v in asked_for.items()]
-        # While the balancer runs, the masks are its own: what must come back is that it runs.
+        # While irqbalance runs, it chooses the masks. The undo then only has to start irqbalance again.
         values = {_BALANCER: balancer} if balancer else {_BALANCER: "", **asked_for}
-        return Reading(values, ", ".join(now), {**asked_for, **effective, _ONLINE: online})
+        return SettingReading(values, ", ".join(now), {**asked_for, **effective, _ONLINE: online})
 
-    def change(self, place: Place, asked: str, before: Reading) -> str:
+    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
         stop = f"systemctl stop {_BALANCER}; " if before.values[_BALANCER] else ""
         return stop + write_files(self._wanted(asked, before))
 
-    def restore(self, place: Place, before: Reading, after: Reading | None) -> str:
-        # Some controllers refuse any mask, the one that holds already, too.
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
+        # Some interrupt controllers reject every mask, even the present one. So only changed masks are written.
         masks = write_files({p: m for p, m in _masks(before).items() if after is None or after.context.get(p) != m})
         if not before.values[_BALANCER]:
             return masks
         masks = masks or "true"
-        # Started also where a mask is refused.
+        # irqbalance is started even if a mask is rejected.
         return f"{{ {masks}; r=$?; systemctl start {_BALANCER} && [ $r = 0 ]; }}"
 
-    def holds(self, asked: str, now: Reading) -> bool:
+    def holds(self, asked: str, now: SettingReading) -> bool:
         if now.values[_BALANCER]:
             return False
         for path, cpu in self._wanted(asked, now).items():
-            # Kernels before 4.13 do not tell the effective one.
+            # Kernels before 4.13 do not report the effective affinity.
             found = now.context.get(_effective(path)) or now.context[path]
             if found != cpu:
                 return False
         return True
 
-    def effect(self, place: Place, asked: str) -> str:
+    def effect(self, place: SettingPlace, asked: str) -> str:
         return ""
 
     @staticmethod
-    def _wanted(asked: str, now: Reading) -> dict[str, str]:
+    def _wanted(asked: str, now: SettingReading) -> dict[str, str]:
         cpus = cpu_list(now.context[_ONLINE] if asked == _SPREAD else asked)
         paths = sorted(_masks(now), key=_number)
         return {path: str(cpus[index % len(cpus)]) for index, path in enumerate(paths)}
 
 
-def _masks(reading: Reading) -> dict[str, str]:
-    """The affinity that each interrupt was asked to have, by the path of its file."""
+def _masks(reading: SettingReading) -> dict[str, str]:
+    """Return the configured affinity of each interrupt, by the path of its file."""
     return {path: mask for path, mask in reading.context.items() if path.endswith(_MASK)}
 
 
@@ -104,15 +104,15 @@ def _effective(path: str) -> str:
     return path.removesuffix(_MASK) + "/effective_affinity_list"
 
 
-def _numbers(place: Place) -> Sequence[str]:
-    """By the name that the driver gave, or by the bus: those of the PCI device or platform device that it hangs on."""
+def _numbers(place: SettingPlace) -> Sequence[str]:
+    """Return the numbers of the NIC's interrupts: by the name from the driver, or of its PCI or platform device."""
     device = place.device
     named = re.compile(rf"(?:^|[\s,@:]){re.escape(device)}(?=$|[\s,@:-])")
     done = place.ask(f"cat {place.root}/proc/interrupts")
     found = [m[1] for m in _LINE.finditer(done.stdout) if named.search(m[0].partition(":")[2])]
     if found:
         return found
-    # From the device upwards to the first that has interrupts: for a USB NIC that is its host controller.
+    # Go up from the NIC to the first device with interrupts. For a USB NIC that is the USB host controller.
     above = place.ask(
         f'p=$(readlink -f {place.sysfs}/device) || exit 0; while [ -n "$p" ] && [ "$p" != / ]; do'
         ' if [ -d "$p/msi_irqs" ]; then ls "$p/msi_irqs"; exit; fi;'

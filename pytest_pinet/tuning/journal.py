@@ -1,7 +1,7 @@
-"""What takes settings back, kept on the node itself while they are changed, so that a crash of ours does not lose it.
+"""A journal of undo scripts on the node, so that a crash of our process does not lose them.
 
-Each entry is a shell script, written before its change and removed after its undo, in a folder that a boot empties as
-it empties the settings. Whoever leases the node next runs what is left.
+Each entry is a shell script. It is written before its change and removed after its undo. A boot resets the settings
+and also empties the journal's folder. The next lease of the node runs the remaining scripts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shlex
 import time
 from dataclasses import dataclass
 
-from pytest_pinet.shell import Shell, as_root
+from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.tuning.files import reason
 
 FOLDER = "/run/pytest-pinet/tunings"
@@ -21,8 +21,8 @@ _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One change: ``what`` names it (``mtu of pi4b-1:usb``), ``script`` takes it back."""
+class JournalEntry:
+    """The undo of one change. ``what`` names the change (``mtu of pi4b-1:usb``), ``script`` undoes it."""
 
     name: str
     what: str
@@ -30,8 +30,8 @@ class Entry:
     folder: str = FOLDER
 
     @classmethod
-    def new(cls, what: str, script: str, folder: str = FOLDER) -> Entry:
-        """Behind all others: names sort by time."""
+    def new(cls, what: str, script: str, folder: str = FOLDER) -> JournalEntry:
+        """Return an entry whose name sorts after all earlier entries."""
         return cls(f"{time.time_ns() // 1000:017d}-{next(_numbers):04d}", what, script, folder)
 
     @property
@@ -39,17 +39,17 @@ class Entry:
         return f"{self.folder}/{self.name}"
 
     def kept(self) -> str:
-        """The command, for root, that writes it; complete or not at all."""
+        """Return the root command that writes the entry atomically."""
         lines = f"# {self.what}\n{self.script}\n"
         path = self._path
-        # Whoever logs in next may read what there is, whatever root's umask says.
+        # The next user must be able to read the entries, whatever the umask of root is.
         made = f"{{ [ -d {self.folder} ] || (umask 022; mkdir -p {self.folder}); }}"
         return f"{made} && printf %s {shlex.quote(lines)} > {path}.new && mv {path}.new {path}"
 
     def undone(self) -> str:
-        """The command, for root, that takes the change back and forgets it; one that fails stays.
+        """Return the root command that undoes the change and removes the entry. If the undo fails, the entry stays.
 
-        Without an entry there was no change: whoever was interrupted had only begun.
+        A missing entry means that there was no change: the process was interrupted before it.
         """
         return f"[ ! -e {self._path} ] || {{ sh {self._path} && rm -f {self._path}; }}"
 
@@ -59,16 +59,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What was left on a node: what could be put back, and what could not and why."""
+    """The changes that were left on a node: those restored, and those not restored with the reason."""
 
     done: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
 
 def replay(shell: Shell, folder: str = FOLDER) -> Replayed:
-    """Take back what a crashed process left, the latest change first. Raises SshError.
+    """Undo the changes that a crashed process left, the latest first. Raises SshError.
 
-    An entry that fails stays: a boot cures what is left.
+    The entry of an undo that fails stays in the journal. A boot then resets the setting.
     """
     listing = shell.run(f"ls {folder} 2>/dev/null")
     if not listing.stdout.strip():

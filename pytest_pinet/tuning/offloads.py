@@ -1,7 +1,7 @@
-"""Work that a NIC takes over: segmentation, checksums, merging of packets.
+"""NIC offloads: segmentation, checksums, merging of packets.
 
-One may change others (without tso there is no tso6), so the whole list is read before and after, and what differs is
-put back.
+One offload can change others (tso off also turns tso6 off). So the whole list is read before and after, and the undo
+restores every difference.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import re
 from dataclasses import dataclass
 
 from pytest_pinet.tuning.ethtool import ask
-from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Where
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
 from pytest_pinet.tuning.values import switch
 
-# generic-receive-offload: on [fixed]; an indented line is a part of the one above.
+# Matches, for example, "generic-receive-offload: on [fixed]". An indented line belongs to the group above it.
 _LINE = re.compile(r"^(\t?) *([\w-]+): (on|off)((?: \[[^\]]+\])*)\s*$", re.MULTILINE)
-# What -K calls those that have no parts.
+# Short names of ``ethtool -K`` for the lines of ``ethtool -k``.
 _SHORT = {
     "rx-checksumming": "rx",
     "tx-checksumming": "tx",
@@ -29,7 +29,7 @@ _SHORT = {
     "ntuple-filters": "ntuple",
     "receive-hashing": "rxhash",
 }
-# By the names of the axis.
+# The line of ``ethtool -k`` for each name in ``tuning=``.
 OFFLOADS = {
     "tso": "tcp-segmentation-offload",
     "gso": "generic-segmentation-offload",
@@ -44,7 +44,7 @@ OFFLOADS = {
 
 @dataclass(frozen=True)
 class _Feature:
-    """A line of ``ethtool -k``; ``group``: it has parts, which are what really is on or off."""
+    """A line of ``ethtool -k``. ``group`` means that the features below this line hold the real state."""
 
     state: str
     fixed: bool
@@ -52,7 +52,7 @@ class _Feature:
 
 
 def features(output: str) -> dict[str, _Feature]:
-    """All lines of ``ethtool -k``."""
+    """Parse all lines of ``ethtool -k``."""
     lines = _LINE.findall(output)
     found = {}
     for number, (indent, name, state, marks) in enumerate(lines):
@@ -62,10 +62,10 @@ def features(output: str) -> dict[str, _Feature]:
 
 
 class Offload:
-    """``name`` is the axis's word (``tso``), ``feature`` the line of ``ethtool -k``."""
+    """One offload. ``name`` is its name in ``tuning=`` (``tso``), ``feature`` its line in ``ethtool -k``."""
 
     form = "'on' or 'off'"
-    where = Where.DUT_DEVICE
+    where = SettingScope.DUT_DEVICE
     disruptive = False
 
     def __init__(self, name: str, feature: str) -> None:
@@ -75,29 +75,32 @@ class Offload:
     def parse(self, value: object) -> str:
         return switch(value)
 
-    def read(self, place: Place, asked: str) -> Reading:
+    def read(self, place: SettingPlace, asked: str) -> SettingReading:
         found = features(ask(place, "-k"))
         own = found.get(self._feature)
         if own is None:
             raise NoKnob(f"the driver of {place.device} tells nothing of {self._feature}")
         if own.fixed and own.state != asked:
             raise NoKnob(f"{self._feature} of {place.device} is always {own.state} ([fixed])")
-        # Fixed ones never change; a group is changed by its parts.
+        # Fixed features never change. A group changes with the features in it.
         values = {name: f.state for name, f in found.items() if name == self._feature or not (f.fixed or f.group)}
-        return Reading(values, own.state)
+        return SettingReading(values, own.state)
 
-    def change(self, place: Place, asked: str, before: Reading) -> str:
+    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
         return f"ethtool -K {place.device} {_SHORT[self._feature]} {asked}"
 
-    def restore(self, place: Place, before: Reading, after: Reading | None) -> str:
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         changed = {n: v for n, v in before.values.items() if after is None or after.values.get(n) != v}
-        # The group first: its parts have the last word.
+        # The group first, so that the values of its features are written last and stay.
         order = sorted(changed, key=lambda name: name != self._feature)
         words = [f"{_SHORT.get(name, name)} {changed[name]}" for name in order]
         return f"ethtool -K {place.device} {' '.join(words)}" if words else "true"
 
-    def holds(self, asked: str, now: Reading) -> bool:
+    def holds(self, asked: str, now: SettingReading) -> bool:
         return now.values[self._feature] == asked
 
-    def effect(self, place: Place, asked: str) -> str:
+    def effect(self, place: SettingPlace, asked: str) -> str:
         return ""
+
+
+TSO, GSO, GRO, LRO, SG, RX_CHECKSUM, TX_CHECKSUM, RX_HASH = (Offload(*one) for one in OFFLOADS.items())

@@ -1,4 +1,4 @@
-"""The payload of PCIe packets (MPS) on the way to a NIC: what devices use (DevCtl), not only what they can (DevCap)."""
+"""Read the PCIe payload size (MPS) on the path to a NIC: the size in use (DevCtl) and the supported one (DevCap)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_pinet.tuning.setting import NoKnob, Place
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace
 
 _ADDRESS = re.compile(r"\b(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
-# Within the lines of one device: those behind its first are indented.
+# Match within one device of lspci: only its first line is not indented.
 _ABLE = re.compile(r"\bDevCap:(?:.*\n\s)*?.*?MaxPayload (\d+) bytes")
 _USED = re.compile(r"\bDevCtl:(?:.*\n\s)*?.*?MaxPayload (\d+) bytes")
 _BENEATH = re.compile(r"\bBus: primary=[0-9a-f]{2}, secondary=([0-9a-f]{2})")
@@ -17,7 +17,7 @@ _BENEATH = re.compile(r"\bBus: primary=[0-9a-f]{2}, secondary=([0-9a-f]{2})")
 
 @dataclass(frozen=True)
 class Payloads:
-    """Bytes that the devices on the way to a NIC use, by their addresses, and the most that all of them can."""
+    """Payload sizes in bytes: ``used`` by each device on the path, by PCI address; ``most`` is what all support."""
 
     used: Mapping[str, int]
     most: int | None
@@ -26,8 +26,8 @@ class Payloads:
         return "MaxPayload " + ", ".join(f"{size} ({slot})" for slot, size in self.used.items())
 
 
-def read_payloads(place: Place) -> Payloads:
-    """Of every bridge above the NIC and of the NIC, or of the controller of its USB. Raises NoKnob, SshError."""
+def read_payloads(place: SettingPlace) -> Payloads:
+    """Read the payloads of the NIC, or of its USB controller, and of all bridges above. Raises NoKnob, SshError."""
     slot: str | None = _slot(place)
     devices = _devices(place.change("lspci -D -vv 2>/dev/null").stdout)
     way = {}
@@ -41,8 +41,8 @@ def read_payloads(place: Place) -> Payloads:
     return Payloads(used, min(able) if len(able) == len(way) else None)
 
 
-def _slot(place: Place) -> str:
-    """The address of the last PCIe device on the way to the NIC; where sysfs has no folder of it, its driver tells."""
+def _slot(place: SettingPlace) -> str:
+    """Return the address of the PCIe device nearest to the NIC, from sysfs or from its driver. Raises NoKnob."""
     told = place.ask(
         f"ethtool -i {place.device} 2>/dev/null | grep '^bus-info:'; readlink -f {place.sysfs}/device"
     ).stdout
@@ -57,7 +57,7 @@ def _full(address: str) -> str:
 
 
 def _devices(text: str) -> dict[str, str]:
-    """What lspci printed of each device, by address."""
+    """Return the output of lspci for each device, by address."""
     found: dict[str, str] = {}
     slot = ""
     for line in text.splitlines():
@@ -69,7 +69,7 @@ def _devices(text: str) -> dict[str, str]:
 
 
 def _above(slot: str, devices: Mapping[str, str]) -> str | None:
-    """The bridge to the bus that a device is on; None for one on the first bus."""
+    """Return the bridge to the bus of a device, or None for a device on the first bus."""
     domain, bus, _ = slot.split(":")
     for other, lines in devices.items():
         beneath = _BENEATH.search(lines)

@@ -1,31 +1,31 @@
-"""The queueing discipline of a NIC: who is sent next."""
+"""The queueing discipline (qdisc) of a NIC, which chooses the next packet to send."""
 
 from __future__ import annotations
 
 import re
 
 from pytest_pinet.tuning.files import reason
-from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Where
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
 from pytest_pinet.tuning.values import text
 
-# qdisc fq_codel 0: root refcnt 2 limit 10240p ...
+# Matches, for example, "qdisc fq_codel 0: root refcnt 2 limit 10240p ...".
 _LINE = re.compile(r"^qdisc (\S+) (\S+): (root|parent (\S+))", re.MULTILINE)
-_KERNELS = "0"  # the handle of those that the kernel chose
+_KERNELS = "0"  # the handle of qdiscs that the kernel chose
 _BY_QUEUE = "mq"
 
 
 class Qdisc:
-    """A kind without options. A NIC with several transmit queues gets one in each."""
+    """A qdisc without options. A NIC with several transmit queues gets one qdisc for each queue."""
 
     name = "qdisc"
     form = "the kind of a queueing discipline such as 'fq_codel', 'fq' or 'pfifo_fast'"
-    where = Where.DUT_DEVICE
+    where = SettingScope.DUT_DEVICE
     disruptive = False
 
     def parse(self, value: object) -> str:
         return text(value, self.form)
 
-    def read(self, place: Place, asked: str) -> Reading:
+    def read(self, place: SettingPlace, asked: str) -> SettingReading:
         done = place.ask(f"tc qdisc show dev {place.device}")
         if done.returncode:
             raise NoKnob(f"'tc qdisc show dev {place.device}': {reason(done.stderr)}")
@@ -38,9 +38,9 @@ class Qdisc:
         leaves = list(dict.fromkeys(kind for kind, _ in parents)) if kind == _BY_QUEUE else []
         words = f"{kind} of {', '.join(leaves)}" if leaves else kind
         values = {"kind": ",".join(leaves) or kind, "handle": handle, "queues": str(len(parents) if leaves else 0)}
-        return Reading(values, words)
+        return SettingReading(values, words)
 
-    def change(self, place: Place, asked: str, before: Reading) -> str:
+    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
         device, queues = place.device, int(before.values["queues"])
         if before.values["handle"] != _KERNELS:
             kind = f"{before.values['kind']} {before.values['handle']}:"
@@ -50,12 +50,12 @@ class Qdisc:
         each = [f"tc qdisc replace dev {device} parent 1:{number:x} {asked}" for number in range(1, queues + 1)]
         return " && ".join([f"tc qdisc replace dev {device} root handle 1: {_BY_QUEUE}", *each])
 
-    def restore(self, place: Place, before: Reading, after: Reading | None) -> str:
-        # The kernel puts its own choice there again.
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
+        # After the deletion, the kernel installs its default qdisc again.
         return f"tc qdisc del dev {place.device} root"
 
-    def holds(self, asked: str, now: Reading) -> bool:
+    def holds(self, asked: str, now: SettingReading) -> bool:
         return now.values["kind"] == asked
 
-    def effect(self, place: Place, asked: str) -> str:
+    def effect(self, place: SettingPlace, asked: str) -> str:
         return ""

@@ -1,77 +1,100 @@
-"""All settings by their names, in the order in which they stand in ids, and how a test's ``tuning=`` is read."""
+"""All settings by name, in the order that ids use, and the parser of ``tuning=``.
+
+Each setting is an entry point, also our own settings. A setting is imported when a tuning uses its name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import cast
 
-from pytest_pinet.config.names import unknown
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.entry_points import TUNINGS, missing
+from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.tuning import UNTUNED, Tuning
-from pytest_pinet.tuning.boot_settings import BOOT_SETTINGS
-from pytest_pinet.tuning.coalescing import COALESCING, Coalescing
-from pytest_pinet.tuning.cpu_clock import Governor, ScalingFrequency
-from pytest_pinet.tuning.cpu_masks import Rps, Xps
-from pytest_pinet.tuning.eee import Eee
-from pytest_pinet.tuning.flow_control import FlowControl
-from pytest_pinet.tuning.irq_affinity import IrqAffinity
-from pytest_pinet.tuning.mtu import Mtu
-from pytest_pinet.tuning.offloads import OFFLOADS, Offload
-from pytest_pinet.tuning.qdisc import Qdisc
-from pytest_pinet.tuning.rfs import Rfs
-from pytest_pinet.tuning.ring import Ring
+from pytest_pinet.tuning.boot_settings import BootSetting
 from pytest_pinet.tuning.setting import Setting
-from pytest_pinet.tuning.sysctls import Congestion, SocketBuffers, TcpBuffers
-from pytest_pinet.tuning.timestamps import Timestamps
 
 FORM = "a mapping such as {'rps': 'all', 'mtu': 9000}, or a list of them ({} leaves everything as it is)"
 
-# Of a node that runs.
-_ALL: tuple[Setting, ...] = (
-    IrqAffinity(),
-    Rps(),
-    Xps(),
-    Rfs(),
-    Governor(),
-    ScalingFrequency("max"),
-    ScalingFrequency("min"),
-    Mtu(),
-    Ring("rx"),
-    Ring("tx"),
-    *(Coalescing(parameter) for parameter in COALESCING),
-    *(Offload(name, feature) for name, feature in OFFLOADS.items()),
-    Eee(),
-    FlowControl(),
-    Congestion(),
-    SocketBuffers(),
-    TcpBuffers(),
-    Timestamps(),
-    Qdisc(),
+# The order of settings in ids. It must not change, because the history finds values by id. Settings of other packages
+# follow, sorted by name.
+BOOT_ORDER = (
+    *("arm_freq", "arm_boost", "over_voltage", "over_voltage_delta", "force_turbo", "dtparam", "pcie_gen", "kernel"),
 )
-SETTINGS: Mapping[str, Setting] = {setting.name: setting for setting in _ALL}
-NAMES = (*BOOT_SETTINGS, *SETTINGS)
-# What people call them elsewhere.
+RUNNING_ORDER = (
+    *("irq", "rps", "xps", "rfs", "governor", "scaling_max_freq", "scaling_min_freq", "mtu", "ring_rx", "ring_tx"),
+    *("rx_usecs", "tx_usecs", "rx_frames", "tx_frames", "adaptive_rx", "adaptive_tx"),
+    *("tso", "gso", "gro", "lro", "sg", "rx_checksum", "tx_checksum", "rx_hash"),
+    *("eee", "flow_control", "congestion", "socket_buffers", "tcp_buffers", "timestamps", "qdisc"),
+)
+ORDER = (*BOOT_ORDER, *RUNNING_ORDER)
+# Other common names, for the hint in the error message.
 _MEANT = {"cmdline": "kernel", "cpu_freq": "scaling_max_freq", "rings": "ring_rx", "pause": "flow_control"}
 
 
+def names() -> list[str]:
+    """Return the names of the installed settings, in the order that ids use."""
+    return sorted(TUNINGS.names, key=_place)
+
+
+def _place(name: str) -> tuple[int, str]:
+    return (ORDER.index(name), "") if name in ORDER else (len(ORDER), name)
+
+
+@cache
+def _find(name: str) -> Setting | BootSetting:
+    """Import a setting. Raises ConfigError if no package has the setting, or if the object is no setting."""
+    made, what = TUNINGS.make(name)
+    if missing(made, BootSetting):
+        TUNINGS.require(made, what, Setting)
+    found = cast(Setting | BootSetting, made)
+    if found.name != name:
+        raise ConfigError(f"{what} calls itself {found.name!r}; expected the name that the package registers")
+    return found
+
+
+def takes_boot(name: str) -> bool:
+    """Return whether a setting needs a boot. Raises ConfigError."""
+    return not missing(_find(name), BootSetting)
+
+
+def setting(name: str) -> Setting:
+    """Return a setting of a running node."""
+    assert not takes_boot(name), name
+    return cast(Setting, _find(name))
+
+
+def boot_setting(name: str) -> BootSetting:
+    """Return a setting that needs a boot."""
+    assert takes_boot(name), name
+    return cast(BootSetting, _find(name))
+
+
 def read_tuning(value: object) -> Tuning:
-    """One mapping from names to values, in the order of NAMES. Raises ValueError, which says what is accepted."""
+    """Parse a mapping from names to values, into the order of ids. Raises ValueError with the accepted form.
+
+    Raises ConfigError if the package of a setting cannot be used.
+    """
     if not isinstance(value, Mapping):
         raise ValueError(f"{value!r} is no tuning; expected {FORM}")
     for name in value:
-        if name not in NAMES:
+        if name not in TUNINGS.names:
             meant = _MEANT.get(str(name))
             hint = f"unknown tuning '{name}', did you mean '{meant}'?"
-            raise ValueError(hint if meant else unknown("tuning", str(name), NAMES))
+            raise ValueError(hint if meant else unknown("tuning", str(name), names()))
     settings = []
-    for name in (name for name in NAMES if name in value):
+    for name in sorted(value, key=_place):
         try:
-            settings.append((name, (BOOT_SETTINGS.get(name) or SETTINGS[name]).parse(value[name])))
+            settings.append((name, _find(name).parse(value[name])))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     return Tuning(tuple(settings))
 
 
 def read_tunings(value: object) -> tuple[Tuning, ...]:
-    """A mapping, or a list of mappings, each once. Raises ValueError."""
+    """Parse a mapping or a list of mappings, without duplicates. Raises ValueError."""
     each = [value] if isinstance(value, Mapping) else value
     if not isinstance(each, list | tuple) or not each:
         raise ValueError(f"{value!r} is no tuning; expected {FORM}")
@@ -79,13 +102,13 @@ def read_tunings(value: object) -> tuple[Tuning, ...]:
 
 
 def together(tuning: Tuning, more: Tuning) -> Tuning:
-    """Both at once; of a setting that both have the latter's."""
+    """Merge two tunings. If both have a setting, the value of ``more`` counts."""
     settings = {**dict(tuning.settings), **dict(more.settings)}
-    return Tuning(tuple((name, settings[name]) for name in NAMES if name in settings))
+    return Tuning(tuple((name, settings[name]) for name in sorted(settings, key=_place)))
 
 
 def parse_key(text: str) -> Tuning:
-    """``rps=all+mtu=9000`` as the command line has it; ``none`` leaves everything as it is. Raises ValueError."""
+    """Parse ``rps=all+mtu=9000`` of the command line; ``none`` changes no setting. Raises ValueError."""
     if text in ("", UNTUNED):
         return Tuning()
     given: dict[str, object] = {}
@@ -98,21 +121,20 @@ def parse_key(text: str) -> Tuning:
 
 
 def boot_part(tuning: Tuning) -> Tuning:
-    """What takes a boot."""
-    return tuning.only(BOOT_SETTINGS)
+    """Return the settings that need a boot."""
+    return tuning.only([name for name, _ in tuning.settings if takes_boot(name)])
 
 
 def running_part(tuning: Tuning) -> Tuning:
-    """What does not."""
-    return tuning.only(SETTINGS)
+    """Return the settings that need no boot."""
+    return tuning.only([name for name, _ in tuning.settings if not takes_boot(name)])
 
 
 def in_order(names: Iterable[str]) -> list[Setting]:
-    """As they are applied: first what may take the link down and set up queues anew, which others then set."""
-    found = [SETTINGS[name] for name in names]
-    return sorted(found, key=lambda setting: not setting.disruptive)
+    """Return settings in the order of application. Disruptive settings come first: they may create queues again."""
+    return sorted((setting(name) for name in names), key=lambda one: not one.disruptive)
 
 
 def who_gets(name: str) -> str:
-    """Where a setting is applied, in words."""
-    return "at a boot of the device under test" if name in BOOT_SETTINGS else f"on {SETTINGS[name].where.value}"
+    """Describe where a setting is applied."""
+    return "at a boot of the device under test" if takes_boot(name) else f"on {setting(name).where.value}"

@@ -1,40 +1,40 @@
-"""Receive flow steering: packets go to the CPU on which their reader runs."""
+"""Receive flow steering: a packet goes to the CPU on which the program runs that reads its flow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from pytest_pinet.tuning.file_setting import FileSetting
-from pytest_pinet.tuning.setting import NoKnob, Place, Reading, Where
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
 from pytest_pinet.tuning.values import whole
 
 _GLOBAL = "rps_sock_flow_entries"
 
 
 class Rfs(FileSetting):
-    """The number of flows that are remembered, shared evenly by the receive queues (kernel: scaling.rst); 0 is off."""
+    """The number of remembered flows, divided equally among the receive queues (kernel: scaling.rst). 0 is off."""
 
     name = "rfs"
     form = "'off' or a number of flows such as 32768"
-    where = Where.DUT_DEVICE
+    where = SettingScope.DUT_DEVICE
 
     def parse(self, value: object) -> str:
         return "off" if value is False or str(value) in ("off", "0") else whole(value, self.form, 1, 1 << 22)
 
-    def patterns(self, place: Place) -> Sequence[str]:
+    def patterns(self, place: SettingPlace) -> Sequence[str]:
         return [f"{place.root}/proc/sys/net/core/{_GLOBAL}", f"{place.sysfs}/queues/rx-*/rps_flow_cnt"]
 
-    def read(self, place: Place, asked: str) -> Reading:
+    def read(self, place: SettingPlace, asked: str) -> SettingReading:
         found = super().read(place, asked)
         tables = [path for path in found.values if path.endswith(_GLOBAL)]
         if not tables:
-            # As in a network namespace that is not the first.
+            # A network namespace other than the first has no such file.
             raise NoKnob(f"there is no net.core.{_GLOBAL} here, without which no queue steers flows")
         if len(tables) == len(found.values):
             raise NoKnob(f"{place.device} has no receive queue with rps_flow_cnt")
         return found
 
-    def wanted(self, asked: str, now: Reading) -> Mapping[str, str]:
+    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
         flows = 0 if asked == "off" else int(asked)
         queues = sum(not path.endswith(_GLOBAL) for path in now.values)
         return {path: str(flows if path.endswith(_GLOBAL) else flows // queues) for path in now.values}

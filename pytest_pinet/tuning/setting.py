@@ -1,4 +1,4 @@
-"""The seam: what a setting of a running node must be able to do."""
+"""The interface of a setting of a running node."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from pytest_pinet.shell import Completed, Shell, as_root
+from pytest_pinet.execution.shell import Completed, Shell, as_root
 
-# Outputs are parsed, so they must be in the language that we know.
+# Commands run with English messages, because their output is parsed.
 _PLAIN = "LC_ALL=C; export LC_ALL"
-# A driver may close and open its device for a change.
+# A driver may close and open its device for a change, which takes time.
 CHANGE_TIMEOUT_S = 20.0
 
 
 class NoKnob(Exception):
-    """There is nothing to set here; the text says why. Never leaves the room."""
+    """The setting does not exist here; the text says why. This exception never leaves the package."""
 
 
-class Where(Enum):
-    """What a setting belongs to, and which ends get it."""
+class SettingScope(Enum):
+    """The devices or nodes that a setting applies to."""
 
     DUT_DEVICE = "the NICs of the device under test"
     DUT_NODE = "the device under test"
@@ -29,18 +29,18 @@ class Where(Enum):
 
     @property
     def per_node(self) -> bool:
-        return self in (Where.DUT_NODE, Where.ALL_NODES)
+        return self in (SettingScope.DUT_NODE, SettingScope.ALL_NODES)
 
     @property
     def everywhere(self) -> bool:
-        return self in (Where.ALL_DEVICES, Where.ALL_NODES)
+        return self in (SettingScope.ALL_DEVICES, SettingScope.ALL_NODES)
 
 
 @dataclass(frozen=True)
-class Place:
-    """A device of a node. ``others`` are the addresses that it reaches over its link.
+class SettingPlace:
+    """A device of a node. ``others`` are the addresses that the device reaches over its link.
 
-    ``root`` stands before every path of /sys and /proc, for trees that stand in for them.
+    ``root`` is put before every path of /sys and /proc, so that tests can use another tree.
     """
 
     shell: Shell
@@ -51,24 +51,24 @@ class Place:
     root: str = ""
 
     def ask(self, command: str) -> Completed:
-        """Run what changes nothing. Raises SshError."""
+        """Run a command that changes nothing. Raises SshError."""
         return self.shell.run(f"PATH=$PATH:/usr/sbin:/sbin; {_PLAIN}; {command}")
 
     def change(self, command: str) -> Completed:
-        """Run a command as root; a refusal is the caller's to judge. Raises SshError."""
+        """Run a command as root. The caller checks the exit status. Raises SshError."""
         return self.shell.run(as_root(f"{_PLAIN}; {command}"), timeout_s=CHANGE_TIMEOUT_S)
 
     @property
     def sysfs(self) -> str:
-        """The folder of the device."""
+        """Return the device's folder in sysfs."""
         return f"{self.root}/sys/class/net/{self.device}"
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What was read, by knob; ``text`` is all of it as short as a report takes.
+class SettingReading:
+    """The values of a setting's knobs; ``text`` is their short form for reports.
 
-    ``values`` are what an undo must bring back; ``context`` is what one must know beside them.
+    An undo must restore ``values``. ``context`` holds further facts that the setting needs.
     """
 
     values: Mapping[str, str]
@@ -77,9 +77,9 @@ class Reading:
 
 
 class Setting(Protocol):
-    """One name of the axis ``tuning=``; every file of this room but the machinery has one or more of them.
+    """A setting of the axis ``tuning=``. Each file of this package, except the machinery, has one or more settings.
 
-    ``form`` says what it takes, ``where`` who gets it. ``disruptive``: the link may go down and come back.
+    ``form`` describes the accepted values, ``where`` the scope. ``disruptive``: the link may go down and come back.
     """
 
     @property
@@ -89,25 +89,25 @@ class Setting(Protocol):
     def form(self) -> str: ...
 
     @property
-    def where(self) -> Where: ...
+    def where(self) -> SettingScope: ...
 
     @property
     def disruptive(self) -> bool: ...
 
     def parse(self, value: object) -> str:
-        """The value as the id has it. Raises ValueError, which says what was expected."""
+        """Return the value in the form that ids use. Raises ValueError with the accepted form."""
 
-    def read(self, place: Place, asked: str) -> Reading:
-        """What stands there now. Raises NoKnob, SshError."""
+    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+        """Read the present values. Raises NoKnob, SshError."""
 
-    def change(self, place: Place, asked: str, before: Reading) -> str:
-        """The shell command, for root, that brings it about. Raises NoKnob."""
+    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
+        """Return the shell command that applies the setting as root. Raises NoKnob."""
 
-    def restore(self, place: Place, before: Reading, after: Reading | None) -> str:
-        """The shell command that takes it back; ``after`` is None until the change has been read back."""
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
+        """Return the shell command that undoes the change. ``after`` is None until the change is read back."""
 
-    def holds(self, asked: str, now: Reading) -> bool:
-        """Whether this is what was asked for."""
+    def holds(self, asked: str, now: SettingReading) -> bool:
+        """Return whether the reading has the requested value."""
 
-    def effect(self, place: Place, asked: str) -> str:
-        """Why it moves nothing although it holds; empty when it does, or when only traffic could tell."""
+    def effect(self, place: SettingPlace, asked: str) -> str:
+        """Return why a setting that holds has no effect. Empty if it has one, or if only traffic can show it."""

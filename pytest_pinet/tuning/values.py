@@ -1,14 +1,15 @@
-"""Values as a test writes them: numbers, switches, lists of CPUs. Parsed once; wrong ones say what is accepted."""
+"""Parse values of a test's ``tuning=``: numbers, switches, lists of CPUs. Errors name the accepted form."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from pytest_pinet.config.names import quoted
+from pytest_pinet.execution.names import quoted
 from pytest_pinet.model.quantities import parse_size
 
-# A value stands in an id: nothing that a shell, pytest or a path takes for itself, and not "+", which parts settings.
+# A value is part of an id. So it has no character that is special to a shell, to pytest or in a path, and no "+",
+# which separates settings.
 _PLAIN = re.compile(r"[A-Za-z0-9._:@=,-]+")
 _RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 _MASK = re.compile(r"0x[0-9a-fA-F]{1,64}")
@@ -17,12 +18,12 @@ SWITCH_FORM = "'on' or 'off'"
 
 
 def shown(value: object) -> str:
-    """As messages quote it."""
+    """Return the value as error messages quote it."""
     return quoted(value) if isinstance(value, str) else repr(value)
 
 
 def text(value: object, form: str) -> str:
-    """A word, or a number that stands for one. Raises ValueError."""
+    """Return a word or a number as text. Raises ValueError."""
     written = str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
     if not _PLAIN.fullmatch(written):
         raise ValueError(f"{shown(value)} is not {form}")
@@ -30,7 +31,7 @@ def text(value: object, form: str) -> str:
 
 
 def whole(value: object, form: str, least: int, most: int) -> str:
-    """A whole number in these bounds. Raises ValueError."""
+    """Return a whole number from ``least`` to ``most``, as text. Raises ValueError."""
     try:
         number = int(text(value, form))
     except ValueError:
@@ -41,7 +42,7 @@ def whole(value: object, form: str, least: int, most: int) -> str:
 
 
 def switch(value: object) -> str:
-    """``on`` or ``off``; True and False too, since YAML makes them of the words. Raises ValueError."""
+    """Return ``on`` or ``off``. Accept True and False too, since YAML reads the words as these. Raises ValueError."""
     word = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).strip().lower()
     if word not in ("on", "off"):
         raise ValueError(f"{shown(value)} is not {SWITCH_FORM}")
@@ -49,7 +50,7 @@ def switch(value: object) -> str:
 
 
 def one_of(value: object, accepted: Sequence[str], form: str) -> str:
-    """One of these words. Raises ValueError."""
+    """Return ``value`` if it is one of the accepted words. Raises ValueError."""
     word = text(value, form)
     if word not in accepted:
         raise ValueError(f"{shown(value)} is not {form}")
@@ -57,7 +58,7 @@ def one_of(value: object, accepted: Sequence[str], form: str) -> str:
 
 
 def size(value: object, form: str) -> str:
-    """Bytes, as text such as 4M or a number; the same size is the same text. Raises ValueError."""
+    """Return a number of bytes in its canonical form, such as 4M. Equal sizes give equal text. Raises ValueError."""
     written = text(value, form)
     try:
         number = parse_size(written)
@@ -68,7 +69,7 @@ def size(value: object, form: str) -> str:
 
 
 def cpus(value: object, form: str = CPUS_FORM) -> str:
-    """``all``, ``off``, a list of CPUs or a mask. Raises ValueError."""
+    """Return ``all``, ``off``, a list of CPUs or a mask. Raises ValueError."""
     written = "off" if value is False else text(value, form).lower()
     if written not in ("all", "off") and not _MASK.fullmatch(written):
         cpu_list(written, form)
@@ -76,7 +77,7 @@ def cpus(value: object, form: str = CPUS_FORM) -> str:
 
 
 def cpu_list(written: str, form: str = "CPUs such as '0-3' or '1,3'") -> list[int]:
-    """``0-1,3`` as numbers. Raises ValueError."""
+    """Return the numbers in a list such as ``0-1,3``. Raises ValueError."""
     found: list[int] = []
     for part in written.split(","):
         match = _RANGE.fullmatch(part.strip())
@@ -88,7 +89,7 @@ def cpu_list(written: str, form: str = "CPUs such as '0-3' or '1,3'") -> list[in
 
 
 def mask_of(written: str, online: Sequence[int]) -> int:
-    """The mask that stands for a value of ``cpus`` on a machine with these CPUs."""
+    """Return the mask for a value of ``cpus`` on a machine with the CPUs ``online``."""
     if written == "off":
         return 0
     if written.startswith("0x"):
@@ -97,12 +98,12 @@ def mask_of(written: str, online: Sequence[int]) -> int:
 
 
 def read_mask(content: str) -> int:
-    """``00000000,0000000f`` as the kernel writes it."""
+    """Parse a mask as the kernel writes it, such as ``00000000,0000000f``."""
     return int(content.replace(",", "") or "0", 16)
 
 
 def write_mask(mask: int) -> str:
-    """In groups of 32 bits, as the kernel reads it."""
+    """Format a mask in groups of 32 bits, as the kernel expects it."""
     digits = f"{mask:x}"
     groups = []
     while digits:

@@ -1,1 +1,1 @@
-"""What stands in for hardware: boards and switches in namespaces, shaped links, a PDU and consoles."""
+"""Stand-ins for hardware: boards and switches in namespaces, shaped links, a PDU and consoles."""

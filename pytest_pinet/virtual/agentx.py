@@ -1,4 +1,4 @@
-"""Extends an SNMP agent over AgentX: answers for subtrees from a table of objects, and sets them in two phases."""
+"""An AgentX subagent: extends an SNMP agent by subtrees from a table of objects, and applies SETs in two phases."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Protocol
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.agentx_protocol import (
     HEADER_SIZE,
-    Kind,
+    AgentxPdu,
     Oid,
-    Pdu,
     PduType,
     Reader,
-    Trouble,
+    SnmpError,
+    SnmpType,
     Value,
     header,
     open_session,
@@ -25,29 +25,29 @@ from pytest_pinet.virtual.agentx_protocol import (
 )
 
 _log = logging.getLogger(__name__)
-_NO_INSTANCE = Value(Kind.NO_SUCH_INSTANCE)
-_END = Value(Kind.END_OF_MIB)
+_NO_INSTANCE = Value(SnmpType.NO_SUCH_INSTANCE)
+_END = Value(SnmpType.END_OF_MIB)
 
 
 class Objects(Protocol):
-    """What a subagent answers with."""
+    """The objects that a subagent serves."""
 
     @property
     def subtrees(self) -> Sequence[Oid]:
-        """What it takes over; none lies within another."""
+        """The subtrees that the subagent registers. No subtree lies within another."""
 
     def values(self, subtree: Oid) -> Mapping[Oid, Value]:
-        """Everything in a subtree now, by full name."""
+        """Return all present values of a subtree, by OID."""
 
-    def test(self, changes: Sequence[tuple[Oid, Value]]) -> tuple[Trouble, int]:
-        """Whether these could be set together; else why not and which one (from 1)."""
+    def test(self, changes: Sequence[tuple[Oid, Value]]) -> tuple[SnmpError, int]:
+        """Check the changes as a whole. Return the first error and the number of its change, from 1 (no error: 0)."""
 
     async def commit(self, changes: Sequence[tuple[Oid, Value]]) -> None:
-        """Set them. Raises LabError."""
+        """Apply the changes. Raises LabError."""
 
 
 class SubAgent:
-    """One session with an SNMP agent."""
+    """A session with an SNMP agent."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
@@ -56,7 +56,7 @@ class SubAgent:
         self._tested: dict[int, list[tuple[Oid, Value]]] = {}
 
     async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Register all subtrees, then serve until ``close``. Raises LabError when the agent refuses."""
+        """Register all subtrees, then serve until ``close``. Raises LabError if the agent refuses."""
         self._writer = writer
         opened = await self._ask(reader, open_session(b"pinet virtual switch"))
         for number, subtree in enumerate(self._objects.subtrees, start=2):
@@ -73,7 +73,7 @@ class SubAgent:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    async def _ask(self, reader: asyncio.StreamReader, request: Pdu) -> Pdu:
+    async def _ask(self, reader: asyncio.StreamReader, request: AgentxPdu) -> AgentxPdu:
         assert self._writer is not None
         self._writer.write(request.encoded())
         answer, body = await _read(reader)
@@ -90,11 +90,11 @@ class SubAgent:
                 if answer is not None and self._writer is not None:
                     self._writer.write(answer.encoded())
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the agent ended, as it does when the switch is switched off
+            pass  # the agent ended, for example because the switch was switched off
         except Exception:
             _log.exception("the extension of the switch's SNMP agent failed")
 
-    async def _answer(self, request: Pdu, body: Reader) -> Pdu | None:
+    async def _answer(self, request: AgentxPdu, body: Reader) -> AgentxPdu | None:
         match request.type:
             case PduType.GET:
                 return response(request, [(start, self._get(start)) for start, _, _ in body.ranges()])
@@ -113,7 +113,7 @@ class SubAgent:
                     await self._objects.commit(self._tested.pop(request.transaction, []))
                 except LabError as error:
                     _log.error("a SET failed: %s", error)
-                    return response(request, error=Trouble.COMMIT_FAILED, index=1)
+                    return response(request, error=SnmpError.COMMIT_FAILED, index=1)
                 return response(request)
             case PduType.UNDO_SET:
                 self._tested.pop(request.transaction, None)
@@ -133,7 +133,7 @@ class SubAgent:
     def _next(self, start: Oid, include: bool, end: Oid) -> tuple[Oid, Value]:
         for subtree in sorted(self._objects.subtrees):
             if start > subtree and start[: len(subtree)] != subtree:
-                continue  # all of it lies before
+                continue  # the whole subtree lies before ``start``
             values = self._objects.values(subtree)
             names = sorted(values)
             at = bisect.bisect_left(names, start) if include else bisect.bisect_right(names, start)
@@ -157,6 +157,6 @@ class SubAgent:
         return found
 
 
-async def _read(reader: asyncio.StreamReader) -> tuple[Pdu, Reader]:
+async def _read(reader: asyncio.StreamReader) -> tuple[AgentxPdu, Reader]:
     pdu, length, order = header(await reader.readexactly(HEADER_SIZE))
     return pdu, Reader(await reader.readexactly(length), order)

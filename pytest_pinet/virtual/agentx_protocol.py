@@ -1,4 +1,4 @@
-"""AgentX packets (RFC 2741), as far as a subagent needs them: the words that an SNMP agent and its extension speak."""
+"""AgentX packets (RFC 2741): the part of the protocol between SNMP agent and subagent that a subagent needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INTERNET: Oid = (1, 3, 6, 1)
 
 
 class PduType(IntEnum):
-    """The packets that a subagent sends or gets."""
+    """Types of the packets that a subagent sends or receives."""
 
     OPEN = 1
     CLOSE = 2
@@ -32,8 +32,8 @@ class PduType(IntEnum):
     RESPONSE = 18
 
 
-class Kind(IntEnum):
-    """SNMP types, and the three words for what is not there."""
+class SnmpType(IntEnum):
+    """SNMP types, and the codes for missing values."""
 
     INTEGER = 2
     OCTETS = 4
@@ -46,8 +46,8 @@ class Kind(IntEnum):
     END_OF_MIB = 130
 
 
-class Trouble(IntEnum):
-    """Why a SET is refused (RFC 3416)."""
+class SnmpError(IntEnum):
+    """Reasons for refusing a SET (RFC 3416)."""
 
     NONE = 0
     WRONG_TYPE = 7
@@ -60,15 +60,15 @@ class Trouble(IntEnum):
 
 @dataclass(frozen=True)
 class Value:
-    """A typed value; ``data`` is int, bytes, an OID or None after ``kind``."""
+    """A typed value. ``data`` is int, bytes, an OID or None, depending on ``kind``."""
 
     kind: int
     data: int | bytes | Oid | None = None
 
 
 @dataclass(frozen=True)
-class Pdu:
-    """A packet; ``payload`` comes after the context, which is the default one always."""
+class AgentxPdu:
+    """A packet. ``payload`` follows the context, which is always the default context."""
 
     type: int
     session: int
@@ -81,15 +81,15 @@ class Pdu:
         return _HEADER.pack(*head, self.session, self.transaction, self.packet, len(self.payload)) + self.payload
 
 
-def header(data: bytes) -> tuple[Pdu, int, str]:
-    """The packet without its payload, the payload's length, and the byte order of both ends (``>`` or ``<``)."""
+def header(data: bytes) -> tuple[AgentxPdu, int, str]:
+    """Return the packet without its payload, the payload's length, and the byte order (``>`` or ``<``)."""
     order = ">" if data[2] & _NETWORK_BYTE_ORDER else "<"
     _, kind, _, _, session, transaction, packet, length = struct.unpack(f"{order}BBBBIIII", data)
-    return Pdu(kind, session, transaction, packet), length, order
+    return AgentxPdu(kind, session, transaction, packet), length, order
 
 
 def encode_oid(oid: Oid) -> bytes:
-    """A name, shortened where it lies below ``internet``."""
+    """Encode an OID, in the short form if it is below ``internet``."""
     if oid[:4] == _INTERNET and len(oid) > 4 and 0 < oid[4] < 256:
         rest, prefix = oid[5:], oid[4]
     else:
@@ -98,44 +98,50 @@ def encode_oid(oid: Oid) -> bytes:
 
 
 def encode_octets(data: bytes) -> bytes:
-    """A string with its length, filled up to words."""
+    """Encode a string with its length, padded to 4 bytes."""
     return struct.pack(">I", len(data)) + data + b"\0" * (-len(data) % 4)
 
 
 def encode_varbind(name: Oid, value: Value) -> bytes:
-    """A name and its value."""
+    """Encode an OID with its value."""
     head = struct.pack(">HH", value.kind, 0) + encode_oid(name)
     match value.data:
         case None:
             return head
         case int():
-            return head + struct.pack(">Q" if value.kind == Kind.COUNTER64 else ">I", value.data & _mask(value.kind))
+            return head + struct.pack(
+                ">Q" if value.kind == SnmpType.COUNTER64 else ">I", value.data & _mask(value.kind)
+            )
         case bytes():
             return head + encode_octets(value.data)
         case oid:
             return head + encode_oid(oid)
 
 
-def response(request: Pdu, varbinds: Iterable[tuple[Oid, Value]] = (), error: int = 0, index: int = 0) -> Pdu:
-    """The answer to a request; ``index`` counts varbinds from 1 and says which one the error is about."""
+def response(
+    request: AgentxPdu, varbinds: Iterable[tuple[Oid, Value]] = (), error: int = 0, index: int = 0
+) -> AgentxPdu:
+    """Return the response to a request. ``index`` is the number of the varbind with the error, from 1."""
     payload = struct.pack(">IHH", 0, error, index) + b"".join(encode_varbind(*one) for one in varbinds)
-    return Pdu(PduType.RESPONSE, request.session, request.transaction, request.packet, payload)
+    return AgentxPdu(PduType.RESPONSE, request.session, request.transaction, request.packet, payload)
 
 
-def open_session(name: bytes) -> Pdu:
-    """The first packet; the agent's answer holds the number of the session."""
+def open_session(name: bytes) -> AgentxPdu:
+    """Return the first packet of a session. The agent's response holds the session number."""
     payload = struct.pack(">BBBB", 0, 0, 0, 0) + struct.pack(">BBBB", 0, 0, 0, 0) + encode_octets(name)
-    return Pdu(PduType.OPEN, 0, 0, 1, payload)
+    return AgentxPdu(PduType.OPEN, 0, 0, 1, payload)
 
 
-def register(session: int, packet: int, subtree: Oid) -> Pdu:
-    """Take over a subtree; a deeper one wins over what the agent itself has."""
+def register(session: int, packet: int, subtree: Oid) -> AgentxPdu:
+    """Return the packet that registers a subtree. A longer OID takes precedence over the agent's own subtree."""
     priority = 127
-    return Pdu(PduType.REGISTER, session, 0, packet, struct.pack(">BBBB", 0, priority, 0, 0) + encode_oid(subtree))
+    return AgentxPdu(
+        PduType.REGISTER, session, 0, packet, struct.pack(">BBBB", 0, priority, 0, 0) + encode_oid(subtree)
+    )
 
 
 class Reader:
-    """Takes a payload apart, from front to back."""
+    """A reader of the fields of a payload, from front to back."""
 
     def __init__(self, data: bytes, order: str) -> None:
         self._data = data
@@ -153,7 +159,7 @@ class Reader:
         return found
 
     def oid(self) -> tuple[Oid, bool]:
-        """An OID and whether a search includes it."""
+        """Read an OID, and whether a search includes it."""
         count, prefix, include, _ = self.numbers("BBBB")
         rest = self.numbers(f"{count}I")
         return ((*_INTERNET, prefix, *rest) if prefix else rest), bool(include)
@@ -165,7 +171,7 @@ class Reader:
         return found
 
     def ranges(self) -> list[tuple[Oid, bool, Oid]]:
-        """Search ranges: from where, whether that itself counts, up to before what (empty: no end)."""
+        """Read search ranges: start, whether it is included, and the excluded end (empty: no end)."""
         found = []
         while self.more:
             start, include = self.oid()
@@ -183,13 +189,13 @@ class Reader:
 
     def _value(self, kind: int) -> int | bytes | Oid | None:
         match kind:
-            case Kind.INTEGER:
+            case SnmpType.INTEGER:
                 return self.numbers("i")[0]
-            case Kind.COUNTER32 | Kind.GAUGE32 | Kind.TIME_TICKS:
+            case SnmpType.COUNTER32 | SnmpType.GAUGE32 | SnmpType.TIME_TICKS:
                 return self.numbers("I")[0]
-            case Kind.COUNTER64:
+            case SnmpType.COUNTER64:
                 return self.numbers("Q")[0]
-            case Kind.OBJECT_ID:
+            case SnmpType.OBJECT_ID:
                 return self.oid()[0]
             case 4 | 64 | 68:  # octet string, IP address, opaque
                 return self.octets()
@@ -198,26 +204,26 @@ class Reader:
 
 
 def _mask(kind: int) -> int:
-    return 0xFFFFFFFFFFFFFFFF if kind == Kind.COUNTER64 else 0xFFFFFFFF
+    return 0xFFFFFFFFFFFFFFFF if kind == SnmpType.COUNTER64 else 0xFFFFFFFF
 
 
 def integer(value: int) -> Value:
-    """An INTEGER."""
-    return Value(Kind.INTEGER, value)
+    """Return an INTEGER."""
+    return Value(SnmpType.INTEGER, value)
 
 
 def gauge(value: int) -> Value:
-    """A Gauge32, which is an Unsigned32 too."""
-    return Value(Kind.GAUGE32, value)
+    """Return a Gauge32, which is also an Unsigned32."""
+    return Value(SnmpType.GAUGE32, value)
 
 
 def octets(value: bytes) -> Value:
-    """An OCTET STRING."""
-    return Value(Kind.OCTETS, value)
+    """Return an OCTET STRING."""
+    return Value(SnmpType.OCTETS, value)
 
 
 def bitmap(ports: Iterable[int], size: int) -> bytes:
-    """A PortList (RFC 4363): port 1 is the highest bit of the first octet."""
+    """Return a PortList (RFC 4363): port 1 is the highest bit of the first octet."""
     found = bytearray(size)
     for port in ports:
         found[(port - 1) // 8] |= 0x80 >> ((port - 1) % 8)
@@ -225,5 +231,5 @@ def bitmap(ports: Iterable[int], size: int) -> bytes:
 
 
 def ports_of(data: Sequence[int]) -> frozenset[int]:
-    """The reverse of ``bitmap``."""
+    """Return the ports in a PortList. The reverse of ``bitmap``."""
     return frozenset(8 * i + bit + 1 for i, octet in enumerate(data) for bit in range(8) if octet & 0x80 >> bit)

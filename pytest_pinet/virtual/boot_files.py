@@ -15,7 +15,7 @@ from pytest_pinet.virtual.logins import BASHRC, INPUTRC, PAM_LOGIN, login_defs, 
 from pytest_pinet.virtual.snmp_access import POE_COMMUNITY, POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.spec import NodeSpec, SwitchSpec
 
-# First what the stand-in firmware offers.
+# The commands of the stand-in firmware come first.
 _PATH = f"/run/pinet/bin:{PATH}"
 
 _PASSWD = """\
@@ -28,8 +28,8 @@ _SHADOW = "root:{hash}:19000:0:99999:7:::\ndaemon:*:19000::::::\nsshd:*:19000:::
 _GROUP = "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\nutmp:x:43:\n{lldpd}nogroup:x:65534:\n"
 
 
-# What config.txt set at power-on, and the throttling that somebody asked for (`pinet lab degrade --throttle`); there is
-# no firmware here that could tell of clocks, voltages or temperatures.
+# Reports the values that config.txt set at power-on, and the throttling of `pinet lab degrade --throttle`. A virtual
+# board has no clocks, voltages or temperatures to report.
 _VCGENCMD = """\
 #!/bin/sh
 case "$1" in
@@ -38,14 +38,14 @@ get_throttled) read -r bits </run/pinet/throttled && echo "throttled=0x$bits" ;;
 *) echo "the firmware of a virtual board does not know the command $1" >&2; exit 1 ;;
 esac
 """
-# Every second, or who asks for a neighbour after a boot would wait for half a minute.
+# Send LLDP every second. With the usual interval, a query for a neighbour after a boot would wait 30 s.
 _LLDPD = """\
 configure lldp tx-interval 1
 configure lldp tx-hold 4
 configure lldp portidsubtype ifname
 configure system hostname {name}
 """
-# The 3 s for which net-snmp keeps its tables stay: columns that change are answered by us.
+# net-snmp caches its tables for 3 s. That does no harm: our subagent answers for the columns that change.
 _SNMPD = """\
 agentAddress udp:127.0.0.1:161
 dontLogTCPWrappersConnects yes
@@ -63,9 +63,9 @@ AGENTX_PORT = 705
 
 
 def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, throttled: int = 0) -> None:
-    """Fill ``directory`` (made anew) with what ``node-init.sh`` expects of a board that boots so.
+    """Write the files that ``node-init.sh`` expects for a board with these boot settings. Old files are removed.
 
-    ``throttled`` are the bits that its firmware tells.
+    ``throttled`` are the bits that the firmware reports.
     """
     _write_common(directory, node.name, keys)
     _write(directory / "bootlog-early", boot_log_early(node, boot))
@@ -86,7 +86,7 @@ def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, 
 def write_switch(
     directory: Path, switch: SwitchSpec, keys: Path, speeds_mbps: Mapping[str, int], access: SnmpAccess
 ) -> None:
-    """The same for a switch; ``speeds_mbps`` by port."""
+    """Write the files for a switch. ``speeds_mbps`` are the speeds by port."""
     _write_common(directory, switch.name, keys)
     snmpd = _SNMPD.format(access=access, agentx=AGENTX_PORT, poe=POE_COMMUNITY, poe_source=POE_SOURCE)
     _write(directory / "snmpd.conf", snmpd, 0o600)
@@ -95,7 +95,7 @@ def write_switch(
 
 
 def write_phy(directory: Path, device: str, speed_mbps: int) -> None:
-    """What the PHY of a device negotiated."""
+    """Write the speed and duplex mode that the PHY of a device negotiated."""
     _write(directory / "phy" / device / "speed", f"{speed_mbps}\n")
     _write(directory / "phy" / device / "duplex", "full\n")
 
@@ -123,14 +123,14 @@ def _write_common(directory: Path, name: str, keys: Path) -> None:
     _write(directory / "lldpd.conf", _LLDPD.format(name=name))
     _write(directory / "authorized_keys", (keys / "id_ed25519.pub").read_text())
     _write(directory / "host_key", (keys / "host_key").read_text(), 0o600)
-    # sshd and login refuse key and password files of other users, and sudo's files may belong to the lab's user.
+    # sshd and login refuse key and password files of other users. These files may belong to the lab's user.
     for path in (directory, *directory.rglob("*")):
         os.chown(path, 0, 0)
 
 
 def _lldpd_account() -> tuple[str, str]:
-    """Lines of passwd and group for lldpd's own user: with this machine's number, which no other user has here."""
-    for name in ("_lldpd", "lldpd"):  # Debian's name and that of others
+    """Return the passwd and group lines of lldpd's user. It has the host's ids, which no other user here has."""
+    for name in ("_lldpd", "lldpd"):  # Debian's name, and the name in other distributions
         try:
             found = pwd.getpwnam(name)
         except KeyError:
@@ -146,7 +146,7 @@ def _write(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def boot_log_early(node: NodeSpec, boot: BootSettings) -> str:
-    """What its kernel prints before it looks for its root file system."""
+    """Return the kernel messages from before the search for the root file system."""
     release = os.uname().release
     return "".join(
         f"[{stamp:12.6f}] {line}\n"

@@ -1,7 +1,8 @@
-"""What a virtual board boots with: the files of its boot partition, and what the stand-in firmware makes of them.
+"""Boot settings of a virtual board, read by the stand-in firmware from the board's boot partition.
 
-The card stays when the power goes, as on a board: whatever is written to ``/boot/firmware`` holds from the next
-power-on. Of config.txt the clock is read, of cmdline.txt the payload of PCIe packets; the rest is kept and passed on.
+The card keeps its contents without power, as on a board: changes in ``/boot/firmware`` apply from the next power-on.
+The firmware reads the clock from config.txt and the payload of PCIe packets from cmdline.txt. Other settings are kept
+and passed on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CONFIG, CMDLINE = "config.txt", "cmdline.txt"
-# PCIe payloads (MPS) in bytes: as the firmware of these boards leaves them, and as `pci=pcie_bus_perf` makes them.
+# PCIe payloads (MPS) in bytes: the firmware's default on these boards, and the value with `pci=pcie_bus_perf`.
 USUAL_PAYLOAD, LARGEST_PAYLOAD = 128, 512
 _PERFORMANCE = "pcie_bus_perf"
 
@@ -26,11 +27,11 @@ arm_64bit=1
 [all]
 """
 _CMDLINE = "console=serial0,115200 console=tty1 root=/dev/mmcblk0p2 rootfstype=ext4 fsck.repair=yes rootwait\n"
-# What the firmware's parser takes of a line, after which it stops reading.
+# The firmware's parser ignores the rest of a longer line.
 _LONGEST_LINE = 98
 SETTING = re.compile(r"([A-Za-z0-9_]+)\s*=\s*([^#\s]*)")
 _SECTION = re.compile(r"\[([^\]]*)\]")
-# The filters of config.txt, and how the names of the boards begin that they let through.
+# The section filters of config.txt, and the prefixes of the boards that they apply to.
 _FILTERS = {
     "pi02": ("zero2",),
     "pi1": ("pib",),
@@ -48,7 +49,7 @@ _FILTERS = {
 
 @dataclass(frozen=True)
 class BootSettings:
-    """Clock of the processor, and the largest payload of a PCIe packet, in bytes; ``cmdline`` is the kernel's."""
+    """Clock of the processor, largest PCIe payload in bytes, ``cmdline`` of the kernel, and settings of config.txt."""
 
     clock_mhz: int
     payload: int = USUAL_PAYLOAD
@@ -56,12 +57,12 @@ class BootSettings:
     config: tuple[tuple[str, str], ...] = ()
 
     def answers(self) -> dict[str, str]:
-        """What ``vcgencmd get_config`` tells, by name."""
+        """Return the values that ``vcgencmd get_config`` reports, by name."""
         return {**dict(self.config), "arm_freq": str(self.clock_mhz)}
 
 
 def write_card(card: Path) -> None:
-    """Put the files of a fresh image on the card, unless there is one."""
+    """Write the files of a fresh image to the card, unless they exist."""
     card.mkdir(parents=True, exist_ok=True)
     for name, text in ((CONFIG, _CONFIG), (CMDLINE, _CMDLINE)):
         if not (card / name).exists():
@@ -69,9 +70,9 @@ def write_card(card: Path) -> None:
 
 
 def read_card(card: Path, board: str, clock_mhz: int) -> BootSettings:
-    """What the firmware of this board makes of its card; ``clock_mhz`` is the stock clock.
+    """Return the boot settings that this board's firmware reads from its card. ``clock_mhz`` is the stock clock.
 
-    As the real one it passes over what it does not understand; without a card it boots with the usual settings.
+    Unknown settings are ignored, as by the real firmware. Without a card, the board boots with the default settings.
     """
     settings = _settings(_text(card / CONFIG), board)
     asked = settings.get("arm_freq", "")
@@ -87,12 +88,12 @@ def read_card(card: Path, board: str, clock_mhz: int) -> BootSettings:
 
 
 def first_line(cmdline: str) -> str:
-    """What the kernel gets of cmdline.txt."""
+    """Return the first line of cmdline.txt, the only line that the kernel gets."""
     return next(iter(cmdline.splitlines()), "").strip()
 
 
 def holding(config: str, board: str, tryboot: bool = False) -> Iterator[str]:
-    """The lines of a config.txt that hold for this board and boot, by the sections in which they stand."""
+    """Return the lines of config.txt in the sections that apply to this board and boot."""
     here = True
     for full in config.splitlines():
         line = full.strip()[:_LONGEST_LINE]
@@ -111,6 +112,6 @@ def _text(path: Path) -> str:
 
 
 def _settings(text: str, board: str) -> dict[str, str]:
-    """The settings that hold for this board; of several of one name the last."""
+    """Return the settings for this board. The last of equal names counts."""
     settings = (setting for line in holding(text, board) if (setting := SETTING.match(line)))
     return {setting[1]: setting[2] for setting in settings}

@@ -1,4 +1,4 @@
-"""A cable between a node's NIC and a switch port: its rates, its faults, pulled and plugged."""
+"""A cable between a node's NIC and a switch port, with its rates and faults. It can be pulled and plugged."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _PACKETS = re.compile(r"counter packets ([0-9]+)")
 
 
 class Cable:
-    """One veth pair. ``index`` is unique in the lab; ``node_side`` is where the node's end is now.
+    """A cable: one veth pair. ``index`` is unique in the lab; ``node_side`` is the present namespace of the node's end.
 
-    ``scale`` is the share of its rates at which it runs.
+    ``scale`` is the share of the full rates at which the cable runs.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class Cable:
         self.scale = scale
         self.switch = switch
         self.faults = Faults()
-        # How the node booted, and the MTU of its device now: they choose among the shapes of the link model.
+        # The node's boot settings and the present MTU select the shape of the link model.
         self.boot = BootSettings(0)
         self.mtu = PLAIN_MTU
         self.silent = False
-        # The addresses of all other NICs of the lab.
+        # The MAC addresses of all NICs of the other nodes.
         self.stations: Sequence[str] = ()
-        # Where it is plugged in now, which differs from ``spec`` while cables are swapped.
+        # The port that the cable is plugged into. It differs from ``spec`` while cables are swapped.
         self.port = spec.port
         self._node_side = node_side
         self._index = index
@@ -62,11 +62,11 @@ class Cable:
 
     @property
     def far_end(self) -> str:
-        """The ``ip`` words of the node's end, for the switch that makes the pair."""
+        """Return the ``ip`` words of the node's end, for the switch that creates the pair."""
         return f"name {self.spec.device} address {self.spec.mac} netns {self._node_side.path}"
 
     async def move_to(self, namespace: NetNamespace) -> None:
-        """Put the node's end into the namespace of a fresh boot, where nothing of the last one is left."""
+        """Move the node's end into the new namespace of a boot, which has no old settings."""
         device = self.spec.device
         await ip(self._node_side, [f"link set dev {device} down", f"link set dev {device} netns {namespace.path}"])
         self._node_side = namespace
@@ -82,24 +82,24 @@ class Cable:
 
     @property
     def shape(self) -> Shape:
-        """What the link model says for the node as it booted, and the MTU, at the lab's scale."""
+        """The shape from the link model for the node's boot settings and the MTU, at the lab's scale."""
         return self.spec.model.shape(self.boot, self.mtu).scaled(self.scale)
 
     async def set_mtu(self, mtu: int) -> None:
-        """Follow the MTU that somebody gave the device: frames of another size fill the wire otherwise."""
+        """Adapt the shaping to a new MTU of the device, because the frame size changes the share of headers."""
         before, self.mtu = self._buckets(), mtu
         if self._buckets() != before:
             await self.set_rates()
             await tc(self._node_side, self._bus_bucket())
 
     async def set_rates(self) -> None:
-        """Set the rates of both ends as the link model and the faults say."""
+        """Set the rates of both ends from the link model and the faults."""
         await tc(self._node_side, [self._node_bucket()])
         if not self._pulled:
             await tc(self.switch.namespace, [self._switch_bucket()])
 
     async def queue_node_side(self) -> None:
-        """Give the node's end, which was moved and lost them, its queues."""
+        """Create the queues of the node's end. The move to another namespace removed them."""
         await tc(
             self._node_side,
             [
@@ -109,7 +109,7 @@ class Cable:
         )
 
     def switch_queues(self) -> list[str]:
-        """``tc`` lines for the switch's end when it is new."""
+        """Return ``tc`` lines for a new switch end."""
         port, rate = self.port, self.shape.wire_bps
         inputs = [from_port(other) for other in self.switch.inputs if other != port]
         return [self._switch_bucket(), *arbiter(port, rate, inputs), *count_arrivals(port)]
@@ -132,13 +132,13 @@ class Cable:
         return token_bucket(self.port, rate, port_queue(rate), self.mtu)
 
     async def attach_bus(self) -> None:
-        """Lead the traffic of a freshly moved end through its bus, if it has one."""
+        """Redirect the traffic of a moved end through its bus, if it has one."""
         bus = self.shape.bus
         if bus is not None:
             await tc(self._node_side, bus_lines(self.spec.device, self._bus_devices, bus, self.spec.mac))
 
     async def set_faults(self, faults: Faults) -> None:
-        """Make the cable as good or bad as ``faults`` says."""
+        """Apply ``faults`` to the cable."""
         before, self.faults = self.faults, faults
         if faults.down and not self._pulled:
             await self._pull()
@@ -149,10 +149,10 @@ class Cable:
         await self.filter()
 
     async def filter(self) -> None:
-        """Drop what the faults drop, all of it when the node is silent.
+        """Drop packets according to the faults, or all packets if the node is silent.
 
-        Always at the switch port, behind the sender's queue as on a wire: a drop in the sender's own stack would be
-        told to its TCP, and a node cannot undo what the switch does.
+        The drops happen at the switch port, after the sender's queue, as on a wire. The sender's TCP would notice a
+        drop in its own network stack. A node also cannot undo what the switch does.
         """
         self._broken.remember(self.broken_frames(fresh=True))
         tx, rx = (1.0, 1.0) if self.silent else (self.faults.tx_loss, self.faults.rx_loss)
@@ -172,16 +172,16 @@ class Cable:
         self._broken.counts = bool(tx) and not self.silent
 
     def broken_frames(self, fresh: bool = False) -> int:
-        """How many frames of the node it has broken on their way to the switch, as of 0.2 s ago at most."""
+        """Return how many of the node's frames were broken on the way to the switch. The count is at most 0.2 s old."""
         return self._broken.read(self.switch.namespace, self._table, fresh)
 
     @property
     def displaced(self) -> bool:
-        """Whether it is plugged in elsewhere than it belongs."""
+        """Whether the cable is plugged into another port than its own."""
         return (self.switch.spec.name, self.port) != (self.spec.switch, self.spec.port)
 
     async def swap_with(self, other: Cable) -> None:
-        """Exchange the ports in which two cables are plugged in. Raises LabError while one is pulled."""
+        """Exchange the ports of two cables. Raises LabError while one of them is pulled."""
         if self._pulled or other._pulled:
             raise LabError("a cable that is pulled cannot be swapped", "pinet lab restore")
         with self.switch.firmware.exchanging(self.port), other.switch.firmware.exchanging(other.port):
@@ -219,7 +219,7 @@ class Cable:
             self._filtered = self._broken.counts = False
 
     async def _pull(self) -> None:
-        """Exchange the switch's end for one without a far end, so that no setting on either side heals the link."""
+        """Replace the switch's end by a device without link partner, so that no setting can bring the link up."""
         switch, port = self.switch, self.port
         state = await switch.port_state(port)
         stand_in = f"name {port} index {switch.index(port)} address {state.mac}"
@@ -239,7 +239,7 @@ class Cable:
         await switch.show_phy(port)
 
     async def _plug(self) -> None:
-        """Put the switch's own end back, set as the stand-in was set meanwhile."""
+        """Put the switch's own end back, with the settings that its replacement has now."""
         switch, port = self.switch, self.port
         state = await switch.port_state(port)
         await switch.announce(port)
@@ -247,7 +247,7 @@ class Cable:
             await ip(switch.namespace, [f"link del dev {port}"])
             await ip(switch.drawer, [f"link set dev {self._loose} name {port} netns {switch.namespace.path}"])
             self._pulled = False
-            # Moving a device between namespaces loses its queues.
+            # The move between namespaces removed the queues.
             await tc(switch.namespace, self.switch_queues())
         await self.set_rates()
         await ip(switch.namespace, switch.settings_lines(port, state))
@@ -268,7 +268,7 @@ class Cable:
 
     @property
     def _bus_devices(self) -> tuple[str, str]:
-        """What the node sends passes the first one, and the other way the second one, where each has its own."""
+        """The ifb devices: one for traffic from the node, one for traffic to it. A shared bus uses only the first."""
         return f"bus{self._index}", f"back{self._index}"
 
 
@@ -278,7 +278,7 @@ def _drop(loss: float) -> str:
 
 
 class _Broken:
-    """Counts what the filter of a cable has dropped, also of filters that are gone."""
+    """A counter of frames that the cable's filters dropped, including earlier filters."""
 
     def __init__(self) -> None:
         self.counts = False
@@ -295,5 +295,5 @@ class _Broken:
         return self._base + self._last
 
     def remember(self, total: int) -> None:
-        """The filter that counted goes; the next one begins at nothing."""
+        """Keep the total when a filter is removed, because the next filter starts at 0."""
         self._base, self._last = total, 0

@@ -1,4 +1,4 @@
-"""Runs the system's own tools from the daemon, in a namespace or not."""
+"""Run system tools from the daemon, in a namespace or on the host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIMEOUT_S = 20.0
 
 
 async def run(argv: Sequence[str], text: str = "") -> str:
-    """Run a command to its end and return what it printed. Raises LabError when it fails or does not end."""
+    """Run a command and return its output. Raises LabError if the command fails or does not end."""
     process = await asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.PIPE,
@@ -40,7 +40,7 @@ async def tc(namespace: NetNamespace, lines: Iterable[str]) -> None:
 
 
 async def nft(namespace: NetNamespace, rules: str) -> None:
-    """Load a rule set in a namespace, all of it or nothing."""
+    """Load a rule set in a namespace, atomically."""
     await run(["nsenter", f"--net={namespace.path}", "nft", "-f", "-"], rules)
 
 

@@ -1,4 +1,4 @@
-"""A node's serial console as a raw TCP port that listens whether the node is on or not."""
+"""The serial console of a node, as a raw TCP port that listens whether the node is on or off."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 from pytest_pinet.virtual.loopback import peer_uid
 
 LOG_SIZE = 256 * 1024
-# A client that does not read is dropped before it eats the daemon's memory.
+# A client that does not read is disconnected before its backlog fills the daemon's memory.
 LARGEST_BACKLOG = 1024 * 1024
 
 
 class Console:
-    """Forwards between TCP clients and the pty of the running node.
+    """Forward data between TCP clients and the pty of the running node.
 
-    A new client gets only what is printed from then on, as on a serial line; what the node printed before stands in
-    the log file. While the node is off or frozen, input is dropped. Only the user ``owner`` and root are let in, since
-    a client types into the session of whoever logged in.
+    A new client gets only new output, as on a serial line. Earlier output is in the log file. Input is dropped while
+    the node is off or frozen. Only the user ``owner`` and root may connect, because a client types into the session of
+    the user who is logged in.
     """
 
     def __init__(self, listener: socket.socket, log: Path, owner: int) -> None:
@@ -31,7 +31,7 @@ class Console:
         self._master: int | None = None
         self._slave: int | None = None
         self.muted = False
-        # The line is dead in both directions, while the node itself goes on.
+        # A dead line passes nothing in either direction, while the node itself keeps running.
         self.dead = False
 
     @property
@@ -39,14 +39,14 @@ class Console:
         return int(self._listener.getsockname()[1])
 
     async def serve(self) -> None:
-        """Begin to accept clients."""
+        """Start to accept clients."""
         await asyncio.start_server(self._client, sock=self._listener)
 
     def attach(self) -> str:
-        """Make a fresh terminal for a node that is switched on; returns the path of the node's side."""
+        """Open a new terminal for a node that is powered on. Return the path of the node's side."""
         self.detach()
         master, slave = os.openpty()
-        # As a UART before a getty: nothing is echoed and nothing edited, only line ends become CR LF.
+        # Like a UART before a getty: no echo, no line editing. Only line ends become CR LF.
         mode = termios.tcgetattr(slave)
         mode[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG | termios.IEXTEN)
         termios.tcsetattr(slave, termios.TCSANOW, mode)
@@ -56,7 +56,7 @@ class Console:
         return os.ttyname(slave)
 
     def detach(self) -> None:
-        """The node was switched off."""
+        """Close the terminal of a node that was powered off."""
         if self._master is None or self._slave is None:
             return
         self._output()
@@ -70,12 +70,12 @@ class Console:
             return
         try:
             data = os.read(self._master, 65536)
-        except OSError:  # nothing to read, or a hang-up: our own descriptor of the node's side keeps the pty alive
+        except OSError:  # nothing to read, or a hang-up. Our descriptor of the node's side keeps the pty open
             return
         self._show(data)
 
     def say(self, text: str) -> None:
-        """Show what the kernel prints, whoever writes to the terminal besides."""
+        """Show messages of the kernel, after pending output of other programs on the terminal."""
         self._output()
         self._show(text.replace("\n", "\r\n").encode())
 
@@ -106,7 +106,7 @@ class Console:
                     try:
                         os.write(self._master, data)
                     except OSError:
-                        continue  # the terminal's input queue is full: a UART without flow control loses it too
+                        continue  # the terminal's input queue is full. A UART without flow control loses such input too
         except ConnectionError:
             pass
         finally:

@@ -1,4 +1,4 @@
-"""The processes of one virtual machine: an init in PID, mount, UTS and IPC namespaces of its own."""
+"""The processes of one virtual machine: an init in its own PID, mount, UTS and IPC namespaces."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pytest_pinet.virtual.processes import ProcessId, children_of, hurry
 START_TIMEOUT_S = 5.0
 KILL_TIMEOUT_S = 10.0
 _POLL_S = 0.005
-# What a node finds its commands by; so does a process that carries one.
+# The PATH of a node, and of the QEMU process of an emulated board.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Container:
-    """A running virtual machine. Its processes die with the daemon, however the daemon dies."""
+    """A running virtual machine. Its processes die with the daemon, even if the daemon is killed."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, init: int) -> None:
         self._name = name
@@ -39,15 +39,15 @@ class Container:
         console: str,
         hurried: bool = False,
     ) -> Container:
-        """Run ``node-init.sh`` in ``directory``, printing to ``console``. Raises LabError when it does not start.
+        """Run ``node-init.sh`` in ``directory``, with output to ``console``. Raises LabError if it does not start.
 
-        ``hurried``: before whatever else this machine does.
+        ``hurried`` gives its processes real-time priority.
         """
         script = resources.files("pytest_pinet.virtual").joinpath("node-init.sh")
         tty = os.open(console, os.O_RDWR | os.O_NOCTTY)
         try:
             process = await asyncio.create_subprocess_exec(
-                # The kernel kills unshare when the daemon dies, and unshare's child, PID 1, with it.
+                # The kernel kills unshare when the daemon dies. Then unshare's child, PID 1, is killed too.
                 *("setpriv", "--pdeathsig", "KILL"),
                 *("nsenter", f"--net={namespace.path}"),
                 *("unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child=KILL"),
@@ -69,7 +69,7 @@ class Container:
                 raise LabError(f"the processes of {name} did not start (exit {process.returncode})")
             await asyncio.sleep(_POLL_S)
         if hurried:
-            # It may have been there already.
+            # The child may have started before the first call, and so without the priority.
             hurry(children[0])
         return cls(name, process, children[0])
 
@@ -78,12 +78,12 @@ class Container:
         return self._process.returncode is None
 
     def identities(self) -> list[ProcessId]:
-        """What must be gone when this machine is."""
+        """Return the processes that must end before the machine is off."""
         found = (ProcessId.of(pid) for pid in (self._process.pid, self.init))
         return [identity for identity in found if identity is not None]
 
     async def kill(self) -> None:
-        """Power off: SIGKILL to PID 1 takes every process of the namespace along. Returns when all are gone."""
+        """Switch the power off: SIGKILL to PID 1 ends all processes of the namespace. Returns when all have ended."""
         for pid, number in ((self.init, signal.SIGKILL), (self._process.pid, signal.SIGCONT)):
             try:
                 if self.running:
@@ -96,22 +96,22 @@ class Container:
             raise LabError(f"the processes of {self._name} did not end within {KILL_TIMEOUT_S:g} s") from None
 
     def freeze(self) -> None:
-        """Stop every process, PID 1 included, until none is left that could start another."""
+        """Stop every process, including PID 1, until no running process is left that could start another."""
         stopped: set[int] = set()
         while fresh := set(self._members()) - stopped:
             self._signal(fresh, signal.SIGSTOP)
             stopped |= fresh
 
     def thaw(self) -> None:
-        """Let every process go on."""
+        """Continue every process."""
         self._signal(set(self._members()), signal.SIGCONT)
 
     async def command(self, argv: Sequence[str]) -> str:
-        """Run a command inside. Raises LabError when it fails."""
+        """Run a command inside the machine. Raises LabError if it fails."""
         return await run(["nsenter", "--target", str(self.init), "--mount", "--net", "--uts", *argv])
 
     async def tell_throttled(self, bits: int) -> None:
-        """Let `vcgencmd get_throttled` answer this. Raises LabError."""
+        """Set the bits that `vcgencmd get_throttled` reports. Raises LabError."""
         await self.command(["sh", "-c", f"echo {bits:x} >/run/pinet/throttled"])
 
     def _members(self) -> list[int]:
@@ -126,7 +126,7 @@ class Container:
                     if (entry / "ns" / "pid").readlink() == own:
                         members.append(int(entry.name))
                 except OSError:
-                    continue  # it ended while we looked
+                    continue  # the process ended in the meantime
         return members
 
     def _signal(self, pids: set[int], number: int) -> None:

@@ -1,4 +1,4 @@
-"""The daemon's control socket: one JSON object per line asks, one answers."""
+"""The daemon's control socket: one JSON object per line as request, one as answer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _log = logging.getLogger(__name__)
 
 
 class ControlServer:
-    """Answers ``{"op": NAME, ...}`` with ``{"result": ...}``, or ``{"error": TEXT, "mistake": BOOL}``."""
+    """Answer ``{"op": NAME, ...}`` with ``{"result": ...}``, or ``{"error": TEXT, "mistake": BOOL}``."""
 
     def __init__(self, path: Path, operations: Mapping[str, Operation]) -> None:
         self._path = path
         self._operations = operations
 
     async def serve(self) -> None:
-        """Begin to accept clients."""
+        """Start to accept clients."""
         await asyncio.start_unix_server(self._client, self._path)
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -45,6 +45,6 @@ class ControlServer:
             return {"result": await operation(request)}
         except PinetError as error:
             return {"error": str(error), "mistake": isinstance(error, ConfigError)}
-        except Exception as error:  # whatever it is, the lab goes on and the client hears of it
+        except Exception as error:  # after any error, the lab continues and the client gets the message
             _log.exception("control request failed")
             return {"error": f"the lab's daemon failed: {error!r}", "mistake": False}

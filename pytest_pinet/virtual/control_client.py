@@ -1,4 +1,4 @@
-"""Asks the daemon of a running lab."""
+"""Send requests to the daemon of a running lab."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ TIMEOUT_S = 30.0
 
 
 def ask(path: Path, op: str, timeout_s: float = TIMEOUT_S, **arguments: Any) -> Any:
-    """One question, one answer.
+    """Send one request and return the answer.
 
-    Raises ConfigError for the user's mistake, LabError when the daemon does not answer or could not do it.
+    Raises ConfigError for a user's mistake, LabError if the daemon does not answer or the operation fails.
     """
     request = json.dumps({"op": op, **arguments}).encode() + b"\n"
     answer = b""

@@ -1,7 +1,8 @@
-"""The daemon that is the hardware: ``python -m pytest_pinet.virtual.daemon DIRECTORY``.
+"""The daemon that creates the virtual hardware: ``python -m pytest_pinet.virtual.daemon DIRECTORY``.
 
-It finds what to build in ``spec.json`` there, tells its ports in ``ports.json`` as soon as they are bound, and answers
-on ``control.sock`` when everything stands. Whatever it makes, it holds by file descriptors, so nothing outlives it.
+It reads the lab from ``spec.json`` in that directory, writes its ports to ``ports.json`` as soon as they are bound, and
+answers on ``control.sock`` when the lab is complete. It holds all resources by file descriptors, so that the kernel
+frees them when the daemon ends.
 """
 
 from __future__ import annotations
@@ -42,21 +43,21 @@ from pytest_pinet.virtual.uplink import VirtualUplink
 _log = logging.getLogger("pinet-daemon")
 
 
-# What makes boards of QEMU's; imported where a lab has some.
+# The module that creates emulated boards. It is imported only if the lab has some.
 EMULATED = "pytest_pinet.emulated.node"
-# Ports of switches get indices that no other device has, in whatever namespace they lie.
+# Each switch has its own range of port indices, so that an index is unique in every namespace.
 _INDICES_PER_SWITCH = 1000
 
 
 def _loopback() -> socket.socket:
-    """A bound port of the host's loopback that does not listen yet."""
+    """Return a bound TCP port of the host's loopback that does not listen yet."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.bind(("127.0.0.1", 0))
     return sock
 
 
 def _node(spec: NodeSpec, runtime: Runtime, console: Console, relay: Relay, image: str | None) -> VirtualNode:
-    """A board of the kind that its specification asks for."""
+    """Create a virtual or emulated board, as the specification says."""
     boot = runtime.path / "boot" / spec.name
     if spec.machine == MACHINES[0]:
         return VirtualNode(spec, boot, runtime.path / "cards" / spec.name, runtime.keys, console, relay)
@@ -106,7 +107,7 @@ class Daemon:
         for switch in self.switches.values():
             self._feed(switch, owner)
         count = 0
-        # A board whose time is its instructions must not wait for its peer: it would count that as time of its own.
+        # A board with a virtual clock must not wait for its peer, because it counts the wait as its own time.
         hurried = any(node.clock == VIRTUAL for node in spec.nodes)
         for node in self.nodes.values():
             node.hurried = hurried
@@ -124,7 +125,7 @@ class Daemon:
         self._stopped = asyncio.Event()
 
     def _feed(self, switch: VirtualSwitch, owner: int) -> None:
-        """Let the switch power the nodes that take theirs from its ports."""
+        """Connect the nodes that are powered over Ethernet by this switch to its ports."""
         fed = [n for n in self.nodes.values() if n.spec.outlet == "poe_mib" and n.spec.feed.switch == switch.spec.name]
         if fed:
             switch.firmware.powered = {node.spec.feed.port: node for node in fed}
@@ -132,7 +133,7 @@ class Daemon:
             switch.poe_relay = UdpRelay(sock, owner, source=POE_SOURCE)
 
     def tell_ports(self) -> None:
-        """Say where everything will listen, so that the exporter can start while the lab is built."""
+        """Write all ports to ``ports.json`` early, so that the exporter can start while the lab is built."""
         own = ProcessId.of(os.getpid())
         self._runtime.write_json(
             "ports.json",
@@ -146,7 +147,7 @@ class Daemon:
         )
 
     async def build(self) -> None:
-        """Make switches, cables and NICs, and start to listen. Raises LabError."""
+        """Create switches, cables and NICs, and start to listen. Raises LabError."""
         for switch in self.switches.values():
             cables = [c for n in self.nodes.values() for c in n.cables if c.switch is switch]
             await switch.build({cable.spec.port: cable.far_end for cable in cables})
@@ -160,7 +161,7 @@ class Daemon:
         await self._pdu.serve()
 
     async def _start(self, switch: VirtualSwitch) -> None:
-        """Shape what its ports send, and start its management."""
+        """Shape the traffic that the switch's ports send, and start the switch's management."""
         lines = [line for cable in switch.cables.values() for line in cable.switch_queues()]
         lines += [line for uplink in self.uplinks for line in uplink.queues(switch)]
         await switch.limit(lines)
@@ -174,7 +175,7 @@ class Daemon:
         await switch.boot(self._runtime.keys, speeds, self._access)
 
     async def run(self) -> None:
-        """Live until SIGTERM or SIGINT, then leave nothing behind."""
+        """Run until SIGTERM or SIGINT, then remove everything."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
@@ -206,14 +207,14 @@ class Daemon:
         end([ProcessId(**processes[name]) for name in ("exporter", "coordinator") if name in processes], 2.0)
 
     def _remember(self) -> None:
-        """Write down which processes must be gone when the lab is, for who cleans up after a crash."""
+        """Write down the processes that must end with the lab, for the cleanup after a crash."""
         containers = [n.container for n in self.nodes.values()] + [s.container for s in self.switches.values()]
         identities = [i for c in containers if c is not None for i in c.identities()]
         self._runtime.write_json("machines.json", {"processes": [vars(identity) for identity in identities]})
 
 
 def main(arguments: list[str]) -> int:
-    """Run the lab that ``arguments[0]`` describes."""
+    """Run the lab in the directory ``arguments[0]``."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     os.umask(0o022)
     os.environ["PATH"] = f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{os.environ.get('PATH', '')}"

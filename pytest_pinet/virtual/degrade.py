@@ -1,4 +1,4 @@
-"""Makes parts of a virtual lab worse, and whole again."""
+"""Apply faults to parts of a virtual lab, and remove them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_pinet.virtual.pdu import PduFaults
 
 _CABLE = ("rate", "loss", "down", "direction", "swap_with")
 _NODE = ("freeze", "hang_console", "panic", "console_line", "drop_ssh", "throttle")
-# What goes with which kind of target, by the names of the request; the command line has the same with dashes.
+# The faults of each kind of target, as named in requests. The command line uses the same names with dashes.
 FAULTS: Mapping[type, tuple[str, ...]] = {
     NodeTarget: (*_CABLE, *_NODE),
     SwitchTarget: ("dead", "lie", "stale_counters"),
@@ -26,14 +26,14 @@ FAULTS: Mapping[type, tuple[str, ...]] = {
 
 
 class Degrade:
-    """``changed`` is called when other processes run than before."""
+    """The operations ``degrade`` and ``restore``. ``changed`` is called when processes may have changed."""
 
     def __init__(self, machines: Machines, changed: Callable[[], None]) -> None:
         self._machines = machines
         self._changed = changed
 
     async def degrade(self, request: Mapping[str, Any]) -> list[str]:
-        """Make what ``target`` names worse; returns the names of what is degraded now."""
+        """Apply faults to ``target``. Return the names of the degraded parts."""
         text = request["target"]
         target = self._machines.target(text)
         wanted = {key for key in request if key not in ("op", "target") and request[key] not in (None, False)}
@@ -131,7 +131,7 @@ class Degrade:
         await one.swap_with(two)
 
     async def restore(self, request: Mapping[str, Any]) -> list[str]:
-        """Undo all faults of ``target``, or of everything without one; returns the names of what was healed."""
+        """Remove all faults of ``target``, or of the whole lab without a target. Return the names of restored parts."""
         text = request.get("target")
         healed: list[str] = []
         if text:
@@ -188,7 +188,7 @@ class Degrade:
         return list(dict.fromkeys(healed))
 
     async def _plug_home(self, cable: Cable) -> None:
-        """Whoever sits in its port takes the one where it is."""
+        """Plug a cable into its own port. The cable in that port moves to the other port."""
         home = self._machines.switches[cable.spec.switch].cables[cable.spec.port]
         if home.faults.down:
             await self._owner(home).set_faults(home, replace(home.faults, down=False))

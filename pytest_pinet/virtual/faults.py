@@ -1,4 +1,4 @@
-"""What can be wrong with a virtual interface, as values."""
+"""Faults of a virtual interface, as values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Faults:
-    """Seen from the node: tx is what it sends. Rates are factors of the link model, losses probabilities."""
+    """Faults seen from the node (tx: the node sends). Rates are factors of the link model, losses are probabilities."""
 
     tx_rate: float = 1.0
     rx_rate: float = 1.0
@@ -16,7 +16,7 @@ class Faults:
     down: bool = False
 
     def degraded(self, rate: float | None, loss: float | None, down: bool, direction: str | None) -> Faults:
-        """With one more fault; ``direction`` is ``tx``, ``rx`` or None for both."""
+        """Return the faults with more faults added. ``direction`` is ``tx``, ``rx`` or None for both."""
         changes: dict[str, float] = {}
         for way in ("tx", "rx") if direction is None else (direction,):
             if rate is not None:
@@ -26,7 +26,7 @@ class Faults:
         return replace(self, down=self.down or down, **changes)
 
     def words(self) -> list[str]:
-        """What is wrong, in a few words each; empty when all is well."""
+        """Describe each fault in a few words. Empty if there is none."""
         found = []
         for what, tx, rx, good in (("rate", self.tx_rate, self.rx_rate, 1.0), ("loss", self.tx_loss, self.rx_loss, 0)):
             if tx == rx and tx != good:

@@ -1,4 +1,4 @@
-"""What runs in a managed switch besides its forwarding: settings of ports and VLANs, what they show, and its faults."""
+"""The firmware of a managed switch: settings of ports and VLANs, counters, and faults. Bridges forward the frames."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pytest_pinet.virtual.commands import ip
 from pytest_pinet.virtual.namespaces import NetNamespace
 from pytest_pinet.virtual.netlink import LinkInfo, Netlink
 from pytest_pinet.virtual.outlets import Outlet
-from pytest_pinet.virtual.port_counters import Counted, PortCounters
+from pytest_pinet.virtual.port_counters import Counted, VirtualPortCounters
 from pytest_pinet.virtual.vlans import DEFAULT_VLAN, VlanTable
 
 BRIDGE = "br0"
-# Long enough that one walk of a table asks the kernel a few times only, too short for anybody to see.
+# Long enough that a walk of a table needs only a few kernel requests, and too short for a user to notice.
 _SNAPSHOT_S = 0.01
 
 
 def bridge_of(vid: int) -> str:
-    """One bridge for each VLAN, since not every kernel has VLAN filtering."""
+    """Return the name of a VLAN's bridge. Each VLAN has its own bridge, since not every kernel has VLAN filtering."""
     return BRIDGE if vid == DEFAULT_VLAN else f"br{vid}"
 
 
 @dataclass(frozen=True)
 class SwitchFaults:
-    """``lying`` are ports whose settings are acknowledged and ignored; all of them and more when ``lies``."""
+    """Faults of a switch. ``lying`` ports acknowledge settings and ignore them; with ``lies``, all ports do."""
 
     dead: bool = False
     lies: bool = False
@@ -34,7 +34,7 @@ class SwitchFaults:
     stale_s: float = 0.0
 
     def words(self) -> list[str]:
-        """What is wrong, in a few words each; empty when all is well."""
+        """Describe each fault in a few words. Empty if there is none."""
         found = ["does not answer"] if self.dead else []
         if self.lies or self.lying:
             found.append("lies" if self.lies else f"lies about {', '.join(sorted(self.lying))}")
@@ -45,7 +45,7 @@ class SwitchFaults:
 
 @dataclass
 class Draft:
-    """Settings as somebody wants them; ``admin`` and ``poe`` by port."""
+    """Requested settings. ``admin`` and ``poe`` are by port."""
 
     vlans: VlanTable
     admin: dict[str, bool] = field(default_factory=dict)
@@ -54,15 +54,15 @@ class Draft:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the kernel said at one moment."""
+    """The state that the kernel reported at one moment."""
 
     links: Mapping[str, LinkInfo]
     counted: Mapping[str, Counted]
     learned: Sequence[tuple[str, int, int]]
 
 
-class Firmware:
-    """``ports`` in the order of their numbers, which begin at 1; ``powered`` are the outlets behind PoE ports."""
+class SwitchFirmware:
+    """The firmware of one switch. ``ports`` are numbered from 1; ``powered`` are the outlets behind PoE ports."""
 
     def __init__(self, ports: Sequence[str], namespace: NetNamespace, damaged: Callable[[], Mapping[str, int]]) -> None:
         self.ports = tuple(ports)
@@ -73,7 +73,7 @@ class Firmware:
         self.faults = SwitchFaults()
         self._namespace = namespace
         self._netlink = Netlink(namespace)
-        self._counters = PortCounters(time.monotonic, damaged)
+        self._counters = VirtualPortCounters(time.monotonic, damaged)
         self._poe = dict.fromkeys(ports, True)
         self._snapshot: Snapshot | None = None
         self._taken_at = 0.0
@@ -85,7 +85,7 @@ class Firmware:
         self.faults = faults
 
     def snapshot(self, fresh: bool = False) -> Snapshot:
-        """What the kernel says now."""
+        """Return the state from the kernel, new or at most 10 ms old."""
         now = time.monotonic()
         if fresh or self._snapshot is None or now - self._taken_at > _SNAPSHOT_S:
             links = self._netlink.links()
@@ -95,26 +95,26 @@ class Firmware:
 
     @contextmanager
     def exchanging(self, port: str) -> Iterator[None]:
-        """Count up to here and on from there, while the device of this port is exchanged in between."""
+        """Keep the counters of a port while its device is replaced by another one."""
         self.snapshot(fresh=True)
         with self._counters.exchanging(port):
             yield
         self.snapshot(fresh=True)
 
     def poe(self, port: str) -> bool:
-        """Whether a port may feed what is connected to it."""
+        """Return whether PoE is enabled on a port."""
         outlet = self.powered.get(port)
         return self._poe[port] if outlet is None else outlet.on
 
     def feeds(self, port: str) -> bool:
-        """Whether it does."""
+        """Return whether a port delivers power now."""
         return port in self.powered and self.powered[port].on
 
     def draft(self) -> Draft:
         return Draft(self.vlans.copy())
 
     async def apply(self, wanted: Draft) -> None:
-        """Do what is asked, as far as the switch does what it is told. Raises LabError."""
+        """Apply settings, except the settings that a lying switch ignores. Raises LabError."""
         if self.faults.lies:
             return
         self._forget_lies(wanted)
@@ -156,5 +156,5 @@ class Firmware:
 
 
 def with_lies(faults: SwitchFaults, port: str | None) -> SwitchFaults:
-    """One more lie: about a port, or about everything."""
+    """Return the faults with one more lying port, or with the whole switch lying."""
     return replace(faults, lies=True) if port is None else replace(faults, lying=faults.lying | {port})

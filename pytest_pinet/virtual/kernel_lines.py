@@ -1,4 +1,4 @@
-"""What a board's kernel prints on the console when it breaks, as arm64 kernels of Raspberry Pi OS do."""
+"""Console messages of a kernel panic, as arm64 kernels of Raspberry Pi OS print them."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ Memory Limit: none
 
 
 def panic_at_boot(title: str) -> list[str]:
-    """The root file system is not there."""
+    """Return the messages of a panic because the root file system is missing."""
     return _filled(_BOOT, title)
 
 
 def panic_in_traffic(title: str) -> list[str]:
-    """A NULL pointer in the interrupt that receives packets."""
+    """Return the messages of a panic because of a NULL pointer in the receive interrupt."""
     return _filled(_TRAFFIC, title)
 
 
 def stamped(lines: list[str], since_boot_s: float) -> str:
-    """Kernel messages as they stand on the console; ``since_boot_s`` is the time of the first."""
+    """Format kernel messages for the console. ``since_boot_s`` is the time of the first message."""
     return "".join(f"[{since_boot_s + 2e-5 * index:12.6f}] {line}\n" for index, line in enumerate(lines))
 
 

@@ -1,4 +1,4 @@
-"""What labgrid's coordinator and exporter read at their start."""
+"""The configuration files of labgrid's coordinator and exporter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXPORTER = "pinet"
 
 
 def places(spec: LabSpec) -> str:
-    """``places.yaml`` of the coordinator: one place per node and uplink, tagged with what it is."""
+    """Return ``places.yaml`` of the coordinator: one place per node and uplink, with tags that describe it."""
     tags = {
         node.place: {"board": node.board, "node": node.name, "nics": ",".join(i.name for i in node.interfaces)}
         for node in spec.nodes
@@ -30,19 +30,19 @@ def places(spec: LabSpec) -> str:
 
 
 def exporter(spec: LabSpec, ports: Mapping[str, Any]) -> str:
-    """The exporter's file; ``ports`` is what the daemon tells."""
+    """Return the exporter's configuration. ``ports`` is the content of the daemon's ``ports.json``."""
     groups = {n.place: _resources(n, i, spec, ports) for i, n in enumerate(spec.nodes, start=1)}
     for uplink in spec.uplinks:
         groups[uplink.place] = {switch: _ethernet_port(switch, port) for switch, port in uplink.ends}
     text = yaml.safe_dump(groups)
-    # The exporter reads it as a Jinja template first; names of a lab file must not become code there.
+    # The exporter first reads the file as a Jinja template. Names from a lab file must not be run as code there.
     return re.sub(r"\{(?=[{%#])", "{{ '{' }}", text)
 
 
 def environment(
     spec: LabSpec, coordinator: str, keyfile: str, password: str, access: SnmpAccess, ports: Mapping[str, Any]
 ) -> dict[str, str]:
-    """The ``LG_*`` variables under which the lab file's ``!template`` entries find this lab."""
+    """Return the ``LG_*`` variables by which the lab file's ``!template`` entries find this lab."""
     variables = {"LG_COORDINATOR": coordinator, "LG_KEYFILE": keyfile, "LG_CONSOLE_PASSWORD": password}
     for switch in spec.switches:
         name = re.sub(r"[^A-Z0-9]", "_", switch.name.upper())

@@ -1,4 +1,4 @@
-"""Starts, finds and stops a virtual lab: coordinator, exporter and our daemon."""
+"""Start, find and stop a virtual lab: coordinator, exporter and our daemon."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pytest_pinet.virtual.spec import LabSpec, spec_of
 from pytest_pinet.virtual.users import Users
 
 UP_TIMEOUT_S = 30.0
-# What boards of QEMU's need before they can be started; imported where a lab has some.
+# The module that prepares emulated boards. It is imported only if the lab has some.
 EMULATED = "pytest_pinet.emulated.prepare"
 DOWN_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 5.0
@@ -41,19 +41,19 @@ _LISTENING = re.compile(r"listening on (\S+):([0-9]+)")
 
 
 def launcher() -> Launcher:
-    """The launcher that lab files call ``virtual``."""
+    """Return the launcher with the name ``virtual`` in lab files."""
     return VirtualLauncher()
 
 
-# They outlive the call that starts them on purpose; forgotten, Python would warn that they still run.
+# These processes outlive the call that starts them. Without a reference here, Python warns that they still run.
 _CHILDREN: list[subprocess.Popen[bytes]] = []
 
 
 class VirtualLauncher:
-    """Everything is kept in the lab's runtime directory, so any process of the same user finds and stops it."""
+    """The launcher of virtual labs. All state is in the lab's runtime directory, for all processes of the user."""
 
     def find(self, lab: Lab) -> Mapping[str, str] | None:
-        """The environment of this lab if all of it runs. Raises LabError when it was built from another lab file."""
+        """Return the environment if the whole lab runs, else None. Raises LabError if the lab file has changed."""
         runtime = Runtime.of(lab.file)
         state = running_state(runtime)
         if state is None:
@@ -66,7 +66,7 @@ class VirtualLauncher:
         return dict(state["environment"])
 
     def up(self, lab: Lab) -> Mapping[str, str]:
-        """Start the lab, or find it; it stays until ``down``. Raises LabError with what is missing."""
+        """Start the lab, or find it running. It runs until ``down``. Raises LabError if a requirement is missing."""
         runtime = Runtime.of(lab.file)
         image = _image(lab) if _has_machines(lab) and self.find(lab) is None else None
         with runtime.locked():
@@ -79,7 +79,7 @@ class VirtualLauncher:
             return found
 
     def use(self, lab: Lab, run: str, on_start: Callable[[], None]) -> LabUse:
-        """Find the lab, or start it until its last user leaves. Raises LabError with what is missing."""
+        """Find the lab, or start it until its last user leaves. Raises LabError with the missing requirements."""
         runtime = Runtime.of(lab.file)
         image = _image(lab) if _has_machines(lab) and self.find(lab) is None else None
         with runtime.locked():
@@ -91,12 +91,12 @@ class VirtualLauncher:
             return VirtualUse(runtime, environment, Users(runtime.users).join(run), scale)
 
     def down(self, lab: Lab) -> int:
-        """Stop the lab and remove everything of it; returns how many runs were using it."""
+        """Stop the lab and remove its files. Return how many runs used it."""
         return stop(lab.file)
 
 
 class VirtualUse:
-    """A user of a virtual lab; ``fd`` is what makes it one."""
+    """A user of a virtual lab. The lock on ``fd`` marks the lab as used."""
 
     def __init__(self, runtime: Runtime, environment: Mapping[str, str], fd: int, scale: Scale) -> None:
         self.environment = environment
@@ -105,7 +105,7 @@ class VirtualUse:
         self._fd: int | None = fd
 
     def leave(self) -> None:
-        """The last one stops the lab, unless `pinet lab up` asked for it. Raises LabError for what does not end."""
+        """Stop the lab after its last user, unless `pinet lab up` started it. Raises LabError if a process stays."""
         if self._fd is None:
             return
         os.close(self._fd)
@@ -118,9 +118,9 @@ class VirtualUse:
 
 
 def stop(lab_file: str) -> int:
-    """Stop the lab of this file, which need not be there any more; returns how many runs were using it.
+    """Stop the lab of this file, even if the file does not exist any more. Return how many runs used the lab.
 
-    Raises LabError for what does not end.
+    Raises LabError if a process does not end.
     """
     runtime = Runtime.of(lab_file)
     if not runtime.path.exists():
@@ -132,25 +132,25 @@ def stop(lab_file: str) -> int:
 
 
 def running_state(runtime: Runtime) -> dict[str, Any] | None:
-    """What ``state.json`` says of a lab whose three processes run and whose daemon answers, else None."""
+    """Return ``state.json`` of a lab if its three processes run and its daemon answers, else None."""
     state = runtime.read_json("state.json")
     return state if state is not None and _is_whole(state) and _daemon_answers(runtime) else None
 
 
 def _is_whole(state: Mapping[str, Any]) -> bool:
-    """Whether all its processes run; while somebody starts the lab, only some of them are named."""
+    """Return whether all processes of the lab run. During the start, ``state.json`` names only some of them."""
     return bool(state["complete"]) and all(ProcessId(**state["processes"][name]).alive for name in PROCESSES)
 
 
 def _has_machines(lab: Lab) -> bool:
-    """Whether some of its boards are QEMU's."""
+    """Return whether some boards are emulated."""
     return any(node.is_emulated for node in lab.nodes.values())
 
 
 def _image(lab: Lab) -> str:
-    """What boards of QEMU's start from. The first time that takes minutes, in which nobody should be locked out.
+    """Return the card image of emulated boards. The first time takes minutes, so this must run outside the lab's lock.
 
-    Raises LabError, ConfigError for a board that QEMU has not.
+    Raises LabError, ConfigError for a board that QEMU does not support.
     """
     check_commands()
     check_kernel(spec_of(lab), as_root())
@@ -158,7 +158,7 @@ def _image(lab: Lab) -> str:
 
 
 def _require_unused(runtime: Runtime) -> None:
-    """A lab that others measure in is not taken for dead because it is slow to answer. Raises LabError."""
+    """Protect a lab that other runs use: a slow answer does not mean that it is dead. Raises LabError."""
     runs = Users(runtime.users).runs()
     state = runtime.read_json("state.json")
     if runs and state is not None and _is_whole(state):
@@ -170,7 +170,7 @@ def _require_unused(runtime: Runtime) -> None:
 
 
 def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> Mapping[str, str]:
-    """Start the lab where nothing of an earlier one is left, nor anything of this one if it does not come up."""
+    """Remove leftovers of an earlier lab, then start this one. If the start fails, remove its processes too."""
     _require_unused(runtime)
     check_commands()
     root = as_root()
@@ -178,7 +178,7 @@ def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> M
     check_kernel(spec, root)
     scale = found_scale(lab, spec.fastest_bps, root) if spec.scale is None else Scale(spec.scale)
     if _has_machines(lab):
-        # Where the lab ran a moment ago it was not made before.
+        # The image is missing here if the lab still ran when the caller checked.
         spec = replace(spec, image=image or _image(lab))
     _clean(runtime)
     runtime.create()
@@ -190,12 +190,12 @@ def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> M
 
 
 def _tell(what: str) -> None:
-    """What takes minutes the first time, for who waits."""
+    """Print progress for the user, because the first start takes minutes."""
     sys.stderr.write(f"{what}\n")
 
 
 def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep: bool) -> Mapping[str, str]:
-    """All three at once; each waits only for what it needs of the others."""
+    """Start all three processes at once. Each waits only for what it needs from the others."""
     deadline = time.monotonic() + UP_TIMEOUT_S
     started: dict[str, ProcessId] = {}
 
@@ -250,7 +250,7 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
             "scale": vars(scale),
             "processes": {name: vars(identity) for name, identity in started.items()},
             "complete": True,
-            # Whether it outlives its last user: `pinet lab up` asked for it, not pytest.
+            # Whether the lab outlives its last user: True after `pinet lab up`, False after a start by pytest.
             "keep": keep,
             "environment": variables,
         },
@@ -259,12 +259,12 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
 
 
 def _labgrid(tool: str, *words: str) -> list[str]:
-    # By module, not by script: the scripts may not be on PATH, or belong to another Python.
+    # Run as modules: the scripts might not be on PATH, or belong to another Python.
     return [sys.executable, "-m", f"labgrid.remote.{tool}", *words]
 
 
 def _spawn(runtime: Runtime, name: str, argv: list[str], directory: Path) -> subprocess.Popen[bytes]:
-    """Start a process of its own session that writes into its log and knows which lab it belongs to."""
+    """Start a process in its own session, with a log file and the lab's directory in its environment."""
     environment = {**os.environ, "PINET_VLAB": str(runtime.path), "PYTHONUNBUFFERED": "1"}
     environment["PATH"] = f"{environment.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
     with runtime.log(name).open("wb") as log:
@@ -284,7 +284,7 @@ def _spawn(runtime: Runtime, name: str, argv: list[str], directory: Path) -> sub
 def _await(
     found: Callable[[], _T | None], what: str, process: subprocess.Popen[bytes], runtime: Runtime, deadline: float
 ) -> _T:
-    """Wait until ``found`` finds something. Raises LabError that shows the end of the process's log."""
+    """Wait until ``found`` returns a value. Raises CoordinatorError if the process ends or the deadline passes."""
     while (value := found()) is None:
         ended = process.poll()
         late = time.monotonic() > deadline
@@ -336,20 +336,20 @@ def _make_keys(runtime: Runtime) -> None:
 
 
 def _clean(runtime: Runtime, keep_files: bool = False) -> None:
-    """End every process that this lab is known to have started and remove its directory."""
+    """End every known process of this lab, and remove its directory. Raises LabError."""
     state = runtime.read_json("state.json") or {}
     named = {name: ProcessId(**value) for name, value in state.get("processes", {}).items()}
     ports = runtime.read_json("ports.json") or {}
     if ports.get("process"):
-        # It says so itself; what was started may be the sudo before it.
+        # The daemon's own id: the process that was started may be its sudo.
         named["daemon"] = ProcessId(**ports["process"])
     left = []
     if "daemon" in named:
-        # First and alone: it powers its nodes off and takes their links down.
+        # The daemon ends first and alone: it switches its nodes off and takes their links down.
         left += end([named.pop("daemon")], DOWN_TIMEOUT_S)
     left += end(named.values(), 1.0)
     machines = runtime.read_json("machines.json") or {}
-    # The kernel kills these with the daemon; what is left is the moment that this takes.
+    # The kernel kills these processes with the daemon, which can take a moment.
     processes = [ProcessId(**value) for value in machines.get("processes", [])]
     left += end(wait_gone(processes, 2.0), 1.0)
     for child in _CHILDREN:

@@ -1,7 +1,7 @@
-"""Link models: which rates a NIC in a board has, and what they mean as goodput.
+"""Link models: the rates of a NIC in a board, and the goodput that follows from them.
 
-All rates here count layer 2 (the Ethernet header, not preamble, gap and FCS), because that is what the kernel's shapers
-count: TCP hands them packets of many segments, and they add the header of each segment themselves.
+All rates here are layer 2 rates: they count the Ethernet header, but not preamble, gap and FCS, as the kernel's shapers
+do. TCP passes packets of many segments to the shapers, which add the header of each segment themselves.
 """
 
 from __future__ import annotations
@@ -20,61 +20,61 @@ ON_THE_WIRE = 38  # header 14, FCS 4, preamble 8, gap 12
 TCP_IP_HEADERS = 40
 TIMESTAMPS = 12
 PLAIN_MTU = 1500
-# What two packets of each of many streams need.
+# Bytes for two packets of each of many streams.
 SHORT_QUEUE = 131_072
 
 
 def wire_rate(speed_mbps: float, mtu: int = PLAIN_MTU) -> float:
-    """Layer 2 rate in bit/s of full frames on a wire of this speed (facts/switches-and-links.md 5.1)."""
+    """Return the layer 2 rate in bit/s of full frames at this wire speed (facts/switches-and-links.md 5.1)."""
     return speed_mbps * 1e6 * (mtu + ETHERNET_HEADER) / (mtu + ON_THE_WIRE)
 
 
 def goodput(rate_bps: float, mtu: int = PLAIN_MTU, timestamps: bool = True) -> float:
-    """TCP goodput in bit/s of full segments at a layer 2 rate."""
+    """Return the TCP goodput in bit/s of full segments at a layer 2 rate."""
     return rate_bps * (mtu - TCP_IP_HEADERS - TIMESTAMPS * timestamps) / (mtu + ETHERNET_HEADER)
 
 
 @dataclass(frozen=True)
-class Lane:
-    """One direction through a processor that serves both: ``rate_bps`` while the other is idle.
+class BusLane:
+    """One direction through a processor that serves both. ``rate_bps`` is its rate while the other direction is idle.
 
-    ``charge`` is the share of what the other one moves that is lost here; ``limit`` the queue in bytes.
+    ``charge`` is the share of the other direction's traffic that this direction loses; ``limit`` is the queue in bytes.
     """
 
     rate_bps: float
     charge: float
     limit: int
 
-    def scaled(self, scale: float) -> Lane:
-        """The same at a share of its rate.
+    def scaled(self, scale: float) -> BusLane:
+        """Return the lane at a share of its rate.
 
-        1 MB are 80 ms of 1 Gbit/s, and 10 streams that fill it as they start lose more of a tenth than a switch's
-        counters may differ (12 % of what went out, measured).
+        The queue is scaled too. At a tenth of 1 Gbit/s, 1 MB would hold 80 ms. When 10 streams start and fill such a
+        queue, they lose more than switch counters may differ (12 % of the sent bytes, measured).
         """
         limit = max(round(scale * self.limit), min(self.limit, SHORT_QUEUE))
         return replace(self, rate_bps=scale * self.rate_bps, limit=limit)
 
 
 @dataclass(frozen=True)
-class Bus:
-    """What both directions share: one half-duplex queue of ``rate_bps``, or a lane for each where that is None."""
+class SharedBus:
+    """The bus that both directions share: one half-duplex queue of ``rate_bps``, or (if None) a lane for each."""
 
     rate_bps: float | None
-    tx: Lane | None = None
-    rx: Lane | None = None
+    tx: BusLane | None = None
+    rx: BusLane | None = None
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How one interface is shaped: its wire each way, and the bus behind it when both ways share one.
+    """The shaping of an interface: its wire in each direction, and the bus behind it, if both directions share one.
 
-    ``wire_bps`` is what each end of the cable sends at; ``tx_bps`` (what the node sends) and ``rx_bps`` are what each
-    way gets while the other is idle.
+    ``wire_bps`` is the sending rate of each end of the cable. ``tx_bps`` (from the node) and ``rx_bps`` are the rates
+    of each direction while the other is idle.
     """
 
     model: str
     wire_bps: float
-    bus: Bus | None = None
+    bus: SharedBus | None = None
 
     @property
     def tx_bps(self) -> float:
@@ -84,7 +84,7 @@ class Shape:
     def rx_bps(self) -> float:
         return self._alone(self.bus.rx if self.bus else None)
 
-    def _alone(self, lane: Lane | None) -> float:
+    def _alone(self, lane: BusLane | None) -> float:
         bounds = [self.wire_bps]
         if self.bus is not None and self.bus.rate_bps is not None:
             bounds.append(self.bus.rate_bps)
@@ -93,10 +93,10 @@ class Shape:
         return min(bounds)
 
     def scaled(self, scale: float) -> Shape:
-        """The same at a share of all rates; queues are no longer in time, as far as they still hold some packets."""
+        """Return the shape at a share of all rates. Queue lengths in time stay, above a minimum in bytes."""
         bus = self.bus
         if bus is not None:
-            bus = Bus(
+            bus = SharedBus(
                 None if bus.rate_bps is None else scale * bus.rate_bps,
                 *(lane and lane.scaled(scale) for lane in (bus.tx, bus.rx)),
             )
@@ -107,8 +107,8 @@ class Shape:
         """The reverse of ``dataclasses.asdict``."""
         bus = data["bus"]
         if bus is not None:
-            lanes = {way: Lane(**bus[way]) if bus[way] else None for way in ("tx", "rx")}
-            bus = Bus(bus["rate_bps"], **lanes)
+            lanes = {way: BusLane(**bus[way]) if bus[way] else None for way in ("tx", "rx")}
+            bus = SharedBus(bus["rate_bps"], **lanes)
         return cls(data["model"], data["wire_bps"], bus)
 
     def to_json(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class When:
-    """From which processor clock, PCIe payload (bytes) and MTU on a shape holds; 0 holds always."""
+    """The condition of a shape: the least processor clock, PCIe payload (bytes) and MTU. 0 means any value."""
 
     clock_mhz: int = 0
     payload: int = 0
@@ -135,9 +135,10 @@ class When:
 
 @dataclass(frozen=True)
 class LinkModel:
-    """All shapes of a NIC in a board that negotiated ``speed_mbps``: the usual one, and those that hold in some cases.
+    """All shapes of a NIC in a board with a link of ``speed_mbps``: the usual shape, and variants with conditions.
 
-    The last that holds wins. Those of one boot differ in ``wire_bps`` alone, since a bus is made at power-on.
+    The last variant whose condition holds wins. Shapes of one boot differ only in ``wire_bps``, since the bus is
+    created at power-on.
     """
 
     speed_mbps: int
@@ -145,12 +146,12 @@ class LinkModel:
     variants: tuple[tuple[When, Shape], ...] = ()
 
     def shape(self, boot: BootSettings, mtu: int = PLAIN_MTU) -> Shape:
-        """The shape of a board that booted so, at this MTU of the device."""
+        """Return the shape for a board's boot settings and its device's MTU."""
         held = [self.usual, *(shape for when, shape in self.variants if when.holds(boot, mtu))]
         return replace(held[-1], wire_bps=min(held[-1].wire_bps, wire_rate(self.speed_mbps, mtu)))
 
     def capped(self, rate_bps: float, name: str) -> LinkModel:
-        """The same behind something that carries no more than ``rate_bps``."""
+        """Return the model behind a component that carries at most ``rate_bps``."""
 
         def cap(shape: Shape) -> Shape:
             return replace(shape, model=f"{shape.model} at {name}", wire_bps=min(shape.wire_bps, rate_bps))
@@ -164,14 +165,14 @@ class LinkModel:
         return cls(data["speed_mbps"], Shape.from_json(data["usual"]), variants)
 
 
-# A link that nobody slows down: faster than this machine can feed it.
+# A link without shaping. It is faster than this machine can send.
 UNSHAPED = LinkModel(100_000, Shape("unshaped", float("inf")))
 
 
 def model_of(board: str, nic: str, speed_mbps: int, switch: str = "") -> LinkModel:
-    """The model of a NIC in a board that negotiated ``speed_mbps``; the link's own speed caps every shape.
+    """Return the model of a NIC in a board with a link of ``speed_mbps``.
 
-    So does what the ports of the switch carry that it is cabled to.
+    The link speed caps every shape. The rate of the switch's ports caps it too.
     """
     model = _model_of_nic(board, nic, speed_mbps)
     for entry in _data()["switches"]:
@@ -195,14 +196,14 @@ def _model_of_nic(board: str, nic: str, speed_mbps: int) -> LinkModel:
 
 
 def _shape(name: str, entry: Mapping[str, Any]) -> Shape:
-    """Its wire is unlimited where the model does not limit it."""
+    """Return the shape of a model's entry. The wire is unlimited unless the model limits it."""
     match entry["kind"]:
         case "wire":
             return Shape(name, entry["rate"] * 1e6)
         case "fifo_bus":
-            return Shape(name, float("inf"), Bus(entry["rate"] * 1e6))
+            return Shape(name, float("inf"), SharedBus(entry["rate"] * 1e6))
         case "two_way":
-            return Shape(name, float("inf"), Bus(None, _lane(entry["tx"]), _lane(entry["rx"])))
+            return Shape(name, float("inf"), SharedBus(None, _lane(entry["tx"]), _lane(entry["rx"])))
     raise ValueError(f"link model {name}: unknown kind {entry['kind']!r}")
 
 
@@ -210,13 +211,13 @@ def _matches(name: str, globs: list[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
 
 
-def _lane(entry: Mapping[str, Any]) -> Lane:
-    return Lane(entry["rate"] * 1e6, entry["charge"], entry["limit"])
+def _lane(entry: Mapping[str, Any]) -> BusLane:
+    return BusLane(entry["rate"] * 1e6, entry["charge"], entry["limit"])
 
 
 @cache
 def _data() -> dict[str, list[dict[str, Any]]]:
-    # Only who starts a lab reads the models; the daemon gets finished shapes and does not import yaml.
+    # Only the process that starts a lab reads the models. The daemon gets finished shapes and does not import yaml.
     import yaml
 
     text = resources.files("pytest_pinet.catalogue").joinpath("link_models.yaml").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How a stand-in for a board lets people and labgrid log in: ssh, the console's login, and the shell's own files."""
+"""Logins to the stand-in for a board, for users and labgrid: ssh, console login, and the shell's files."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ account required pam_permit.so
 password required pam_permit.so
 session required pam_permit.so
 """
-# Bracketed paste would put escape sequences in front of the prompt, on which labgrid's ShellDriver waits.
+# Bracketed paste would print escape sequences before the prompt that labgrid's ShellDriver waits for.
 INPUTRC = "set enable-bracketed-paste off\nset bell-style none\n"
 BASHRC = "PS1='\\u@\\h:\\w# '\nunset PROMPT_COMMAND HISTFILE\n"
 
 
 def profile(path: str) -> str:
-    """What bash reads at a login; ``path`` is where it finds commands."""
+    """Return bash's login profile. ``path`` is its PATH."""
     return f"PATH={path}\nexport PATH\nmesg n 2>/dev/null\n. /root/.bashrc\n"
 
 
 def login_defs(path: str) -> str:
-    """An idle console must stay silent: login would give up, and say so, every minute."""
+    """Return login.defs. It disables login's timeout, since login would print a message each minute on the console."""
     return f"""\
 LOGIN_TIMEOUT 0
 LOGIN_RETRIES 5
@@ -30,10 +30,10 @@ HUSHLOGIN_FILE .hushlogin
 
 
 def sshd_config(path: str, address: str, grace_s: int) -> str:
-    """Keys only, at this address.
+    """Return the configuration of sshd, with key logins only, at this address.
 
-    OpenSSH's default key exchange (sntrup761) takes 0.1 s of processor time on each connection; a lab inside a machine
-    needs it not.
+    OpenSSH's default key exchange (sntrup761) takes 0.1 s of processor time per connection. A lab inside one machine
+    does not need it.
     """
     return f"""\
 Port 22

@@ -1,4 +1,4 @@
-"""Whose process is at the other end of a connection, or behind a datagram, within this machine."""
+"""Find the user whose process is at the other end of a local connection, or sent a local datagram."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UDP_TABLES = (Path("/proc/thread-self/net/udp"), Path("/proc/thread-self/net/ud
 
 
 def peer_uid(sock: socket.socket) -> int | None:
-    """The user who made the socket at the other end of an IPv4 loopback connection; None when it is gone already."""
+    """Return the user who owns the other end of an IPv4 loopback connection, or None if it is closed."""
     wanted = [_hex(sock.getpeername()), _hex(sock.getsockname())]
     for line in _TABLE.read_text().splitlines()[1:]:
         fields = line.split()
@@ -22,9 +22,9 @@ def peer_uid(sock: socket.socket) -> int | None:
 
 
 def udp_uids(address: tuple[str, int]) -> frozenset[int]:
-    """The users whose UDP sockets may have sent from this IPv4 address; none when the socket is gone already."""
+    """Return the users whose UDP sockets may have sent from this IPv4 address. Empty if the socket is closed."""
     own, port = _hex(address).split(":")
-    # Bound to this address or to any, in both tables; IPv6 writes an IPv4 address behind ffff.
+    # A socket can be bound to this address or to any, in both tables. IPv6 writes an IPv4 address after ffff.
     hosts = {own, "0" * 8, "0" * 32, f"{'0' * 16}{_MAPPED}{own}"}
     found = set()
     for table in _UDP_TABLES:

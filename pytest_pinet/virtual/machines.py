@@ -1,4 +1,4 @@
-"""What stands in a virtual lab, and how somebody who wants to break it names its parts."""
+"""The machines of a virtual lab, and the target names that select them for faults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SwitchTarget:
 
 @dataclass(frozen=True)
 class PduTarget:
-    """Outlets of the PDU; ``whole`` when none was named."""
+    """Outlets of the PDU. ``whole`` means that the request named no outlet."""
 
     outlets: frozenset[int]
     whole: bool
@@ -52,7 +52,7 @@ class Machines:
     pdu: Pdu
 
     def target(self, text: str) -> Target:
-        """NODE, NODE:INTERFACE, SWITCH, SWITCH/PORT, ``pdu`` or pdu/NODE. Raises ConfigError with the nearest name."""
+        """Parse NODE, NODE:INTERFACE, SWITCH, SWITCH/PORT, ``pdu`` or pdu/NODE. Raises ConfigError."""
         name, slash, part = text.partition("/")
         if slash and name == PDU:
             if part not in self.nodes:
@@ -78,7 +78,7 @@ class Machines:
 
 
 def cable_of(node: VirtualNode, interface: str) -> Cable:
-    """The cable of an interface, by its name or device. Raises ConfigError."""
+    """Return the cable of an interface, by its name or device. Raises ConfigError."""
     for cable in node.cables:
         if interface in (cable.spec.name, cable.spec.device):
             return cable
@@ -87,7 +87,7 @@ def cable_of(node: VirtualNode, interface: str) -> Cable:
 
 
 def unknown(what: str, name: str, known: Iterable[str], others: Sequence[str] = ()) -> str:
-    """One sentence about a name that is none, with the nearest one."""
+    """Return an error message for an unknown name, with the nearest known name."""
     names = list(known)
     near = get_close_matches(name, [*names, *others], n=1, cutoff=0.4)
     return f"no {what} is called {name!r}" + (

@@ -1,4 +1,4 @@
-"""Sees when somebody gives a network device another MTU."""
+"""Watch the MTU of network devices for changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger("pinet-daemon")
 
 
 class MtuWatch:
-    """Calls ``follow`` with each device of a namespace that the kernel speaks of, and its MTU, one after the other."""
+    """A watch on a namespace. Calls ``follow`` with a device and its MTU for each message of the kernel, in order."""
 
     def __init__(self, namespace: NetNamespace, follow: Callable[[str, int], Awaitable[None]]) -> None:
         with namespace.entered():
@@ -35,7 +35,7 @@ class MtuWatch:
                 if error.errno != errno.ENOBUFS:
                     _log.error("nobody follows MTUs here any more: %s", error)
                     return
-                continue  # it said more than the socket holds; the next message of a device has its MTU again
+                continue  # the socket's buffer overflowed. The next message about a device contains its MTU again
             for device, mtu in told.items():
                 try:
                     await follow(device, mtu)

@@ -1,4 +1,4 @@
-"""Network namespaces without a name: a file descriptor keeps one alive, and nothing of it outlives the daemon."""
+"""Network namespaces without a name. A file descriptor keeps each alive, so none outlives the daemon."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _CLONE_NEWNET = 0x40000000
-_libc = ctypes.CDLL(None, use_errno=True)  # os.setns exists from Python 3.12 on only
+_libc = ctypes.CDLL(None, use_errno=True)  # os.setns exists only from Python 3.12
 _OWN = "/proc/thread-self/ns/net"
 
 
@@ -21,7 +21,7 @@ def _check(result: int, what: str) -> None:
 
 
 class NetNamespace:
-    """A network namespace that this process holds by a file descriptor."""
+    """A network namespace, kept alive by a file descriptor of this process."""
 
     def __init__(self) -> None:
         home = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
@@ -36,12 +36,12 @@ class NetNamespace:
 
     @property
     def path(self) -> str:
-        """A path that ``ip`` and ``nsenter`` take as long as this process lives."""
+        """A path for ``ip`` and ``nsenter``, valid while this process lives."""
         return f"/proc/{os.getpid()}/fd/{self.fd}"
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """This thread is inside for the duration; nothing may await in between."""
+        """Move this thread into the namespace for a while. The code inside must not await."""
         home = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
         try:
             _check(_libc.setns(self.fd, _CLONE_NEWNET), "setns")
@@ -53,18 +53,18 @@ class NetNamespace:
             os.close(home)
 
     def tcp_socket(self) -> socket.socket:
-        """A socket of this namespace; it stays there although we do not."""
+        """Open a TCP socket in this namespace. The socket stays there when the thread leaves."""
         with self.entered():
-            # With the protocol named, or asyncio leaves Nagle's algorithm on: 40 ms for each ssh command.
+            # The protocol must be named. Without it, asyncio leaves Nagle's algorithm on: 40 ms for each ssh command.
             return socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 
     def udp_socket(self) -> socket.socket:
-        """The same for datagrams; it does not block."""
+        """Open a non-blocking UDP socket in this namespace."""
         with self.entered():
             return socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
     def set_sysctl(self, name: str, value: str) -> bool:
-        """Write a setting of this namespace; False when the kernel refuses."""
+        """Write a sysctl of this namespace. Return False if the kernel refuses."""
         try:
             with self.entered():
                 (Path("/proc/sys") / name.replace(".", "/")).write_text(value)
@@ -73,5 +73,5 @@ class NetNamespace:
         return True
 
     def close(self) -> None:
-        """Let go; the kernel removes the namespace when nobody else uses it."""
+        """Close the descriptor. The kernel removes the namespace when it has no other user."""
         os.close(self.fd)

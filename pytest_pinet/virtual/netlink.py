@@ -1,4 +1,4 @@
-"""What the kernel says of the devices of a namespace, fresh and in one question each (rtnetlink)."""
+"""Read the state of a namespace's devices from the kernel, with one rtnetlink request for each table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TIMEOUT_S = 5.0
 
 @dataclass(frozen=True)
 class LinkInfo:
-    """A device; ``master`` is the index of its bridge."""
+    """A network device. ``master`` is the index of its bridge."""
 
     index: int
     name: str
@@ -47,7 +47,7 @@ class LinkInfo:
 
 @dataclass(frozen=True)
 class QueueInfo:
-    """What a queueing discipline has let through, segment by segment, and what it dropped."""
+    """Counters of a queueing discipline: what it let through, counted by segments, and its drops."""
 
     octets: int
     packets: int
@@ -55,7 +55,7 @@ class QueueInfo:
 
 
 class Netlink:
-    """Questions to one namespace."""
+    """A netlink socket in one namespace."""
 
     def __init__(self, namespace: NetNamespace) -> None:
         with namespace.entered():
@@ -68,7 +68,7 @@ class Netlink:
         self._socket.close()
 
     def links(self) -> dict[str, LinkInfo]:
-        """All devices by name."""
+        """Return all devices by name."""
         found = {}
         for body in self._dump(_GET_LINK, _LINK.pack(0, 0, 0, 0, 0)):
             _, _, index, flags, _ = _LINK.unpack_from(body)
@@ -90,7 +90,7 @@ class Netlink:
         return found
 
     def queues(self) -> tuple[dict[int, QueueInfo], dict[int, QueueInfo]]:
-        """By index of the device: what leaves by its root queue, and what passes its ingress hook."""
+        """Return the counters of root queues (sent traffic) and of ingress hooks, both by device index."""
         root: dict[int, QueueInfo] = {}
         ingress: dict[int, QueueInfo] = {}
         for body in self._dump(_GET_QDISC, _QDISC.pack(0, 0, 0, 0, 0)):
@@ -105,7 +105,7 @@ class Netlink:
         return root, ingress
 
     def learned(self) -> list[tuple[str, int, int]]:
-        """Addresses that bridges have learned: address, index of the port, index of the bridge."""
+        """Return the addresses that bridges have learned: MAC address, index of the port, index of the bridge."""
         found = []
         for body in self._dump(_GET_NEIGHBOUR, _NEIGHBOUR.pack(_AF_BRIDGE, 0, 0, 0, 0)):
             _, index, state, _, _ = _NEIGHBOUR.unpack_from(body)
@@ -115,7 +115,7 @@ class Netlink:
         return found
 
     def move(self, index: int, to: NetNamespace, name: str, new_index: int) -> None:
-        """Put a device into another namespace, under this name and index there. Raises LabError."""
+        """Move a device to another namespace, with a new name and index. Raises LabError."""
         body = _LINK.pack(0, 0, index, 0, 0)
         for kind, value in (
             (_NET_NS_FD, struct.pack("=I", to.fd)),
@@ -134,7 +134,7 @@ class Netlink:
         return list(self._answers())
 
     def _answers(self) -> Iterator[bytes]:
-        """What the kernel says to the last request, up to its end. Raises LabError when it refuses."""
+        """Return the kernel's answers to the last request. Raises LabError if the kernel refuses it."""
         while True:
             data = self._socket.recv(1 << 18)
             at = 0
@@ -143,7 +143,7 @@ class Netlink:
                 payload = data[at + _MESSAGE.size : at + length]
                 at += length + -length % 4
                 if sequence != self._sequence:
-                    continue  # what was left of a request that was given up
+                    continue  # a late answer to a request that was given up
                 if found == _ERROR:
                     (number,) = struct.unpack_from("=i", payload)
                     if number:
@@ -154,7 +154,7 @@ class Netlink:
 
 
 def mtus_in(data: bytes) -> dict[str, int]:
-    """The MTU of each device that messages of the kernel speak of, by name."""
+    """Return the MTUs in messages of the kernel, by device name."""
     found = {}
     at = 0
     while at + _MESSAGE.size <= len(data):

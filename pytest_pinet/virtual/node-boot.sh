@@ -1,12 +1,12 @@
 #!/bin/sh
-# PID 1 of a virtual board or switch, second half: brings it up and keeps its console alive. Runs without the rights that
-# node-init.sh needed, in its working directory and environment.
+# PID 1 of a virtual board or switch, second half: starts it and keeps its console alive. It runs without the rights
+# that node-init.sh needed, in the working directory and environment of node-init.sh.
 set -u
 trap '' INT QUIT TSTP HUP
 
 announce() { # patterns of the devices, more words for lldpd
     mkdir -p /run/lldpd
-    # In the background: nobody waits for it, and it ends by itself as soon as its daemon stands.
+    # In the background, since no later step needs it. lldpd returns as soon as its daemon runs.
     patterns=$1
     shift
     lldpd -k -I "$patterns" -O /run/pinet/lldpd.conf "$@" >/var/log/lldpd.log 2>&1 &
@@ -14,25 +14,25 @@ announce() { # patterns of the devices, more words for lldpd
 
 ip link set lo up
 if [ "$ROLE" = switch ] && [ "$MANAGEMENT" = snmp ]; then
-    # Nothing of the machine's own agent: neither its settings (-C) nor its state.
+    # Use neither the settings (-C) nor the state of the host's own agent.
     MIBS="" SNMP_PERSISTENT_DIR=/run/pinet/snmp snmpd -C -c /run/pinet/snmpd.conf -r -p /run/pinet/snmpd.pid \
         -LF 4 /var/log/snmpd.log || cat /var/log/snmpd.log
     announce "$PORTS" -x -X "tcp:127.0.0.1:$AGENTX_PORT"
     while :; do sleep 3600 & wait; done
 fi
-# All connections come from one address; from OpenSSH 9.8 on a few failed ones would lock it out.
+# All connections come from one address. OpenSSH 9.8 and later would block it after a few failed ones.
 /usr/sbin/sshd -f /run/pinet/sshd_config -E /var/log/sshd.log -o PerSourcePenalties=no 2>/dev/null ||
     /usr/sbin/sshd -f /run/pinet/sshd_config -E /var/log/sshd.log || cat /var/log/sshd.log
 if [ "$ROLE" = switch ]; then
     announce "$PORTS"
-    # Nobody logs in at a switch's console: sleep, and reap what is left behind.
+    # There is no login on a switch's console. Sleep, and reap processes without a parent.
     while :; do sleep 3600 & wait; done
 fi
 for device in $DEVICES; do ip link set "$device" up; done
 announce "$(echo "$DEVICES" | tr ' ' ,)"
 cat bootlog-late
-# As agetty does it: an empty line brings the prompt again, where login would ask for the password of nobody. agetty
-# itself waits a second before it asks (for modems), hence --skip-login.
+# Ask for a login name as agetty does. An empty name repeats the prompt, while login would ask for a password. agetty
+# itself waits a second before its prompt (for modems), hence --skip-login.
 cat > /run/pinet/ask-name <<'END'
 #!/bin/sh
 while [ -z "${name:-}" ]; do
@@ -43,7 +43,7 @@ exec login -- "$name"
 END
 chmod 755 /run/pinet/ask-name
 while :; do
-    # By path, not inherited: a login that hangs up the terminal makes old descriptors useless.
+    # Open the console by path: when a login hangs up the terminal, inherited descriptors become useless.
     setsid -w -c agetty --skip-login --login-program /run/pinet/ask-name --local-line --noclear 115200 - vt100 \
         <>/dev/ttyAMA0 >&0 2>&0
     sleep 0.1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# PID 1 of a virtual board or switch, first half: makes its view of the machine, then gives up what only that needed.
-# Runs inside fresh mount, UTS, IPC and PID namespaces. Environment: ROLE (node or switch), NAME, CONSOLE (a pty of
+# PID 1 of a virtual board or switch, first half: creates its view of the machine, then drops the rights for that.
+# Runs inside new mount, UTS, IPC and PID namespaces. Environment: ROLE (node or switch), NAME, CONSOLE (a pty of
 # the node), DEVICES (network devices to bring up), CARD (the folder of its boot partition). The working directory
 # holds the files of boot_files.py.
 set -u
@@ -10,12 +10,12 @@ trap '' INT QUIT TSTP HUP
 
 [ "$ROLE" = switch ] || cat bootlog-early
 
-# The boot partition, which alone of all files survives. Now, since the card may vanish under /run or /tmp.
+# Mount the boot partition, whose files alone survive. It is mounted first, since /run or /tmp may hide the card later.
 if [ "$ROLE" = node ]; then
     mount -t tmpfs -o mode=755,size=1m tmpfs /boot && mkdir /boot/firmware && mount --bind "$CARD" /boot/firmware
 fi
 
-# Own view of the machine. /run comes first and takes the files along: the working directory may vanish under /tmp.
+# The machine's own view. The files are copied to /run first, because a mount on /tmp may hide the working directory.
 mount -t tmpfs -o mode=755,size=16m tmpfs /run
 mkdir -p /run/pinet /run/sshd /run/lock /run/dev
 cp -R . "${0%/*}/node-boot.sh" /run/pinet
@@ -24,13 +24,13 @@ cd /run/pinet || exit 1
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 echo "$NAME" > /proc/sys/kernel/hostname
-# Of what belongs to the whole machine (sysrq, core_pattern, interrupts) root in here may read all and change only what
-# its network namespace owns.
+# Root in here may read all settings of the host (sysrq, core_pattern, interrupts), but change only the settings of its
+# network namespace.
 mount --bind /proc/sys/net /proc/sys/net
 mount -o remount,bind,ro /proc
 mount --bind /sys/devices/virtual/net /sys/devices/virtual/net
 mount -o remount,bind,ro /sys
-# No disks: a few devices, terminals of its own, and the serial line, which is a pty of the host.
+# No disks: only a few devices, its own terminals, and the serial line, which is a pty of the host.
 mount -t tmpfs -o mode=755,nosuid,size=16m tmpfs /run/dev
 (cd /dev && cp -a null zero full random urandom tty fd stdin stdout stderr /run/dev)
 mkdir -m 1777 /run/dev/shm
@@ -52,7 +52,7 @@ for file in hostname hosts passwd group shadow issue motd login.defs pam.d/login
     if [ -e "etc/$file" ] && [ -e "/etc/$file" ]; then mount --bind "etc/$file" "/etc/$file"; fi
 done
 cp root/.[a-z]* /root/
-# The PHY: a veth always says 10000 Mbit/s. What the board's NIC negotiated stands in these files.
+# The PHY: a veth always reports 10000 Mbit/s. These files hold the speed that the board's NIC negotiated.
 for phy in phy/*; do
     device=${phy#phy/}
     [ -e "/sys/class/net/$device/speed" ] || continue
@@ -61,8 +61,8 @@ for phy in phy/*; do
 done
 mount -o remount,bind,ro /
 
-# What ip, tc, nft, iperf3, sshd and login need. Without sys_admin and mknod no mount above can be undone and no disk
-# made; PID 1 must give them up too, or others could borrow them there.
+# Capabilities for ip, tc, nft, iperf3, sshd and login. Without sys_admin and mknod, no mount above can be undone and no
+# disk device made. PID 1 must drop them too, because other processes could use them through PID 1.
 users=chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap,+sys_chroot,+audit_write
 network=net_admin,+net_raw,+net_bind_service,+net_broadcast
 processes=ipc_lock,+sys_nice,+sys_resource,+sys_tty_config

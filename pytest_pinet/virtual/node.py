@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual import boot_files, kernel_lines
@@ -16,24 +17,48 @@ from pytest_pinet.virtual.container import Container
 from pytest_pinet.virtual.faults import Faults
 from pytest_pinet.virtual.mtu_watch import MtuWatch
 from pytest_pinet.virtual.namespaces import NetNamespace
+from pytest_pinet.virtual.processes import ProcessId
 from pytest_pinet.virtual.relay import Relay
-from pytest_pinet.virtual.running import Running
 from pytest_pinet.virtual.spec import NodeSpec
 
-# Of the bits of `vcgencmd get_throttled`: what is now, and how far up the same stand that were since the boot.
+
+class BoardProcesses(Protocol):
+    """The running processes of a board: processes in namespaces, or an emulator."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the processes run."""
+
+    def identities(self) -> list[ProcessId]:
+        """Return the processes that must end before the board is off."""
+
+    async def tell_throttled(self, bits: int) -> None:
+        """Set the answer to `vcgencmd get_throttled`. Raises LabError if the board does not support it."""
+
+    async def kill(self) -> None:
+        """Switch the power off. Returns when all processes have ended. Raises LabError."""
+
+    def freeze(self) -> None:
+        """Stop all processes."""
+
+    def thaw(self) -> None:
+        """Continue all processes."""
+
+
+# Bits of `vcgencmd get_throttled`: the present state, and the shift of the bits for "since the boot".
 _NOW, _SINCE_BOOT = 0xF, 16
 THROTTLING = ("under-voltage", "capped", "throttled", "hot")
 
 
 class VirtualNode:
-    """Each power-on is a fresh network namespace, so that settings do not survive it, as they do not on a board.
+    """A virtual board. Each power-on uses a new network namespace: as on a board, settings do not survive it.
 
-    ``card`` is its boot partition, which does.
+    ``card`` is the boot partition, which survives.
     """
 
     def __init__(self, spec: NodeSpec, directory: Path, card: Path, keys: Path, console: Console, relay: Relay) -> None:
-        self.changed: Callable[[], None] = lambda: None  # called when other processes run than before
-        # Whether its processes run before whatever else this machine does, from its next boot on.
+        self.changed: Callable[[], None] = lambda: None  # called after processes were started
+        # Whether its processes get real-time priority, from the next boot on.
         self.hurried = False
         self.spec = spec
         self.console = console
@@ -46,14 +71,14 @@ class VirtualNode:
         self._keys = keys
         self._boot_settings = BootSettings(spec.clock_mhz)
         self._mtus: MtuWatch | None = None
-        self._container: Running | None = None
+        self._container: BoardProcesses | None = None
         self._on = False
         self._on_since = 0.0
         self._frozen = False
         self._panicked = False
-        # What its firmware tells of power and heat, as `vcgencmd get_throttled` has it: the lowest four bits are now.
+        # The bits that the firmware reports by `vcgencmd get_throttled`. The lowest four bits are the present state.
         self._throttled = 0
-        # From the next boot on its kernel panics before it starts init.
+        # From the next boot on, the kernel panics before it starts init.
         self.panics_at_boot = False
         self._lock = asyncio.Lock()
 
@@ -70,11 +95,11 @@ class VirtualNode:
         return self._panicked
 
     @property
-    def container(self) -> Running | None:
+    def container(self) -> BoardProcesses | None:
         return self._container
 
     async def power_on(self) -> None:
-        """Give it power; returns when it boots. Raises LabError."""
+        """Switch the power on. Returns when the board boots. Raises LabError."""
         async with self._lock:
             if self._on:
                 return
@@ -91,11 +116,11 @@ class VirtualNode:
             self.namespace = fresh
             self._watch_mtus()
             last.close()
-            # Raspberry Pi OS has cubic; a kernel that allows it only in the first namespace says no.
+            # The default of Raspberry Pi OS is cubic. Some kernels refuse it outside the first namespace.
             fresh.set_sysctl("net.ipv4.tcp_congestion_control", "cubic")
             self._on, self._on_since = True, asyncio.get_running_loop().time()
             if self._frozen or self.panics_at_boot:
-                # A board that hangs in its boot: the PHYs come up by themselves, and nothing else happens.
+                # The board hangs during its boot: its PHYs come up, and nothing else happens.
                 await ip(fresh, [f"link set dev {cable.spec.device} up" for cable in self.cables])
                 if self.panics_at_boot:
                     self._panicked = True
@@ -105,7 +130,7 @@ class VirtualNode:
                 await self._boot()
 
     async def power_off(self) -> None:
-        """Take its power away; returns when none of its processes runs and its links are down. Raises LabError."""
+        """Switch the power off. Returns when its processes have ended and its links are down. Raises LabError."""
         async with self._lock:
             if not self._on:
                 return
@@ -122,18 +147,18 @@ class VirtualNode:
             self._on = False
 
     async def set_faults(self, cable: Cable, faults: Faults) -> None:
-        """Make one of its cables as good or bad as ``faults`` says. Raises LabError."""
+        """Apply ``faults`` to one of the board's cables. Raises LabError."""
         async with self._lock:
             await cable.set_faults(faults)
 
     async def freeze(self) -> None:
-        """Let it hang: it keeps its carrier and says nothing any more, on no line, until ``thaw``."""
+        """Make the board hang until ``thaw``: it keeps its carrier, but is silent on all links, ssh and the console."""
         async with self._lock:
             self._frozen = True
             await self._stop_still(True)
 
     async def thaw(self) -> None:
-        """Undo ``freeze``; a node that was switched on meanwhile boots now."""
+        """Undo ``freeze``. A board that was switched on in the meantime boots now."""
         async with self._lock:
             if not self._frozen:
                 return
@@ -143,11 +168,11 @@ class VirtualNode:
                 await self._boot()
 
     def panic_at_boot(self) -> None:
-        """From its next boot on its kernel panics before it starts init."""
+        """Make the kernel panic at each boot, before it starts init."""
         self.panics_at_boot = True
 
     async def panic(self) -> None:
-        """Its kernel panics now: the last words stand on the console, and it hangs until it is switched off."""
+        """Make the kernel panic now: it prints the panic on the console, and hangs until power-off. Raises LabError."""
         async with self._lock:
             if not self._on:
                 raise LabError(f"{self.spec.name} is switched off, so its kernel cannot panic now")
@@ -156,7 +181,7 @@ class VirtualNode:
             await self._stop_still(True)
 
     async def heal(self) -> None:
-        """A node that hangs in a panic is switched off and on, when that helps."""
+        """Remove the fault "panics at boot". Power-cycle a board that hangs in a panic."""
         self.panics_at_boot = False
         if self._panicked:
             await self.power_off()
@@ -164,11 +189,11 @@ class VirtualNode:
 
     @property
     def throttled(self) -> int:
-        """Bits that are so now."""
+        """The bits of the present state."""
         return self._throttled & _NOW
 
     async def throttle(self, bits: int) -> None:
-        """Let its firmware tell that this is so now (none: no more); that it was so it tells until the next boot."""
+        """Report these bits as the present state (0: none). As "since the boot", they stay until the next boot."""
         told = bits | bits << _SINCE_BOOT | self._throttled & ~_NOW
         if self._container is not None:
             await self._container.tell_throttled(told)
@@ -179,7 +204,7 @@ class VirtualNode:
         boot_files.write_node(self._directory, self.spec, self._keys, self._boot_settings, self._throttled)
 
     def print_line(self, line: str) -> None:
-        """Its kernel prints a line on the console. Raises LabError while it is off."""
+        """Print a kernel message on the console. Raises LabError while the board is off."""
         if not self._on:
             raise LabError(f"{self.spec.name} is switched off, so it prints nothing")
         self._say([line])
@@ -189,7 +214,7 @@ class VirtualNode:
         self.console.say(kernel_lines.stamped(lines, since_boot_s))
 
     async def _stop_still(self, still: bool) -> None:
-        """Nothing of it moves or answers, on no line; or all of it goes on."""
+        """Stop all processes, links, ssh and the console, or continue all of them."""
         self.console.muted = still
         self.relay.freeze(still)
         for cable in self.cables:

@@ -1,4 +1,4 @@
-"""What the control socket can ask for: status, faults, stop."""
+"""The operations of the control socket: status, faults, stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_pinet.virtual.switch import VirtualSwitch
 
 
 class Operations:
-    """``changed`` is called when other processes run than before, ``stop`` when the lab is to end."""
+    """All operations. ``changed`` is called when processes may have changed, ``stop`` to end the lab."""
 
     def __init__(self, lab: str, machines: Machines, changed: Callable[[], None], stop: Callable[[], None]) -> None:
         self._lab = lab
@@ -25,7 +25,7 @@ class Operations:
         self._stop = stop
 
     def table(self) -> dict[str, Operation]:
-        """Every operation by name."""
+        """Return all operations by name."""
         return {
             "ping": self.ping,
             "status": self.status,
@@ -66,7 +66,7 @@ def _switch_status(switch: VirtualSwitch) -> dict[str, Any]:
         switch.spec.management: switch.management.port,
         "up": switch.container is not None and switch.container.running,
         "faults": switch.firmware.faults.words(),
-        # The bridge that each port is in, whatever the switch's management says of it.
+        # The bridge that each port is really in, even if the switch's management reports another one.
         "groups": {port: names.get(master) if master is not None else None for port, master in masters.items()},
     }
 
@@ -109,7 +109,8 @@ def _interface_status(cable: Cable) -> dict[str, Any]:
         "speed_mbps": spec.speed_mbps,
         "model": shape.model,
         "mtu": cable.mtu,
-        # What a single TCP flow with timestamps gets, faults counted; told at full rate, as figures are.
+        # Goodput of one TCP flow with timestamps, including faults. Like all goodput values, it is given at full link
+        # rate.
         "tx_goodput_bps": goodput(shape.tx_bps, cable.mtu) / cable.scale * cable.faults.tx_rate,
         "rx_goodput_bps": goodput(shape.rx_bps, cable.mtu) / cable.scale * cable.faults.rx_rate,
         "faults": [*cable.faults.words(), *plugged],

@@ -1,4 +1,4 @@
-"""What a power outlet of any kind switches."""
+"""The interface between power outlets of any kind and nodes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class Outlet(Protocol):
 
     @property
     def on(self) -> bool:
-        """Whether it has power."""
+        """Whether the node has power."""
 
     async def power_on(self) -> None:
-        """Returns when it has power."""
+        """Switch the power on. Returns when it is on."""
 
     async def power_off(self) -> None:
-        """Returns when nothing of it runs any more."""
+        """Switch the power off. Returns when no process of the node runs."""

@@ -1,4 +1,4 @@
-"""The PCIe side of a virtual board's cards, as the tools of a real one tell it: they have no bus of their own."""
+"""The output of lspci and ethtool for a virtual board's PCIe cards, because the board has no PCIe bus."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pytest_pinet.virtual.boot_settings import LARGEST_PAYLOAD
 
-# Of lspci's words only those that somebody reads; the payload that the link model goes by is what devices use.
+# Only the parts of lspci's output that are read. DevCtl shows the payload that selects the link model.
 _DEVICE = """\
 {address} {title}
 {beneath}\tCapabilities: [ac] Express
@@ -15,9 +15,9 @@ _DEVICE = """\
 \t\t\tMaxPayload {payload} bytes, MaxReadReq 512 bytes
 
 """
-# Whatever is asked: the machine that carries the board has devices of its own, which are not the board's.
+# Prints the same for any option. The real lspci would show the host's devices.
 LSPCI = "#!/bin/sh\ncat /run/pinet/lspci\n"
-# Its driver tells where a card is plugged in, and veth has nothing to tell.
+# Adds the PCIe address to `ethtool -i`, because veth has none.
 _ETHTOOL = """\
 #!/bin/sh
 PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -29,12 +29,12 @@ _CASE = "'-i {device}') ethtool \"$@\" | sed 's/^bus-info:.*/bus-info: {address}
 
 
 def address(number: int) -> str:
-    """Of the card with this number, from 0: each has a bus of its own."""
+    """Return the address of the card with this number, from 0. Each card has its own bus."""
     return f"0000:{number + 1:02x}:00.0"
 
 
 def lspci(cards: int, payload: int) -> str:
-    """What ``lspci -D -vv`` tells: a bridge for each card, and the card behind it."""
+    """Return the output of ``lspci -D -vv``: for each card a bridge, and the card behind it."""
     found = ""
     for number in range(cards):
         beneath = f"\tBus: primary=00, secondary={number + 1:02x}, subordinate={number + 1:02x}, sec-latency=0\n"
@@ -46,7 +46,7 @@ def lspci(cards: int, payload: int) -> str:
 
 
 def ethtool(cards: Sequence[str]) -> str:
-    """The command that stands before the real one, for these devices."""
+    """Return the script that replaces ethtool for these devices."""
     return _ETHTOOL.format(
         cases="".join(_CASE.format(device=card, address=address(number)) for number, card in enumerate(cards))
     )

@@ -1,4 +1,4 @@
-"""The PDU: HTTP in two dialects of labgrid's power backends, at one port for all outlets.
+"""The PDU: one HTTP port for all outlets, with the protocols of two power backends of labgrid.
 
 ``rest``: ``GET /relay/INDEX/value`` answers 0 or 1; ``PUT`` with body 0 or 1 answers when that state is reached.
 ``shelly_gen2``: ``POST /rpc`` with a JSON-RPC frame, method Switch.Set or Switch.GetStatus, ``id`` the index.
@@ -25,7 +25,7 @@ _Answer = tuple[HTTPStatus, str, str]
 
 @dataclass(frozen=True)
 class PduFaults:
-    """``dead`` answers nobody; ``lying`` are outlets that acknowledge and stay as they are."""
+    """Faults of a PDU: a ``dead`` one does not answer; ``lying`` outlets acknowledge requests and ignore them."""
 
     dead: bool = False
     lying: frozenset[int] = frozenset()
@@ -48,11 +48,11 @@ class Pdu:
         return int(self._listener.getsockname()[1])
 
     async def serve(self) -> None:
-        """Begin to accept clients."""
+        """Start to accept clients."""
         await asyncio.start_server(self._client, sock=self._listener)
 
     def set_faults(self, faults: PduFaults) -> None:
-        """Make it as good or bad as ``faults`` says; who waited for a dead one is cut off when it comes to life."""
+        """Apply ``faults``. When a dead PDU recovers, it aborts the connections of clients that still wait."""
         self.faults = faults
         if not faults.dead:
             for writer in self._stuck:
@@ -102,13 +102,13 @@ class Pdu:
         return HTTPStatus.OK, body.strip()
 
     async def _rpc(self, body: str) -> dict[str, Any]:
-        """A frame of Shelly's Gen 2 API; errors are answers too. Raises ValueError for what is no frame."""
+        """Answer a frame of Shelly's Gen 2 API, also errors. Raises ValueError if the body is no frame."""
         frame = json.loads(body)
         if not isinstance(frame, dict) or not isinstance(frame.get("params", {}), dict):
             raise ValueError(body)
         params = frame.get("params", {})
         answer = {"id": frame.get("id"), "src": "shellypro4pm-pinet"}
-        # labgrid sends the number as a string.
+        # labgrid sends the outlet's number as a string.
         text = str(params.get("id"))
         index = int(text) if text.isdecimal() else -1
         outlet = self.outlets.get(index)
@@ -130,7 +130,7 @@ class Pdu:
 
 
 async def _request(reader: asyncio.StreamReader) -> tuple[str, str, str]:
-    """Method, path and body. Raises ValueError for what is not HTTP."""
+    """Read method, path and body. Raises ValueError if the request is not HTTP."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head.split("\r\n")
     method, path, _version = first.split(" ")

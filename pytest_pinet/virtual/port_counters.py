@@ -1,4 +1,4 @@
-"""What a port of a virtual switch has counted, as a real one counts it: on the wire, segment by segment."""
+"""Counters of a virtual switch's port. Like a real switch, they count each segment on the wire."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pytest_pinet.virtual.link_models import ETHERNET_HEADER, TCP_IP_HEADERS, TIMESTAMPS
 from pytest_pinet.virtual.netlink import LinkInfo, QueueInfo
 
-# RFC 3635: the frame check sequence counts.
+# RFC 3635: octet counters include the frame check sequence.
 _FCS = 4
-# veth passes TCP packets of many segments; each segment but the first has its own headers on a wire.
+# veth passes TCP packets of many segments as one. On a wire, each segment has its own headers.
 _HEADERS = ETHERNET_HEADER + TCP_IP_HEADERS + TIMESTAMPS
 _NO_QUEUE = QueueInfo(0, 0, 0)
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Octets with FCS; ``in`` is what the switch received. Discards are what the port's queue had no room for."""
+    """Counters of a port, seen from the switch. Octets include the FCS. Discards are drops of the port's full queue."""
 
     in_octets: int = 0
     out_octets: int = 0
@@ -28,7 +28,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class _Raw:
-    """What the kernel counts of a port; each of these starts over when its device or its queue is a new one."""
+    """The kernel's counters of a port. Each restarts at 0 when the port's device or queue is replaced."""
 
     rx_octets: int = 0
     rx_packets: int = 0
@@ -60,10 +60,10 @@ def _both(new: _Raw, old: _Raw) -> list[tuple[str, int, int]]:
     return [(field, value, getattr(old, field)) for field, value in vars(new).items()]
 
 
-class PortCounters:
-    """Never counts backwards, also where a queue is a new one; may be made stale.
+class VirtualPortCounters:
+    """Counters that never decrease, also when a queue is replaced. They can be made stale.
 
-    ``damaged`` tells how many frames a bad cable has broken, by port.
+    ``damaged`` returns how many frames a bad cable has broken, by port.
     """
 
     def __init__(self, clock: Callable[[], float], damaged: Callable[[], Mapping[str, int]]) -> None:
@@ -78,7 +78,7 @@ class PortCounters:
 
     @contextmanager
     def exchanging(self, port: str) -> Iterator[None]:
-        """Meanwhile this port gets another device: what that has counted before, elsewhere, is not the port's."""
+        """Ignore a port while its device is replaced: the new device's old counts do not belong to the port."""
         self._exchanging.add(port)
         try:
             yield
@@ -89,9 +89,9 @@ class PortCounters:
     def read(
         self, links: Mapping[str, LinkInfo], queues: tuple[Mapping[int, QueueInfo], Mapping[int, QueueInfo]]
     ) -> Mapping[str, Counted]:
-        """By port, of what the kernel says now or said ``stale_s`` ago at most.
+        """Return the counters by port, at most ``stale_s`` old.
 
-        A device that is new in a port which has counted before counts from here.
+        A new device in a port that has counted before starts from its present values.
         """
         damaged = self._damaged()
         for name, link in links.items():
@@ -105,7 +105,7 @@ class PortCounters:
         if now - self._shown_at >= self.stale_s:
             self._shown = {name: total.counted for name, total in self._total.items()}
             self._shown_at = now
-        # Bridges come and go while the counters stand still.
+        # Bridges can come and go while stale counters are shown.
         return {name: self._shown.get(name, Counted()) for name in links}
 
 

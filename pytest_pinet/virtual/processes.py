@@ -1,4 +1,4 @@
-"""Processes by pid and start time, so that a recycled pid is never mistaken for ours."""
+"""Processes, identified by pid and start time, so that a reused pid is never taken for ours."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _POLL_S = 0.01
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A pid and when its process started (clock ticks since boot, field 22 of ``/proc/PID/stat``)."""
+    """A pid and the start time of its process (clock ticks since boot, field 22 of ``/proc/PID/stat``)."""
 
     pid: int
     start: int
 
     @classmethod
     def of(cls, pid: int) -> ProcessId | None:
-        """The process that has this pid now; None when there is none, or only a zombie."""
+        """Return the process that has this pid now, or None if there is none or only a zombie."""
         stat = _stat(pid)
         if stat is None or stat[0] in ("Z", "X"):
             return None
@@ -34,7 +34,7 @@ class ProcessId:
         return ProcessId.of(self.pid) == self
 
     def kill(self, number: int) -> None:
-        """Send a signal, with sudo's help where the process belongs to root and we do not; harmless when it is gone."""
+        """Send a signal, by sudo if the process belongs to root and we do not. Does nothing if it has ended."""
         if not self.alive:
             return
         try:
@@ -48,10 +48,10 @@ class ProcessId:
 
 
 def hurry(pid: int, with_children: bool = True) -> None:
-    """Let a process (with all that it starts, or its first thread alone) run before whatever else this machine does.
+    """Give real-time priority over all other work to a process and its children, or to its first thread only.
 
-    By a real-time class, since niceness holds only within a session (autogroups). Nothing happens where that is not
-    allowed.
+    The priority is a scheduling class, since nice values count only within a session (autogroups). Where it is not
+    permitted, nothing happens.
     """
     with suppress(OSError):
         policy = os.SCHED_RR if with_children else os.SCHED_RR | os.SCHED_RESET_ON_FORK
@@ -59,7 +59,7 @@ def hurry(pid: int, with_children: bool = True) -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    """The pids whose parent is ``pid``."""
+    """Return the pids of the children of ``pid``."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -70,7 +70,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def wait_gone(processes: Iterable[ProcessId], timeout_s: float) -> list[ProcessId]:
-    """Wait until none of them runs; returns those that still do at the deadline."""
+    """Wait until the processes have ended. Return the processes that still run at the deadline."""
     deadline = time.monotonic() + timeout_s
     left = [process for process in processes if process.alive]
     while left and time.monotonic() < deadline:
@@ -80,7 +80,7 @@ def wait_gone(processes: Iterable[ProcessId], timeout_s: float) -> list[ProcessI
 
 
 def end(processes: Iterable[ProcessId], grace_s: float) -> list[ProcessId]:
-    """SIGTERM, and SIGKILL for those that are left after ``grace_s``; returns those that survive even that."""
+    """Send SIGTERM, and SIGKILL after ``grace_s``. Return the processes that survive both."""
     wanted = list(processes)
     for process in wanted:
         process.kill(signal.SIGTERM)
@@ -91,7 +91,7 @@ def end(processes: Iterable[ProcessId], grace_s: float) -> list[ProcessId]:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of ``/proc/PID/stat`` from the state on (the command in front may hold spaces and brackets)."""
+    """Return the fields of ``/proc/PID/stat`` after the command, which may contain spaces and brackets."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

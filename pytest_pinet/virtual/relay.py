@@ -11,9 +11,9 @@ SSH_PORT = 22
 
 
 class Relay:
-    """Leads each client to 127.0.0.1:22 in the namespace that is set; without one, the client is closed at once.
+    """Forward each client to 127.0.0.1:22 in the present namespace. Without a namespace, the client is disconnected.
 
-    ``frozen`` holds everything still: connections stay open and say nothing, as with a machine that hangs.
+    While the relay is frozen, connections stay open and silent, as with a machine that hangs.
     """
 
     def __init__(self, listener: socket.socket) -> None:
@@ -28,16 +28,16 @@ class Relay:
         return int(self._listener.getsockname()[1])
 
     async def serve(self) -> None:
-        """Begin to accept clients."""
+        """Start to accept clients."""
         await asyncio.start_server(self._client, sock=self._listener)
 
     def connect_to(self, namespace: NetNamespace | None) -> None:
-        """Lead to another namespace from now on; open connections are cut."""
+        """Change the namespace, and cut all open connections."""
         self._namespace = namespace
         self.cut()
 
     def cut(self) -> int:
-        """Cut all open connections; returns how many clients there were."""
+        """Cut all open connections. Return how many there were."""
         count = len(self._transports)
         for transport in list(self._transports):
             if isinstance(transport, asyncio.WriteTransport):
@@ -63,7 +63,7 @@ class Relay:
             try:
                 await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", SSH_PORT))
             except OSError:
-                # The sshd is not up yet, or not any more.
+                # The sshd has not started yet, or has ended.
                 sock.close()
                 writer.transport.abort()
                 return

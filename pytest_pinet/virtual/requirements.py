@@ -1,4 +1,4 @@
-"""What a machine needs to carry a virtual lab."""
+"""Requirements of a virtual lab on this machine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual.link_models import Bus
+from pytest_pinet.virtual.link_models import SharedBus
 from pytest_pinet.virtual.spec import LabSpec
 
-# Command -> Debian package.
+# Debian package of each command.
 PACKAGES = {
     "agetty": "util-linux",
     "ip": "iproute2",
@@ -32,41 +32,41 @@ PACKAGES = {
 
 
 @dataclass(frozen=True)
-class Feature:
-    """Something that buses need and a kernel may lack; ``trial`` (shell) fails in an empty namespace where it does.
+class KernelFeature:
+    """A kernel feature that buses need. ``trial`` (shell) fails in an empty namespace if the feature is missing.
 
-    ``charged``: only those buses need it whose directions take from each other.
+    A ``charged`` feature is needed only by a bus in which one direction slows the other.
     """
 
     config: str
     trial: str
     charged: bool = False
 
-    def needed(self, bus: Bus) -> bool:
-        """Whether this bus needs it."""
+    def is_needed(self, bus: SharedBus) -> bool:
+        """Return whether this bus needs the feature."""
         return not self.charged or any(lane.charge for lane in (bus.tx, bus.rx) if lane is not None)
 
 
 _FILTER = "tc qdisc replace dev lo clsact && tc filter add dev lo egress protocol all"
-FEATURES: Mapping[str, Feature] = {
-    "ifb": Feature("CONFIG_IFB", "ip link add name probe type ifb"),
-    "act_mirred": Feature(
+FEATURES: Mapping[str, KernelFeature] = {
+    "ifb": KernelFeature("CONFIG_IFB", "ip link add name probe type ifb"),
+    "act_mirred": KernelFeature(
         "CONFIG_NET_ACT_MIRRED", f"{_FILTER} prio 2 u32 match u32 0 0 action mirred egress redirect dev lo"
     ),
-    "cls_bpf": Feature("CONFIG_NET_CLS_BPF", f"{_FILTER} prio 1 bpf bytecode '1,6 0 0 0'", charged=True),
+    "cls_bpf": KernelFeature("CONFIG_NET_CLS_BPF", f"{_FILTER} prio 1 bpf bytecode '1,6 0 0 0'", charged=True),
 }
 TRIAL_S = 20.0
-# A user's PATH often lacks the directories for administrators.
+# A user's PATH often lacks the administrator's folders.
 SEARCH = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def check_commands() -> None:
-    """Raises LabError that names the packages of all commands that are missing."""
+    """Raise LabError if commands are missing. The error names their packages."""
     require(PACKAGES, "the virtual lab needs")
 
 
 def require(packages: Mapping[str, str], who: str) -> None:
-    """``packages`` leads from a command to its Debian package; ``who`` needs them. Raises LabError."""
+    """Check for commands that ``who`` needs. ``packages`` maps each to its Debian package. Raises LabError."""
     missing = [command for command in packages if shutil.which(command, path=SEARCH) is None]
     if missing:
         wanted = " ".join(sorted({packages[command] for command in missing}))
@@ -76,9 +76,9 @@ def require(packages: Mapping[str, str], who: str) -> None:
 
 
 def check_kernel(spec: LabSpec, root: Sequence[str]) -> None:
-    """Raises LabError that names what the kernel lacks of what this lab's link models need, and which NIC needs it.
+    """Raise LabError if the kernel lacks a feature for the lab's link models. The error names the feature and the NIC.
 
-    ``root`` are the words that make a command run as root.
+    ``root`` is the command prefix that runs a command as root.
     """
     needed: dict[str, str] = {}
     for node in spec.nodes:
@@ -86,7 +86,7 @@ def check_kernel(spec: LabSpec, root: Sequence[str]) -> None:
             shapes = [interface.model.usual, *(shape for _, shape in interface.model.variants)]
             buses = [shape.bus for shape in shapes if shape.bus is not None]
             for name, feature in FEATURES.items():
-                if name not in needed and any(feature.needed(bus) for bus in buses):
+                if name not in needed and any(feature.is_needed(bus) for bus in buses):
                     needed[name] = f"{node.name}:{interface.name} (link model {shapes[0].model})"
     missing = _missing([*needed], root) if needed else []
     if missing:
@@ -99,7 +99,7 @@ def check_kernel(spec: LabSpec, root: Sequence[str]) -> None:
 
 
 def _missing(names: Sequence[str], root: Sequence[str]) -> list[str]:
-    """Those that fail; none where not even a namespace can be made, which whoever makes the lab's own tells better."""
+    """Return the features whose trial fails. Empty if no namespace can be made: the lab's start reports that."""
     trials = [f"({FEATURES[name].trial}) >/dev/null 2>&1 || echo {name}" for name in names]
     script = "\n".join([f"PATH={SEARCH}", *trials, ":"])
     argv = [*root, "unshare", "--net", "sh", "-c", script]
@@ -111,7 +111,7 @@ def _missing(names: Sequence[str], root: Sequence[str]) -> list[str]:
 
 
 def as_root() -> list[str]:
-    """The words that make a command run as root; none for root. Raises LabError where there is no way."""
+    """Return the command prefix that runs a command as root (empty for root). Raises LabError if there is no way."""
     if os.geteuid() == 0:
         return []
     try:

@@ -1,4 +1,4 @@
-"""Where a running lab keeps its state: one private directory for each user and lab file."""
+"""The state of a running lab: one private directory for each user and lab file."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _POLL_S = 0.02
 
 
 class Runtime:
-    """The directory of one lab; nothing is created before ``create``."""
+    """The directory of one lab. It does not exist before ``create``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
     def of(cls, lab_file: str) -> Runtime:
-        """The directory that belongs to this lab file and to the user who asks."""
+        """Return the directory for this lab file and the current user."""
         base = os.environ.get("XDG_RUNTIME_DIR")
         root = Path(base) / "pinet" if base and Path(base).is_dir() else Path(f"/tmp/pinet-{os.getuid()}")
         name = hashlib.sha256(str(Path(lab_file).resolve()).encode()).hexdigest()[:12]
@@ -53,7 +53,7 @@ class Runtime:
 
     @property
     def console_password_hash(self) -> Path:
-        """What stands in the boards' ``/etc/shadow``."""
+        """The hash for the boards' ``/etc/shadow``."""
         return self.keys / "console_password.hash"
 
     @property
@@ -63,23 +63,23 @@ class Runtime:
 
     @property
     def users(self) -> Path:
-        """Where `Users` keeps its files."""
+        """The folder of the files of `Users`."""
         return self.path / "users"
 
     def cards(self, image: str) -> Path:
-        """Where boards of QEMU's keep their cards: beside the image, on a disk; this directory may be in memory."""
+        """Return the folder of the emulated boards' cards. It is beside the image: ``path`` may be in memory."""
         return Path(image).parents[1] / "cards" / self.path.name
 
     def log(self, process: str) -> Path:
         return self.path / f"{process}.log"
 
     def create(self) -> None:
-        """Make the directory, for this user alone."""
+        """Create the directory, readable only by this user."""
         self._own_root()
         self.path.mkdir(mode=0o700, exist_ok=True)
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        """Write a file that is complete or not there; it belongs to the directory's owner also when root writes it."""
+        """Write a file atomically. It belongs to the directory's owner even if root writes it."""
         draft = self.path / f".{name}.{os.getpid()}"
         draft.unlink(missing_ok=True)
         self.write_private(draft, json.dumps(value, indent=1))
@@ -88,12 +88,12 @@ class Runtime:
         draft.rename(self.path / name)
 
     def write_private(self, path: Path, text: str) -> None:
-        """Write a new file that nobody else can read."""
+        """Write a new file that only its owner can read."""
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
             file.write(text)
 
     def read_json(self, name: str) -> dict[str, Any] | None:
-        """The file's content, or None while there is none."""
+        """Return the content of a file, or None if it is missing or not valid."""
         try:
             value = json.loads((self.path / name).read_text())
         except (OSError, ValueError):
@@ -101,16 +101,16 @@ class Runtime:
         return value if isinstance(value, dict) else None
 
     def remove(self) -> None:
-        """Remove the directory and, when it was the last one, the user's own."""
+        """Remove the directory, and the user's directory if this was its last lab. Raises LabError."""
         shutil.rmtree(self.path, ignore_errors=True)
-        if self.path.exists() and shutil.which("sudo"):  # files that root's daemon left for a user
+        if self.path.exists() and shutil.which("sudo"):  # files of the daemon that belong to root
             subprocess.run(["sudo", "-n", "rm", "-rf", str(self.path)], check=False, capture_output=True, timeout=10)
         if self.path.exists():
             raise LabError(f"{self.path} cannot be removed", f"sudo rm -r {self.path}")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one process at a time starts or stops this lab. Raises LabError when another takes too long."""
+        """Lock the lab: one process at a time starts or stops it. Raises LabError if another process takes too long."""
         lock = self.path.with_suffix(".lock")
         deadline = time.monotonic() + LOCK_TIMEOUT_S
         while (fd := self._try_lock(lock)) is None:
@@ -122,12 +122,12 @@ class Runtime:
         finally:
             if not self.path.exists():
                 lock.unlink(missing_ok=True)
-                with suppress(OSError):  # another lab of this user is there
+                with suppress(OSError):  # another lab of this user exists
                     lock.parent.rmdir()
             os.close(fd)
 
     def _try_lock(self, lock: Path) -> int | None:
-        """The lock's descriptor, or None while another process has it, or takes the directory away."""
+        """Return the lock's descriptor, or None if another process holds the lock or removes the directory."""
         try:
             self._own_root()
             fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -135,7 +135,7 @@ class Runtime:
             return None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever stopped the lab removed the lock with it: then ours is a file that nobody else will find.
+            # A process that stops the lab also removes the lock file. Then this descriptor locks a deleted file.
             if lock.stat().st_ino == os.fstat(fd).st_ino:
                 return fd
         except (BlockingIOError, FileNotFoundError):
@@ -145,7 +145,7 @@ class Runtime:
 
     def _own_root(self) -> None:
         root = self.path.parent
-        with suppress(FileExistsError):  # as something else: see below
+        with suppress(FileExistsError):  # the path is not a directory, which is reported below
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = root.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:

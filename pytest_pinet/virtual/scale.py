@@ -1,7 +1,7 @@
-"""At which share of their rate a machine can carry the links of a virtual lab: tried out once, never guessed.
+"""The share of the full rate at which this machine can carry the links of a virtual lab. It is measured, not guessed.
 
-A trial takes half a second on a machine that is fast enough and 2 s on one that is not (``virtual.trial``). What it
-said is kept for this host, so that only the first lab with a faster link takes the next one.
+A trial takes 0.5 s on a fast machine and 2 s on a slow one (``virtual.speed_probe``). The result is stored for this
+host, so that only the first lab with a faster link needs another trial.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pytest_pinet.errors import LabError, LeaseError
-from pytest_pinet.lab.contention import all_domains, exclusive, lab_key
+from pytest_pinet.lab.queue.contention import all_domains, exclusive, lab_key
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.scale import Scale
-from pytest_pinet.virtual.trial import ENOUGH
+from pytest_pinet.virtual.speed_probe import ENOUGH
 
 SMALL = 0.1
-# For the machine to be free of measurements of others, which a trial would disturb; and for the trial itself.
+# Time limits: until no other measurement runs on the machine, which a trial would disturb; and for the trial itself.
 PATIENCE_S = 1.0
 TRIAL_S = 15.0
-# A machine that was too slow may have been busy, and one that was not may have lost its processors to others.
+# Results expire: a slow machine may only have been busy, and a fast one may lose its processors to other work.
 SLOW_FOR, FAST_FOR = timedelta(days=1), timedelta(days=30)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """At ``at`` (ISO 8601, UTC) TCP got ``part`` of a link of the layer 2 rate ``rate_bps``."""
+    """The result of a trial: at ``at`` (ISO 8601, UTC), TCP got ``part`` of the layer 2 rate ``rate_bps``."""
 
     rate_bps: float
     part: float
@@ -45,19 +45,19 @@ class Trial:
         return self.part >= ENOUGH
 
     def __str__(self) -> str:
-        # A bucket lets a little more pass after a moment in which nothing came.
+        # The part can exceed 1 a little, because a token bucket lets more pass after an idle moment.
         return f"this machine carried {min(1.0, self.part) * 100:.3g} % of {Bitrate(self.rate_bps)} on {self.at[:10]}"
 
 
 class Trials:
-    """Those of this host; a host that got another kernel or other processors begins anew."""
+    """The trials of this host. A new kernel or a different number of processors makes old trials invalid."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or _folder() / f"trials-{platform.node() or 'here'}.json"
         self._machine = f"{platform.release()} {platform.machine()}, {len(os.sched_getaffinity(0))} processors"
 
     def read(self) -> list[Trial]:
-        """None where there is no file, or one that nobody can read."""
+        """Return the stored trials. Empty if the file is missing, not readable, or of another machine."""
         try:
             told = json.loads(self._path.read_text(encoding="utf-8"))
             if told["machine"] != self._machine:
@@ -67,7 +67,7 @@ class Trials:
             return []
 
     def of(self, rate_bps: float) -> Trial | None:
-        """The one that tells of a link of this rate: of a faster one that was carried, or a slower one that was not."""
+        """Return a valid trial for this rate: a faster link that was carried, or a slower link that was not."""
         now = datetime.now(UTC)
         for one in reversed(self.read()):
             tells = one.rate_bps >= 0.999 * rate_bps if one.enough else one.rate_bps <= 1.001 * rate_bps
@@ -76,7 +76,7 @@ class Trials:
         return None
 
     def add(self, trial: Trial) -> None:
-        """Keep it instead of those of this rate; where that cannot be, the next lab tries again."""
+        """Store a trial instead of old ones of the same rate. If storing fails, the next lab runs a new trial."""
         others = [one for one in self.read() if one.rate_bps != trial.rate_bps]
         told = {"machine": self._machine, "trials": [asdict(one) for one in (*others, trial)]}
         draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
@@ -92,9 +92,10 @@ def _folder() -> Path:
 
 
 def found_scale(lab: Lab, fastest_bps: float, root: Sequence[str], trials: Trials | None = None) -> Scale:
-    """Full rate on a machine that carries the lab's fastest link, SMALL on one that was tried and does not.
+    """Return full rate if this machine carries the lab's fastest link, SMALL if a trial shows that it does not.
 
-    ``root`` are the words that make a command run as root. Raises LabError when the trial fails.
+    Without a trial, because of another measurement, the rate is full. ``root`` is the command prefix that runs a
+    command as root. Raises LabError if the trial fails.
     """
     if fastest_bps <= 0:
         return Scale(1.0, "no two of its NICs reach each other")
@@ -113,12 +114,12 @@ def found_scale(lab: Lab, fastest_bps: float, root: Sequence[str], trials: Trial
 
 
 def scale_for(trial: Trial) -> Scale:
-    """What follows from a trial."""
+    """Return the scale that follows from a trial."""
     return Scale(1.0 if trial.enough else SMALL, str(trial))
 
 
 def _tried(rate_bps: float, root: Sequence[str]) -> float:
-    argv = [*root, sys.executable, "-m", "pytest_pinet.virtual.trial", f"{rate_bps:.0f}"]
+    argv = [*root, sys.executable, "-m", "pytest_pinet.virtual.speed_probe", f"{rate_bps:.0f}"]
     try:
         done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=TRIAL_S, cwd="/")
     except subprocess.TimeoutExpired:

@@ -1,69 +1,70 @@
-"""Turns shapes into ``tc -batch`` lines.
+"""Convert shapes to ``tc -batch`` lines.
 
-Each end of a cable gets a token bucket on what it sends. A shared bus is an ``ifb`` device in the node through which
-all traffic of the NIC passes, both ways (facts/switches-and-links.md 5.3).
+Each end of a cable has a token bucket for the traffic that it sends. A shared bus is an ``ifb`` device in the node.
+All traffic of the NIC passes it in both directions (facts/switches-and-links.md 5.3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_pinet.virtual.link_models import PLAIN_MTU, Bus, Lane
+from pytest_pinet.virtual.link_models import PLAIN_MTU, BusLane, SharedBus
 
-# Below the size of a GSO packet the bucket splits every packet in software, which costs up to 28 % (facts 5.1).
-# At 10 Mbit/s these are 65 ms, for which a slow machine may do something else: links run at a tenth on such.
+# Bytes. A bucket smaller than a GSO packet splits every packet in software, which costs up to 28 % (facts 5.1).
+# At 10 Mbit/s this burst lasts 65 ms. A slow machine, whose links run at a tenth, can do other work in this time.
 SMALLEST_BURST = 80_000
 BURST_S = 0.004
-# Of the kernel, and what two plain packets need.
+# Bytes: the kernel's largest GSO packet, and two packets of the usual MTU.
 LARGEST_CHUNK, SMALLEST_CHUNK = 65_536, 4_096
-# A NIC's own queue: TCP's small queues keep it short, so it only has to take what they allow.
+# Bytes. TCP small queues keep a NIC's queue short, so it only has to hold what they allow.
 SMALLEST_NODE_QUEUE = 200_000
 BUS_QUEUE = 512_000
 COPIES_QUEUE = 1_000_000
-# Of classic BPF: SKF_AD_OFF + SKF_AD_RANDOM, a word that is a random number.
+# Classic BPF: SKF_AD_OFF + SKF_AD_RANDOM, the address of a random number.
 _RANDOM = 2**32 - 0x1000 + 56
-# What a lane keeps of its rate whatever the other direction does.
+# The least share of its rate that a lane keeps under any load of the other direction.
 _LEAST = 0.01
 PACKET_BY_PACKET_BPS = 200e6
-# With all headers, whatever the MTU; and what they are beside it.
+# Bytes: the least size limit of a packet with all headers, and the headers added to a larger MTU.
 LARGEST_PACKET = 2000
 HEADERS = 32
-# What one contender may send before the next. Not less than a packet, GSO or not, or HTB counts packets, not bytes.
+# Bytes that one contender may send per turn. With less than a packet (plain or GSO), HTB would count packets, not
+# bytes.
 SMALL_TURN, LARGE_TURN = 3_000, 66_000
 MOST_QUEUES = 32
 
 
 def chunk(scale: float) -> int:
-    """What TCP may hand a NIC at once, in bytes: on links that run at a share of their rate as much less.
+    """Return how many bytes TCP may pass to a NIC at once. The number is scaled like the rates of the links.
 
-    Two chunks of 64 KB are 110 ms of 10 Mbit/s, and more than the queue holds: each loss then cost 0.2 s (measured).
+    Two chunks of 64 KB take 110 ms at 10 Mbit/s, and do not fit into the queue. Each loss then cost 0.2 s (measured).
     """
     return max(SMALLEST_CHUNK, round(LARGEST_CHUNK * scale))
 
 
 def burst(rate_bps: float) -> int:
-    """Bucket size in bytes."""
+    """Return the size of a token bucket in bytes."""
     return round(max(SMALLEST_BURST, rate_bps / 8 * BURST_S))
 
 
 def port_queue(rate_bps: float) -> int:
-    """Queue of a switch port in bytes: 128 kB at 100 Mbit/s (a fair incast), 512 kB at 1 Gbit/s, 2 MB above."""
+    """Return a switch port's queue in bytes: 128 kB up to 200 Mbit/s (a fair incast), 512 kB to 1 Gbit/s, else 2 MB."""
     if rate_bps <= PACKET_BY_PACKET_BPS:
         return 128_000
     return 512_000 if rate_bps <= 1e9 else 2_000_000
 
 
 def node_queue(rate_bps: float) -> int:
-    """Queue of a NIC in bytes."""
+    """Return the queue of a NIC in bytes."""
     return max(SMALLEST_NODE_QUEUE, port_queue(rate_bps))
 
 
 def token_bucket(device: str, rate_bps: float, limit: int, mtu: int = PLAIN_MTU) -> str:
-    """Limit what a device sends; on a device that is shaped already, only the rate changes.
+    """Limit the rate at which a device sends. If it has a limit already, only the rate changes.
 
-    Slow ones send packet by packet, as a wire does, so that contenders are served fairly and losses are single packets:
-    the bucket splits what is larger than a packet of this ``mtu``, or drops it where it is one. That costs little at
-    100 Mbit/s, and too much at 1 Gbit/s.
+    Up to 200 Mbit/s, a device sends packet by packet, as a wire does, so that contenders get fair shares and losses are
+    single packets. The bucket then splits a GSO packet into packets of this ``mtu``, and drops a larger plain packet.
+    This costs little at 100 Mbit/s, and too much at 1 Gbit/s.
     """
     words = f"tbf rate {round(rate_bps)}bit burst {burst(rate_bps)} limit {limit}"
     if rate_bps <= PACKET_BY_PACKET_BPS:
@@ -72,13 +73,14 @@ def token_bucket(device: str, rate_bps: float, limit: int, mtu: int = PLAIN_MTU)
 
 
 def arbiter(device: str, rate_bps: float, contenders: Sequence[str]) -> list[str]:
-    """Let contenders for a shaped device take turns behind its bucket; each is a ``u32`` match and has its own queue.
+    """Give each contender for a shaped device its own queue, in turns. A contender is a ``u32`` match.
 
-    As a switch does it between its input ports, and fq_codel of Raspberry Pi OS between flows: one queue for all gave
-    five senders 79 to 121 % of their share, and one sender's five receivers 20 to 270 % (measured, TCP cubic, 10 s).
+    A switch does so between its input ports, and fq_codel of Raspberry Pi OS between flows. With one queue for all,
+    five senders got 79 to 121 % of their share, and the five receivers of one sender 20 to 270 % (measured, TCP cubic,
+    10 s).
     """
     quantum = SMALL_TURN if rate_bps <= PACKET_BY_PACKET_BPS else LARGE_TURN
-    # The bucket in front is what limits; the classes must never.
+    # The bucket in front is the limit. The classes must never limit.
     words = f"htb rate 100gbit ceil 100gbit quantum {quantum} burst 1m cburst 1m"
     count = min(len(contenders), MOST_QUEUES)
     lines = [f"qdisc add dev {device} parent 1:1 handle 2: htb default ff r2q 1000"]
@@ -92,34 +94,34 @@ def arbiter(device: str, rate_bps: float, contenders: Sequence[str]) -> list[str
 
 
 def from_port(port: str) -> str:
-    """Matches what came in by a port of the same switch."""
+    """Match packets that came in by a port of the same switch."""
     return f"match u32 0 0 indev {port}"
 
 
 def to_address(mac: str) -> str:
-    """Matches what goes to a station."""
+    """Match packets to a station."""
     return f"match ether dst {mac}"
 
 
 def count_arrivals(device: str) -> list[str]:
-    """Let the ingress hook count segments: a device counts TCP's packets of many segments as one."""
+    """Count received segments at the ingress hook, since a device counts a TCP packet of many segments as one."""
     return [
         f"qdisc add dev {device} clsact",
         f"filter add dev {device} ingress protocol all prio 1 u32 match u32 0 0 flowid 1:1",
     ]
 
 
-def bus_bucket(bus_device: str, bus: Bus, mtu: int = PLAIN_MTU) -> list[str]:
-    """The one queue of a bus; none where each direction has a lane."""
+def bus_bucket(bus_device: str, bus: SharedBus, mtu: int = PLAIN_MTU) -> list[str]:
+    """Return the line for the one queue of a bus. Empty if each direction has a lane."""
     if bus.rate_bps is None:
         return []
     return [token_bucket(bus_device, bus.rate_bps, BUS_QUEUE, mtu)]
 
 
-def bus_lines(device: str, bus_devices: tuple[str, str], bus: Bus, mac: str) -> list[str]:
-    """Lead both directions of ``device`` through the first bus device, or through one each where each has a lane.
+def bus_lines(device: str, bus_devices: tuple[str, str], bus: SharedBus, mac: str) -> list[str]:
+    """Redirect both directions of ``device`` to the first bus device, or to one device each if both have lanes.
 
-    ``mac`` is the node's.
+    ``mac`` is the node's address.
     """
     lines = [f"qdisc replace dev {device} clsact"]
     if bus.tx is None or bus.rx is None:
@@ -146,10 +148,10 @@ def _redirect(device: str, hook: str, bus_device: str) -> str:
 
 
 def _charge(device: str, hook: str, bus_device: str, share: float) -> list[str]:
-    """Let copies of a share of one direction, chosen by chance, take their time in the lane of the other.
+    """Send copies of a random share of one direction to the lane of the other, where they use up its rate.
 
-    A copy ends there: ``ifb`` sends on only what was redirected to it. The filter's program is: load a random number;
-    if it is not below the share go on with the next filter, else copy.
+    ``ifb`` drops a copy afterwards, since it forwards only redirected packets. The BPF program loads a random number.
+    If the number is below the share, the packet is copied. In both cases the next filter follows.
     """
     if not share:
         return []
@@ -160,8 +162,8 @@ def _charge(device: str, hook: str, bus_device: str, share: float) -> list[str]:
     ]
 
 
-def _lane_lines(bus_device: str, lane: Lane, copies: str) -> list[str]:
-    """Copies of the other direction go first; what they leave of the rate is the lane's own."""
+def _lane_lines(bus_device: str, lane: BusLane, copies: str) -> list[str]:
+    """Return the queues of a lane. Copies of the other direction go first, and the lane's traffic gets the rest."""
     rate = round(lane.rate_bps)
     words = f"ceil {rate}bit burst {burst(rate)} cburst {burst(rate)} quantum 60000"
     return [

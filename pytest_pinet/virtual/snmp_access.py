@@ -1,4 +1,4 @@
-"""The secrets of the virtual switches: made anew for each lab, so that only who may read its directory gets in."""
+"""The SNMP secrets of virtual switches. Each lab gets new ones, so that only readers of its directory have access."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-# labgrid's poe_mib can say no other word; it opens nothing but the PoE switches, and only to the relay's address.
+# The only community that labgrid's poe_mib uses. It gives access only to the PoE switching of ports, and only from
+# the relay's address.
 POE_COMMUNITY = "private"
 POE_SOURCE = "127.0.0.2"
 
 
 @dataclass(frozen=True)
 class SnmpAccess:
-    """Communities of version 2c, and a user of version 3 with authentication (SHA-256) and privacy (AES)."""
+    """Communities of SNMPv2c, and an SNMPv3 user with authentication (SHA-256) and privacy (AES)."""
 
     write: str
     read: str
@@ -30,7 +31,7 @@ class SnmpAccess:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Under these names a lab file's ``!template`` entries find them."""
+        """The variables by which a lab file's ``!template`` entries find the secrets."""
         return {
             "LG_SNMP_COMMUNITY": self.write,
             "LG_SNMP_READ_COMMUNITY": self.read,

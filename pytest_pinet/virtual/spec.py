@@ -1,6 +1,6 @@
-"""What the daemon is to build, as plain values that travel in a JSON file.
+"""The specification of a lab for the daemon, as plain values in a JSON file.
 
-The daemon knows neither lab files nor the catalogue; whoever starts the lab resolves everything into this.
+The daemon knows neither lab files nor the catalogue. The process that starts the lab resolves both into these values.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pytest_pinet.model.lab import CLOCKS, MACHINES, Interface, Lab, Node
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.link_models import UNSHAPED, LinkModel, model_of
 
-# The dialects of power outlets, by labgrid's names; the first is the default.
+# Kinds of power outlets, by labgrid's names. The first is the default.
 OUTLETS = ("rest", "shelly_gen2", "poe_mib")
 
 
 @dataclass(frozen=True)
 class InterfaceSpec:
-    """A NIC: its name in the lab file, its device, address, cable and link model; ``pcie``: a card in a slot."""
+    """A NIC: name in the lab file, device, address, cable and link model. ``pcie`` means a card in a slot."""
 
     name: str
     device: str
@@ -39,10 +39,10 @@ class InterfaceSpec:
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A board; ``title`` is what its boot log calls it, ``outlet`` the dialect in which its power is switched.
+    """A board. ``title`` is its name in the boot log, ``outlet`` the kind of its power outlet.
 
-    ``clock_mhz`` is the clock of its processor where nobody sets another. ``machine`` is what runs as this board: a
-    ``namespace`` of this machine, or a machine of QEMU's by its name; ``clock`` is the time that holds there.
+    ``clock_mhz`` is the default clock of its processor. ``machine`` is what runs the board: a ``namespace`` of the
+    host, or the name of a QEMU machine. ``clock`` is the kind of time in that machine.
     """
 
     name: str
@@ -57,13 +57,13 @@ class NodeSpec:
 
     @property
     def feed(self) -> InterfaceSpec:
-        """The NIC by which it takes its power, when that comes over the cable."""
+        """The NIC that powers the board, if its power comes over Ethernet."""
         return next((i for i in self.interfaces if i.name == "onboard"), self.interfaces[0])
 
 
 @dataclass(frozen=True)
 class SwitchSpec:
-    """A switch and all its ports, cabled or not; ``management`` is how it is reached: ``snmp`` or ``ssh``."""
+    """A switch and all its ports, also free ones. ``management`` is the way to manage it: ``snmp`` or ``ssh``."""
 
     name: str
     ports: tuple[str, ...]
@@ -72,7 +72,7 @@ class SwitchSpec:
 
 @dataclass(frozen=True)
 class UplinkSpec:
-    """A cable between two switches; ``ends`` are switch and port, twice."""
+    """A cable between two switches. Each of the two ``ends`` is a switch and a port."""
 
     name: str
     place: str
@@ -82,9 +82,9 @@ class UplinkSpec:
 
 @dataclass(frozen=True)
 class LabSpec:
-    """A whole lab; ``scale`` is the share of their rate at which its links run (None: still to be found out).
+    """A whole lab. ``scale`` is the share of the full rate at which its links run (None: not measured yet).
 
-    ``image`` is the card that boards of QEMU's get a copy of; who starts the lab makes it.
+    ``image`` is the card image for emulated boards, made by the process that starts the lab.
     """
 
     name: str
@@ -125,7 +125,7 @@ class LabSpec:
 
     @property
     def fastest_bps(self) -> float:
-        """Layer 2 rate of the fastest flow that two of its NICs on one switch can have."""
+        """The layer 2 rate of the fastest possible flow between two NICs on one switch."""
         rates: dict[str, list[float]] = {}
         for node in self.nodes:
             for interface in node.interfaces:
@@ -135,13 +135,13 @@ class LabSpec:
 
     @property
     def digest(self) -> str:
-        """Changes when the lab would be built differently."""
+        """A hash of the specification, without the image."""
         asked = {**self.to_json(), "image": None}
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def spec_of(lab: Lab) -> LabSpec:
-    """What to build for this lab. Raises LabError for a name that cannot become a device."""
+    """Return the specification of a lab. Raises LabError for a bad device name, ConfigError for a bad outlet."""
     nodes = tuple(
         NodeSpec(
             node.name,
@@ -176,7 +176,7 @@ def spec_of(lab: Lab) -> LabSpec:
 
 
 def mac_address(node: str, device: str) -> str:
-    """A locally administered unicast address that is the same in every run."""
+    """Return a locally administered unicast address that is the same in every run."""
     digest = hashlib.sha256(f"{node}/{device}".encode()).digest()
     return ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))
 
@@ -211,7 +211,7 @@ def _interface(node: Node, interface: Interface) -> InterfaceSpec:
         switch=interface.port.switch,
         port=interface.port.port,
         speed_mbps=interface.speed_mbps,
-        # What an emulated board sends is its own affair: a shaper would limit it in another time than its own.
+        # An emulated board has no shaper: a shaper would limit it in real time, not in the time of its own clock.
         model=(
             model_of(node.board.name, interface.nic.name, interface.speed_mbps, interface.port.switch)
             if not node.is_emulated
@@ -223,7 +223,7 @@ def _interface(node: Node, interface: Interface) -> InterfaceSpec:
 
 
 def _check_device(name: str, what: str, where: str) -> None:
-    # The kernel's own rule (dev_valid_name), and what the batch files of ip and tc can quote.
+    # The kernel's rule (dev_valid_name), further restricted to characters that batch files of ip and tc can contain.
     plain = name.isascii() and all(c.isalnum() or c in "._-" for c in name)
     if not plain or name in (".", "..", "lo", "br0", "all", "default") or not 0 < len(name) < 16:
         raise LabError(

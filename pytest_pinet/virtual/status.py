@@ -1,4 +1,4 @@
-"""What a user sees of a virtual lab that runs."""
+"""The status of a running virtual lab, for users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SSH_OPTIONS = ("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile
 
 
 def status(lab_file: str) -> dict[str, Any] | None:
-    """Nodes, switches, processes and environment of a lab, also of one that lost a process; None when it is down."""
+    """Return nodes, switches, processes and environment of a lab, even if a process has ended. None if it is down."""
     runtime = Runtime.of(lab_file)
     state = runtime.read_json("state.json")
     if state is None or not state["complete"]:
@@ -32,9 +32,9 @@ def status(lab_file: str) -> dict[str, Any] | None:
 
 
 def ssh_command(lab_file: str, node: str, command: Sequence[str]) -> list[str]:
-    """The ssh command line that runs ``command`` in a node.
+    """Return the ssh command line that runs ``command`` in a node.
 
-    Raises ConfigError for a name that is none, LabError when the lab is down or the node off.
+    Raises ConfigError for an unknown name, LabError if the lab is down or the node is off.
     """
     found = status(lab_file)
     if found is None or not found["processes"]["daemon"]:

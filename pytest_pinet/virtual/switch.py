@@ -16,7 +16,7 @@ from pytest_pinet.virtual import boot_files
 from pytest_pinet.virtual.agentx import SubAgent
 from pytest_pinet.virtual.commands import ip, run, tc
 from pytest_pinet.virtual.container import Container
-from pytest_pinet.virtual.firmware import BRIDGE, Firmware, SwitchFaults
+from pytest_pinet.virtual.firmware import BRIDGE, SwitchFaults, SwitchFirmware
 from pytest_pinet.virtual.namespaces import NetNamespace
 from pytest_pinet.virtual.netlink import Netlink
 from pytest_pinet.virtual.relay import SSH_PORT, Relay
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from pytest_pinet.virtual.cable import Cable
 
 READY_TIMEOUT_S = 10.0
-# Frames that its ports take, as most gigabit switches do; what the ends send is theirs to decide.
+# MTU of the ports, as in most gigabit switches. The ends choose the size of their frames.
 LARGEST_MTU = 9216
 _POLL_S = 0.005
 
 
 @dataclass(frozen=True)
-class PortState:
-    """How somebody set a port."""
+class PortSettings:
+    """The settings of a port."""
 
     admin_up: bool
     bridge: str | None
@@ -45,9 +45,9 @@ class PortState:
 
 
 class VirtualSwitch:
-    """``management`` leads to its ssh or to its SNMP agent; ``drawer`` is a namespace where loose ends of cables lie.
+    """A virtual switch. ``management`` reaches its ssh or SNMP agent; ``drawer`` is a namespace for loose cable ends.
 
-    ``first_index`` is the kernel's index of its first port, unique in the lab: ports keep theirs for ever.
+    ``first_index`` is the kernel's index of its first port. Indices are unique in the lab, and a port keeps its index.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class VirtualSwitch:
     ) -> None:
         self.spec = spec
         self.management = management
-        # A second way to the same agent, for clients that know one address and one word only.
+        # A second way to the same agent, for a client that can use only one port and one community (labgrid's poe_mib).
         self.poe_relay: UdpRelay | None = None
         self.namespace = NetNamespace()
         self.drawer = drawer
         self.cables: dict[str, Cable] = {}
         # Ports that lead to other switches.
         self.uplinks: set[str] = set()
-        self.firmware = Firmware(spec.ports, self.namespace, self._damaged)
+        self.firmware = SwitchFirmware(spec.ports, self.namespace, self._damaged)
         self._directory = directory
         self._first_index = first_index
         self._container: Container | None = None
@@ -78,15 +78,15 @@ class VirtualSwitch:
         return self._container
 
     async def build(self, cabled: dict[str, str]) -> None:
-        """Make the bridge and all ports; ``cabled`` has the ``ip`` words of the far end by port."""
-        # A switch is no host: it must not speak on the ports that it forwards between.
+        """Create the bridge and all ports. ``cabled`` holds the ``ip`` words of the far ends by port."""
+        # A switch is no host: it must send nothing of its own on the ports that it forwards between.
         for scope in ("all", "default"):
             self.namespace.set_sysctl(f"net.ipv6.conf.{scope}.disable_ipv6", "1")
         lines = [f"link add name {BRIDGE} type bridge stp_state 0 forward_delay 0", f"link set dev {BRIDGE} up"]
         for port in self.spec.ports:
             if port in self.uplinks:
                 continue
-            # The far end of a free port lies in the drawer, down for ever. The kernel names it.
+            # The far end of a free port stays in the drawer, down. The kernel chooses its name.
             far_end = cabled.get(port, f"netns {self.drawer.path}")
             lines.append(f"link add name {port} index {self.index(port)} mtu {LARGEST_MTU} type veth peer {far_end}")
             lines.append(f"link set dev {port} master {BRIDGE} up")
@@ -94,19 +94,19 @@ class VirtualSwitch:
 
     @property
     def inputs(self) -> list[str]:
-        """The ports by which something comes in."""
+        """The ports that can receive frames."""
         return [*self.cables, *sorted(self.uplinks)]
 
     def index(self, port: str) -> int:
-        """The kernel's index of a port, now and after any pulling of cables."""
+        """Return the kernel's index of a port. It stays the same when cables are pulled."""
         return self._first_index + self.spec.ports.index(port)
 
     async def limit(self, lines: Sequence[str]) -> None:
-        """Run ``tc`` lines here, to shape what the ports send."""
+        """Run ``tc`` lines in the switch's namespace, to shape the traffic that its ports send."""
         await tc(self.namespace, lines)
 
     async def boot(self, keys: Path, speeds_mbps: Mapping[str, int], access: SnmpAccess) -> None:
-        """Start its management, on loopback. Raises LabError when it does not come up."""
+        """Start the management, on loopback. Raises LabError if it does not come up."""
         self.firmware.speeds_mbps = speeds_mbps
         boot_files.write_switch(self._directory, self.spec, keys, speeds_mbps, access)
         log = self._directory.with_suffix(".log")
@@ -147,7 +147,7 @@ class VirtualSwitch:
         return sock
 
     def set_faults(self, faults: SwitchFaults) -> None:
-        """Make its management as good or bad as ``faults`` says; what it forwards is not touched."""
+        """Apply ``faults`` to the management. Forwarding is not changed."""
         self.firmware.set_faults(faults)
         if isinstance(self.management, UdpRelay):
             self.management.dead = faults.dead
@@ -159,46 +159,46 @@ class VirtualSwitch:
     def _damaged(self) -> dict[str, int]:
         return {port: cable.broken_frames() for port, cable in self.cables.items()}
 
-    async def port_state(self, port: str) -> PortState:
-        """How a port is set now."""
+    async def port_state(self, port: str) -> PortSettings:
+        """Return the present settings of a port."""
         out = await run(["nsenter", f"--net={self.namespace.path}", "ip", "-json", "link", "show", "dev", port])
         link = json.loads(out)[0]
-        return PortState("UP" in link["flags"], link.get("master"), link["mtu"], link["address"])
+        return PortSettings("UP" in link["flags"], link.get("master"), link["mtu"], link["address"])
 
-    def settings_lines(self, port: str, state: PortState) -> list[str]:
-        """``ip`` lines that set a port as ``state`` says."""
+    def settings_lines(self, port: str, state: PortSettings) -> list[str]:
+        """Return ``ip`` lines that apply settings to a port."""
         lines = [f"link set dev {port} mtu {state.mtu}"]
         if state.bridge is not None:
             lines.append(f"link set dev {port} master {state.bridge}")
         return [*lines, f"link set dev {port} {'up' if state.admin_up else 'down'}"]
 
     async def show_phy(self, port: str) -> None:
-        """Put the PHY's files over a port that was exchanged."""
+        """Mount the PHY's files over a port that was replaced."""
         if self._container is not None:
             for value in ("speed", "duplex"):
                 source = f"/run/pinet/phy/{port}/{value}"
                 await self._container.command(["mount", "--bind", source, f"/sys/class/net/{port}/{value}"])
 
     async def announce(self, *without: str) -> None:
-        """Let lldpd speak on all ports but some.
+        """Run LLDP on all ports except ``without``.
 
-        Before a device takes the name and number of another, lldpd must forget that port: it would go on listening at
-        the device that it knows.
+        Before another device takes a port's name and index, lldpd must forget the port. Otherwise it keeps listening on
+        the old device.
         """
         if self._container is not None:
             pattern = ",".join(port for port in self.spec.ports if port not in without)
-            with suppress(LabError):  # its absence must not keep a cable from being pulled
+            with suppress(LabError):  # without lldpd, cables can still be pulled
                 await self._container.command(["lldpcli", "configure", "system", "interface", "pattern", pattern])
 
     async def negotiated(self, port: str, speed_mbps: int) -> None:
-        """Another cable is in this port: its PHY has a new speed."""
+        """Set the PHY speed of a port after another cable was plugged in."""
         self.firmware.speeds_mbps = {**self.firmware.speeds_mbps, port: speed_mbps}
         if self._container is not None:
             await self._container.command(["sh", "-c", f"echo {speed_mbps} > /run/pinet/phy/{port}/speed"])
             await self.show_phy(port)
 
     def take_from_drawer(self, device: str, port: str) -> None:
-        """Make a loose end one of our ports."""
+        """Move a loose cable end from the drawer to one of the switch's ports."""
         drawer = Netlink(self.drawer)
         try:
             drawer.move(drawer.links()[device].index, self.namespace, port, self.index(port))
@@ -206,7 +206,7 @@ class VirtualSwitch:
             drawer.close()
 
     async def stop(self) -> None:
-        """End its management; ports and bridges go with the daemon."""
+        """Stop the management. Ports and bridges end with the daemon."""
         for relay in (self.management, self.poe_relay):
             if relay is not None:
                 relay.connect_to(None)

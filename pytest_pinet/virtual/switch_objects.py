@@ -1,4 +1,4 @@
-"""The MIB of a virtual switch: ports, VLANs, forwarding, PoE; what net-snmp lacks, or shows from a cache of seconds."""
+"""The MIB objects of a virtual switch: ports, VLANs, forwarding, PoE. net-snmp lacks them, or caches them too long."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from pytest_pinet.virtual.agentx_protocol import (
-    Kind,
     Oid,
-    Trouble,
+    SnmpError,
+    SnmpType,
     Value,
     bitmap,
     gauge,
@@ -17,7 +17,7 @@ from pytest_pinet.virtual.agentx_protocol import (
     octets,
     ports_of,
 )
-from pytest_pinet.virtual.firmware import Draft, Firmware, Snapshot
+from pytest_pinet.virtual.firmware import Draft, Snapshot, SwitchFirmware
 from pytest_pinet.virtual.netlink import LinkInfo
 from pytest_pinet.virtual.port_counters import Counted
 from pytest_pinet.virtual.vlans import DEFAULT_VLAN, LARGEST_VLAN, Vlan
@@ -35,7 +35,7 @@ Q_TP_FDB: Oid = (*BRIDGE_MIB, 7, 1, 2, 2, 1)
 VLAN_STATIC: Oid = (*BRIDGE_MIB, 7, 1, 4, 3, 1)
 PVID: Oid = (*BRIDGE_MIB, 7, 1, 4, 5, 1, 1)
 PSE_ADMIN_ENABLE: Oid = (*PSE_PORT, 3)
-# labgrid's poe_mib knows no other group.
+# The only PoE group that labgrid's poe_mib supports.
 POE_GROUP = 1
 _UP, _DOWN = 1, 2
 _TRUE, _FALSE = 1, 2
@@ -46,7 +46,7 @@ _LONGEST_NAME = 32
 
 
 class RowStatus(IntEnum):
-    """What a row of a table is, or is to become (RFC 2579)."""
+    """The present or requested state of a table row (RFC 2579)."""
 
     ACTIVE = 1
     CREATE_AND_GO = 4
@@ -55,23 +55,23 @@ class RowStatus(IntEnum):
 
 
 def _counter64(value: int) -> Value:
-    return Value(Kind.COUNTER64, value)
+    return Value(SnmpType.COUNTER64, value)
 
 
 def _counter32(value: int) -> Value:
-    return Value(Kind.COUNTER32, value)
+    return Value(SnmpType.COUNTER32, value)
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A device as tables of interfaces show it; ``speed_mbps`` is what its PHY negotiated."""
+class _DeviceRow:
+    """A row of the interface tables. ``speed_mbps`` is the speed that the PHY negotiated."""
 
     link: LinkInfo
     counted: Counted
     speed_mbps: int
 
 
-_Column = Callable[[_Row], Value]
+_Column = Callable[[_DeviceRow], Value]
 _COLUMNS: dict[Oid, _Column] = {
     IF_ADMIN_STATUS: lambda row: integer(_UP if row.link.admin_up else _DOWN),
     (*IF_ENTRY, 8): lambda row: integer(_UP if row.link.admin_up and row.link.carrier else _DOWN),
@@ -88,11 +88,11 @@ _COLUMNS: dict[Oid, _Column] = {
 
 
 class SwitchObjects:
-    """Answers for one switch, and changes its settings."""
+    """The SNMP objects of one switch: reads its state, and changes its settings."""
 
     subtrees: Sequence[Oid] = (*_COLUMNS, BRIDGE_MIB, PSE_PORT)
 
-    def __init__(self, firmware: Firmware) -> None:
+    def __init__(self, firmware: SwitchFirmware) -> None:
         self._firmware = firmware
         self._octets = max(8, -(-len(firmware.ports) // 8))
 
@@ -103,13 +103,13 @@ class SwitchObjects:
             return self._poe()
         return self._column(subtree, _COLUMNS[subtree])
 
-    def test(self, changes: Sequence[tuple[Oid, Value]]) -> tuple[Trouble, int]:
+    def test(self, changes: Sequence[tuple[Oid, Value]]) -> tuple[SnmpError, int]:
         draft = self._firmware.draft()
         for index, (name, value) in enumerate(changes, start=1):
             trouble = self._change(draft, name, value)
-            if trouble is not Trouble.NONE:
+            if trouble is not SnmpError.NONE:
                 return trouble, index
-        return Trouble.NONE, 0
+        return SnmpError.NONE, 0
 
     async def commit(self, changes: Sequence[tuple[Oid, Value]]) -> None:
         draft = self._firmware.draft()
@@ -121,7 +121,9 @@ class SwitchObjects:
         now = self._firmware.snapshot()
         speeds = self._firmware.speeds_mbps
         return {
-            (*subtree, link.index): column(_Row(link, now.counted[name], speeds.get(name, 0) if link.carrier else 0))
+            (*subtree, link.index): column(
+                _DeviceRow(link, now.counted[name], speeds.get(name, 0) if link.carrier else 0)
+            )
             for name, link in now.links.items()
         }
 
@@ -149,7 +151,7 @@ class SwitchObjects:
         return found | self._learned(now)
 
     def _learned(self, now: Snapshot) -> dict[Oid, Value]:
-        """The forwarding table, as BRIDGE-MIB (all VLANs in one) and as Q-BRIDGE-MIB."""
+        """Return the forwarding table in the form of BRIDGE-MIB (all VLANs in one) and of Q-BRIDGE-MIB."""
         found: dict[Oid, Value] = {}
         numbers = {now.links[port].index: number for port, number in self._firmware.numbers.items()}
         for mac, index, _ in now.learned:
@@ -173,8 +175,8 @@ class SwitchObjects:
             found[*PSE_PORT, 6, POE_GROUP, number] = integer(seen if enabled else _DISABLED)
         return found
 
-    def _change(self, draft: Draft, name: Oid, value: Value) -> Trouble:
-        """Enter one setting into the draft."""
+    def _change(self, draft: Draft, name: Oid, value: Value) -> SnmpError:
+        """Apply one change to the draft. Return the SNMP error."""
         match _split(name, (IF_ADMIN_STATUS, PVID, VLAN_STATIC, PSE_ADMIN_ENABLE)):
             case (column, (index,)) if column == IF_ADMIN_STATUS:
                 return self._set_admin(draft, index, value)
@@ -184,84 +186,84 @@ class SwitchObjects:
                 return self._set_vlan(draft, member, vid, value)
             case (column, (group, number)) if column == PSE_ADMIN_ENABLE:
                 return self._set_poe(draft, group, number, value)
-        return Trouble.NOT_WRITABLE
+        return SnmpError.NOT_WRITABLE
 
-    def _set_admin(self, draft: Draft, index: int, value: Value) -> Trouble:
-        if value.kind != Kind.INTEGER:
-            return Trouble.WRONG_TYPE
+    def _set_admin(self, draft: Draft, index: int, value: Value) -> SnmpError:
+        if value.kind != SnmpType.INTEGER:
+            return SnmpError.WRONG_TYPE
         if value.data not in (_UP, _DOWN):
-            return Trouble.WRONG_VALUE
+            return SnmpError.WRONG_VALUE
         port = next((p for p in self._firmware.ports if self._firmware.snapshot().links[p].index == index), None)
         if port is None:
-            return Trouble.NOT_WRITABLE
+            return SnmpError.NOT_WRITABLE
         draft.admin[port] = value.data == _UP
-        return Trouble.NONE
+        return SnmpError.NONE
 
-    def _set_pvid(self, draft: Draft, number: int, value: Value) -> Trouble:
-        if value.kind != Kind.GAUGE32 or not isinstance(value.data, int):
-            return Trouble.WRONG_TYPE
+    def _set_pvid(self, draft: Draft, number: int, value: Value) -> SnmpError:
+        if value.kind != SnmpType.GAUGE32 or not isinstance(value.data, int):
+            return SnmpError.WRONG_TYPE
         if number not in draft.vlans.pvid:
-            return Trouble.INCONSISTENT_NAME
+            return SnmpError.INCONSISTENT_NAME
         if value.data not in draft.vlans.vlans:
-            return Trouble.INCONSISTENT_VALUE
+            return SnmpError.INCONSISTENT_VALUE
         draft.vlans.pvid[number] = value.data
-        return Trouble.NONE
+        return SnmpError.NONE
 
-    def _set_vlan(self, draft: Draft, member: int, vid: int, value: Value) -> Trouble:
+    def _set_vlan(self, draft: Draft, member: int, vid: int, value: Value) -> SnmpError:
         if member == 5:
             return _set_row(draft, vid, value)
         if member not in (1, 2, 4):
-            return Trouble.NOT_WRITABLE
-        if value.kind != Kind.OCTETS or not isinstance(value.data, bytes):
-            return Trouble.WRONG_TYPE
+            return SnmpError.NOT_WRITABLE
+        if value.kind != SnmpType.OCTETS or not isinstance(value.data, bytes):
+            return SnmpError.WRONG_TYPE
         vlan = draft.vlans.vlans.get(vid)
         if vlan is None:
-            return Trouble.INCONSISTENT_NAME
+            return SnmpError.INCONSISTENT_NAME
         if member == 1:
             vlan.name = value.data
-            return Trouble.NONE if len(value.data) <= _LONGEST_NAME else Trouble.WRONG_VALUE
+            return SnmpError.NONE if len(value.data) <= _LONGEST_NAME else SnmpError.WRONG_VALUE
         ports = ports_of(value.data)
         if not ports <= draft.vlans.pvid.keys():
-            return Trouble.WRONG_VALUE
+            return SnmpError.WRONG_VALUE
         if member == 2:
             vlan.egress = ports
         else:
             vlan.untagged = ports
-        return Trouble.NONE
+        return SnmpError.NONE
 
-    def _set_poe(self, draft: Draft, group: int, number: int, value: Value) -> Trouble:
-        if value.kind != Kind.INTEGER:
-            return Trouble.WRONG_TYPE
+    def _set_poe(self, draft: Draft, group: int, number: int, value: Value) -> SnmpError:
+        if value.kind != SnmpType.INTEGER:
+            return SnmpError.WRONG_TYPE
         if group != POE_GROUP or number not in draft.vlans.pvid:
-            return Trouble.INCONSISTENT_NAME
+            return SnmpError.INCONSISTENT_NAME
         if value.data not in (_TRUE, _FALSE):
-            return Trouble.WRONG_VALUE
+            return SnmpError.WRONG_VALUE
         draft.poe[self._firmware.ports[number - 1]] = value.data == _TRUE
-        return Trouble.NONE
+        return SnmpError.NONE
 
 
-def _set_row(draft: Draft, vid: int, value: Value) -> Trouble:
-    """RowStatus of a VLAN (RFC 2579)."""
+def _set_row(draft: Draft, vid: int, value: Value) -> SnmpError:
+    """Set the RowStatus of a VLAN (RFC 2579). Return the SNMP error."""
     vlans = draft.vlans.vlans
     if not 1 <= vid <= LARGEST_VLAN:
-        return Trouble.INCONSISTENT_NAME
+        return SnmpError.INCONSISTENT_NAME
     match value.data:
-        case _ if value.kind != Kind.INTEGER:
-            return Trouble.WRONG_TYPE
+        case _ if value.kind != SnmpType.INTEGER:
+            return SnmpError.WRONG_TYPE
         case RowStatus.ACTIVE:
-            return Trouble.NONE if vid in vlans else Trouble.INCONSISTENT_VALUE
+            return SnmpError.NONE if vid in vlans else SnmpError.INCONSISTENT_VALUE
         case RowStatus.CREATE_AND_GO if vid not in vlans:
             vlans[vid] = Vlan()
-            return Trouble.NONE
+            return SnmpError.NONE
         case RowStatus.DESTROY:
-            # A port must have a VLAN to put into what it receives.
+            # The PVID of a port must stay: the switch puts received frames into this VLAN.
             if vid == DEFAULT_VLAN or vid in draft.vlans.pvid.values():
-                return Trouble.INCONSISTENT_VALUE
+                return SnmpError.INCONSISTENT_VALUE
             vlans.pop(vid, None)
-            return Trouble.NONE
+            return SnmpError.NONE
         case RowStatus.CREATE_AND_GO | RowStatus.CREATE_AND_WAIT:
-            return Trouble.INCONSISTENT_VALUE
-    return Trouble.WRONG_VALUE
+            return SnmpError.INCONSISTENT_VALUE
+    return SnmpError.WRONG_VALUE
 
 
 def _split(name: Oid, columns: Sequence[Oid]) -> tuple[Oid, Oid] | None:

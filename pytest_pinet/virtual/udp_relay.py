@@ -13,14 +13,14 @@ from pytest_pinet.virtual.loopback import udp_uids
 from pytest_pinet.virtual.namespaces import NetNamespace
 
 AGENT = ("127.0.0.1", 161)
-# Each client gets a socket in the namespace; the one that was silent longest makes room.
+# Each client gets a socket in the namespace. With too many clients, the one that was silent longest loses it.
 MOST_CLIENTS = 256
 _POE_ATTEMPTS = 8
 _Address = tuple[str, int]
 
 
 def loopback_socket(address: _Address = ("127.0.0.1", 0)) -> socket.socket:
-    """A bound UDP port of the host's loopback that does not block."""
+    """Return a bound, non-blocking UDP socket on the host's loopback."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
         sock.bind(address)
@@ -31,9 +31,9 @@ def loopback_socket(address: _Address = ("127.0.0.1", 0)) -> socket.socket:
 
 
 def poe_socket(owner: str) -> socket.socket:
-    """Port 161, the only one that labgrid's poe_mib asks, of a loopback address that nobody has.
+    """Return a socket on port 161 of an unused loopback address. labgrid's poe_mib can use no other port.
 
-    The address is the same for each start of the same ``owner``. Raises LabError when all that were tried are taken.
+    The address is the same for each start of the same ``owner``. Raises LabError if all tried addresses are in use.
     """
     for attempt in range(_POE_ATTEMPTS):
         first, second, third = hashlib.sha256(f"{owner}#{attempt}".encode()).digest()[:3]
@@ -46,9 +46,9 @@ def poe_socket(owner: str) -> socket.socket:
 
 
 class UdpRelay:
-    """Leads datagrams of the user ``owner`` and root to the agent, and its answers back; others hear nothing.
+    """Forward datagrams of the user ``owner`` and of root to the agent, and the answers back. Ignore other users.
 
-    ``source`` is the address under which the agent sees them. ``dead`` swallows everything.
+    ``source`` is the address that the agent sees. A ``dead`` relay drops everything.
     """
 
     def __init__(self, sock: socket.socket, owner: int, source: str = "127.0.0.1") -> None:
@@ -70,12 +70,12 @@ class UdpRelay:
         return self.address[1]
 
     async def serve(self) -> None:
-        """Begin to take datagrams."""
+        """Start to accept datagrams."""
         loop = asyncio.get_running_loop()
         self._near, _ = await loop.create_datagram_endpoint(lambda: _Near(self), sock=self._socket)
 
     def connect_to(self, namespace: NetNamespace | None) -> None:
-        """Lead to another namespace from now on."""
+        """Change the namespace."""
         self._namespace = namespace
         for transport in self._clients.values():
             transport.close()

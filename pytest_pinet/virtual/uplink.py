@@ -11,7 +11,7 @@ from pytest_pinet.virtual.switch import LARGEST_MTU, VirtualSwitch
 
 
 class VirtualUplink:
-    """One veth pair; both ends send at ``scale`` times the rate of the wire."""
+    """A cable between two switches: one veth pair. Both ends send at ``scale`` times the wire's rate."""
 
     def __init__(self, spec: UplinkSpec, ends: tuple[VirtualSwitch, VirtualSwitch], scale: float = 1.0) -> None:
         self.spec = spec
@@ -21,7 +21,7 @@ class VirtualUplink:
             switch.uplinks.add(port)
 
     async def build(self) -> None:
-        """Plug it in; both switches are built."""
+        """Connect both switches, which must be built already."""
         (near, port), (far, far_port) = self._ends
         far_end = f"name {far_port} index {far.index(far_port)} netns {far.namespace.path}"
         near_end = f"name {port} index {near.index(port)} mtu {LARGEST_MTU}"
@@ -30,7 +30,7 @@ class VirtualUplink:
             await ip(switch.namespace, [f"link set dev {own} master {BRIDGE} up"])
 
     def queues(self, switch: VirtualSwitch) -> list[str]:
-        """``tc`` lines for its end at this switch; none when it has none there."""
+        """Return ``tc`` lines for the ends at this switch. Empty if the uplink has none there."""
         rate = self._scale * wire_rate(self.spec.speed_mbps)
         lines: list[str] = []
         for end, port in self._ends:

@@ -1,4 +1,4 @@
-"""Which VLAN each port of a switch is in, as Q-BRIDGE says it: three settings that must agree before traffic flows."""
+"""The VLAN of each port of a switch, as in Q-BRIDGE-MIB: traffic flows only if three settings agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LARGEST_VLAN = 4094
 
 @dataclass
 class Vlan:
-    """A row of dot1qVlanStaticTable; ports are numbers of bridge ports."""
+    """A row of dot1qVlanStaticTable. Ports are bridge port numbers."""
 
     name: bytes = b""
     egress: frozenset[int] = frozenset()
@@ -20,14 +20,14 @@ class Vlan:
 
 @dataclass
 class VlanTable:
-    """Nothing here touches the kernel; ``home`` says what it is to do."""
+    """The VLAN settings of a switch, without the kernel. ``home`` tells which bridge a port belongs to."""
 
     pvid: dict[int, int]
     vlans: dict[int, Vlan] = field(default_factory=dict)
 
     @classmethod
     def fresh(cls, ports: Iterable[int]) -> VlanTable:
-        """All ports in the default VLAN, as a switch leaves the factory."""
+        """Return factory settings: all ports in the default VLAN."""
         every = frozenset(ports)
         return cls(dict.fromkeys(every, DEFAULT_VLAN), {DEFAULT_VLAN: Vlan(b"default", every, every)})
 
@@ -35,6 +35,6 @@ class VlanTable:
         return VlanTable(dict(self.pvid), {vid: Vlan(v.name, v.egress, v.untagged) for vid, v in self.vlans.items()})
 
     def home(self, port: int) -> int | None:
-        """The VLAN in which a port forwards both ways without a tag; None while its settings disagree."""
+        """Return the VLAN in which a port forwards untagged frames both ways, or None if its settings disagree."""
         vlan = self.vlans.get(self.pvid[port])
         return self.pvid[port] if vlan is not None and port in vlan.egress & vlan.untagged else None

@@ -6,8 +6,8 @@ them. What TCP sends waits for acknowledgements of a peer that lives in another 
 
 import pytest
 
-from pytest_pinet.gate import Gate
-from pytest_pinet.lab.link import Link
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.session.gate import Gate
 
 pytestmark = pytest.mark.pinet(board="virt", nic=["e1000e", "igb", "virtio", "usb-net"])
 

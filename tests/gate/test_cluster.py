@@ -6,11 +6,11 @@ Each flow is judged: of the pairs each for itself, of the incast by its share of
 from __future__ import annotations
 
 import pytest
-from suites import method
 
 from pytest_pinet.catalogue.published import least
-from pytest_pinet.gate import Gate
-from pytest_pinet.lab.link import Link
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.session.gate import Gate
+from tests.gate.suites import method
 
 pytestmark = pytest.mark.cluster
 SOURCE = {"duration": 20, "warmup": 0}

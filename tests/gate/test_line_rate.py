@@ -5,8 +5,8 @@ Limits: the marker's, unless the lab file has a more specific one.
 
 import pytest
 
-from pytest_pinet.gate import Gate
-from pytest_pinet.lab.link import Link
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.session.gate import Gate
 
 EACH_WAY = pytest.mark.parametrize("direction", ["tx", "rx"])
 

@@ -6,11 +6,11 @@ Overclocking did little there, since the card does the work of the processor.
 from __future__ import annotations
 
 import pytest
-from suites import method
 
 from pytest_pinet.catalogue.published import least
-from pytest_pinet.gate import Gate
-from pytest_pinet.lab.link import Link
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.session.gate import Gate
+from tests.gate.suites import method
 
 pytestmark = pytest.mark.ten_gig
 LARGE_PAYLOAD = {"kernel": "pci=pcie_bus_perf"}

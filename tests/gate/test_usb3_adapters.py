@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pytest
-from suites import method
 
 from pytest_pinet.catalogue.published import least
-from pytest_pinet.gate import Gate
-from pytest_pinet.lab.link import Link
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.session.gate import Gate
+from tests.gate.suites import method
 
 pytestmark = pytest.mark.usb3_adapters
 STREAMS = 10

@@ -1,4 +1,4 @@
-"""README and docs/ name what there is: each option, each command, each file they point to; and their YAML parses."""
+"""README and docs/ name existing options, commands and files, and their YAML is valid."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_each_make_target_is_in_the_readme() -> None:
 
 
 def commands(group: click.Command, path: str = "") -> Iterator[str]:
-    """``lab up``, ``gate`` and so on: each command that does something."""
+    """Yield the path of each command that has no subcommands: ``lab up``, ``gate`` and so on."""
     if not isinstance(group, click.Group):
         yield path
         return
@@ -75,3 +75,29 @@ def commands(group: click.Command, path: str = "") -> Iterator[str]:
         command = group.get_command(context, name)
         assert command is not None
         yield from commands(command, f"{path} {name}".strip())
+
+
+def test_each_promise_of_an_error_rate_names_its_condition(pytester: pytest.Pytester) -> None:
+    promise = re.compile(r"error rate|--pinet-error-rate|% error", re.I)
+    options = re.split(r"\n(?=  --)", pytester.runpytest_subprocess("--help").stdout.str())
+    # One of these pages lists measured error rates of labs with and without calibration, the other is about
+    # calibration.
+    pages = [text for page, text in TEXT.items() if page.name not in ("verdicts.md", "calibrate.md")]
+    parts = [part for text in pages for part in re.split(r"\n\n|\n(?=[|-] )|\n(?=  [a-z]+ {2,})", text)]
+    promises = [" ".join(part.split()) for part in [*parts, *options] if promise.search(part)]
+
+    assert len(promises) >= 6
+    assert [part for part in promises if not re.search(r"calibrate|alternate", part)] == []
+
+
+def test_the_readme_names_the_worst_error_rates_that_were_measured() -> None:
+    measured = re.search(
+        r"drifts \(pinet up to ([\d.]+) %, pinet soak up to ([\d.]+) %\)", TEXT[ROOT / "docs" / "verdicts.md"]
+    )
+    named = re.search(
+        r"up to (\d+) % of the\s+verdicts were wrong, with profile `soak` up to (\d+) %", TEXT[ROOT / "README.md"]
+    )
+
+    assert measured is not None
+    assert named is not None
+    assert [float(rate) for rate in named.groups()] == [round(float(rate)) for rate in measured.groups()]

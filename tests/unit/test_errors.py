@@ -1,4 +1,4 @@
-"""What a line of a report takes of an error."""
+"""The part of an error that fits a line of a report."""
 
 import pytest
 

@@ -1,1 +1,1 @@
-"""Builds on boards: put there beside the known-good one, booted, identified, taken back."""
+"""Builds under test on boards: deploy them beside the known-good build, boot them, identify them, remove them."""

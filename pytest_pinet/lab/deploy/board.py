@@ -1,27 +1,50 @@
-"""A leased node as the ways of deployment see it."""
+"""A leased node as a board for deployment."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_pinet.errors import SshError
-from pytest_pinet.lab.deadline import Deadline
-from pytest_pinet.shell import Shell, as_root
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.shell import Shell, as_root
 
 if TYPE_CHECKING:
-    from pytest_pinet.lab.console_record import ConsoleRecord
-    from pytest_pinet.lab.node_session import NodeSession
-    from pytest_pinet.lab.ssh import SshShell
+    from pytest_pinet.lab.console.record import ConsoleRecord
+    from pytest_pinet.lab.ssh.shell import SshShell
+    from pytest_pinet.model.lab import Node
 
-# systemd kills what does not end within 90 s.
+# systemd kills services that do not stop within 90 s.
 SHUTDOWN_S = 100.0
 GONE_POLL_S, GONE_TIMEOUT_S = 0.3, 3.0
 
 
-class LeasedBoard:
-    """Board, by the session of a node."""
+class BoardSession(Protocol):
+    """The part of a node's session that deployment needs."""
 
-    def __init__(self, session: NodeSession) -> None:
+    node: Node
+    boots: bool
+
+    @property
+    def shell(self) -> SshShell: ...
+
+    @property
+    def record(self) -> ConsoleRecord | None: ...
+
+    def await_boot(self) -> None: ...
+
+    def reset(self) -> None: ...
+
+    def switch_on(self) -> None: ...
+
+    def log_in(self) -> None: ...
+
+    def driver(self, name: str) -> Any: ...
+
+
+class LeasedBoard:
+    """The DeployableBoard of a node's session."""
+
+    def __init__(self, session: BoardSession) -> None:
         self._session = session
 
     @property
@@ -52,7 +75,7 @@ class LeasedBoard:
                 act = f"look at its console: labgrid-client -p {session.node.place} console"
                 raise SshError(f"{self.name} did not go down within {SHUTDOWN_S:.0f} s of '{command}'", act)
             session.await_boot()
-            # Silence may have been that of a busy system: it is the next boot that must answer.
+            # The silence may come from a busy system. Only an answer of the next boot counts.
             if _boot_id(session.shell) != before:
                 return
 
@@ -69,7 +92,7 @@ class LeasedBoard:
 
 
 def _boot_id(shell: Shell) -> str | None:
-    """Which boot it is that answers; None where none does."""
+    """Return the id of the boot that answers, or None if there is no answer."""
     try:
         return shell.run("cat /proc/sys/kernel/random/boot_id", timeout_s=GONE_TIMEOUT_S).stdout.strip() or None
     except SshError:

@@ -1,7 +1,7 @@
-"""A build beside the known-good one: in a folder of its own, booted once by the firmware's own ``tryboot``.
+"""Boot a build from its own folder beside the known-good build, once, with the firmware's ``tryboot``.
 
-config.txt and all that it names stay as they are, so that every boot but that one (a power cycle, a plain reboot, a
-panic) is of the known-good build. What takes it all back is written down beside it first.
+config.txt and all files that it names stay unchanged. Therefore every other boot (a power cycle, a plain reboot, a
+panic) starts the known-good build. The undo script is written to the journal beside the build before anything else.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import PurePosixPath
 
 from pytest_pinet.builds.architecture import require_machine
 from pytest_pinet.builds.image import bootable
-from pytest_pinet.builds.unchanged import Unchanged
+from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import LabError
-from pytest_pinet.lab.deploy.boot_partition import Store
+from pytest_pinet.lab.deploy.boot_partition import BootFileStore
 from pytest_pinet.lab.deploy.card import (
     HEADER,
     INITRAMFS,
@@ -29,38 +29,38 @@ from pytest_pinet.lab.deploy.card import (
     tryboot_text,
 )
 from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, locked, run_as_root
-from pytest_pinet.lab.deploy.room import Room
+from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, FeedingShell, Refused
+from pytest_pinet.lab.deploy.disk_space import DiskSpace
 from pytest_pinet.lab.deploy.root_files import RootFiles, parked
 from pytest_pinet.lab.deploy.upload import Content, upload
-from pytest_pinet.lab.deploy.way import ELSEWHERE, Board, FeedingShell, Refused
-from pytest_pinet.model.build import Build, BuildFile, Role
+from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
 from pytest_pinet.tuning.boot_files import CMDLINE, KEPT, WRITE_TIMEOUT_S
-from pytest_pinet.tuning.journal import Entry, replay
+from pytest_pinet.tuning.journal import JournalEntry, replay
 
-# What mkinitramfs may make of more modules than the known-good one has.
+# The new initramfs may be larger by this factor, because the build has more modules than the known-good one.
 INITRAMFS_GROWTH = 1.5
 SLACK_BYTES = 2_000_000
-# After the answer to this command has left; systemd's own reboot takes the argument as the firmware does.
-# Whoever recovers meanwhile has removed the folder, and needs no boot.
+# The pause lets the answer to this command leave first. systemd's reboot passes the argument on to the firmware. If the
+# folder is gone, another process has recovered the board meanwhile, and no boot is needed.
 TRY = "sleep 1; sync; [ ! -d {folder} ] || reboot '0 tryboot'"
 PLAIN = "sleep 1; sync; reboot"
 
 
 class Booted:
-    """The way of every build that takes a boot; ``store`` is where the boot files of this board are."""
+    """The way of deployment for every build that needs a boot; ``store`` holds the boot files of this board."""
 
     boots = True
 
-    def __init__(self, board: Board, store: Store) -> None:
+    def __init__(self, board: DeployableBoard, store: BootFileStore) -> None:
         self._board = board
         self._store = store
         self.name = store.name
         self._root = RootFiles(board)
         self._card: Card | None = None
-        self._room = Room()
+        self._room = DiskSpace()
         self._begun = False
 
-    # -- before anything is touched -------------------------------------------------------------------------------
+    # -- checks ---------------------------------------------------------------------------------------------------
 
     def check(self, build: Build) -> None:
         name = self._board.name
@@ -94,35 +94,47 @@ class Booted:
         require_machine(build, self._board.name, self._board.shell.run("uname -m").stdout.strip())
 
     def _bytes(self, build: Build, card: Card) -> int:
-        """What it takes of the boot partition."""
-        own = [f for f in build.files if f.role in (Role.KERNEL, Role.INITRAMFS, Role.DEVICE_TREE, Role.OVERLAY)]
-        total = sum(len(_kernel(f)) if f.role is Role.KERNEL else f.size for f in own)
+        """Return the bytes that the build needs on the boot partition."""
+        own = [
+            f
+            for f in build.files
+            if f.role
+            in (BuildFileRole.KERNEL, BuildFileRole.INITRAMFS, BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY)
+        ]
+        total = sum(len(_kernel(f)) if f.role is BuildFileRole.KERNEL else f.size for f in own)
         total += sum(card.files[name] for name in self._copied(build, card))
         if self._makes_initramfs(build, card):
             total += int(card.files[card.initramfs or ""] * INITRAMFS_GROWTH)
         return total + SLACK_BYTES
 
     def _copied(self, build: Build, card: Card) -> dict[str, str]:
-        """Of the known-good build's files those that this one shares: by their name there, the name here."""
+        """Return the known-good files that this build shares: their known-good names, and their names in this build."""
         brought = {file.name for file in build.files}
         shared = {name: name for name in card.device_trees if name not in brought}
-        if not build.of(Role.KERNEL):
+        if not build.of(BuildFileRole.KERNEL):
             shared[self._started(card)] = KERNEL
-        if card.initramfs and not build.of(Role.INITRAMFS) and not self._makes_initramfs(build, card):
+        if card.initramfs and not build.of(BuildFileRole.INITRAMFS) and not self._makes_initramfs(build, card):
             shared[card.initramfs] = INITRAMFS
         return shared
 
     def _started(self, card: Card) -> str:
-        """The kernel that the known-good build starts, as far as names tell."""
+        """Return the kernel that the known-good build starts, as far as the file names show it."""
         model = self._board.shell.run("tr -d '\\0' < /proc/device-tree/model 2>/dev/null").stdout
         newest = any(word in model for word in ("Pi 5", "Pi 500", "Compute Module 5"))
         return next((name for name in card.kernels if newest or name != "kernel_2712.img"), card.kernels[0])
 
     def _makes_initramfs(self, build: Build, card: Card) -> bool:
-        """Where the known-good kernel needs one a new kernel does, too, with modules of its own in it."""
-        return card.initramfs is not None and bool(build.of(Role.KERNEL)) and not build.of(Role.INITRAMFS)
+        """Return whether the board must make an initramfs for this build.
 
-    # -- onto the card --------------------------------------------------------------------------------------------
+        If the known-good kernel uses an initramfs, the new kernel needs one too, with its own modules.
+        """
+        return (
+            card.initramfs is not None
+            and bool(build.of(BuildFileRole.KERNEL))
+            and not build.of(BuildFileRole.INITRAMFS)
+        )
+
+    # -- deployment -----------------------------------------------------------------------------------------------
 
     def deploy(self, build: Build) -> None:
         if build.key in self._room.there:
@@ -138,8 +150,8 @@ class Booted:
             run_as_root(reach.shell, f"rm -rf {making}", "clear its boot files", COPY_TIMEOUT_S)
             upload(reach.shell, making, files)
             copies = [f"cp {shlex.quote(f'{folder}/{a}')} {shlex.quote(f'{making}/{b}')}" for a, b in copied.items()]
-            if build.of(Role.OVERLAY):
-                # All of them, since the firmware looks for each in one place only; the build's own stay.
+            if build.of(BuildFileRole.OVERLAY):
+                # The firmware looks for overlays in one folder only, so add what the build lacks.
                 there = f"{making}/overlays"
                 copies.append(
                     f"for f in {folder}/overlays/*; do [ -e {there}/${{f##*/}} ] || [ ! -f $f ] || cp $f {there}/; done"
@@ -155,18 +167,18 @@ class Booted:
     def _boot_files(self, build: Build, card: Card) -> dict[str, Content]:
         files: dict[str, Content] = {CMDLINE: cmdline_text(card, build).encode()}
         for file in build.files:
-            if file.role is Role.KERNEL:
+            if file.role is BuildFileRole.KERNEL:
                 files[KERNEL] = _kernel(file)
-            elif file.role is Role.INITRAMFS:
-                files[INITRAMFS] = Unchanged.of(file)
-            elif file.role in (Role.DEVICE_TREE, Role.OVERLAY):
-                files[file.name] = Unchanged.of(file)
+            elif file.role is BuildFileRole.INITRAMFS:
+                files[INITRAMFS] = BuildSnapshot.of(file)
+            elif file.role in (BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY):
+                files[file.name] = BuildSnapshot.of(file)
         return files
 
     def _write_down(self, shell: FeedingShell, folder: str, card: Card, build: Build) -> None:
-        """What takes it back, on the card itself, before anything else is there."""
+        """Write the undo script to the journal on the card itself, before any file of the build is there."""
         script = undo_script(card.folder, build)
-        entry = Entry.new(f"{build} on {self._board.name}", script, journal_of(folder))
+        entry = JournalEntry.new(f"{build} on {self._board.name}", script, journal_of(folder))
         run_as_root(shell, f"{entry.kept()} && sync", "write down what takes it back", WRITE_TIMEOUT_S)
 
     def _known(self) -> Card:
@@ -174,16 +186,16 @@ class Booted:
         return self._card
 
     def _folder(self, folders: tuple[str, ...], card: Card) -> str:
-        """Where it is written: what was read, or where the same partition is mounted meanwhile."""
+        """Return the folder to write to: the folder that was read, or where the same partition is mounted now."""
         return card.folder if card.folder in folders else folders[0]
 
-    # -- what runs ------------------------------------------------------------------------------------------------
+    # -- start ----------------------------------------------------------------------------------------------------
 
     def start(self, build: Build) -> None:
         reach = self._store.reach()
-        # config.txt may have other settings by now: those of a tuning.
+        # Read config.txt again: a boot tuning may have changed it since.
         card = read_card(reach.shell, reach.folders)
-        initramfs = bool(build.of(Role.INITRAMFS)) or card.initramfs is not None
+        initramfs = bool(build.of(BuildFileRole.INITRAMFS)) or card.initramfs is not None
         texts: dict[str, Content] = {
             f"{TRYBOOT}{KEPT}.new": tryboot_text(card, build, initramfs).encode(),
             f"{folder_of(build)}/{CMDLINE}": cmdline_text(card, build).encode(),
@@ -196,7 +208,7 @@ class Booted:
         self._board.reboot(TRY.format(folder=self._marked(card, build)))
 
     def _marked(self, card: Card, build: Build) -> str:
-        """A folder on the board that is there as long as it may boot this build."""
+        """Return a folder on the board that exists as long as the board may boot this build."""
         return f"{card.folder}/{folder_of(build)}" if self._store.on_board else "/"
 
     def take_back(self, builds: Iterable[Build]) -> None:
@@ -216,16 +228,16 @@ class Booted:
 
 
 def _kernel(file: BuildFile) -> bytes:
-    return bootable(Unchanged.of(file).read())
+    return bootable(BuildSnapshot.of(file).read())
 
 
 def journal_of(folder: str) -> str:
-    """On the boot partition, which outlives every boot."""
+    """Return the journal's folder on the boot partition, which survives every boot."""
     return f"{folder}/{OURS}/journal"
 
 
 def undo_script(folder: str, build: Build) -> str:
-    """Removes all of a build, from whatever point its deployment came to."""
+    """Return a script that removes all files of a build, at whatever point its deployment stopped."""
     ours = f"{folder}/{folder_of(build)}"
     tryboot = (
         f"cd {folder} && rm -f {TRYBOOT}{KEPT}.new && if [ -e {TRYBOOT} ] && grep -qF {shlex.quote(HEADER)} {TRYBOOT};"
@@ -235,7 +247,10 @@ def undo_script(folder: str, build: Build) -> str:
 
 
 def root_undo(build: Build) -> str:
-    """Removes what it has on the root file system, which may be another machine's here: it is not there then."""
+    """Return a script that removes the build's files on the root file system.
+
+    It does nothing on a machine without these files, such as a TFTP server.
+    """
     steps = [f"rm -rf {PurePosixPath(firmware_folder(build)).parent} {parked(build.key)}"]
     if build.release:
         mark = f"/lib/modules/{build.release}/.{OURS}"
@@ -244,13 +259,13 @@ def root_undo(build: Build) -> str:
 
 
 def recover(shell: FeedingShell, folders: tuple[str, ...]) -> list[str]:
-    """Take back what stands in the journals of these folders, and say what could not be. Raises SshError."""
+    """Undo what the journals in these folders contain; return what could not be undone. Raises SshError."""
     failed: list[str] = []
     for folder in folders:
         found = shell.run(f"[ ! -d {folder}/{OURS} ] || echo yes")
         if found.stdout.strip() != "yes":
             continue
-        # What a crashed process left running ends first.
+        # The lock waits for commands that a crashed process left running.
         shell.run(locked("true"), timeout_s=COPY_TIMEOUT_S)
         failed += replay(shell, journal_of(folder)).failed
         if not failed:

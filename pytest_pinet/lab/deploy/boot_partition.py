@@ -1,4 +1,4 @@
-"""Where a board's boot files are: on its own boot partition, reached over ssh. Also the seam for other places."""
+"""The boot partition of a board, reached over ssh, and the interface for other places of boot files."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from pytest_pinet.lab.deploy.way import Board, FeedingShell
+from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, FeedingShell
 from pytest_pinet.tuning.boot_files import FOLDERS
 
 
 @dataclass(frozen=True)
-class Reach:
-    """A shell for which ``folders`` are where the firmware may boot from."""
+class PartitionAccess:
+    """A shell, and the ``folders`` from which the firmware may boot."""
 
     shell: FeedingShell
     folders: tuple[str, ...] = FOLDERS
 
 
-class Store(Protocol):
-    """Where the boot files are kept; a file each."""
+class BootFileStore(Protocol):
+    """The place of a board's boot files. Each implementation has one file."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def on_board(self) -> bool:
-        """Whether the board itself can write there while it runs."""
+        """Whether the running board itself can write there."""
 
-    def reach(self) -> Reach:
-        """To look. Raises Refused, LabError."""
+    def reach(self) -> PartitionAccess:
+        """Return access for reading. Raises Refused, LabError."""
 
-    def writing(self) -> AbstractContextManager[Reach]:
-        """To write; the board may be without power meanwhile, and runs its known-good build afterwards."""
+    def writing(self) -> AbstractContextManager[PartitionAccess]:
+        """Give access for writing. The board may be off meanwhile, and runs its known-good build afterwards."""
 
 
 class OverSsh:
@@ -42,12 +42,12 @@ class OverSsh:
     name = "boot partition over ssh"
     on_board = True
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: DeployableBoard) -> None:
         self._board = board
 
-    def reach(self) -> Reach:
-        return Reach(self._board.shell)
+    def reach(self) -> PartitionAccess:
+        return PartitionAccess(self._board.shell)
 
     @contextmanager
-    def writing(self) -> Iterator[Reach]:
+    def writing(self) -> Iterator[PartitionAccess]:
         yield self.reach()

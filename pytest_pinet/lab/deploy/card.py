@@ -1,4 +1,4 @@
-"""The boot files of a board as its known-good build has them, and the texts that boot another build beside it."""
+"""The boot files of a board's known-good build, and the texts that boot another build beside it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pytest_pinet.lab.deploy.room import free_bytes
-from pytest_pinet.lab.deploy.way import Refused
-from pytest_pinet.model.build import MARKER, Build, Role
-from pytest_pinet.shell import Shell, as_root
+from pytest_pinet.execution.shell import Shell, as_root
+from pytest_pinet.lab.deploy.deploy_target import Refused
+from pytest_pinet.lab.deploy.disk_space import free_bytes
+from pytest_pinet.model.build import MARKER, Build, BuildFileRole
 from pytest_pinet.tuning.boot_files import CMDLINE, CONFIG
 from pytest_pinet.tuning.files import reason
 
-# Everything of ours on a boot partition is in here, or has this in its name.
+# All our files on a boot partition are in this folder or have it in their names.
 OURS = "pytest-pinet"
 TRYBOOT = "tryboot.txt"
 KERNEL, INITRAMFS = "kernel8.img", "initramfs8"
 HEADER = "# By pytest-pinet: boots a build under test once; config.txt is what boots otherwise"
-# What the firmware starts when config.txt names no kernel, newest boards first.
+# The kernels that the firmware starts when config.txt names no kernel, newest boards first.
 _DEFAULTS = ("kernel_2712.img", "kernel8.img", "kernel7l.img", "kernel7.img", "kernel.img")
-# Lines that say where the known-good build's files are.
+# Lines that name the files of the known-good build.
 _PLACES = re.compile(r"\s*(?:(?:os_prefix|kernel|cmdline|ramfsfile|auto_initramfs)\s*=|initramfs\s)")
 _MARK = "=====8<====="
 
 
 @dataclass(frozen=True)
 class Card:
-    """A folder that a firmware boots from. ``files`` are the sizes by name, ``free`` bytes are left there."""
+    """A folder from which the firmware boots. ``files`` has the sizes by name; ``free`` is the free space in bytes."""
 
     folder: str
     config: str
@@ -38,13 +38,13 @@ class Card:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The kernels that config.txt may start and that are there; those that it names come first."""
+        """The existing kernels that config.txt may start; the kernels that it names come first."""
         named = re.findall(r"^\s*kernel\s*=\s*(\S+)", self.config, re.MULTILINE)
         return tuple(dict.fromkeys(name for name in (*named, *_DEFAULTS) if name in self.files))
 
     @property
     def initramfs(self) -> str | None:
-        """The initramfs that the known-good build loads; None where it loads none, or it is not there."""
+        """The initramfs that the known-good build loads; None if it loads none, or if the file does not exist."""
         named = re.findall(r"^\s*(?:initramfs\s+|ramfsfile\s*=\s*)([^\s,]+)", self.config, re.MULTILINE)
         automatic = re.search(r"^\s*auto_initramfs\s*=\s*1\b", self.config, re.MULTILINE)
         names = [*named, *(INITRAMFS, "initramfs_2712") * bool(automatic)]
@@ -56,7 +56,7 @@ class Card:
 
 
 def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
-    """What stands in the first of these folders that a firmware boots from. Raises Refused, SshError."""
+    """Return the content of the first of these folders from which a firmware boots. Raises Refused, SshError."""
     for folder in folders:
         done = shell.run(
             as_root(
@@ -77,7 +77,7 @@ def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
 
 
 def _sizes(listing: str) -> dict[str, int]:
-    """Of the files of ``ls -ln``."""
+    """Return the sizes of the files in the output of ``ls -ln``."""
     found = {}
     for line in listing.splitlines():
         words = line.split(None, 8)
@@ -87,12 +87,12 @@ def _sizes(listing: str) -> dict[str, int]:
 
 
 def folder_of(build: Build) -> str:
-    """Of a build's files, below the folder that the firmware boots from."""
+    """Return the folder of a build's files, relative to the folder from which the firmware boots."""
     return f"{OURS}/{build.key}"
 
 
 def tryboot_text(card: Card, build: Build, initramfs: bool) -> str:
-    """config.txt with this build's files in place of the known-good ones."""
+    """Return config.txt with this build's files in place of the known-good ones."""
     kept = [line for line in card.config.splitlines() if not _PLACES.match(line)]
     lines = [f"os_prefix={folder_of(build)}/", f"kernel={KERNEL}", f"cmdline={CMDLINE}"]
     lines += [f"initramfs {INITRAMFS} followkernel"] if initramfs else []
@@ -102,14 +102,17 @@ def tryboot_text(card: Card, build: Build, initramfs: bool) -> str:
 
 
 def cmdline_text(card: Card, build: Build) -> str:
-    """The known-good build's line, with what this build adds, and its mark."""
+    """Return the known-good build's command line, with this build's additions and its mark."""
     words = card.cmdline.partition("\n")[0].split()
-    firmware = [f"firmware_class.path={firmware_folder(build)}"] if build.of(Role.FIRMWARE) else []
+    firmware = [f"firmware_class.path={firmware_folder(build)}"] if build.of(BuildFileRole.FIRMWARE) else []
     options = [f"{module}.{parameter}={value}" for module, parameter, value in build.options]
     more = [*build.cmdline, *options, *firmware, f"{MARKER}={build.key}"]
     return " ".join([*words, *(word for word in more if word not in words)]) + "\n"
 
 
 def firmware_folder(build: Build) -> str:
-    """Where a build's firmware for drivers is, on the board's own file system: the known-good's stays as it is."""
+    """Return the folder of a build's driver firmware on the board's root file system.
+
+    The known-good firmware is unchanged.
+    """
     return f"/var/lib/{OURS}/{build.key}/firmware"

@@ -1,4 +1,4 @@
-"""The builds of one leased board: which way each takes, what runs now, and the way back to the known-good one."""
+"""The builds of one leased board: the way to deploy each, the running one, and the return to the known-good one."""
 
 from __future__ import annotations
 
@@ -13,50 +13,53 @@ from pytest_pinet.errors import (
     UnsupportedError,
 )
 from pytest_pinet.evidence.running import read_running
+from pytest_pinet.execution.trace import doing
+from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.deploy.boot import PLAIN, Booted
-from pytest_pinet.lab.deploy.boot_partition import OverSsh, Store
+from pytest_pinet.lab.deploy.boot_partition import BootFileStore, OverSsh
+from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, DeployTarget, Refused
 from pytest_pinet.lab.deploy.live import Live
 from pytest_pinet.lab.deploy.sdmux import SdMux
 from pytest_pinet.lab.deploy.tftp import Tftp
-from pytest_pinet.lab.deploy.way import Board, Refused, Way
-from pytest_pinet.lab.kernel_log import Kind
-from pytest_pinet.model.build import Build, Role, Running
-from pytest_pinet.steps import doing
+from pytest_pinet.model.build import Build, BuildFileRole, RunningBuild
 
-_BROKEN = (Kind.PANIC, Kind.OOPS)
+_BROKEN = (KernelEventKind.PANIC, KernelEventKind.OOPS)
 
 
 class Deployment:
-    """``running`` is the build that was started last; None is the known-good one."""
+    """Deploys and starts builds on one board.
 
-    def __init__(self, board: Board) -> None:
+    ``running`` is the build that was started last; None is the known-good build.
+    """
+
+    def __init__(self, board: DeployableBoard) -> None:
         self._board = board
         self._live = Live(board)
-        self._ways: dict[str, Way] = {}
+        self._ways: dict[str, DeployTarget] = {}
         self._builds: dict[str, Build] = {}
         self._booted: Booted | None = None
-        self._known_good: Running | None = None
+        self._known_good: RunningBuild | None = None
         self._changing = False
         self.running: Build | None = None
 
     @property
     def active(self) -> bool:
-        """Whether there may be something of a build on the board that is ours."""
+        """Whether the board may contain files of a build from this session."""
         return bool(self._builds)
 
     @property
-    def known_good(self) -> Running | None:
-        """What the board said that it runs by itself, before any build was deployed; None before ``check``."""
+    def known_good(self) -> RunningBuild | None:
+        """The known-good build as read from the board before any deployment; None before ``check``."""
         known = self._known_good
         return known if known is not None and known.marker is None else None
 
-    # -- before anything is touched -------------------------------------------------------------------------------
+    # -- checks ---------------------------------------------------------------------------------------------------
 
     def check(self, build: Build) -> None:
-        """Ask the board whether it can take this build, and change nothing.
+        """Check whether the board can take this build, without changing anything.
 
-        Raises UnsupportedError where it cannot, ConfigError where the build contradicts the board, BuildError where it
-        is for another processor; one sentence each.
+        Raises UnsupportedError if it cannot, ConfigError if the build contradicts the board, BuildError if it is for
+        another processor; the message is one sentence.
         """
         name = self._board.name
         if not self._board.boots:
@@ -74,18 +77,18 @@ class Deployment:
             return
         raise UnsupportedError(refused[0])
 
-    def _candidates(self, build: Build) -> list[Way]:
-        """The ways that may do, the quickest first."""
-        ways: list[Way] = [] if build.needs_boot else [self._live]
-        # Options of what is built into the kernel are words on its command line.
-        if build.needs_boot or (build.options and not build.of(Role.MODULE)):
+    def _candidates(self, build: Build) -> list[DeployTarget]:
+        """Return the possible ways for this build, the fastest first."""
+        ways: list[DeployTarget] = [] if build.needs_boot else [self._live]
+        # Options of drivers that are built into the kernel are set on its command line.
+        if build.needs_boot or (build.options and not build.of(BuildFileRole.MODULE)):
             ways.append(self._booting())
         return ways
 
     def _booting(self) -> Booted:
         if self._booted is None:
             board = self._board
-            store: Store = OverSsh(board)
+            store: BootFileStore = OverSsh(board)
             for other in (Tftp, SdMux):
                 if other.serves(board):
                     store = other(board)
@@ -93,17 +96,16 @@ class Deployment:
         return self._booted
 
     def boots(self, build: Build) -> bool:
-        """Whether a start of this build, which was checked, boots the board."""
+        """Return whether a start of this build, which was checked, boots the board."""
         return self._ways[build.key].boots
 
-    # -- what runs ------------------------------------------------------------------------------------------------
+    # -- start ----------------------------------------------------------------------------------------------------
 
-    def start(self, build: Build | None) -> Running:
-        """Have this build run (None: the known-good one) and say what runs then; where it takes a boot it gets one.
+    def start(self, build: Build | None) -> RunningBuild:
+        """Make the board run this build (None: the known-good one), with a boot if needed; return what runs then.
 
-        Raises BuildError for a build that does not come up, after the known-good one has come up instead;
-        BuildMismatch where something else runs; ChangedBuildError where its files are not any more what was read;
-        LabError.
+        Raises BuildError if the build does not come up, after the known-good one has come up instead; BuildMismatch if
+        something else runs; ChangedBuildError if files of the build have changed since they were read; LabError.
         """
         self._changing = True
         try:
@@ -115,7 +117,7 @@ class Deployment:
         finally:
             self._changing = False
 
-    def _start(self, build: Build, way: Way) -> Running:
+    def _start(self, build: Build, way: DeployTarget) -> RunningBuild:
         if not way.boots:
             self._leave_running()
         self._builds[build.key] = build
@@ -133,21 +135,21 @@ class Deployment:
             return self._judged(build, self._read(build))
 
     def _finish(self, build: Build) -> bool:
-        """What a booted build has beside its boot; whether it has any."""
-        singles = build.of(Role.MODULE) and not build.of(Role.MODULES)
+        """Load the single modules and set the sysctls of a booted build; return whether it has any."""
+        singles = build.of(BuildFileRole.MODULE) and not build.of(BuildFileRole.MODULES)
         if singles:
             self._live.load(build)
         self._live.set_sysctls(build)
         return bool(singles or build.sysctls)
 
     def _leave_running(self) -> None:
-        """Nothing of another build may be in force when one that takes no boot is started."""
+        """Undo the previous build before a build without a boot starts, so that nothing of it remains in force."""
         if self.running is not None and self.boots(self.running):
             self._boot_known_good()
         else:
             self._live.take_back(())
 
-    def _boot(self, build: Build, way: Way) -> Running:
+    def _boot(self, build: Build, way: DeployTarget) -> RunningBuild:
         record = self._board.record
         if record is not None:
             record.take()
@@ -164,7 +166,10 @@ class Deployment:
         return running
 
     def _fall_back(self, build: Build, error: LabError) -> None:
-        """It did not come up: a power cycle boots the known-good build, or it is the lab that is at fault."""
+        """Handle a build that did not come up: power-cycle to the known-good build, and raise BuildError.
+
+        If the known-good build does not come up either, the lab is at fault, and the lab's error is raised.
+        """
         self.running = None
         kind = "panic" if "panic" in error.message else "hang" if isinstance(error, ConsoleError) else "no login"
         try:
@@ -179,7 +184,10 @@ class Deployment:
         raise BuildError(message, kind, _told(error.excerpt)) from error
 
     def _fallen_back(self, build: Build) -> BuildError:
-        """A kernel that panics may boot the board anew by itself (panic=10): then the known-good one answers."""
+        """Return the error for a build that did not come up while the known-good build answers.
+
+        After a panic, the kernel may reboot by itself (panic=10), which starts the known-good build.
+        """
         self.running = None
         record = self._board.record
         broken = record.take(_BROKEN) if record is not None else []
@@ -192,12 +200,12 @@ class Deployment:
         message += " (does its firmware know tryboot? boot loaders before 2021 do not)"
         return BuildError(message, "fell back", _told(record.tail()) if record is not None else "")
 
-    def _read(self, build: Build) -> Running:
+    def _read(self, build: Build) -> RunningBuild:
         options = [(module, parameter) for module, parameter, _ in build.options]
         return read_running(self._board.shell, options, [name for name, _ in build.sysctls])
 
-    def _judged(self, build: Build, running: Running) -> Running:
-        """The same, when it is this build. Raises BuildError where a driver is missing, BuildMismatch."""
+    def _judged(self, build: Build, running: RunningBuild) -> RunningBuild:
+        """Return ``running`` if it is this build. Raises BuildError if a driver is missing, and BuildMismatch."""
         missing = missing_modules(build, running)
         if missing:
             raise BuildError(f"{' and '.join(missing)} of {build} is not loaded on {self._board.name}", "no driver")
@@ -209,7 +217,7 @@ class Deployment:
             raise BuildMismatch(f"{self._board.name} does not run {build}: {'; '.join(found)}")
         return running
 
-    def _start_known_good(self) -> Running:
+    def _start_known_good(self) -> RunningBuild:
         if any(way.boots for way in self._ways.values()):
             self._boot_known_good()
         else:
@@ -222,7 +230,7 @@ class Deployment:
         return running
 
     def _boot_known_good(self) -> None:
-        """As builds are booted, without taking its power; which is taken where that does not help."""
+        """Reboot to the known-good build without switching power; if that does not help, power-cycle the board."""
         self.running = None
         with doing(f"boot {self._board.name} by its known-good build"):
             try:
@@ -232,18 +240,15 @@ class Deployment:
         self._live.forget()
 
     def after_boot(self) -> None:
-        """Somebody took its power and gave it back, which boots the known-good build: have the wanted one run again.
-
-        Raises as ``start``.
-        """
+        """Start the wanted build again after a power cycle, which boots the known-good one. Raises as ``start``."""
         self._live.forget()
         if self.running is not None and not self._changing:
             self.start(self.running)
 
-    # -- the way back ---------------------------------------------------------------------------------------------
+    # -- removal --------------------------------------------------------------------------------------------------
 
     def take_back(self) -> bool:
-        """Remove all that is ours; whether the board runs what is no longer there, so that it must be booted.
+        """Remove all our files; return whether the board still runs the removed build and must be booted.
 
         Raises LabError.
         """
@@ -261,10 +266,10 @@ class Deployment:
         return stale
 
     def words(self) -> str:
-        """What is on the board, for a message."""
+        """Return the names of the builds on the board, for a message."""
         return " and ".join(str(build) for build in self._builds.values())
 
 
 def _told(excerpt: str) -> str:
-    """Without the empty lines that whoever waits for a login prompt asks for."""
+    """Return the excerpt without empty lines; the wait for a login prompt causes many of them."""
     return "\n".join(line for line in excerpt.splitlines() if line.partition(" ")[2].strip())

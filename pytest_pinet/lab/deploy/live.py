@@ -1,6 +1,6 @@
-"""Builds that a running board takes: modules unloaded and loaded, their options, sysctls. Nothing is booted.
+"""Builds that need no boot: unload and load modules, with their options, and set sysctls on the running board.
 
-What takes each change back stands in the tunings' journal on the board, which a boot empties as it empties the changes.
+The undo of each change is in the journal of tunings on the board. A boot clears the journal, and undoes the changes.
 """
 
 from __future__ import annotations
@@ -11,39 +11,39 @@ from collections.abc import Iterable
 from pytest_pinet.builds.architecture import require_machine
 from pytest_pinet.builds.matching import sysctl_holds
 from pytest_pinet.builds.module import name_of
-from pytest_pinet.builds.unchanged import Unchanged
+from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import BuildError, ConfigError, LabError, SshError
 from pytest_pinet.evidence.running import sysctl_path
-from pytest_pinet.lab.deadline import Deadline
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.card import OURS
+from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, Refused
 from pytest_pinet.lab.deploy.swap import swap_script
 from pytest_pinet.lab.deploy.upload import upload
-from pytest_pinet.lab.deploy.way import ELSEWHERE, Board, Refused
-from pytest_pinet.model.build import Build, Role
-from pytest_pinet.shell import as_root
+from pytest_pinet.model.build import Build, BuildFileRole
 from pytest_pinet.tuning.files import reason
-from pytest_pinet.tuning.journal import FOLDER, Entry
+from pytest_pinet.tuning.journal import FOLDER, JournalEntry
 
-# As long as drivers need for their firmware and their PHY.
+# Enough time for drivers to load their firmware and start their PHY.
 SWAP_TIMEOUT_S = 60.0
 _FIND = "PATH=$PATH:/usr/sbin:/sbin; modprobe -n -q {}"
 _SYS_MODULE = 1 << 16
-# The kernel gives these to the first namespaces, and to none else (include/linux/proc_ns.h, PROC_UTS_INIT_INO).
+# The kernel's number of the first UTS namespace (include/linux/proc_ns.h, PROC_UTS_INIT_INO).
 _FIRST_UTS = "uts:[4026531838]"
 
 
 class Live:
-    """The way of builds of single modules, options and sysctls."""
+    """The way of deployment for builds of single modules, options and sysctls."""
 
     name = "modules and sysctls, without a boot"
     boots = False
 
-    def __init__(self, board: Board, journal: str = FOLDER) -> None:
+    def __init__(self, board: DeployableBoard, journal: str = FOLDER) -> None:
         self._board = board
         self._journal = journal
-        self._undo: list[Entry] = []
+        self._undo: list[JournalEntry] = []
 
-    # -- before anything is touched -------------------------------------------------------------------------------
+    # -- checks ---------------------------------------------------------------------------------------------------
 
     def check(self, build: Build) -> None:
         name = self._board.name
@@ -75,7 +75,7 @@ class Live:
 
     def _check_modules(self, build: Build, release: str, loaded: dict[str, list[str]]) -> None:
         name = self._board.name
-        for file in build.of(Role.MODULE):
+        for file in build.of(BuildFileRole.MODULE):
             module = build.modules[name_of(file.name)]
             if module.release != release:
                 raise ConfigError(f"{file.name} was built for kernel {module.release}, and {name} runs {release}")
@@ -103,18 +103,18 @@ class Live:
 
     @staticmethod
     def _swapped(build: Build) -> dict[str, str]:
-        """The modules that are unloaded and loaded, with their options."""
-        wanted = {name_of(file.name): "" for file in build.of(Role.MODULE)}
+        """Return the modules to unload and load, with their options."""
+        wanted = {name_of(file.name): "" for file in build.of(BuildFileRole.MODULE)}
         for module, parameter, value in build.options:
             wanted[module] = f"{wanted.get(module, '')} {parameter}={value}".strip()
         return wanted
 
-    # -- what runs ------------------------------------------------------------------------------------------------
+    # -- deployment and start -------------------------------------------------------------------------------------
 
     def deploy(self, build: Build) -> None:
-        singles = build.of(Role.MODULE)
+        singles = build.of(BuildFileRole.MODULE)
         if singles:
-            upload(self._board.shell, self._folder(build), {file.name: Unchanged.of(file) for file in singles})
+            upload(self._board.shell, self._folder(build), {file.name: BuildSnapshot.of(file) for file in singles})
 
     @staticmethod
     def _folder(build: Build) -> str:
@@ -126,15 +126,15 @@ class Live:
         self.set_sysctls(build)
 
     def load(self, build: Build) -> None:
-        """The single modules of a build whose kernel has been booted. Raises BuildError, LabError, SshError."""
+        """Load the single modules of a build whose kernel is running. Raises BuildError, LabError, SshError."""
         self.deploy(build)
         options = self._swapped(build)
-        for file in build.of(Role.MODULE):
+        for file in build.of(BuildFileRole.MODULE):
             module = name_of(file.name)
             self._swap(build, module, options[module])
 
     def _swap(self, build: Build, module: str, options: str) -> None:
-        file = next((file.name for file in build.of(Role.MODULE) if name_of(file.name) == module), None)
+        file = next((file.name for file in build.of(BuildFileRole.MODULE) if name_of(file.name) == module), None)
         depends = " ".join(build.modules[module].depends) if file else ""
         load = f"insmod {self._folder(build)}/{shlex.quote(file)}" if file else f"modprobe {module}"
         before = f"modprobe -a {depends}; " if depends else ""
@@ -142,10 +142,10 @@ class Live:
         loaded = board.shell.run(f"grep -q '^{module} ' /proc/modules").returncode == 0
         known = f"modprobe {module}"
         again = swap_script(module, known, "/dev/null") if loaded else f"PATH=$PATH:/usr/sbin:/sbin; rmmod {module}"
-        entry = Entry.new(f"module {module} of {board.name}", again, self._journal)
+        entry = JournalEntry.new(f"module {module} of {board.name}", again, self._journal)
         status = f"{self._folder(build)}/{module}.status"
         script = swap_script(module, f"{before}{load} {options}".strip(), status, known if loaded else "")
-        # By itself: the connection may go by the very NIC that is gone for a moment.
+        # The script runs detached: our connection may use the very NIC that disappears for a moment.
         detached = f"mkdir -p {self._folder(build)} && rm -f {status} && {entry.kept()} && "
         detached += f"{{ setsid sh -c {shlex.quote(script)} </dev/null >/dev/null 2>&1 & }}"
         done = board.shell.run(as_root(detached))
@@ -183,14 +183,14 @@ class Live:
         raise BuildError(f"module {module} was loaded {where}, and {rest} did not come back", "no driver")
 
     def set_sysctls(self, build: Build) -> None:
-        """Set and read back, each. Raises LabError where one does not hold."""
+        """Set each sysctl and read it back. Raises BuildError if the board does not accept a value."""
         for sysctl, asked in build.sysctls:
             path = sysctl_path(sysctl)
             before = self._board.shell.run(f"cat {shlex.quote(path)}").stdout.strip()
             if sysctl_holds(asked, before):
                 continue
             undo = _set(path, before)
-            entry = Entry.new(f"sysctl {sysctl} of {self._board.name}", undo, self._journal)
+            entry = JournalEntry.new(f"sysctl {sysctl} of {self._board.name}", undo, self._journal)
             done = self._board.shell.run(as_root(f"{entry.kept()} && {_set(path, asked)}"))
             self._undo.append(entry)
             now = self._board.shell.run(f"cat {shlex.quote(path)}").stdout.strip()
@@ -209,10 +209,10 @@ class Live:
             raise LabError(f"could not take back {'; '.join(failed)}", f"boot {self._board.name}")
 
     def forget(self) -> None:
-        """After a boot, which took all of it back."""
+        """Forget all changes after a boot, which undid them."""
         self._undo.clear()
 
 
 def _set(path: str, value: str) -> str:
-    """By tee, since a shell's own echo calls any refusal an "I/O error"."""
+    """Return a command that writes with tee, since the shell's own echo reports any refusal as "I/O error"."""
     return f"printf '%s\\n' {shlex.quote(value)} | tee {shlex.quote(path)} >/dev/null"

@@ -1,4 +1,4 @@
-"""What a process that was cut short left of a build under test: found, and taken back."""
+"""Find and remove what an interrupted process left of a build under test."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pytest_pinet.lab.deploy.boot import recover
 from pytest_pinet.lab.deploy.card import OURS
 from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, locked
+from pytest_pinet.lab.deploy.deploy_target import FeedingShell
 from pytest_pinet.lab.deploy.root_files import parked
-from pytest_pinet.lab.deploy.way import FeedingShell
 from pytest_pinet.model.build import MARKER
 from pytest_pinet.tuning.boot_files import FOLDERS
 
@@ -19,22 +19,26 @@ _ROOT = (
 
 
 @dataclass(frozen=True)
-class Left:
-    """``build`` is the key of one that still runs, ``files`` whether there was anything of one; ``failed`` stays."""
+class Leftover:
+    """What was found on a board.
+
+    ``build`` is the key of a build that still runs. ``files`` says whether files were found. ``failed`` names what
+    could not be removed.
+    """
 
     build: str = ""
     files: bool = False
     failed: tuple[str, ...] = ()
 
     def sentences(self, node: str) -> list[str]:
-        """What a user should know of."""
+        """Return the sentences for the user."""
         again = ": booted its known-good build" if self.build else ""
         told = [f"removed the build under test that had been left on {node}{again}"] if self.build or self.files else []
         return told + [f"could not remove {what} from {node}" for what in self.failed]
 
 
-def put_back(shell: FeedingShell) -> Left:
-    """Remove what is left of builds; one that still runs is gone with the next boot. Raises SshError."""
+def put_back(shell: FeedingShell) -> Leftover:
+    """Remove the files of left-over builds. A build that still runs ends with the next boot. Raises SshError."""
     on_root = [f"/lib/modules/*/.{OURS}", parked("*"), f"/var/lib/{OURS}"]
     ours = " ".join([*(f"{folder}/{OURS}" for folder in FOLDERS), *on_root])
     done = shell.run(
@@ -51,4 +55,4 @@ def put_back(shell: FeedingShell) -> Left:
         failed = recover(shell, FOLDERS)
         removed = shell.run(locked(_ROOT), timeout_s=COPY_TIMEOUT_S)
         failed += ["its modules"] if removed.returncode else []
-    return Left(build, files, tuple(failed))
+    return Leftover(build, files, tuple(failed))

@@ -1,4 +1,4 @@
-"""What a build has on the board's own file system: modules of its release, firmware for drivers."""
+"""The files of a build on the board's root file system: the modules of its kernel release, and driver firmware."""
 
 from __future__ import annotations
 
@@ -7,55 +7,55 @@ from pathlib import Path
 
 from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.module import name_of
-from pytest_pinet.builds.tree import needed
-from pytest_pinet.builds.unchanged import Unchanged, of_tree, size_of
+from pytest_pinet.builds.snapshot import BuildSnapshot, of_tree, size_of
+from pytest_pinet.builds.tree import required_modules
 from pytest_pinet.lab.deploy.card import OURS, firmware_folder
 from pytest_pinet.lab.deploy.commands import run_as_root
-from pytest_pinet.lab.deploy.room import Room, free_bytes
+from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, Refused
+from pytest_pinet.lab.deploy.disk_space import DiskSpace, free_bytes
 from pytest_pinet.lab.deploy.upload import Content, upload
-from pytest_pinet.lab.deploy.way import Board, Refused
-from pytest_pinet.model.build import Build, ModuleId, Role
+from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 
-# A tree that is not larger is sent whole. A Raspberry Pi's own, packed, is 25 MB; Debian's 80 to 300 MB.
+# A tree up to this size is sent whole. The packed tree of a Raspberry Pi kernel has 25 MB, of Debian 80 to 300 MB.
 WHOLE_TREE_BYTES = 40_000_000
 TOOL_TIMEOUT_S = 600.0
-# File systems in memory: that of raspi-config's overlay, that of an initramfs.
+# File systems in memory: overlayfs is used by raspi-config, the others by an initramfs.
 _FLEETING = ("overlayfs", "tmpfs", "ramfs")
 _TOOLS = "PATH=$PATH:/usr/sbin:/sbin"
 
 
 def parked(key: str) -> str:
-    """Where the modules of a build wait while another one of its release has the folder."""
+    """Return the folder for the modules of a build while another build of its release is in use."""
     return f"/lib/modules/.{OURS}-{key}"
 
 
 class RootFiles:
-    """Beside what the known-good build has there: a release of its own, a folder of its own.
+    """The files of builds, in their own folders beside the files of the known-good build.
 
-    Of several builds that call themselves the same release the one that is booted next has the folder.
+    If several builds have the same release, the build that is booted next gets the release's folder.
     """
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: DeployableBoard) -> None:
         self._board = board
-        self._room = Room()
+        self._room = DiskSpace()
 
     def check(self, build: Build, mkinitramfs: bool) -> None:
-        """Raises Refused, SshError."""
+        """Check whether the board can take the files. Raises Refused, SshError."""
         shell, name = self._board.shell, self._board.name
-        tools = [*("depmod",) * bool(build.of(Role.MODULES)), *("mkinitramfs",) * mkinitramfs]
+        tools = [*("depmod",) * bool(build.of(BuildFileRole.MODULES)), *("mkinitramfs",) * mkinitramfs]
         missing = [tool for tool in tools if shell.run(f"{_TOOLS}; command -v {tool}").returncode]
         if "mkinitramfs" in missing:
             raise Refused(f"{name} boots with an initramfs and has no mkinitramfs to make one: name one in {build}")
         if missing:
             raise Refused(f"{name} has no {missing[0]}, which the modules of {build} need")
-        without = mkinitramfs and build.release and not build.of(Role.MODULES)
+        without = mkinitramfs and build.release and not build.of(BuildFileRole.MODULES)
         if without and shell.run(f"[ -d /lib/modules/{build.release} ]").returncode:
             raise Refused(f"{build} brings no modules, and {name} has none of kernel {build.release}")
-        if build.of(Role.MODULES) or build.of(Role.FIRMWARE):
+        if build.of(BuildFileRole.MODULES) or build.of(BuildFileRole.FIRMWARE):
             kind = shell.run("stat -f -c %T /lib/modules /lib").stdout.split()
             if kind and kind[0] in _FLEETING:
                 raise Refused(f"{name} keeps no files over a boot ({kind[0]}), so it has no place for {build}")
-        if build.of(Role.MODULES) and self._is_taken(build) and not self._is_same(build):
+        if build.of(BuildFileRole.MODULES) and self._is_taken(build) and not self._is_same(build):
             raise Refused(
                 f"{name} has other modules of kernel {build.release} already, those of its known-good build: "
                 "give this kernel a release of its own (CONFIG_LOCALVERSION)"
@@ -66,34 +66,34 @@ class RootFiles:
         self._room.check(build, size, left, f"the modules of {build} take", name, act)
 
     def _is_taken(self, build: Build) -> bool:
-        """Whether the known-good build has this release."""
+        """Return whether the known-good build has this release."""
         folder = f"/lib/modules/{build.release}"
         return self._board.shell.run(f"[ ! -d {folder} ] || [ -e {folder}/.{OURS} ]").returncode != 0
 
     def _is_same(self, build: Build) -> bool:
-        """Whether what the board has of this release is what the build has: the known-good build, named as a file."""
+        """Return whether the board's modules of this release equal the build's. If so, it is the known-good build."""
         told = self._board.shell.run(
             f"cd /lib/modules/{build.release} && find . -name '*.ko*' -type f | sort | xargs -r sha256sum",
             timeout_s=TOOL_TIMEOUT_S,
         )
         pairs = (line.split(None, 1) for line in told.stdout.splitlines() if " " in line)
         there = {name: digest for digest, name in pairs}
-        (tree,) = build.of(Role.MODULES)
+        (tree,) = build.of(BuildFileRole.MODULES)
         return bool(there) and all(
             (Path(tree.path) / name).is_file() and sha256_of(Path(tree.path) / name) == digest
             for name, digest in there.items()
         )
 
     def _contents(self, build: Build) -> dict[str, Content]:
-        """By path below /lib/modules/RELEASE. Raises ChangedBuildError."""
-        known = {file.path: file for tree in build.of(Role.MODULES) for file in of_tree(tree).values()}
-        known |= {Path(file.path): Unchanged.of(file) for file in build.of(Role.MODULE)}
+        """Return the contents by path below /lib/modules/RELEASE. Raises ChangedBuildError."""
+        known = {file.path: file for tree in build.of(BuildFileRole.MODULES) for file in of_tree(tree).values()}
+        known |= {Path(file.path): BuildSnapshot.of(file) for file in build.of(BuildFileRole.MODULE)}
         return {name: known[path] for name, path in self._files(build).items()}
 
     def _files(self, build: Build) -> dict[str, Path]:
-        """By path below /lib/modules/RELEASE."""
+        """Return the files by path below /lib/modules/RELEASE."""
         found: dict[str, Path] = {}
-        for tree in build.of(Role.MODULES):
+        for tree in build.of(BuildFileRole.MODULES):
             own = {name: module for name, module in build.modules.items() if (Path(tree.path) / module.path).is_file()}
             chosen = list(own.values()) if tree.size <= WHOLE_TREE_BYTES else self._chosen(build, own)
             found |= {module.path: Path(tree.path) / module.path for module in chosen}
@@ -101,8 +101,8 @@ class RootFiles:
                 path = Path(tree.path) / name
                 if path.is_file() and not path.is_symlink():
                     found[name] = path
-        if build.of(Role.MODULES):
-            found |= {f"updates/{file.name}": Path(file.path) for file in build.of(Role.MODULE)}
+        if build.of(BuildFileRole.MODULES):
+            found |= {f"updates/{file.name}": Path(file.path) for file in build.of(BuildFileRole.MODULE)}
         return found
 
     def _chosen(self, build: Build, own: dict[str, ModuleId]) -> list[ModuleId]:
@@ -112,27 +112,31 @@ class RootFiles:
             timeout_s=60.0,
         )
         loaded, _, modaliases = told.stdout.partition("=\n")
-        named = [name_of(file.name) for file in build.of(Role.MODULE)]
+        named = [name_of(file.name) for file in build.of(BuildFileRole.MODULE)]
         named += [module for module, _, _ in build.options]
-        return needed(own, [*loaded.split(), *named], modaliases.split("\n"))
+        return required_modules(own, [*loaded.split(), *named], modaliases.split("\n"))
 
     def deploy(self, build: Build) -> None:
-        """Put it there. Raises ChangedBuildError, LabError, SshError."""
+        """Put the files onto the board. Raises ChangedBuildError, LabError, SshError."""
         shell = self._board.shell
-        if build.of(Role.MODULES) and not self._is_taken(build):
+        if build.of(BuildFileRole.MODULES) and not self._is_taken(build):
             self._room.there.add(build.key)
             self.claim(build)
             upload(shell, f"/lib/modules/{build.release}", self._contents(build))
             self._run(f"{_TOOLS}; depmod {shlex.quote(build.release or '')}", "run depmod")
-        if build.of(Role.FIRMWARE):
-            upload(shell, firmware_folder(build), {file.name: Unchanged.of(file) for file in build.of(Role.FIRMWARE)})
+        if build.of(BuildFileRole.FIRMWARE):
+            upload(
+                shell,
+                firmware_folder(build),
+                {file.name: BuildSnapshot.of(file) for file in build.of(BuildFileRole.FIRMWARE)},
+            )
 
     def claim(self, build: Build) -> None:
-        """Have the folder of its release be this build's, the next time that it boots. Raises LabError, SshError."""
+        """Make the folder of its release contain this build's modules for the next boot. Raises LabError, SshError."""
         if build.key not in self._room.there:
             return
         folder, own = f"/lib/modules/{build.release}", parked(build.key)
-        # Its mark is in it before it is there: whoever finds half of it knows whose it is.
+        # The folder gets its mark before it gets its name. A recovery can thus recognise even an incomplete folder.
         self._run(
             f'has=$(cat {folder}/.{OURS} 2>/dev/null); [ "$has" = {build.key} ] || {{'
             f' if [ -n "$has" ]; then mv {folder} {parked("$has")}; fi &&'
@@ -141,11 +145,11 @@ class RootFiles:
         )
 
     def forget(self) -> None:
-        """After all builds were removed."""
+        """Forget the files after all builds were removed."""
         self._room.there.clear()
 
     def make_initramfs(self, build: Build, path: str) -> None:
-        """As the board's own system makes one. Raises LabError, SshError."""
+        """Make an initramfs with the board's own tool. Raises LabError, SshError."""
         self._run(f"{_TOOLS}; mkinitramfs -o {path} {shlex.quote(build.release or '')} && sync", "make an initramfs")
 
     def _run(self, command: str, what: str) -> None:

@@ -1,10 +1,10 @@
-"""The script that unloads a module, loads another in its place, and gives its network devices back what they had."""
+"""The script that replaces a module and restores the state of its network devices."""
 
 from __future__ import annotations
 
 import shlex
 
-# A USB adapter that is probed anew takes its time; a PCIe NIC less.
+# Enough time for the probe of a USB adapter; a PCIe NIC is faster.
 DEVICES_S = 15
 
 _SCRIPT = """\
@@ -37,9 +37,9 @@ say "$why"; exit 1
 
 
 def swap_script(module: str, load: str, status: str, rescue: str = "") -> str:
-    """``load`` is the command that loads it, ``rescue`` that which loads the known-good one where that failed.
+    """Return the script. ``load`` loads the new module; if that fails, ``rescue`` loads the known-good one.
 
-    The file ``status`` gets ``ok``, or ``busy``, ``refused`` or ``lost`` and what is to be said of it.
+    The file ``status`` gets ``ok``, or ``busy``, ``refused`` or ``lost`` with a text that explains it.
     """
     return _SCRIPT.format(
         module=module,

@@ -5,37 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_pinet.lab.deploy.boot_partition import Reach
-from pytest_pinet.lab.deploy.way import Board
-from pytest_pinet.lab.ssh import SshShell
+from pytest_pinet.lab.deploy.boot_partition import PartitionAccess
+from pytest_pinet.lab.deploy.deploy_target import DeployableBoard
+from pytest_pinet.lab.ssh.shell import SshShell
 
 DRIVER = "TFTPProviderDriver"
 
 
 class Tftp:
-    """The folder ``internal`` of the provider: for a Raspberry Pi that with its serial number, or prefix, as its name.
+    """The provider's folder ``internal``; for a Raspberry Pi, its name is the serial number or the prefix of the board.
 
-    The root file system, over NFS or on a disk, is written over ssh as everybody's. The firmware fetches
-    ``tryboot.txt`` instead of ``config.txt`` here, too.
+    The root file system, over NFS or on a disk, is written over ssh as for other boards. The firmware fetches
+    ``tryboot.txt`` instead of ``config.txt`` from TFTP, too.
     """
 
     name = "TFTP server"
     on_board = False
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: DeployableBoard) -> None:
         self._board = board
 
     @staticmethod
-    def serves(board: Board) -> bool:
-        """Whether the lab has such a server for this board."""
+    def serves(board: DeployableBoard) -> bool:
+        """Return whether the lab has a TFTP server for this board."""
         return board.driver(DRIVER) is not None
 
-    def reach(self) -> Reach:
+    def reach(self) -> PartitionAccess:
         provider = self._board.driver(DRIVER).provider
-        # On this machine, or by labgrid's own ssh connection to the exporter's.
+        # The server is on this machine, or reached through labgrid's ssh connection to the exporter's host.
         prefix = provider.command_prefix or ["/bin/sh", "-c"]
-        return Reach(SshShell(f"the TFTP server of {self._board.name}", prefix), (provider.internal.rstrip("/"),))
+        return PartitionAccess(
+            SshShell(f"the TFTP server of {self._board.name}", prefix), (provider.internal.rstrip("/"),)
+        )
 
     @contextmanager
-    def writing(self) -> Iterator[Reach]:
+    def writing(self) -> Iterator[PartitionAccess]:
         yield self.reach()

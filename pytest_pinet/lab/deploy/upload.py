@@ -1,4 +1,4 @@
-"""Files onto a board in one stream, and proof that they arrived."""
+"""Upload files to a board in one stream, and verify them there."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import tarfile
 import tempfile
 from collections.abc import Mapping
 
-from pytest_pinet.builds.unchanged import Unchanged
+from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import LabError
 from pytest_pinet.lab.deploy.commands import locked
-from pytest_pinet.lab.deploy.way import FeedingShell
+from pytest_pinet.lab.deploy.deploy_target import FeedingShell
 from pytest_pinet.tuning.files import reason
 
-# A slow card over a busy link; an emulated board is no faster.
+# The speed of a slow card over a busy link; an emulated board is not faster.
 LEAST_BYTES_PER_S = 500_000
 BASE_S = 60.0
 SUMS = ".pytest-pinet.sha256"
 
-Content = Unchanged | bytes
+Content = BuildSnapshot | bytes
 
 
 def upload(shell: FeedingShell, folder: str, files: Mapping[str, Content]) -> None:
-    """Put these files, by their path in it, into ``folder``, which is made; each is read again there.
+    """Put these files, by their path in it, into ``folder``, which is created. Each file is read back and verified.
 
-    Raises ChangedBuildError where one is not any more what it was, LabError, SshError.
+    Raises ChangedBuildError if a file has changed since the build was read, LabError, SshError.
     """
     sums: list[str] = []
     size = 0
@@ -41,7 +41,7 @@ def upload(shell: FeedingShell, folder: str, files: Mapping[str, Content]) -> No
         stream.seek(0)
         timeout_s = BASE_S + size / LEAST_BYTES_PER_S
         there = shlex.quote(folder)
-        # tar as root would give files the owner that they had here; a FAT takes none.
+        # As root, tar would keep the owners of the files on this machine; a FAT file system cannot store owners.
         command = (
             f"mkdir -p {there} && tar -xof - -C {there} && cd {there} && sync && sha256sum -c {SUMS} >/dev/null"
             f" && rm -f {SUMS}"

@@ -1,1 +1,1 @@
-"""Allure: what each result carries, what the whole run adds, and the report that is made of both."""
+"""The Allure report: the content of each result, the files of the whole run, and the `allure` command."""

@@ -1,4 +1,4 @@
-"""What one Allure result carries, from the records of its test; plain values, whoever writes them."""
+"""The content of one Allure result, built as plain values from the result records of its test."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pytest_pinet.report.allure.verdicts import verdict_of
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.throughput import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
-from pytest_pinet.report.fit import rate
 from pytest_pinet.report.record import DirectionRecord, ResultRecord
 from pytest_pinet.report.rows import limited_by_text
 from pytest_pinet.report.scale import scale_text
-from pytest_pinet.report.series import Series
+from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.text_wrap import rate
 from pytest_pinet.report.traffic import http_text, ladder_text, ping_text
 from pytest_pinet.report.tunings import ineffective
 
-# A report is one file that holds all of these; what is larger stays in the run folder.
+# The report is a single file with all attachments. Larger or further files stay in the run folder.
 MOST_BYTES = 512 * 1024
 MOST_FILES = 120
-# The files that the sources of evidence leave, by the names of these.
+# Titles of evidence files, by the name of their source.
 SOURCES = {
     "ethtool": "NIC counters", "heat": "clock and temperature", "interface": "interface counters",
     "interrupts": "interrupts", "kernel": "kernel messages", "observer": "interface over time",
@@ -40,13 +40,13 @@ Attachment = tuple[str, str, bytes]
 
 
 def figure_ids(result: ResultRecord) -> dict[str, str]:
-    """The id of the figure of each direction, as the history has it."""
+    """Return the id of each direction's goodput, as the history stores it."""
     own = result["id"]
     return {way: own if own.endswith(f"-{way}") else f"{own}-{way}" for way in result["directions"]}
 
 
 def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
-    """The combination with its figures, so that a list of results is a list of figures."""
+    """Return the title of a result: the combination and its measured values."""
     verdict = verdict_of(results)
     figures = [
         f"{result['combination']['traffic']} {way} {figure_words(direction)}"
@@ -61,7 +61,7 @@ def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
 
 
 def figure_words(direction: DirectionRecord) -> str:
-    """A figure, and how far it is from its limit, or from what is possible."""
+    """Return a goodput with its distance below the limit or, if the limit holds, its share of the physical limit."""
     text = rate(direction["goodput_bps"])
     limit, oracle = direction["limit_bps"], direction["oracle_bps"]
     if limit and direction["goodput_bps"] < limit:
@@ -70,7 +70,9 @@ def figure_words(direction: DirectionRecord) -> str:
 
 
 def parameters(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str, str, bool]]:
-    """Name, value and whether it is excluded from the history: all is, but the combination."""
+    """Return parameters as (name, value, excluded). Only the combination counts for Allure's history; all others are
+    excluded.
+    """
     found = [(PARAMETER, subject.combination, False)]
     found += [(name, str(value), True) for name, value in subject.parameters.items()]
     found += [(name, value, True) for name, value in _builds(results)]
@@ -81,7 +83,7 @@ def parameters(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[
 
 
 def _builds(results: Sequence[ResultRecord]) -> list[tuple[str, str]]:
-    """Which builds were measured in turn, and how far apart they are."""
+    """Return the two builds of an A/B comparison, and the change of each direction."""
     changes = [result["change"] for result in results if "change" in result]
     if not changes:
         return []
@@ -96,7 +98,7 @@ def _builds(results: Sequence[ResultRecord]) -> list[tuple[str, str]]:
 
 
 def _outcomes(results: Sequence[ResultRecord]) -> dict[str, list[str]]:
-    """What came of each setting; ends of which the same is to be said share a sentence."""
+    """Return the outcomes of each tuning. Ends with the same outcome share one sentence."""
     found: dict[str, dict[str, list[str]]] = {}
     for one in (one for result in results for one in result.get("tunings", ())):
         said = f"{one['asked']} {one['outcome']}"
@@ -111,7 +113,7 @@ def _outcomes(results: Sequence[ResultRecord]) -> dict[str, list[str]]:
 
 
 def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str, str]]:
-    """What Allure groups and filters by; its tree is board, NIC, topology."""
+    """Return the labels that Allure groups and filters by. Its tree is board, NIC, topology."""
     verdict = verdict_of(results)
     return [
         ("board", subject.board),
@@ -123,13 +125,16 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
         ("story", " ".join(filter(None, (subject.topology, subject.tuning)))),
         *([("verdict", verdict.value)] if verdict is not None else []),
         *(("figure", figure) for result in results for figure in figure_ids(result).values()),
-        # Pings have no figure; by their id Allure's history finds what became of them.
+        # Pings have no goodput. The result id lets Allure's history find them.
         *(("figure", result["id"]) for result in results if "ping" in result),
     ]
 
 
-def description_html(results: Sequence[ResultRecord], trends: Sequence[Series]) -> str:
-    """A table and the trends. Pictures are data in ``img``, the only way that Allure 3 shows them; 2 drops them."""
+def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSeries]) -> str:
+    """Return an HTML table of the directions and the trend charts.
+
+    Allure 3 shows pictures only as data in ``img``; Allure 2 drops them.
+    """
     rows = [
         (result["combination"]["traffic"], way, rate(one["goodput_bps"]), _limit(one), rate(one["oracle_bps"]),
          one["verdict"])
@@ -153,7 +158,7 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[Series]) 
 
 
 def _said(result: ResultRecord) -> list[str]:
-    """What limited the figures, what else traffic gave, and settings that do not hold."""
+    """Return lines about the bottleneck, link scale, HTTP, UDP ladder, A/B change and ineffective tunings."""
     found = [f"limited by {limited}"] if (limited := limited_by_text(result)) else []
     found += [scaled] if (scaled := scale_text([result])) else []
     found += [http_text(result["http"])] if "http" in result else []
@@ -172,9 +177,9 @@ def _limit(direction: DirectionRecord) -> str:
 
 
 def attachments(
-    results: Sequence[ResultRecord], trends: Sequence[Series], folder: Path | None, consoles: Mapping[str, str]
+    results: Sequence[ResultRecord], trends: Sequence[FigureSeries], folder: Path | None, consoles: Mapping[str, str]
 ) -> list[Attachment]:
-    """Name, MIME type and content of everything that a reader may want to look at."""
+    """Return all attachments as (name, MIME type, content)."""
     found: list[Attachment] = []
     for result in results:
         if any(direction["samples"] for direction in result["directions"].values()):
@@ -198,7 +203,7 @@ def attachments(
 
 
 def _evidence(result: ResultRecord) -> bytes:
-    """What the ends counted, what their kernels said of the connections, and what was concluded."""
+    """Return the evidence as JSON: counters of the ends, kernel data of the sockets, tunings, and the bottleneck."""
     directions: Mapping[str, DirectionRecord] = result["directions"]
     record = {
         "limited_by": result.get("limited_by"),
@@ -210,7 +215,9 @@ def _evidence(result: ResultRecord) -> bytes:
 
 
 def _counters(result: ResultRecord) -> bytes:
-    """A row for each cable and side; empty where a side does not count."""
+    """Return the switch and NIC counters as CSV, one row per cable and side; a cell is empty if that side has no such
+    counter.
+    """
     names = list(
         dict.fromkeys(
             name for cable in result["cables"] for side in (cable["node"], cable["switch"] or {}) for name in side
@@ -227,7 +234,10 @@ def _counters(result: ResultRecord) -> bytes:
 
 
 def _files(results: Sequence[ResultRecord], folder: Path) -> list[Attachment]:
-    """The raw output that lies in the run folder, up to a size; of what is larger only the end, which says so."""
+    """Return the raw output files of the run folder.
+
+    Only the end of a file larger than MOST_BYTES is attached, with a first line that says so.
+    """
     found: list[Attachment] = []
     titles = {name: _title_of(name, result) for result in results for name in result["files"]}
     if more := list(titles)[MOST_FILES:]:
@@ -249,7 +259,7 @@ def _files(results: Sequence[ResultRecord], folder: Path) -> list[Attachment]:
 
 
 def _title_of(path: str, result: ResultRecord) -> str:
-    """The file's name; what an end told is named after the source and the end."""
+    """Return the title of a file: for an evidence file its source and end, for any other file its name."""
     name = path.rpartition("/")[2]
     number, _, source = name.removesuffix(".txt").partition("-")
     ends = result["combination"].get("ends") or []

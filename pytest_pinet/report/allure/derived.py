@@ -1,7 +1,7 @@
-"""Allure's histories, derived from ours. Their formats are internal to Allure: tested with 3.18.0 and 2.46.1.
+"""Allure's history files, derived from our history.
 
-Allure's own would lose lines when two reports are made at once, count a report that is made again as another run, and
-keep 20 runs (Allure 2).
+Their formats are internal to Allure; tested with 3.18.0 and 2.46.1. Allure's own history loses lines when two reports
+are made at the same time, counts a report that is made again as another run, and keeps only 20 runs (Allure 2).
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_pinet.history.points import Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.allure.identity import PARAMETER, allure3_id
 from pytest_pinet.report.allure.verdicts import STATUS
 from pytest_pinet.report.json_file import replace_file, writing
-from pytest_pinet.report.series import Dot, Series
+from pytest_pinet.report.series import FigureSeries
 
-# Allure 2 shows no more.
+# Allure 2 shows at most this many runs.
 _ALLURE2_RUNS = 20
 _COUNTED = ("failed", "broken", "skipped", "passed", "unknown")
 
 
 @dataclass(frozen=True)
 class KnownTest:
-    """A test of these results: its ids, and the figures that it measures."""
+    """One test in a folder of results: its ids and the ids of its metrics."""
 
     id: str
     name: str
@@ -39,7 +40,7 @@ class KnownTest:
 
 
 def known_tests(results: Path) -> list[KnownTest]:
-    """The pinet tests of a folder of results; what is no result of ours is passed over."""
+    """Return the pinet tests in a folder of results. Results of other tests are ignored."""
     found: dict[str, KnownTest] = {}
     for path in sorted(results.glob("*-result.json")):
         try:
@@ -57,10 +58,10 @@ def known_tests(results: Path) -> list[KnownTest]:
 
 
 def remembered(tests: Sequence[KnownTest], memory: Path) -> list[KnownTest]:
-    """The tests with the figures that they measured in earlier reports, where they now measured none.
+    """Return the tests, with the metrics of earlier reports where a test has none now.
 
-    A lab error does not tell what would have been measured, and yet its test has a history. ``memory`` is a file of
-    figures by test id, and is kept up to date where its folder is.
+    After a lab error the result does not say which metrics the test has, but the test still has a history. ``memory``
+    is a file of metric ids by test id. It is updated if its folder exists.
     """
     try:
         known: dict[str, list[str]] = json.loads(memory.read_text(encoding="utf-8"))
@@ -73,26 +74,29 @@ def remembered(tests: Sequence[KnownTest], memory: Path) -> list[KnownTest]:
     return [test if test.figures else replace(test, figures=tuple(known.get(test.id, ()))) for test in tests]
 
 
-def runs_of(all_series: Sequence[Series], without: str) -> list[tuple[Dot, dict[str, Dot]]]:
-    """The runs but one, oldest first: one of its dots, and all of them by figure."""
-    runs: dict[str, dict[str, Dot]] = {}
+def runs_of(all_series: Sequence[FigureSeries], without: str) -> list[tuple[Point, dict[str, Point]]]:
+    """Return all runs except ``without``, oldest first: the earliest point of each run, and all its points by id."""
+    runs: dict[str, dict[str, Point]] = {}
     for series in all_series:
         for dot in series.dots:
             if dot.run != without:
                 runs.setdefault(dot.run, {})[series.figure] = dot
-    ordered = [(min(dots.values(), key=lambda dot: dot.when), dots) for dots in runs.values()]
-    return sorted(ordered, key=lambda run: run[0].when)
+    ordered = [(min(dots.values(), key=lambda dot: dot.time), dots) for dots in runs.values()]
+    return sorted(ordered, key=lambda run: run[0].time)
 
 
-def allure3_history(runs: Sequence[tuple[Dot, Mapping[str, Dot]]], tests: Sequence[KnownTest]) -> str:
-    """``history.jsonl``: a line for each run, newest last; its name is the build, which the table of a metric shows."""
+def allure3_history(runs: Sequence[tuple[Point, Mapping[str, Point]]], tests: Sequence[KnownTest]) -> str:
+    """Return ``history.jsonl``: one line per run, newest last.
+
+    The name of a run is its build, because Allure's table of a metric shows this name.
+    """
     lines = []
     for first, dots in runs:
         stamp = _ms(first)
         known = {test.allure3_id: (test, dot) for test in tests if (dot := _worst(test, dots)) is not None}
         lines.append({
             "uuid": _uuid(first.run),
-            "name": f"{first.build or 'unknown build'} ({first.when:%Y-%m-%d})",
+            "name": f"{first.build_name} ({first.time:%Y-%m-%d})",
             "timestamp": stamp,
             "url": "",
             "knownTestCaseIds": [test.id for test, _ in known.values()],
@@ -113,8 +117,8 @@ def allure3_history(runs: Sequence[tuple[Dot, Mapping[str, Dot]]], tests: Sequen
     return "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
 
 
-def allure2_history(runs: Sequence[tuple[Dot, Mapping[str, Dot]]], tests: Sequence[KnownTest]) -> dict[str, str]:
-    """The files of ``history/`` in a folder of results: each test's runs, and the trend of all, newest first."""
+def allure2_history(runs: Sequence[tuple[Point, Mapping[str, Point]]], tests: Sequence[KnownTest]) -> dict[str, str]:
+    """Return the files of ``history/`` for a folder of results: the runs of each test, and the trend, newest first."""
     shown = list(runs)[-_ALLURE2_RUNS:][::-1]
     history: dict[str, Any] = {}
     for test in tests:
@@ -132,7 +136,7 @@ def allure2_history(runs: Sequence[tuple[Dot, Mapping[str, Dot]]], tests: Sequen
         statuses = [STATUS[dot.verdict] for test in tests if (dot := _worst(test, dots)) is not None]
         order = len(runs) - index
         trend.append({
-            "buildOrder": order, "reportName": first.build, "reportUrl": "",
+            "buildOrder": order, "reportName": first.build_name, "reportUrl": "",
             "data": {**_counts(statuses), "total": len(statuses)},
         })  # fmt: skip
     return {"history.json": json.dumps(history), "history-trend.json": json.dumps(trend)}
@@ -142,17 +146,17 @@ def _counts(statuses: Sequence[str]) -> dict[str, int]:
     return {status: statuses.count(status) for status in _COUNTED}
 
 
-def _worst(test: KnownTest, dots: Mapping[str, Dot]) -> Dot | None:
-    """What a test was in a run: the worst of its figures."""
+def _worst(test: KnownTest, dots: Mapping[str, Point]) -> Point | None:
+    """Return the point with the worst verdict of a test in one run."""
     own = [dots[figure] for figure in test.figures if figure in dots]
     return min(own, key=lambda dot: SEVERITY.index(dot.verdict), default=None)
 
 
-def _ms(dot: Dot) -> int:
-    return int(dot.when.timestamp() * 1000)
+def _ms(dot: Point) -> int:
+    return int(dot.time.timestamp() * 1000)
 
 
 def _uuid(text: str) -> str:
-    """The same for the same run whenever the report is made."""
+    """Return a UUID derived from the text, so that every report has the same one."""
     digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"

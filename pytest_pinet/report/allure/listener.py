@@ -1,4 +1,4 @@
-"""Fills in the results of allure-pytest in the process that runs the tests; registered with ``--alluredir`` only."""
+"""Completes the results of allure-pytest in the process that runs the tests. Registered only with ``--alluredir``."""
 
 from __future__ import annotations
 
@@ -11,32 +11,31 @@ import allure_commons
 import pytest
 from allure_commons.model2 import Attachment, Label, Parameter, StatusDetails, TestStepResult
 
+from pytest_pinet.execution.trace import Recorder, Step
 from pytest_pinet.report.allure import content
 from pytest_pinet.report.allure.identity import Subject, tell_apart
 from pytest_pinet.report.allure.stand_in import write_stand_in
 from pytest_pinet.report.allure.verdicts import EXPECTED, status_of
 from pytest_pinet.report.record import ResultRecord
-from pytest_pinet.report.series import Series
-from pytest_pinet.steps import Recorder, Step
+from pytest_pinet.report.series import FigureSeries
 
 _EXTENSIONS = {"application/json": "json", "image/svg+xml": "svg", "text/csv": "csv"}
-# The end of what a console printed during a test.
+# At most this much of the end of a node's console output is attached.
 _CONSOLE_BYTES = 256 * 1024
 
 
 class AllureResults:
-    """Gives each result of a pinet test its identity, figure, steps and attachments.
+    """Adds identity, measured values, steps and attachments to each result of a pinet test.
 
-    ``subject_of`` says what a test stands for (None: it is none of ours), ``trends_of`` the history of its figures,
-    ``folder`` is that of the run, where the consoles of ``nodes_of`` a test are recorded, and ``warn`` tells the user
-    something.
+    ``subject_of`` returns what a test measures (None: not a pinet test), ``trends_of`` the history of its metrics,
+    ``nodes_of`` its nodes, ``folder`` the run folder with the console logs. ``warn`` shows a message to the user.
     """
 
     def __init__(
         self,
         directory: Path,
         subject_of: Callable[[pytest.Item], Subject | None],
-        trends_of: Callable[[Sequence[ResultRecord]], Sequence[Series]],
+        trends_of: Callable[[Sequence[ResultRecord]], Sequence[FigureSeries]],
         nodes_of: Callable[[pytest.Item], Iterable[str]],
         folder: Callable[[], Path],
         warn: Callable[[str], None],
@@ -56,21 +55,21 @@ class AllureResults:
         self._consoles: dict[str, tuple[Path, int]] = {}
 
     def start(self) -> Callable[[], None]:
-        """Listen to allure-pytest; returns what ends that."""
+        """Register with allure-pytest. Return the function that unregisters."""
         allure_commons.plugin_manager.register(self, f"pinet-{id(self)}")
         return lambda: allure_commons.plugin_manager.unregister(self)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Find out which tests would look the same, while all of them are there."""
+        """Make the subjects of all collected tests distinct."""
         found = [(item.nodeid, subject) for item in items if (subject := self._subject_of(item)) is not None]
         told_apart = tell_apart([subject for _, subject in found])
         self._subjects = {nodeid: subject for (nodeid, _), subject in zip(found, told_apart, strict=True)}
 
-    # Outside allure-pytest's own wrapper, which writes the result when it is left.
+    # Must be outside allure-pytest's own wrapper, which writes the result when it exits.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Record the steps of a test, and leave a result in case that its process dies."""
+        """Record the steps of a test. Write a stand-in result first, in case the process dies."""
         subject = self._subjects.get(item.nodeid)
         if subject is None:
             return (yield)
@@ -101,24 +100,24 @@ class AllureResults:
             self._stand_in = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take over the records of each phase as they come."""
+        """Collect the result records of each test phase."""
         if self._item is not None and report.nodeid == self._item.nodeid:
             self._results += getattr(report, "pinet_results", [])
             if report.skipped and hasattr(report, "wasxfail"):
-                # "reason: " is of older versions of pytest.
+                # Older versions of pytest add "reason: ".
                 self._expected = str(report.wasxfail).removeprefix("reason: ")
 
-    # A wrapper, so that the stand-in goes only after the real result is there.
+    # A wrapper, so that the stand-in is removed only after the real result exists.
     @allure_commons.hookimpl(wrapper=True, tryfirst=True)
     def report_result(self, result: Any) -> Generator[None, Any, Any]:
-        """What allure-pytest is about to write."""
+        """Complete a result before allure-pytest writes it."""
         item = self._item
         subject = self._subjects.get(item.nodeid) if item is not None else None
         if subject is not None:
             try:
                 self._fill(result, subject)
             except Exception as error:
-                # A report that lacks something is better than a run that ends here.
+                # An incomplete report is better than an aborted run.
                 self._warn(f"Allure result of {subject.combination}: {type(error).__name__}: {error}")
         done = yield
         if subject is not None:
@@ -138,7 +137,7 @@ class AllureResults:
         result.status, prefix = status_of(results, result.status, self._expected is not None)
         if prefix:
             _prefix(result, f"{prefix}: {self._expected}" if prefix == EXPECTED and self._expected else prefix, results)
-        # A test that measured nothing keeps the name that pytest gave it.
+        # A test without results keeps its pytest name.
         if results:
             result.name = content.title(subject, results)
         assert self._recorder is not None
@@ -154,7 +153,7 @@ class AllureResults:
             result.attachments.append(Attachment(name=name, source=file_name, type=kind))
 
     def _console_texts(self) -> Mapping[str, str]:
-        """What each console printed since the test began."""
+        """Return the console output of each node since the test began."""
         found = {}
         for node, (path, begin) in self._consoles.items():
             try:
@@ -170,7 +169,7 @@ class AllureResults:
 
 
 def _prefix(result: Any, prefix: str, results: Sequence[ResultRecord]) -> None:
-    """The category's word before the message."""
+    """Put the prefix of the category before the message."""
     message = next((r["message"] for r in results if r["verdict"] not in ("pass", "marginal", "improved")), "")
     message = message.strip() or "the test passed without a measurement"
     trace = result.statusDetails.trace if result.statusDetails is not None else None
@@ -178,7 +177,7 @@ def _prefix(result: Any, prefix: str, results: Sequence[ResultRecord]) -> None:
 
 
 def _step(step: Step) -> Any:
-    """A step as Allure has it: milliseconds, and a status of its own."""
+    """Convert a step to Allure's format: times in milliseconds, and a status of its own."""
     beneath = [_step(one) for one in step.steps]
     if step.left_out:
         more = TestStepResult(name=f"... and {step.left_out} more", status="passed", start=_ms(step.ended))

@@ -1,4 +1,4 @@
-"""The whole run, in the process that reports: writes what stands beside the results when it is over."""
+"""Writes the files of the whole run, in the process that reports, at the end of the run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from pytest_pinet.report.record import RunRecord
 
 
 class AllureRun:
-    """``record`` gives the run's record once it is over, ``facts`` what the history knows it by.
+    """Writes the files of the whole run next to the Allure results.
 
-    ``warn`` tells the user something.
+    ``record`` returns the run's record when the run is over, ``facts`` what the history knows about the run. ``warn``
+    shows a message to the user.
     """
 
     def __init__(
@@ -34,18 +35,18 @@ class AllureRun:
         self._warn = warn
         self._errors: list[str] = []
         if getattr(config.option, "clean_alluredir", False) and getattr(config.option, "numprocesses", None):
-            # allure-pytest would have each worker do it again; the plugin keeps them from that.
+            # In allure-pytest each worker would empty the folder again; our plugin prevents it.
             warn(f"--clean-alluredir emptied {directory} once, before the workers began")
         elif (directory / RUN_FILE).exists():
             why = "Allure takes two results of a test for retries, and shows one of them"
             warn(f"{directory} holds an earlier run: {why}; add --clean-alluredir, or name another folder")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """What could not be collected leaves no result."""
+        """Keep collection errors: a file that cannot be collected leaves no result."""
         if report.failed:
             self._errors.append(f"{report.nodeid or 'the tests'} could not be collected\n{report.longreprtext}")
 
-    # Last, when the keeper has the record.
+    # Last, because the record must be complete.
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         record = self._record()

@@ -1,6 +1,6 @@
-"""What the whole run adds to a folder of Allure results; written at its end, by the process that reports.
+"""Files about the whole run in a folder of Allure results, written at the end by the process that reports.
 
-Not before: with ``--clean-alluredir`` each worker empties the folder when it starts.
+They cannot be written earlier: with ``--clean-alluredir`` each worker empties the folder when it starts.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.allure.content import figure_ids
 from pytest_pinet.report.allure.verdicts import categories
 from pytest_pinet.report.charts.overview import overview_chart
-from pytest_pinet.report.fit import plain
 from pytest_pinet.report.json_file import replace_file, writing
 from pytest_pinet.report.record import ResultRecord, RunRecord
 from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.scale import scale_text
 from pytest_pinet.report.terminal import count_line
+from pytest_pinet.report.text_wrap import plain
 
 OPTION = "--alluredir"
 UNIT = "Mbit/s"
-# Names the run to `pinet report`, which derives the history of all others.
+# Identifies the run to `pinet report`, which derives the history of all other runs.
 RUN_FILE = "pinet-run.json"
+# Titles of our own traffic tools, where the tool's name is not enough.
+_TITLES = {"wrk": "nginx, wrk"}
 _KEY = str.maketrans({" ": "\\ ", ":": "\\:", "=": "\\="})
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What the history knows a run by: its id there, what ran, and how many runs there are with it (None: unknown)."""
+    """What the history knows about a run: its id, its build, and the number of runs so far (None: unknown)."""
 
     id: str
     build: str
@@ -43,7 +45,7 @@ class RunFacts:
 
 
 def write_run_files(folder: Path, run: RunRecord, facts: RunFacts, environ: Mapping[str, str]) -> None:
-    """Metrics, environment, categories, executor and an overview. Raises ConfigError."""
+    """Write metrics, environment, categories, executor and an overview. Raises ConfigError."""
     files: dict[str, bytes] = {
         f"{uuid.uuid4()}-perf.json": _json(metrics(run["results"])),
         "environment.properties": environment(run).encode("ascii"),
@@ -63,7 +65,7 @@ def write_run_files(folder: Path, run: RunRecord, facts: RunFacts, environ: Mapp
 
 
 def write_global_error(folder: Path, message: str) -> None:
-    """Say why there are no results: an empty report would look harmless. Raises ConfigError."""
+    """Write an error of the whole run, because an empty report would look harmless. Raises ConfigError."""
     error = {"message": message, "trace": "", "timestamp": int(time.time() * 1000)}
     _write(folder, {f"{uuid.uuid4()}-globals.json": _json({"errors": [error]})})
 
@@ -80,7 +82,7 @@ def _json(value: object) -> bytes:
 
 
 def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
-    """Allure 3's numbers, in Mbit/s: a key for each figure. What is invalid is no figure."""
+    """Return Allure 3's metrics in Mbit/s, one key per direction. Invalid results and lab errors are left out."""
     found: list[dict[str, object]] = []
     for result in results:
         start = int(datetime.fromisoformat(result["started"]).timestamp() * 1000)
@@ -106,7 +108,7 @@ def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
 
 
 def environment(run: RunRecord) -> str:
-    """What was the same for all results, as a Java properties file."""
+    """Return facts about the run as a Java properties file."""
     results = run["results"]
     facts: dict[str, set[str]] = {
         "lab": {run["lab"]},
@@ -117,7 +119,7 @@ def environment(run: RunRecord) -> str:
         "scale": {f"{result['scale']:g} of the rate of links" for result in results if "scale" in result},
     }
     for result in results:
-        tool = "nginx, wrk" if "http" in result else "iperf3"
+        tool = _TITLES.get(name := result.get("tool", "wrk" if "http" in result else "iperf3"), name)
         facts.setdefault(tool, set()).update(result["versions"].values())
         for name, value in result["build"].items():
             facts.setdefault(name, set()).add(value or "")
@@ -126,13 +128,13 @@ def environment(run: RunRecord) -> str:
         known = sorted(filter(None, values))
         shown = "; ".join(known[:5]) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
         if known:
-            # The format is Latin-1; a backslash begins an escape, as plain's do.
+            # The format is Latin-1. A backslash begins an escape, also in the output of ``plain``.
             lines.append(f"{plain(name).translate(_KEY)}={plain(shown.replace(chr(92), '/'))}")
     return "\n".join(lines) + "\n"
 
 
 def executor(run: RunRecord, order: int | None, environ: Mapping[str, str]) -> dict[str, object]:
-    """Who ran it: the CI job where there is one."""
+    """Return the executor: the CI job, or pytest outside CI."""
     found: dict[str, object] = {
         "name": "pytest-pinet", "type": "pytest", "buildName": run["run"], "reportName": f"pinet {run['lab']}"
     }  # fmt: skip
@@ -153,14 +155,14 @@ def executor(run: RunRecord, order: int | None, environ: Mapping[str, str]) -> d
 
 
 def attached(name: str, kind: str, content: bytes) -> dict[str, bytes]:
-    """The files of an attachment of the whole run, as allure-pytest writes them since 2.16."""
+    """Return the files of an attachment of the whole run, as allure-pytest writes them since 2.16."""
     source = f"{uuid.uuid4()}-attachment.{'svg' if 'svg' in kind else 'csv'}"
     entry = {"name": name, "source": source, "type": kind, "timestamp": int(time.time() * 1000)}
     return {source: content, f"{uuid.uuid4()}-globals.json": _json({"attachments": [entry]})}
 
 
 def figures_csv(results: Sequence[ResultRecord]) -> bytes:
-    """A row for each figure, in whole bit/s; empty where there is none."""
+    """Return the results as CSV, one row per direction, in whole bit/s; a cell is empty where no value exists."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(

@@ -1,4 +1,4 @@
-"""A result that stands for a test while it runs, and stays when its process dies: Allure would else not know of it."""
+"""A provisional result for a running test. It remains if the process dies, so that Allure shows the test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MESSAGE = f"{PREFIX[Verdict.ERROR]}: the process that ran this test died; look 
 
 
 def write_stand_in(folder: Path, subject: Subject) -> Path:
-    """Write it and return its path; whoever gets the real result removes it. Raises OSError."""
+    """Write the stand-in and return its path. The caller removes it when the real result exists. Raises OSError."""
     now = int(time.time() * 1000)
     name = str(uuid.uuid4())
     result = {

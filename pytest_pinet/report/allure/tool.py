@@ -1,4 +1,4 @@
-"""The `allure` command: found, asked for its version, and run; and the report that it makes, made fit to be kept."""
+"""Finds and runs the `allure` command, and removes the analytics scripts from its report."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from pathlib import Path
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.report.allure.verdicts import categories
 
-# What `make report` installs, and the oldest with metrics.
+# TESTED are the versions that tests run with; `make report` installs the first. METRICS_SINCE is the first with
+# metrics.
 TESTED = ("3.18.0", "2.46.1")
 METRICS_SINCE = (3, 17)
 VARIABLE = "PINET_ALLURE"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _VERSION_TIMEOUT_S = 60.0
-# 5,000 results with their evidence took 31 s.
+# Generating a report of 5,000 results with evidence took 31 s.
 _GENERATE_TIMEOUT_S = 600.0
-# Allure's own pages ask Google Analytics when they are opened: an async script, and one that configures it.
+# Allure's pages contact Google Analytics when opened: one async script, and one that configures it.
 _ANALYTICS = re.compile(
     r"<script[^>]*\bsrc=[\"']https://www\.googletagmanager\.com/[^>]*>\s*</script>"
     r"|<script[^>]*>(?:(?!</script>)[\s\S]){0,400}?\bdataLayer\b(?:(?!</script>)[\s\S]){0,2000}?</script>",
@@ -35,7 +36,7 @@ _HOST = "googletagmanager.com"
 
 @dataclass(frozen=True)
 class Allure:
-    """An `allure` command that answers."""
+    """An `allure` command that runs and reports its version."""
 
     command: str
     version: tuple[int, int, int]
@@ -49,9 +50,9 @@ class Allure:
 
 
 def find_allure(places: Sequence[Path]) -> Allure | None:
-    """The best one: of $PINET_ALLURE, ``node_modules`` of these folders, and PATH. Raises ConfigError.
+    """Return the best `allure` command: $PINET_ALLURE if set, else from ``node_modules`` of these folders and PATH.
 
-    3.17 or later is best, since it shows numbers; then 3, then 2. A named one must answer.
+    3.17 or later is best because it shows metrics; then 3, then 2. Raises ConfigError if $PINET_ALLURE does not run.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -65,7 +66,7 @@ def find_allure(places: Sequence[Path]) -> Allure | None:
     for command in dict.fromkeys(commands):
         answer = _ask(command)
         if answer is not None and answer.has_metrics:
-            # Allure 2 takes seconds to tell its version.
+            # Do not try the rest: Allure 2 takes seconds to print its version.
             return answer
         answers += [answer] if answer is not None else []
     return max(answers, key=lambda answer: answer.version, default=None)
@@ -88,24 +89,26 @@ def _ask(command: str) -> Allure | None:
 
 
 def _environment() -> dict[str, str]:
-    """With the node of our own environment, where that came from PyPI, first on PATH: the system's is older then."""
+    """Return the environment with the virtual environment's own node first on PATH, because the system's may be too
+    old.
+    """
     path, own = os.environ.get("PATH", os.defpath), Path(sys.prefix) / "bin"
     if sys.prefix != sys.base_prefix and (own / "node").exists():
         path = os.pathsep.join([str(own), path])
-    # `true` is the only value that Allure 2 takes.
+    # Allure 2 accepts only `true`.
     return {**os.environ, "PATH": path, "ALLURE_NO_ANALYTICS": "true"}
 
 
 def generate(allure: Allure, results: Path, history: str | dict[str, str], name: str, out: Path, single: bool) -> None:
-    """Make the report of a folder of results at ``out``: one file where ``single``, else a folder.
+    """Generate the report of a folder of results at ``out``: a file if ``single``, else a folder.
 
-    ``history`` is the text of ``history.jsonl`` (Allure 3) or the files of ``history/`` (Allure 2). Whatever lay at
-    ``out`` is there until the new one is complete. Raises ConfigError.
+    ``history`` is the text of ``history.jsonl`` (Allure 3) or the files of ``history/`` (Allure 2). The old report at
+    ``out`` stays until the new one is complete. Raises ConfigError.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".pinet-report-", dir=out.parent) as folder:
         work = Path(folder)
-        # Always an empty folder: Allure 3 leaves an old page in place and puts the new one beneath it.
+        # Always generate into an empty folder: Allure 3 keeps an old page and puts the new one beneath it.
         made = work / "report"
         if isinstance(history, str):
             _run_3(allure, results, history, name, made, work, single)
@@ -128,7 +131,7 @@ def _run_3(allure: Allure, results: Path, history: str, name: str, made: Path, w
         "name": name,
         "output": str(made),
         "historyPath": str(work / "history.jsonl"),
-        # It is derived anew each time; to append would count this run twice.
+        # The history is derived each time. Appending would count this run twice.
         "appendHistory": False,
         "categories": {"rules": categories()},
         "performance": performance(results),
@@ -140,9 +143,9 @@ def _run_3(allure: Allure, results: Path, history: str, name: str, made: Path, w
 
 
 def performance(results: Path) -> dict[str, object]:
-    """Names and units of the metrics of a folder of results, for the configuration, where Allure documents them.
+    """Return names and units of all metrics in a folder of results, for Allure's configuration.
 
-    The files of the metrics themselves have the same; 3.18 reads it there, too, and undocumented.
+    Allure documents this place. 3.18 also reads them from the metric files, which is undocumented.
     """
     metrics: dict[str, object] = {}
     groups: dict[str, object] = {}
@@ -152,7 +155,7 @@ def performance(results: Path) -> dict[str, object]:
                 metrics[entry["key"]] = {name: entry[name] for name in ("title", "unit", "better", "group")}
                 groups[entry["group"]] = {"title": entry["groupTitle"]}
         except (OSError, ValueError, KeyError, TypeError):
-            # Another plugin's.
+            # A metric file of another plugin.
             continue
     return {"metrics": metrics, "groups": groups}
 
@@ -160,7 +163,7 @@ def performance(results: Path) -> dict[str, object]:
 def _run_2(
     allure: Allure, results: Path, history: dict[str, str], name: str, made: Path, work: Path, single: bool
 ) -> None:
-    # A second folder of results, so that the user's stays as it is.
+    # Write the history into a second folder of results, so that the user's folder does not change.
     own = work / "results" / "history"
     own.mkdir(parents=True)
     for file, text in history.items():
@@ -192,7 +195,7 @@ def _run(allure: Allure, words: Sequence[str], work: Path) -> None:
 
 
 def without_analytics(page: str) -> str:
-    """The page without the scripts that tell Google that it was opened."""
+    """Return the page without the Google Analytics scripts."""
     return _ANALYTICS.sub("", page)
 
 
@@ -209,7 +212,7 @@ def _strip(path: Path) -> None:
 
 
 def _replace(made: Path, out: Path) -> None:
-    """Put it in place in one step where the file system can (a file), else in two."""
+    """Move the report into place: a file in one step, a folder in two."""
     if made.is_file() and not out.is_dir():
         made.replace(out)
         return

@@ -1,4 +1,4 @@
-"""How verdicts appear in Allure: a status, and a category that says who must act."""
+"""Maps verdicts to an Allure status and to a category that says who must act."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pytest_pinet.model.verdict import Verdict, worst
 from pytest_pinet.report.record import ResultRecord
 
-# Allure's words. Grey (skipped) and green (passed) would let something unmeasured look harmless.
+# Allure's status words. A result without a measurement must not look harmless: not grey (skipped), not green (passed).
 STATUS: Mapping[Verdict, str] = {
     Verdict.PASS: "passed",
     Verdict.MARGINAL: "passed",
@@ -18,7 +18,7 @@ STATUS: Mapping[Verdict, str] = {
     Verdict.ERROR: "broken",
     Verdict.SKIPPED: "skipped",
 }
-# Stands before the message, which is what the rules of categories look at in Allure 2 and 3.
+# Prefix of the message. The category rules of Allure 2 and 3 match it.
 PREFIX: Mapping[Verdict, str] = {
     Verdict.FAIL: "regression",
     Verdict.INCONCLUSIVE: "inconclusive",
@@ -26,7 +26,7 @@ PREFIX: Mapping[Verdict, str] = {
     Verdict.ERROR: "lab error",
 }
 UNMEASURED = "not measured"
-# Of a test that is marked as one that will not get a figure, or will miss its limit; a lab is never expected to break.
+# For a test marked xfail: no valid result, or goodput below the limit. A lab error is never expected.
 EXPECTED = "expected"
 _EXPECTABLE = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.INVALID)
 _CATEGORIES = (
@@ -40,25 +40,25 @@ _CATEGORIES = (
 
 
 def categories() -> list[dict[str, object]]:
-    """The rules of ``categories.json`` (Allure 2) and of ``categories.rules`` (Allure 3)."""
+    """Return the rules of ``categories.json`` (Allure 2) and ``categories.rules`` (Allure 3)."""
     return [
-        # [\s\S], since Allure 2 wants the whole message to match, and a dot matches no line's end.
+        # [\s\S]: Allure 2 requires a match of the whole message, and a dot does not match a line end.
         {"name": name, "messageRegex": rf"^{prefix}: [\s\S]*", "matchedStatuses": [status]}
         for name, prefix, status in _CATEGORIES
     ]
 
 
 def verdict_of(results: Sequence[ResultRecord]) -> Verdict | None:
-    """The worst of a test's results; None when there is none."""
+    """Return the worst verdict of a test's results; None without results."""
     return worst([Verdict(result["verdict"]) for result in results]) if results else None
 
 
 def status_of(results: Sequence[ResultRecord], pytest_status: str | None, expected: bool = False) -> tuple[str, str]:
-    """Allure's status, and the prefix of the message (empty: none), from our verdicts and what pytest made of the test.
+    """Return Allure's status and the message prefix (empty: none), from our verdicts and pytest's status.
 
-    Never better than either: a test may fail by an assertion of its own after a good measurement, and pytest calls a
-    broken kernel found in the set-up something that Allure shows as skipped. ``expected``: the test is marked to end as
-    it did (``xfail``), which is no trouble to look after, and nothing measured either.
+    The status is never better than either of them: a test may fail by its own assertion after a good measurement, and
+    Allure shows a broken kernel found during setup as skipped, because pytest reports it so. With ``expected`` (the
+    test is marked ``xfail``) a bad verdict needs no attention, but the status is not green either.
     """
     verdict = verdict_of(results)
     if verdict is None:

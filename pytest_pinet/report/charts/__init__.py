@@ -1,1 +1,1 @@
-"""Charts as SVG: a file for each; drawn by hand, since each library is a hundred times what these need."""
+"""Charts as SVG, one file each. Drawn without a chart library, since libraries are about a hundred times larger."""

@@ -1,28 +1,28 @@
-"""All figures of a run in one picture: a bar for each, as a share of what is physically possible."""
+"""A chart of all results of a run: one bar each, as a share of the physical limit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper
-from pytest_pinet.report.charts.scale import Scale, rate_text
+from pytest_pinet.report.charts.scale import AxisScale, rate_text
 from pytest_pinet.report.charts.style import COLOURS
-from pytest_pinet.report.rows import Row
+from pytest_pinet.report.rows import ResultRow
 
 _WIDTH, _ROW, _HEAD = 900, 22, 74
 _LEFT, _RIGHT, _LONGEST = 300, 690, 42
-# More would be a picture that nobody reads; those that are left out are the good ones, since the worst come first.
+# A larger chart is unreadable. The worst rows come first, so that only good ones are left out.
 _MOST = 80
 
 
-def overview_chart(rows: Sequence[Row], title: str, note: str) -> Paper:
-    """Worst first; the limit is a dashed tick on each bar."""
+def overview_chart(rows: Sequence[ResultRow], title: str, note: str) -> Paper:
+    """Draw the overview, worst row first. A dashed tick on each bar shows the limit."""
     shown = rows[:_MOST]
     rest = len(rows) - len(shown)
     paper = Paper(_WIDTH, _HEAD + _ROW * len(shown) + (34 if rest else 16), title, note)
     paper.text(14, 24, title, "f-ink bold", TITLE)
     paper.text(14, 41, note, "f-muted", SMALL)
-    xs = Scale(0, 1, _LEFT, _RIGHT)
+    xs = AxisScale(0, 1, _LEFT, _RIGHT)
     bottom = _HEAD + _ROW * len(shown)
     for tick in (0, 0.25, 0.5, 0.75, 1):
         paper.line([(xs(tick), _HEAD - 6), (xs(tick), bottom)], "s-grid thin")
@@ -35,7 +35,7 @@ def overview_chart(rows: Sequence[Row], title: str, note: str) -> Paper:
     return paper
 
 
-def _bar(paper: Paper, xs: Scale, top: float, row: Row) -> None:
+def _bar(paper: Paper, xs: AxisScale, top: float, row: ResultRow) -> None:
     label = f"{row.label} {row.direction}".strip()
     short = label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…"
     base = top + 15

@@ -1,4 +1,4 @@
-"""A sheet that charts are drawn on, in pixels, and its SVG."""
+"""A drawing surface for charts, in pixels, with SVG output."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from html import escape
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.charts.style import COLOURS, FONT, LIGHT, rules, variables
 
-# Control characters, which XML cannot hold, and halves of surrogate pairs.
+# Control characters and lone surrogates, which XML does not allow.
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _ADVANCE = 0.6
 SMALL, NORMAL, TITLE = 11, 12, 15
 
 
 def written(text: str) -> str:
-    """``text`` as XML and HTML can hold it."""
+    """Return ``text`` escaped for XML and HTML."""
     return escape(_UNWRITABLE.sub("\ufffd", text))
 
 
 def width_of(text: str, size: float) -> float:
-    """About how wide a text is at most."""
+    """Return an upper estimate of the width of a text."""
     return len(text) * size * _ADVANCE
 
 
 class Paper:
-    """Shapes in the order in which they were drawn; ``title`` and ``description`` are what screen readers say."""
+    """Shapes in drawing order. Screen readers read ``title`` and ``description``."""
 
     def __init__(self, width: int, height: int, title: str, description: str = "") -> None:
         self.width, self.height = width, height
@@ -34,7 +34,7 @@ class Paper:
         self._shapes: list[str] = []
 
     def line(self, points: Iterable[tuple[float, float]], look: str) -> None:
-        """A line through points; ``look`` are classes such as ``s-limit dash``."""
+        """Draw a line through points. ``look`` is CSS classes such as ``s-limit dash``."""
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
         self._shapes.append(f'<path class="{look}" d="M{path}"/>')
 
@@ -52,18 +52,18 @@ class Paper:
         anchor: str = "start",
         turned: float = 0,
     ) -> None:
-        """A line of text; ``y`` is its baseline, ``turned`` degrees clockwise around its anchor."""
+        """Draw a line of text. ``y`` is its baseline, ``turned`` the degrees clockwise around its anchor."""
         turn = f' transform="rotate({turned:g} {x:.1f} {y:.1f})"' if turned else ""
         place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}"{turn}'
         self._shapes.append(f'<text class="{look}" {place}>{written(text)}</text>')
 
     def dot(self, x: float, y: float, look: str, size: float = 4.5, name: str = "") -> None:
-        """A circle; ``name`` shows when pointed at."""
+        """Draw a circle. ``name`` is its tooltip."""
         about = f"<title>{written(name)}</title>" if name else ""
         self._shapes.append(f'<circle class="{look}" cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}">{about}</circle>')
 
     def mark(self, x: float, y: float, verdict: Verdict, name: str = "", size: float = 4.5) -> None:
-        """A verdict's mark: its shape is its own, so that it tells without colour; ``name`` shows when pointed at."""
+        """Draw the mark of a verdict. Its shape identifies the verdict without colour. ``name`` is its tooltip."""
         colour, r = COLOURS[verdict], size
         about = f"<title>{written(name)}</title>" if name else ""
         if verdict is Verdict.PASS:
@@ -85,13 +85,13 @@ class Paper:
         self._shapes.append(shape)
 
     def svg(self) -> str:
-        """A whole SVG file, always on white paper: what shows it may be dark and not tell."""
+        """Return a complete SVG file. The paper is always white, because the surrounding page may be dark."""
         style = f"<style>svg{{{variables(LIGHT)}}}{rules()}</style>"
         head = self._open(' xmlns="http://www.w3.org/2000/svg"', True)
         return f"{head}{style}{self._body()}</svg>\n"
 
     def inline(self, label: bool = True) -> str:
-        """For a page that has the style sheet and sets the colours; without ``label`` readers pass over it."""
+        """Return SVG for a page with the style sheet and the colours. Without ``label``, screen readers skip it."""
         return f"{self._open('', label)}{self._body()}</svg>"
 
     def _open(self, namespace: str, label: bool) -> str:

@@ -1,4 +1,4 @@
-"""The vertical axis that all charts of rates share: ticks with one unit, grid lines, and what lies across the chart."""
+"""The vertical axis of all rate charts: ticks with one unit, grid lines, and horizontal lines such as limits."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.report.charts.paper import NORMAL, SMALL, Paper
-from pytest_pinet.report.charts.scale import RateUnit, Scale, rate_range
+from pytest_pinet.report.charts.scale import AxisScale, RateUnit, rate_range
 
 
 @dataclass(frozen=True)
 class Area:
-    """Where a chart's data lie on its paper."""
+    """The area of a chart's data on its paper."""
 
     left: float
     top: float
@@ -19,10 +19,13 @@ class Area:
     bottom: float
 
 
-def draw_rate_axis(paper: Paper, area: Area, rates: Iterable[float]) -> Scale:
-    """Draw the axis for these rates (bit/s) and return where each lies; says when it does not begin at zero."""
+def draw_rate_axis(paper: Paper, area: Area, rates: Iterable[float]) -> AxisScale:
+    """Draw the axis for these rates (bit/s) and return its scale.
+
+    The unit label says if the axis does not begin at 0.
+    """
     low, high = rate_range(rates)
-    scale = Scale(low, high, area.bottom, area.top)
+    scale = AxisScale(low, high, area.bottom, area.top)
     unit = RateUnit.of(high)
     ticks = scale.ticks()
     step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
@@ -35,8 +38,8 @@ def draw_rate_axis(paper: Paper, area: Area, rates: Iterable[float]) -> Scale:
     return scale
 
 
-def draw_levels(paper: Paper, area: Area, scale: Scale, levels: Sequence[tuple[float, str, str]]) -> None:
-    """Lines across the chart (rate, what it is, its look), named at the right edge; the names never overlap."""
+def draw_levels(paper: Paper, area: Area, scale: AxisScale, levels: Sequence[tuple[float, str, str]]) -> None:
+    """Draw horizontal lines (rate, label, look) with labels at the right edge. Labels never overlap."""
     places = sorted((scale(bps), text, look) for bps, text, look in levels)
     previous = float("-inf")
     for y, text, look in places:

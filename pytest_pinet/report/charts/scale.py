@@ -1,4 +1,4 @@
-"""Axes: where values lie on paper, and which of them get a tick."""
+"""Axes: the position of values on paper, and the choice of ticks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _UNITS = (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0))
 
 
 @dataclass(frozen=True)
-class Scale:
-    """Linear: from ``low`` to ``high`` of what is shown lies from ``start`` to ``end`` in pixels."""
+class AxisScale:
+    """A linear scale: maps values from ``low`` to ``high`` to pixels from ``start`` to ``end``."""
 
     low: float
     high: float
@@ -25,7 +25,7 @@ class Scale:
         return self.start + (value - self.low) / span * (self.end - self.start) if span else (self.start + self.end) / 2
 
     def ticks(self, most: int = 6) -> list[float]:
-        """Round values within the scale, at most about so many."""
+        """Return round values within the scale, about ``most`` of them."""
         span = self.high - self.low
         if span <= 0:
             return [self.low]
@@ -35,14 +35,14 @@ class Scale:
 
 
 def _step(least: float) -> float:
-    """The round number (1, 2 or 5 times a power of ten) that is not below ``least``."""
+    """Return the smallest round number (1, 2 or 5 times a power of ten) that is not below ``least``."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 
 
 @dataclass(frozen=True)
 class RateUnit:
-    """The unit of a whole axis, so that its numbers can be compared."""
+    """The unit of all numbers on one axis, so that they can be compared."""
 
     name: str
     factor: float
@@ -53,16 +53,16 @@ class RateUnit:
         return cls(name, factor)
 
     def number(self, bps: float, step_bps: float) -> str:
-        """With as many digits as tell two neighbouring ticks apart."""
+        """Return the number with enough digits to distinguish neighbouring ticks."""
         digits = max(0, -math.floor(math.log10(step_bps / self.factor) + 1e-9)) if step_bps > 0 else 0
         return f"{bps / self.factor:.{digits}f}"
 
 
 def rate_range(values: Iterable[float], room: float = 0.06, least: float = 0.02) -> tuple[float, float]:
-    """The range that shows all of these rates (bit/s) with some room.
+    """Return the range of an axis for these rates (bit/s), with a margin of ``room``.
 
-    Not from zero where they lie close together, so that a step of a few percent is seen; but never less than ``least``
-    of the largest, or noise would look like steps.
+    The range does not begin at 0 if the rates are close together, so that a step of a few percent is visible. It is
+    never smaller than ``least`` of the largest rate, because noise would look like steps.
     """
     known = list(values)
     if not known:
@@ -73,10 +73,10 @@ def rate_range(values: Iterable[float], room: float = 0.06, least: float = 0.02)
         low, high = low - lacking / 2, high + lacking / 2
     margin = (high - low) * room or 1.0
     low = low - margin if low > 0 else 0.0
-    # Next to zero an axis that does not begin there only puzzles.
+    # If the lowest rate is near 0, an axis that does not begin at 0 is only confusing.
     return (0.0 if low < high * 0.25 else low), high + margin
 
 
 def rate_text(bps: float) -> str:
-    """A rate with its unit."""
+    """Return a rate with its unit."""
     return str(Bitrate(bps))

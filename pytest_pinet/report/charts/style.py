@@ -1,4 +1,4 @@
-"""How charts look: colours by name, which the page that holds a chart may set, and marks that tell without colour."""
+"""The look of charts: named colours, which a page may override, and CSS rules. Marks are readable without colour."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pytest_pinet.model.verdict import Verdict
 
 FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', Helvetica, Arial, sans-serif"
 
-# Contrast with their paper is at least 4.5 (text) and 3 (marks).
+# The contrast with the paper is at least 4.5 for text and 3 for marks.
 LIGHT = {
     "paper": "#ffffff", "ink": "#1f2328", "muted": "#59636e", "grid": "#d8dee4", "line": "#57606a",
     "band": "#b7d7f5", "good": "#1a7f37", "better": "#0969da", "near": "#9a6700", "bad": "#cf222e",
@@ -21,7 +21,7 @@ DARK = {
 }  # fmt: skip
 HUES = 6
 
-# The name of the colour that stands for a verdict; its mark tells the same without colour.
+# The colour name of each verdict. The verdict's mark is readable without colour.
 COLOURS = {
     Verdict.PASS: "good",
     Verdict.IMPROVED: "better",
@@ -35,12 +35,12 @@ COLOURS = {
 
 
 def variables(colours: dict[str, str]) -> str:
-    """The colours as CSS variables."""
+    """Return the colours as CSS variables."""
     return "".join(f"--{name}:{value};" for name, value in colours.items())
 
 
 def rules() -> str:
-    """The style sheet of all charts, without the colours themselves."""
+    """Return the style sheet of all charts, without the colours."""
     named = "".join(f".f-{name}{{fill:var(--{name})}}.s-{name}{{stroke:var(--{name});fill:none}}" for name in LIGHT)
     return (
         f"{named}.thin{{stroke-width:1}}.plain{{stroke-width:1.6}}.strong{{stroke-width:2.4}}"

@@ -1,4 +1,4 @@
-"""Throughput over the time of one measurement: a line for each direction or flow, with limit and physical limit."""
+"""A chart of throughput during one measurement: a line per direction or flow, with limit and physical limit."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
 from pytest_pinet.report.charts.rate_axis import Area, draw_levels, draw_rate_axis
-from pytest_pinet.report.charts.scale import Scale, rate_text
+from pytest_pinet.report.charts.scale import AxisScale, rate_text
 from pytest_pinet.report.charts.style import HUES
 from pytest_pinet.report.record import DirectionRecord, ResultRecord, SampleRecord
 
 _WIDTH = 900
 _AREA = Area(66, 70, 744, 266)
-# Between two connections there is more than nothing, and how much is not told.
+# A gap between two connections. The real time between them is not known.
 _GAP_S = 0.4
 _DASHES = ("", "dash", "dots")
 
 
 @dataclass(frozen=True)
 class _Line:
-    """What one line shows; ``figure`` where it has limits of its own."""
+    """One line of the chart: a direction or a flow."""
 
     name: str
     record: DirectionRecord
@@ -28,7 +28,7 @@ class _Line:
 
 
 def throughput_chart(result: ResultRecord) -> Paper:
-    """Rates at the receivers, interval by interval, one connection after the other; the warm-up is drawn faint."""
+    """Draw the rates at the receivers by interval, all connections in sequence. The warm-up is faint."""
     lines = _lines(result)
     begins, total_s = _begins([line.record["samples"] for line in lines])
     rows = (len(lines) + 2) // 3
@@ -38,7 +38,7 @@ def throughput_chart(result: ResultRecord) -> Paper:
     levels = _levels(lines)
     rates = [rate for line in lines for sample in line.record["samples"] if (rate := _bps(sample)) is not None]
     ys = draw_rate_axis(paper, _AREA, [*rates, *(bps for bps, _, _ in levels)])
-    xs = Scale(0, max(total_s, 0.1), _AREA.left, _AREA.right)
+    xs = AxisScale(0, max(total_s, 0.1), _AREA.left, _AREA.right)
     _time_axis(paper, xs, begins)
     _events(paper, xs, begins, lines)
     draw_levels(paper, _AREA, ys, levels)
@@ -64,7 +64,7 @@ def _bps(sample: SampleRecord) -> float | None:
 
 
 def _begins(all_samples: Sequence[Sequence[SampleRecord]]) -> tuple[dict[int, float], float]:
-    """Where each connection begins on the axis (seconds), and where the last one ends."""
+    """Return the start of each connection on the axis, and the end of the last one, in seconds."""
     lasts: dict[int, float] = {}
     for samples in all_samples:
         for sample in samples:
@@ -78,7 +78,7 @@ def _begins(all_samples: Sequence[Sequence[SampleRecord]]) -> tuple[dict[int, fl
 
 
 def _levels(lines: Sequence[_Line]) -> list[tuple[float, str, str]]:
-    """Limits and physical limits, each once."""
+    """Return the limits and physical limits, each once."""
     found: dict[tuple[float, str], str] = {}
     for line in lines:
         if line.record["limit_bps"] is not None:
@@ -88,7 +88,7 @@ def _levels(lines: Sequence[_Line]) -> list[tuple[float, str, str]]:
     return [(bps, f"{word} {rate_text(bps)}", look) for (bps, word), look in found.items()]
 
 
-def _time_axis(paper: Paper, xs: Scale, begins: Mapping[int, float]) -> None:
+def _time_axis(paper: Paper, xs: AxisScale, begins: Mapping[int, float]) -> None:
     y = _AREA.bottom
     paper.line([(_AREA.left, y), (_AREA.right, y)], "s-line thin")
     for tick in xs.ticks(9):
@@ -107,8 +107,8 @@ def _time_axis(paper: Paper, xs: Scale, begins: Mapping[int, float]) -> None:
                 free = x + width_of(f"#{attempt}", SMALL) + 4
 
 
-def _draw(paper: Paper, xs: Scale, ys: Scale, begins: Mapping[int, float], line: _Line) -> None:
-    """Steps: an interval's rate holds for all of it. Each connection's line is its own."""
+def _draw(paper: Paper, xs: AxisScale, ys: AxisScale, begins: Mapping[int, float], line: _Line) -> None:
+    """Draw a line of steps, because a rate holds for a whole interval. Each connection has its own line."""
     pieces: dict[tuple[int, bool], list[tuple[float, float]]] = {}
     for sample in line.record["samples"]:
         rate = _bps(sample)
@@ -123,8 +123,8 @@ def _draw(paper: Paper, xs: Scale, ys: Scale, begins: Mapping[int, float], line:
         paper.line(points, f"{line.look} {'thin' if excluded else 'strong'}{' faint' if warmup or excluded else ''}")
 
 
-def _events(paper: Paper, xs: Scale, begins: Mapping[int, float], lines: Sequence[_Line]) -> None:
-    """What happened meanwhile, as a stripe with its kind."""
+def _events(paper: Paper, xs: AxisScale, begins: Mapping[int, float], lines: Sequence[_Line]) -> None:
+    """Draw each event during traffic as a stripe with its kind."""
     seen = {}
     for line in lines:
         for number, attempt in enumerate(line.record["attempts"], 1):

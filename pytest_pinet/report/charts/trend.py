@@ -1,24 +1,26 @@
-"""The trend of one figure: a mark for each run, with its interval, limit, baseline band and builds."""
+"""A trend chart of one direction: a mark per run, with interval, limit, baseline band and builds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_pinet.history.builds import name_of
+from pytest_pinet.history.points import LevelChange, Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
 from pytest_pinet.report.charts.rate_axis import Area, draw_levels, draw_rate_axis
-from pytest_pinet.report.charts.scale import Scale, rate_text
-from pytest_pinet.report.series import Dot, Series, Shift
+from pytest_pinet.report.charts.scale import AxisScale, rate_text
+from pytest_pinet.report.series import FigureSeries
 
 WIDE, NARROW = 900, 372
 _HEIGHT = 372
 _LEFT, _TOP, _BOTTOM = 66, 70, 266
-# Labels of builds stand slanted below the axis, at least so far apart, and no longer than this.
+# The labels of builds are slanted, at least _APART pixels apart and at most _LONGEST characters long.
 _APART, _LONGEST = 24.0, 14
 
 
-def trend_chart(series: Series, last: int = 60, width: int = WIDE) -> Paper:
-    """The newest ``last`` runs, oldest at the left, evenly spaced: a run is a run, however long nobody measured."""
+def trend_chart(series: FigureSeries, last: int = 60, width: int = WIDE) -> Paper:
+    """Draw the newest ``last`` runs, oldest left, evenly spaced whatever time is between them."""
     dots = list(series.dots)[-last:]
     area = Area(_LEFT, _TOP, width - (156 if width >= WIDE else 12), _BOTTOM)
     height = _HEIGHT if width >= WIDE else _HEIGHT + 34
@@ -26,7 +28,7 @@ def trend_chart(series: Series, last: int = 60, width: int = WIDE) -> Paper:
     paper.text(14, 24, series.figure, "f-ink bold", TITLE)
     emulated = "; emulated" if any(dot.emulated for dot in dots) else ""
     paper.text(14, 41, f"goodput at the receiver, {_runs(dots)}{emulated}", "f-muted", SMALL)
-    xs = Scale(-0.5, max(len(dots), 1) - 0.5, area.left, area.right)
+    xs = AxisScale(-0.5, max(len(dots), 1) - 0.5, area.left, area.right)
     band = series.band_bps
     ys = _axis(paper, area, dots, band)
     if band is not None:
@@ -40,46 +42,52 @@ def trend_chart(series: Series, last: int = 60, width: int = WIDE) -> Paper:
     return paper
 
 
-def trend_words(series: Series) -> str:
-    """What the chart shows, in a sentence or two."""
+def trend_words(series: FigureSeries) -> str:
+    """Return a description of the chart in one or two sentences."""
     known = series.measured
     if not known:
         return f"{_runs(series.dots)}, none measured a figure."
     figures = [dot.goodput_bps for dot in known if dot.goodput_bps is not None]
     words = [
-        f"{_runs(series.dots)} from {series.dots[0].when:%Y-%m-%d} to {series.dots[-1].when:%Y-%m-%d}, "
+        f"{_runs(series.dots)} from {series.dots[0].time:%Y-%m-%d} to {series.dots[-1].time:%Y-%m-%d}, "
         f"{rate_text(min(figures))} to {rate_text(max(figures))}, newest {rate_text(figures[-1])}."
     ]
     words += [f"{shift_words(shift)}." for shift in series.shifts]
     return " ".join(words)
 
 
-def _runs(dots: Sequence[Dot]) -> str:
+def _runs(dots: Sequence[Point]) -> str:
     return "1 run" if len(dots) == 1 else f"{len(dots)} runs"
 
 
-def shift_words(shift: Shift) -> str:
-    """What moved, and with which build."""
-    moved = f"{shift.change * 100:+.1f} %, {rate_text(shift.before_bps)} to {rate_text(shift.after_bps)}"
+def shift_words(shift: LevelChange) -> str:
+    """Return the size of a level change and the builds before and after it."""
+    before, after = name_of(shift.build_before), name_of(shift.build_after)
+    moved = f"{shift.relative * 100:+.1f} %, {rate_text(shift.before_bps)} to {rate_text(shift.after_bps)}"
     if shift.gradual:
-        return f"{moved}, drifted from {shift.build_before} until {shift.build_after}"
+        return f"{moved}, drifted from {before} until {after}"
     if shift.differs:
-        return f"{moved}, with {shift.differs}"
-    if shift.build_after == shift.build_before:
-        return f"{moved}, with the same build {shift.build_after}"
-    return f"{moved}, with {shift.build_after} (before: {shift.build_before})"
+        return f"{moved}, with {'; '.join(shift.differs)}"
+    if after == before:
+        return f"{moved}, with the same build {after}"
+    return f"{moved}, with {after} (before: {before})"
 
 
-def _axis(paper: Paper, area: Area, dots: Sequence[Dot], band: tuple[float, float, float] | None) -> Scale:
+def _axis(paper: Paper, area: Area, dots: Sequence[Point], band: tuple[float, float, float] | None) -> AxisScale:
     rates = [bps for dot in dots for bps in (dot.goodput_bps, dot.limit_bps, dot.oracle_bps) if bps is not None]
     rates += [bps for dot in dots for bps in dot.interval_bps or ()]
     return draw_rate_axis(paper, area, [*rates, *(band or ())])
 
 
 def _levels(
-    paper: Paper, area: Area, ys: Scale, xs: Scale, dots: Sequence[Dot], band: tuple[float, float, float] | None
+    paper: Paper,
+    area: Area,
+    ys: AxisScale,
+    xs: AxisScale,
+    dots: Sequence[Point],
+    band: tuple[float, float, float] | None,
 ) -> None:
-    """Limit and physical limit as they were at each run, named by what they are now."""
+    """Draw limit and physical limit of each run. The labels show the newest values."""
     named = []
     limits = [dot.limit_bps for dot in dots]
     oracles = [dot.oracle_bps for dot in dots]
@@ -93,32 +101,32 @@ def _levels(
     if paper.width >= WIDE:
         draw_levels(paper, area, ys, [(bps, text, "thin") for bps, text, _ in named])
         return
-    # No room beside the chart: below it.
+    # A narrow chart has its labels below, because there is no room beside it.
     for index, (_, text, look) in enumerate(named):
         x, y = 14 + index % 2 * 185, paper.height - 22 + 16 * (index // 2)
         paper.line([(x, y - 4), (x + 24, y - 4)], look)
         paper.text(x + 30, y, text, "f-ink", SMALL)
 
 
-def _shifts(paper: Paper, area: Area, xs: Scale, series: Series, dots: Sequence[Dot]) -> None:
-    """Where the level moved: a line before the first run that has the new one, with the change in words."""
+def _shifts(paper: Paper, area: Area, xs: AxisScale, series: FigureSeries, dots: Sequence[Point]) -> None:
+    """Draw a line before the first run at each new level, with the change in percent."""
     runs = [dot.run for dot in dots]
     for shift in series.shifts:
         if shift.run not in runs:
             continue
         x = xs(runs.index(shift.run) - 0.5)
         paper.line([(x, area.top), (x, area.bottom)], "s-ink plain")
-        text = f"{shift.change * 100:+.1f} %"
+        text = f"{shift.relative * 100:+.1f} %"
         right = x + width_of(text, SMALL) + 6 < area.right
         paper.text(x + (4 if right else -4), area.top + 11, text, "f-ink bold", SMALL, "start" if right else "end")
 
 
-def _builds(paper: Paper, area: Area, xs: Scale, dots: Sequence[Dot], shifts: Sequence[Shift]) -> None:
-    """The name of each build below its first run, where there is room; those that moved the level come first."""
+def _builds(paper: Paper, area: Area, xs: AxisScale, dots: Sequence[Point], shifts: Sequence[LevelChange]) -> None:
+    """Write the name of each build below its first run, if there is room. Builds that changed the level come first."""
     y = area.bottom
     paper.line([(area.left, y), (area.right, y)], "s-line thin")
     moved = {shift.run for shift in shifts}
-    firsts = [i for i, dot in enumerate(dots) if i == 0 or dot.build != dots[i - 1].build]
+    firsts = [i for i, dot in enumerate(dots) if i == 0 or dot.build_name != dots[i - 1].build_name]
     placed: list[float] = []
     for index in sorted(firsts, key=lambda i: (dots[i].run not in moved, i)):
         x = xs(index)
@@ -126,17 +134,17 @@ def _builds(paper: Paper, area: Area, xs: Scale, dots: Sequence[Dot], shifts: Se
             continue
         placed.append(x)
         paper.line([(x, y), (x, y + 5)], "s-line thin")
-        name = dots[index].build.partition(" ")[0] or "unknown"
+        name = dots[index].build_name.partition(" ")[0]
         short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
         look = "f-ink bold" if dots[index].run in moved else "f-muted"
         paper.text(x + 3, y + 15, short, look, SMALL, "end", -35)
 
 
-def _figures(paper: Paper, xs: Scale, ys: Scale, dots: Sequence[Dot]) -> None:
+def _figures(paper: Paper, xs: AxisScale, ys: AxisScale, dots: Sequence[Point]) -> None:
     known = [(xs(i), ys(dot.goodput_bps)) for i, dot in enumerate(dots) if dot.goodput_bps is not None]
     if len(known) > 1:
         paper.line(known, "s-line thin faint")
-    # Marks that would cover each other are drawn smaller, and intervals as mere lines.
+    # If marks would overlap, draw them smaller, and intervals without end caps.
     roomy = xs(1) - xs(0) > 8
     for index, dot in enumerate(dots):
         x = xs(index)
@@ -145,10 +153,10 @@ def _figures(paper: Paper, xs: Scale, ys: Scale, dots: Sequence[Dot]) -> None:
             paper.line([(x, low), (x, high)], "s-line plain")
             for y in (low, high) if roomy else ():
                 paper.line([(x - 3, y), (x + 3, y)], "s-line plain")
-        # What measured nothing has its mark on the axis: it happened, and it is no figure.
+        # A run without a value has its mark on the axis.
         y = ys(dot.goodput_bps) if dot.goodput_bps is not None else _BOTTOM - 6
         figure = rate_text(dot.goodput_bps) if dot.goodput_bps is not None else "no figure"
-        name = f"{dot.when:%Y-%m-%d %H:%M} {dot.build}: {figure}, {dot.verdict}"
+        name = f"{dot.time:%Y-%m-%d %H:%M} {dot.build_name}: {figure}, {dot.verdict}"
         paper.mark(x, y, dot.verdict, name, 4.5 if roomy or dot.verdict not in (Verdict.PASS, Verdict.FAIL) else 3)
 
 

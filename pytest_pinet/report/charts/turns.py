@@ -1,4 +1,4 @@
-"""One figure of a change: what each turn gave, in the order in which the builds were booted."""
+"""A chart of one direction of an A/B change: the goodput of each turn, in the order of the turns."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from statistics import fmean
 
 from pytest_pinet.report.change import ChangeRecord
 from pytest_pinet.report.charts.paper import SMALL, Paper
-from pytest_pinet.report.charts.scale import Scale, rate_range, rate_text
+from pytest_pinet.report.charts.scale import AxisScale, rate_range, rate_text
 
 _STEP, _MARGIN, _TOP, _BOTTOM = 22, 14, 10, 56
 _HEIGHT = 74
-# A: the known-good build, hollow; B: the one under test, filled. Neither needs its colour.
+# A, the known-good build, is hollow; B, the build under test, is filled. Both are readable without colour.
 _DOTS = {"A": "s-line hollow", "B": "f-hue0"}
 
 
 def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
-    """Every turn that gave a figure, with the mean of each build as a line; None where none did."""
+    """Draw every turn with a result, and the mean of each build as a line. Return None without results."""
     rates = _rates(change, way)
     if not rates:
         return None
@@ -24,7 +24,7 @@ def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
     order = sorted(turns)
     words = ", ".join(f"{rates[n][0]} {rate_text(rates[n][1])}" for n in order if n in rates)
     paper = Paper(2 * _MARGIN + _STEP * (len(order) - 1), _HEIGHT, f"Turns: {words}")
-    ys = Scale(*rate_range((bps for _, bps in rates.values()), least=0.02), _BOTTOM, _TOP)
+    ys = AxisScale(*rate_range((bps for _, bps in rates.values()), least=0.02), _BOTTOM, _TOP)
     for side, look in (("A", "s-line thin dash"), ("B", "s-hue0 thin")):
         if own := [bps for known, bps in rates.values() if known == side]:
             paper.line([(4, ys(fmean(own))), (paper.width - 4, ys(fmean(own)))], look)
@@ -38,7 +38,7 @@ def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
 
 
 def _rates(change: ChangeRecord, way: str) -> dict[int, tuple[str, float]]:
-    """Turn -> its build and the mean level of the connections that count."""
+    """Return for each turn its build and the mean level of its connections that count."""
     found: dict[int, tuple[str, list[float]]] = {}
     for connection in change["connections"]:
         level = connection["level_bps"].get(way)

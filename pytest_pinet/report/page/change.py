@@ -1,8 +1,8 @@
-"""The part of the page for the newest change: its answer, each figure in both builds, and what the builds are."""
+"""The page section on the newest change: its answer, each direction in both builds, and the builds."""
 
 from __future__ import annotations
 
-from pytest_pinet.judge.whole_change import Outcome
+from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord
 from pytest_pinet.report.change_words import build_parts, emulated_sentence, figure_name
@@ -12,21 +12,21 @@ from pytest_pinet.report.charts.turns import turns_chart
 from pytest_pinet.report.page.words import paragraph, unbroken
 from pytest_pinet.report.record import ResultRecord, RunRecord
 
-# Drawn as the verdict of an ordinary run that means the same.
+# The verdict with the same meaning, whose mark is drawn.
 _MARKS = {
-    Outcome.REGRESSION: Verdict.FAIL,
-    Outcome.FINDING: Verdict.FAIL,
-    Outcome.LAB_ERROR: Verdict.ERROR,
-    Outcome.UNDECIDED: Verdict.INCONCLUSIVE,
-    Outcome.IMPROVED: Verdict.IMPROVED,
-    Outcome.UNCHANGED: Verdict.PASS,
+    MetricOutcome.REGRESSION: Verdict.FAIL,
+    MetricOutcome.FINDING: Verdict.FAIL,
+    MetricOutcome.LAB_ERROR: Verdict.ERROR,
+    MetricOutcome.UNDECIDED: Verdict.INCONCLUSIVE,
+    MetricOutcome.IMPROVED: Verdict.IMPROVED,
+    MetricOutcome.UNCHANGED: Verdict.PASS,
 }
-_GOOD = (Outcome.IMPROVED, Outcome.UNCHANGED)
+_GOOD = (MetricOutcome.IMPROVED, MetricOutcome.UNCHANGED)
 _HEADS = ("figure", "A", "B", "change", "outcome", "turns, in their order")
 
 
 def change_section(run: RunRecord) -> str:
-    """What came of the change that this run measured."""
+    """Return the section on the change that this run measured."""
     head = run["change"]
     heads = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
     rows = "".join(_row(entry, run["results"]) for entry in head["entries"])
@@ -47,7 +47,7 @@ def change_section(run: RunRecord) -> str:
 
 
 def _row(entry: ChangeEntryRecord, results: list[ResultRecord]) -> str:
-    outcome = Outcome(entry["outcome"])
+    outcome = MetricOutcome(entry["outcome"])
     result = next((one for one in results if one["id"] == entry["id"] and "change" in one), None)
     chart, interval = "", ""
     if result is not None and entry["direction"] in result["change"]["directions"]:
@@ -67,7 +67,7 @@ def _row(entry: ChangeEntryRecord, results: list[ResultRecord]) -> str:
     )
 
 
-def _word(outcome: Outcome, finding: str) -> str:
+def _word(outcome: MetricOutcome, finding: str) -> str:
     mark = Paper(16, 16, outcome.value)
     mark.mark(8, 8, _MARKS[outcome], size=5.5)
     look = "good" if outcome in _GOOD else "bad"
@@ -79,7 +79,7 @@ def _percent(part: float | None) -> str:
 
 
 def _build(name: str, build: BuildRecord) -> str:
-    """With the hash of every file, folded away."""
+    """Return a build as folded HTML, with the hash of every file."""
     if not build["key"]:
         what = build["name"] if build["name"] != "running" else "what the boards run by themselves"
         return paragraph(f"{name}: {what}")

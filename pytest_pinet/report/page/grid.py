@@ -1,4 +1,4 @@
-"""The dashboard: a row for each NIC, a column for each board, and in each cell the newest figures."""
+"""The dashboard: a row per NIC, a column per board, and the newest results in each cell."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.scale import rate_text
 from pytest_pinet.report.charts.sparkline import sparkline
 from pytest_pinet.report.page.words import anchor, kind, share_text, verdict_html
-from pytest_pinet.report.series import Series
+from pytest_pinet.report.series import FigureSeries
 
-# What a share is of stands below the grid; a screen reader says it with each.
+# The text below the grid explains the share. A screen reader needs the explanation at each share.
 _OF = '<span class="away"> of the physical limit</span>'
 
 
-def grid(all_series: Sequence[Series]) -> str:
-    """A table; on narrow screens each row becomes a card, and its roles keep it a table for screen readers."""
+def grid(all_series: Sequence[FigureSeries]) -> str:
+    """Return a table. On narrow screens each row becomes a card; its roles keep it a table for screen readers."""
     boards = sorted({series.board for series in all_series})
     nics = sorted({series.nic for series in all_series})
-    cells: dict[tuple[str, str], list[Series]] = {}
+    cells: dict[tuple[str, str], list[FigureSeries]] = {}
     for series in all_series:
         cells.setdefault((series.nic, series.board), []).append(series)
     head = "".join(f'<th role="columnheader" scope="col">{written(board)}</th>' for board in boards)
@@ -35,15 +35,15 @@ def grid(all_series: Sequence[Series]) -> str:
     )
 
 
-def _cell(board: str, found: Sequence[Series]) -> str:
+def _cell(board: str, found: Sequence[FigureSeries]) -> str:
     if not found:
         return '<td role="cell" class="none">-</td>'
     ordered = sorted(found, key=lambda series: (SEVERITY.index(series.latest.verdict), series.figure))
     return f'<td role="cell" data-board="{written(board)}">{"".join(map(_figure, ordered))}</td>'
 
 
-def _figure(series: Series) -> str:
-    """One figure; all of it is a link to the part that tells more."""
+def _figure(series: FigureSeries) -> str:
+    """Return one result of a cell, as a link to its section."""
     dot = series.latest
     what = " ".join(filter(None, (series.topology, series.tuning, series.traffic, series.direction)))
     figure = rate_text(dot.goodput_bps) if dot.goodput_bps is not None else "no rate" if series.traffic else "no figure"

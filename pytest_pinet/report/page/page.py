@@ -1,4 +1,4 @@
-"""The whole page."""
+"""The whole report page."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pytest_pinet.report.charts.style import DARK, LIGHT, rules, variables
 from pytest_pinet.report.charts.trend import shift_words
 from pytest_pinet.report.page.change import change_section
 from pytest_pinet.report.page.grid import grid
-from pytest_pinet.report.page.part import part, runs_shown
+from pytest_pinet.report.page.part import combination_section, runs_shown
 from pytest_pinet.report.page.words import GOOD, anchor, current, lead, paragraph, unbroken, verdict_html
 from pytest_pinet.report.record import RunRecord
 from pytest_pinet.report.scale import text_of
-from pytest_pinet.report.series import Series
+from pytest_pinet.report.series import FigureSeries
 
 _STYLE = Path(__file__).with_name("style.css")
-# What a browser may do with this page: nothing but show it.
+# The browser may only display this page: no scripts, no network.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _MOST_CHANGES = 20
 
 
-def page(all_series: Sequence[Series], made: datetime, changed: RunRecord | None = None) -> str:
-    """The report of these figures as one HTML file, the newest run that gated a change first."""
+def page(all_series: Sequence[FigureSeries], made: datetime, changed: RunRecord | None = None) -> str:
+    """Return the report as one HTML file. The newest A/B run comes first."""
     shown = [series for series in all_series if series.dots]
     labs = sorted({series.lab for series in shown})
     title = f"Network throughput of lab {labs[0]}" if labs and len(labs) == 1 and labs[0] else "Network throughput"
@@ -51,8 +51,8 @@ def page(all_series: Sequence[Series], made: datetime, changed: RunRecord | None
     )
 
 
-def _lead(shown: Sequence[Series], changed: RunRecord | None) -> str:
-    """A change has a sentence of its own; where there is nothing else it is the only one."""
+def _lead(shown: Sequence[FigureSeries], changed: RunRecord | None) -> str:
+    """Return the summary sentence, unless the page shows only a change, which has its own sentence."""
     return paragraph(lead(current(shown)), "lead") if shown or changed is None else ""
 
 
@@ -66,24 +66,24 @@ def _figures(grids: str) -> str:
     )
 
 
-def _parts(of_lab: Sequence[Series], runs: int) -> str:
-    combinations: dict[str, list[Series]] = {}
+def _parts(of_lab: Sequence[FigureSeries], runs: int) -> str:
+    combinations: dict[str, list[FigureSeries]] = {}
     for series in of_lab:
         combinations.setdefault(series.combination, []).append(series)
-    return "".join(part(name, combinations[name], runs) for name in sorted(combinations))
+    return "".join(combination_section(name, combinations[name], runs) for name in sorted(combinations))
 
 
-def _facts(shown: Sequence[Series]) -> str:
+def _facts(shown: Sequence[FigureSeries]) -> str:
     if not shown:
         return ""
-    newest = max((series.latest for series in shown), key=lambda dot: dot.when)
+    newest = max((series.latest for series in shown), key=lambda dot: dot.time)
     runs = {dot.run for series in shown for dot in series.dots}
-    first = min(series.dots[0].when for series in shown)
+    first = min(series.dots[0].time for series in shown)
     figures = sum(bool(series.measured) for series in shown)
     combinations = len({series.combination for series in shown})
     lines = paragraph(
         f"{figures} figures of {combinations} combinations, {len(runs)} runs since "
-        f"{first:%Y-%m-%d}; newest {newest.when:%Y-%m-%d %H:%M} UTC on {newest.build or 'an unknown build'}.",
+        f"{first:%Y-%m-%d}; newest {newest.time:%Y-%m-%d %H:%M} UTC on {newest.build_name}.",
         "muted",
     )
     if any(dot.emulated for series in shown for dot in series.dots):
@@ -96,8 +96,8 @@ def _facts(shown: Sequence[Series]) -> str:
     return lines
 
 
-def _attention(shown: Sequence[Series]) -> str:
-    """What is not good now, and where levels moved, newest first."""
+def _attention(shown: Sequence[FigureSeries]) -> str:
+    """Return the results that are not good now, and the level changes, newest first."""
     bad = [series for series in current(shown) if series.latest.verdict not in GOOD]
     items = [
         f'<li>{verdict_html(series.latest.verdict)} <a href="#{anchor(series.key)}">{written(series.figure)}</a>'
@@ -105,7 +105,7 @@ def _attention(shown: Sequence[Series]) -> str:
         for series in bad
     ]
     moved = [
-        (dot.when, series, shift)
+        (dot.time, series, shift)
         for series in shown
         for shift in series.shifts
         for dot in series.dots

@@ -1,31 +1,32 @@
-"""One combination: the trend of each of its figures, where its level moved, and all runs as a table."""
+"""The page section on one combination: trends, level changes, and a table of its runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_pinet.history.points import Point
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.scale import rate_text
 from pytest_pinet.report.charts.trend import NARROW, shift_words, trend_chart, trend_words
-from pytest_pinet.report.fit import first_paragraph
 from pytest_pinet.report.page.words import anchor, current, kind, paragraph, share_text, unbroken, verdict_html
-from pytest_pinet.report.series import Dot, Series
+from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.text_wrap import first_paragraph
 
 _NARROW_RUNS = 24
-# Wide enough for half a year, as long as the page does not get too heavy for that.
+# Half a year of daily runs, unless the page becomes too large.
 _MANY_RUNS, _USUAL_RUNS, _MANY_FIGURES = 180, 60, 60
-# A table longer than this is read by nobody; the history has them all.
+# A longer table is not useful; the history has all runs.
 _TABLE_RUNS = 60
 
 
 def runs_shown(figures: int) -> int:
-    """How many runs the charts of a page with so many figures show."""
+    """Return the number of runs in each chart of a page with ``figures`` series."""
     return _MANY_RUNS if figures <= _MANY_FIGURES else _USUAL_RUNS
 
 
-def part(combination: str, all_series: Sequence[Series], runs: int) -> str:
-    """The part of the page for one combination."""
-    # What never had a figure comes last.
+def combination_section(combination: str, all_series: Sequence[FigureSeries], runs: int) -> str:
+    """Return the page section on one combination."""
+    # Series without any value come last.
     ordered = sorted(all_series, key=lambda series: not series.measured)
     figures = "".join(_figure(series, runs) for series in ordered)
     good = all(kind(series.latest.verdict) == "good" for series in current(all_series))
@@ -33,7 +34,7 @@ def part(combination: str, all_series: Sequence[Series], runs: int) -> str:
     return f'<article class="{look}"><h2>{written(combination)}</h2>{figures}</article>'
 
 
-def _figure(series: Series, runs: int) -> str:
+def _figure(series: FigureSeries, runs: int) -> str:
     dot = series.latest
     name = " ".join(filter(None, (series.traffic, series.direction))) or "runs without a figure"
     lines = [f'<h3 id="{anchor(series.key)}" tabindex="-1">{written(name)}</h3>']
@@ -42,7 +43,7 @@ def _figure(series: Series, runs: int) -> str:
         state.append(f'<span class="figure">{rate_text(dot.goodput_bps)}</span>')
         state.append(f"{share_text(dot)} of the physical limit" if share_text(dot) else "")
     state += [written(f"limit {rate_text(dot.limit_bps)}") if dot.limit_bps is not None else "no limit"]
-    state += [written(f"on {dot.build}") if dot.build else "", f"{dot.when:%Y-%m-%d %H:%M} UTC"]
+    state += [written(f"on {dot.build_name}"), f"{dot.time:%Y-%m-%d %H:%M} UTC"]
     lines.append(f"<p>{' · '.join(filter(None, state))}</p>")
     if dot.reason:
         lines.append(paragraph(first_paragraph(dot.reason), "note"))
@@ -55,14 +56,14 @@ def _figure(series: Series, runs: int) -> str:
         wide, narrow = trend_chart(series, runs), trend_chart(series, _NARROW_RUNS, NARROW)
         lines.append(f'<div class="chart wide">{wide.inline()}</div><div class="chart narrow">{narrow.inline()}</div>')
     else:
-        # What has a name of its own and no figure never has one: pings.
+        # A series with a traffic name but without values is a ping, which never has goodput.
         lines.append(paragraph("No goodput, and so no trend." if series.traffic else trend_words(series), "muted"))
     lines.append(_runs(series))
     return "".join(lines)
 
 
-def _runs(series: Series) -> str:
-    """The same as the chart, to be read, copied and heard."""
+def _runs(series: FigureSeries) -> str:
+    """Return the chart's data as a table, for screen readers and for copying."""
     dots = list(series.dots)[-_TABLE_RUNS:][::-1]
     head = "".join(
         f'<th scope="col">{name}</th>'
@@ -77,7 +78,7 @@ def _runs(series: Series) -> str:
     )
 
 
-def _row(dot: Dot) -> str:
+def _row(dot: Point) -> str:
     numbers = [
         rate_text(dot.goodput_bps) if dot.goodput_bps is not None else "-",
         " to ".join(map(rate_text, dot.interval_bps)) if dot.interval_bps is not None else "-",
@@ -87,6 +88,6 @@ def _row(dot: Dot) -> str:
     cells = "".join(f'<td class="number">{number}</td>' for number in numbers)
     why = written(first_paragraph(dot.reason))
     return (
-        f"<tr><td>{dot.when:%Y-%m-%d %H:%M}</td><td>{verdict_html(dot.verdict)}</td>{cells}"
-        f"<td>{written(dot.build or 'unknown')}</td><td>{why}</td></tr>"
+        f"<tr><td>{dot.time:%Y-%m-%d %H:%M}</td><td>{verdict_html(dot.verdict)}</td>{cells}"
+        f"<td>{written(dot.build_name)}</td><td>{why}</td></tr>"
     )

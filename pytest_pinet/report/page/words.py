@@ -1,4 +1,4 @@
-"""The sentences and small pieces of HTML that several parts of the page share."""
+"""Sentences and small pieces of HTML that several sections of the page share."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from pytest_pinet.history.points import Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import Paper, written
-from pytest_pinet.report.series import Dot, Series
+from pytest_pinet.report.series import FigureSeries
 
 GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.SKIPPED)
 _MEANS = {
@@ -22,37 +23,37 @@ _UNIT = re.compile(r"(\d) (%|[kMG]?bit/s\b)")
 
 
 def anchor(text: str) -> str:
-    """An id for any name; unique, and the same in every report."""
+    """Return an HTML id for any text: unique, and the same in every report."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
     return f"{re.sub(r'[^A-Za-z0-9]+', '-', text).strip('-')}-{digest}"
 
 
 def kind(verdict: Verdict) -> str:
-    """The class of what shows a verdict."""
+    """Return the CSS class for a verdict."""
     return "good" if verdict in GOOD else "bad"
 
 
 def verdict_html(verdict: Verdict) -> str:
-    """A verdict's mark and word: neither needs colour."""
+    """Return a verdict's mark and word. Both are readable without colour."""
     mark = Paper(16, 16, verdict.value)
     mark.mark(8, 8, verdict, size=5.5)
     return f'<span class="word {kind(verdict)}">{mark.inline(label=False)}{verdict.value}</span>'
 
 
-def share_text(dot: Dot) -> str:
-    """The part of the physical limit; empty where it is not known."""
+def share_text(dot: Point) -> str:
+    """Return the share of the physical limit; empty if unknown."""
     return "" if dot.share is None else f"{dot.share * 100:.1f} %"
 
 
-def current(all_series: Sequence[Series]) -> list[Series]:
-    """What tells the state of now: a figure, or that there was none in the newest run of a combination.
+def current(all_series: Sequence[FigureSeries]) -> list[FigureSeries]:
+    """Return the series that show the current state: series with values, and series that belong to the newest run.
 
-    That an earlier run had no figure is history, once a later one has.
+    A series without values from an older run is history once a later run of the combination exists.
     """
-    newest: dict[tuple[str, str], Dot] = {}
+    newest: dict[tuple[str, str], Point] = {}
     for series in all_series:
         key = (series.lab, series.combination)
-        newest[key] = max(newest.get(key, series.latest), series.latest, key=lambda dot: dot.when)
+        newest[key] = max(newest.get(key, series.latest), series.latest, key=lambda dot: dot.time)
     return [
         series
         for series in all_series
@@ -60,8 +61,8 @@ def current(all_series: Sequence[Series]) -> list[Series]:
     ]
 
 
-def lead(all_series: Sequence[Series]) -> str:
-    """The state of everything in one sentence, the bad first."""
+def lead(all_series: Sequence[FigureSeries]) -> str:
+    """Return the state of all series in one sentence, bad verdicts first."""
     counts = Counter(series.latest.verdict for series in all_series)
     total = counts.total()
     parts = [
@@ -76,10 +77,10 @@ def lead(all_series: Sequence[Series]) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Plain text for a narrow screen: no line ends between a number and its unit."""
+    """Return escaped text without line breaks between a number and its unit."""
     return _UNIT.sub("\\1\u00a0\\2", written(text))
 
 
 def paragraph(text: str, look: str = "") -> str:
-    """Plain text as a paragraph."""
+    """Return escaped text as a paragraph."""
     return f'<p class="{look}">{written(text)}</p>' if look else f"<p>{written(text)}</p>"

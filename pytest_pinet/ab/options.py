@@ -1,0 +1,117 @@
+"""What ``--pinet-build`` and its like ask for, read before anything of a lab is touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_pinet.builds.architecture import require_any_pi
+from pytest_pinet.errors import BuildError, ConfigError
+from pytest_pinet.judge.change import LEAST_BOOTS, MOST_BOOTS
+from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.model.build import Build
+from pytest_pinet.report.change import BuildFileRecord, BuildRecord
+
+BUILD, BASELINE, BOOTS = "--pinet-build", "--pinet-baseline", "--pinet-boots"
+ACCEPTED = "accepted"
+OPTIONS = (BUILD, BASELINE, BOOTS)
+# What each board was found with.
+RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class ABOptions:
+    """A build under test, and what it is measured against.
+
+    ``good`` is the known-good build (None: what each board runs by itself). With ``accepted`` it is not measured: the
+    accepted baselines judge, and it only tells a build's fault from the lab's.
+    """
+
+    new: Build
+    good: Build | None
+    accepted: bool = False
+    most_boots: int = MOST_BOOTS
+
+    def build(self, side: Side) -> Build | None:
+        """What to boot for this side; None is what the board runs by itself."""
+        return self.new if side is Side.B else self.good
+
+    def name(self, side: Side) -> str:
+        """How reports call it."""
+        build = self.build(side)
+        if build is None:
+            return ACCEPTED if self.accepted else RUNNING
+        other = self.build(Side.B if side is Side.A else Side.A)
+        # Two folders of the same name; of a build against itself the key tells nothing.
+        if other is not None and other.name == build.name and other.key != build.key:
+            return f"{build.name} ({build.key})"
+        return build.name
+
+    @property
+    def keys(self) -> list[str]:
+        """The hash of each side's build, A first; empty for what each board runs by itself."""
+        return [build.key if build is not None else "" for build in (self.good, self.new)]
+
+    @property
+    def turns(self) -> str:
+        """What is going to be booted, for a plan; ``{boards}`` stands for those under test."""
+        if self.accepted:
+            return f"B {self.name(Side.B)}: {{boards}} once, a boot where the build takes one"
+        names = f"A {self.name(Side.A)}, B {self.name(Side.B)}"
+        return f"{names}: {LEAST_BOOTS} to {self.most_boots} turns of {{boards}}, each a boot where the build takes one"
+
+    def record(self, side: Side) -> BuildRecord:
+        """As it stands in results."""
+        build = self.build(side)
+        if build is None:
+            return {
+                "name": self.name(side), "key": "", "release": None, "files": [], "config": [], "cmdline": [],
+                "options": [], "sysctls": [],
+            }  # fmt: skip
+        files: list[BuildFileRecord] = [
+            {"role": str(file.role), "name": file.name, "sha256": file.sha256, "size": file.size}
+            for file in build.files
+        ]
+        return {
+            "name": build.name,
+            "key": build.key,
+            "release": build.release,
+            "files": files,
+            "config": list(build.config),
+            "cmdline": list(build.cmdline),
+            "options": [f"{module}.{parameter}={value}" for module, parameter, value in build.options],
+            "sysctls": [f"{name}={value}" for name, value in build.sysctls],
+        }
+
+
+def read_ab_options(new: str | None, baseline: str | None, boots: int | None) -> ABOptions | None:
+    """Read the options; None where no build is under test. Raises ConfigError."""
+    if not new:
+        for option, value in ((BASELINE, baseline), (BOOTS, boots)):
+            if value is not None:
+                raise ConfigError(f"{option} {value}: which build is under test? Name it with {BUILD} PATH")
+        return None
+    most = MOST_BOOTS if boots is None else boots
+    if most < LEAST_BOOTS:
+        raise ConfigError(f"{BOOTS} {boots}: builds cannot be told from boots; expected {LEAST_BOOTS} or more")
+    build = _load(new, BUILD)
+    if baseline in (None, RUNNING, ACCEPTED) and not (baseline and Path(baseline).exists()):
+        if baseline == ACCEPTED and boots is not None:
+            raise ConfigError(f"{BOOTS} {boots}: {BASELINE} {ACCEPTED} boots the build once")
+        return ABOptions(build, None, baseline == ACCEPTED, most)
+    assert baseline is not None
+    good = _load(baseline, BASELINE)
+    try:
+        require_any_pi(good)
+    except BuildError as error:
+        raise ConfigError(f"{BASELINE}: {error}") from None
+    return ABOptions(build, good, most_boots=most)
+
+
+def _load(path: str, option: str) -> Build:
+    from pytest_pinet.builds.load import load_build
+
+    try:
+        return load_build(path)
+    except ConfigError as error:
+        raise ConfigError(f"{option}: {error}") from None

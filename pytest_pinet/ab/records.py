@@ -1,0 +1,210 @@
+"""A measurement of both builds as a result like any other: B is judged, A is its limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+
+from pytest_pinet.ab.boots import MadeBoot
+from pytest_pinet.ab.options import ABOptions
+from pytest_pinet.ab.series import Turn, TurnSeries
+from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
+from pytest_pinet.judge.change import BuildDifference
+from pytest_pinet.judge.circumstances import Circumstances
+from pytest_pinet.judge.interleaved import Result, Side, figure_of_attempt
+from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
+from pytest_pinet.judge.suspected_causes import Suspect, of_costs, of_settings
+from pytest_pinet.judge.two_states import VERDICTS_SO_FAR, AgainstA, judge_against_a
+from pytest_pinet.measure.default_traffic import attempt_at
+from pytest_pinet.model.diagnosis import Diagnosis
+from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
+from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, HttpTraffic
+from pytest_pinet.report.change import ChangedDirectionRecord, ChangeRecord, TurnRecord
+from pytest_pinet.report.parameters import parameters_hash
+from pytest_pinet.report.record import ResultRecord
+from pytest_pinet.report.result_record import ResultParts, result_record
+from pytest_pinet.report.traffic import http_record
+from pytest_pinet.report.tunings import tuning_notes
+
+# By which notes of two connections differ that say the same.
+_FIGURE = re.compile(r"\d[\d.]*(?: [kMGT]?bit/s)?")
+# Of what a board says of itself, what is short and tells one build from the other.
+_IDENTITY = ("uname", "build_id", "model", "eeprom")
+
+
+def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) -> ResultRecord:
+    """Values of B, limits from A, and the difference; ``test``, ``rerun`` and ``scale`` are the caller's to fill in.
+
+    While B was not measured yet, the values are those of A.
+    """
+    last = (series.of(Side.B) or series.turns)[-1]
+    link, traffic = last.link, series.traffic
+    judged = judge_against_a(_own(series, last), {way: _against_a(series, way, asked) for way in series.found})
+    tries = series.tries(Side.B) or series.tries(Side.A)
+    suspects = _suspects(series, judged)
+    reports = [m.http for one in tries for m in one.measurements if m.http is not None]
+    http = http_record(traffic.size, traffic.streams, reports) if isinstance(traffic, HttpTraffic) and reports else None
+    between = [f"between the builds: {one.text}" for one in suspects[:3]]
+    return result_record(
+        ResultParts(
+            id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
+            verdict=judged.verdict,
+            message=f"{link.id} {judged.reason}",
+            combination=link.combination,
+            traffic=traffic.key,
+            build=_build(last, boots),
+            path=link.path,
+            versions=tries[-1].measurements[0].versions if tries and len(tries[-1].measurements) == 1 else {},
+            notes=[*_notes(series, boots), *tuning_notes(link.tried), *between],
+            started=series.started,
+            seconds=series.seconds,
+            traffic_seconds=sum(one.seconds for turn in series.turns for one in turn.tries),
+            directions=judged.directions,
+            flows=judged.flows,
+            evenness=judged.evenness,
+            files=series.files,
+            tunings=link.tunings,
+            parameters=parameters_hash(traffic, link.path.mtu, link.tunings),
+            evidence=[one.evidence for one in tries],
+            limited_by=_limited_by(series, last, judged.directions) if tries else None,
+            change=_change(series, asked, boots, suspects),
+            http=http,
+        )
+    )
+
+
+def _build(last: Turn, boots: list[MadeBoot]) -> dict[str, str | None]:
+    """As of every result, and what else tells builds apart; what each turn ran in full stands with the turns."""
+    running: dict[str, str | None] = next((boot.running for boot in reversed(boots) if boot.side is last.side), {})
+    return {key: running.get(key) for key in _IDENTITY if running.get(key)} | dict(last.build)
+
+
+def _own(series: TurnSeries, last: Turn) -> MeasurementJudgement:
+    """This build by itself, without a limit: only what cannot be is judged."""
+    tries = [one for turn in series.of(last.side) for one in turn.tries]
+    plan = GatePlan((), PROFILES[DEFAULT_PROFILE], link_ups=False, error_rate=series.rules.error_rate)
+    return figures(last.link.facts, series.traffic, tries, plan, Circumstances(last.conditions))
+
+
+def _against_a(series: TurnSeries, way: Direction, asked: ABOptions) -> AgainstA:
+    found = series.found[way]
+    a_bps, b_bps = (_figure(series, side, way) for side in Side)
+    names = asked.name(Side.A), asked.name(Side.B)
+    return AgainstA(
+        names[0],
+        Bitrate(a_bps),
+        Bitrate(b_bps or a_bps),
+        series.rules.tolerances[way],
+        VERDICTS_SO_FAR[found.result],
+        f"{names[1]} (B) against {names[0]} (A): {found.why}",
+        found.why,
+        None if found.low is None or found.high is None else (found.low, found.high),
+    )
+
+
+def _figure(series: TurnSeries, side: Side, way: Direction) -> float:
+    """The median of all connections of a build, each without the weight of odd moments; 0 where there is none."""
+    levels = [figure_of_attempt(attempt_at(one, way)) for one in series.tries(side)]
+    known = [level for level in levels if level is not None]
+    return median(known) if known else 0.0
+
+
+def _change(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot], suspects: Sequence[Suspect]) -> ChangeRecord:
+    return {
+        "a": asked.name(Side.A),
+        "b": asked.name(Side.B),
+        "tolerance": max(series.rules.tolerances.values()),
+        "connections_per_turn": series.connections,
+        "directions": {str(way): _changed(series, way, one) for way, one in series.found.items()},
+        "turns": [_turn(boot) for boot in boots],
+        "connections": [
+            {
+                "turn": turn.boot,
+                "side": str(turn.side),
+                "goodput_bps": {str(way): attempt_at(one, way).goodput.bps for way in series.found},
+                "level_bps": {str(way): figure_of_attempt(attempt_at(one, way)) for way in series.found},
+                "counted_s": min(attempt_at(one, way).seconds for way in series.found),
+                "excluded": one.excluded,
+                "events": [event.text for event in one.events],
+            }
+            for turn in series.turns
+            for one in turn.tries
+        ],
+        "suspects": [{"name": one.name, "a": one.a, "b": one.b, "text": one.text} for one in suspects],
+    }
+
+
+def _changed(series: TurnSeries, way: Direction, found: BuildDifference) -> ChangedDirectionRecord:
+    return {
+        "a_bps": _figure(series, Side.A, way),
+        "b_bps": _figure(series, Side.B, way),
+        "change": found.change,
+        "interval": None if found.low is None or found.high is None else [found.low, found.high],
+        "between_turns": found.between,
+        "result": str(found.result),
+        "why": found.why,
+    }
+
+
+def _turn(boot: MadeBoot) -> TurnRecord:
+    return {
+        "number": boot.number,
+        "side": str(boot.side),
+        "started_s": boot.started_s,
+        "seconds": boot.seconds,
+        "running": dict(boot.running),
+        "trouble": boot.trouble,
+    }
+
+
+def _limited_by(series: TurnSeries, turn: Turn, directions: Mapping[Direction, DirectionJudgement]) -> Diagnosis:
+    tries = series.tries(turn.side)
+    return limited_by(turn.link.facts, series.traffic, tries, directions, turn.conditions)
+
+
+def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]:
+    """What differs between the builds; of a value that did not change nobody asks why."""
+    results = {one.result for one in series.found.values()}
+    turns_a, turns_b = series.of(Side.A), series.of(Side.B)
+    if not results & {Result.SLOWER, Result.FASTER} or not turns_a or not turns_b:
+        return []
+    found = of_settings([turn.settings for turn in turns_a], [turn.settings for turn in turns_b])
+    causes = [
+        _limited_by(series, turns[-1], _of_side(series, judged, side))
+        for side, turns in ((Side.A, turns_a), (Side.B, turns_b))
+    ]
+    if causes[0].cause is not causes[1].cause:
+        text = f"limited by {causes[1].cause} instead of {causes[0].cause}: {causes[1].text}"
+        found.append(Suspect("limited by", str(causes[0].cause), str(causes[1].cause), text))
+    return found + of_costs(series.costs(Side.A), series.costs(Side.B))
+
+
+def _of_side(series: TurnSeries, judged: MeasurementJudgement, side: Side) -> dict[Direction, DirectionJudgement]:
+    """The directions with the goodput of this side."""
+    return {way: replace(one, goodput=Bitrate(_figure(series, side, way))) for way, one in judged.directions.items()}
+
+
+def _notes(series: TurnSeries, boots: list[MadeBoot]) -> list[str]:
+    every = [one for turn in series.turns for one in turn.tries]
+    told = [note for one in every for measurement in one.measurements for note in measurement.notes]
+    told += [event.text for one in every for event in one.events]
+    told += kernel_notes(every)
+    for side in Side:
+        own = [boot for boot in boots if boot.side is side]
+        bad = [boot for boot in own if boot.trouble]
+        if bad:
+            told.append(f"{len(bad)} of {len(own)} turns of {side} gave nothing: {bad[-1].trouble}")
+    return folded(told)
+
+
+def folded(notes: Iterable[str]) -> list[str]:
+    """Each once; of those that differ in nothing but their figures the first one stands for all."""
+    alike: dict[str, list[str]] = {}
+    for note in dict.fromkeys(notes):
+        alike.setdefault(_FIGURE.sub("#", note), []).append(note)
+    return [f"{same[0]} (and {len(same) - 1} more like it)" if len(same) > 1 else same[0] for same in alike.values()]

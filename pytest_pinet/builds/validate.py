@@ -1,0 +1,162 @@
+"""Checks that the files of a build fit together, and makes the Build."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from pytest_pinet.builds.cache import sha256_of
+from pytest_pinet.builds.contents import OVERLAYS, BuildContents, BuildPart
+from pytest_pinet.builds.image import read_image
+from pytest_pinet.builds.module import read_module
+from pytest_pinet.builds.packed import Unreadable
+from pytest_pinet.builds.tree import read_tree
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.model.build import MARKER, Build, BuildFile, BuildFileRole, KernelId, ModuleId
+
+_FDT_MAGIC = b"\xd0\x0d\xfe\xed"
+# Settings in config.txt that pinet itself writes, to point to the build's files.
+_OURS = ("os_prefix", "kernel", "cmdline", "initramfs", "ramfsfile", "auto_initramfs", "include")
+LONGEST_CMDLINE = 1024
+_MODULE_NAME = re.compile(r"[A-Za-z0-9_]{1,55}")
+
+
+def validate_build(parts: BuildContents) -> Build:
+    """Return the build of these parts. Raises ConfigError: one sentence with the faulty file or its line."""
+    if not any((parts.files, parts.config, parts.cmdline, parts.options, parts.sysctls)):
+        raise ConfigError("this build is empty: it names no file and no setting", parts.where)
+    kernel = _kernel(parts)
+    files, modules = _modules(parts, kernel)
+    if kernel is not None and not kernel.release:
+        # A zImage does not show its release. Its modules do.
+        kernel = replace(kernel, release=next((file.name for file in files if file.role is BuildFileRole.MODULES), ""))
+    files += [_file(part) for part in parts.files if part.role not in (BuildFileRole.MODULES, BuildFileRole.MODULE)]
+    _check_unique(parts, files)
+    _check_settings(parts)
+    return Build(
+        name=parts.name,
+        files=tuple(sorted(files, key=lambda file: (str(file.role), file.name))),
+        kernel=kernel,
+        modules=modules,
+        config=tuple(parts.config),
+        cmdline=tuple(parts.cmdline),
+        options=tuple(parts.options),
+        sysctls=tuple(parts.sysctls),
+    )
+
+
+def _kernel(parts: BuildContents) -> KernelId | None:
+    found = parts.of(BuildFileRole.KERNEL)
+    if len(found) > 1:
+        names = " and ".join(str(part.path) for part in found[:2])
+        raise ConfigError(f"a build has one kernel, and these are two: {names}", found[1].where)
+    if not found:
+        return None
+    data = _read(found[0])
+    try:
+        return read_image(data)
+    except Unreadable as error:
+        raise ConfigError(f"{found[0].path} is no kernel for a Raspberry Pi: {error}", found[0].where) from None
+
+
+def _modules(parts: BuildContents, kernel: KernelId | None) -> tuple[list[BuildFile], dict[str, ModuleId]]:
+    files: list[BuildFile] = []
+    modules: dict[str, ModuleId] = {}
+    trees = parts.of(BuildFileRole.MODULES)
+    if trees and kernel is None:
+        message = f"the modules in {trees[0].path.name} come without their kernel; add 'kernel', or name single modules"
+        raise ConfigError(message, trees[0].where)
+    if len(trees) > 1:
+        names = " and ".join(part.path.name for part in trees[:2])
+        raise ConfigError(f"a build has the modules of one kernel, and these are of two: {names}", trees[1].where)
+    for part in trees:
+        try:
+            found, digest, size = read_tree(part.path)
+        except Unreadable as error:
+            raise ConfigError(f"{part.path.name}/{error}", part.where) from None
+        except OSError as error:
+            raise ConfigError(f"{part.path} cannot be read ({error.strerror})", part.where) from None
+        if kernel is not None and kernel.release and part.path.name != kernel.release:
+            message = f"the modules are of kernel {part.path.name}, and the image is {kernel.release}"
+            raise ConfigError(message, part.where)
+        for module in found.values():
+            _check_magic(module, kernel, f"{part.path.name}/{module.path}", part.where)
+        files.append(BuildFile(BuildFileRole.MODULES, part.path.name, str(part.path), digest, size))
+        modules |= found
+    for part in parts.of(BuildFileRole.MODULE):
+        try:
+            module = read_module(_read(part), part.path.name)
+        except Unreadable as error:
+            raise ConfigError(f"{part.path}: {error}", part.where) from None
+        _check_magic(module, kernel, str(part.path), part.where)
+        if not _MODULE_NAME.fullmatch(module.name):
+            raise ConfigError(f"{part.path} says that it is module '{module.name}', which is no name", part.where)
+        # Named after the module, whatever the file's name: modprobe finds a module by its name.
+        files.append(replace(_file(part), name=f"{module.name}.ko{part.path.name.partition('.ko')[2]}"))
+        modules[module.name] = module
+    return files, modules
+
+
+def _check_magic(module: ModuleId, kernel: KernelId | None, path: str, where: Where) -> None:
+    if kernel is None or not kernel.release:
+        return
+    if module.arch != kernel.arch:
+        raise ConfigError(f"{path} is a module for {module.arch}, and the kernel is {kernel.arch}", where)
+    if module.release != kernel.release:
+        message = f"{path} was built for kernel {module.release}, and the image is {kernel.release}"
+        raise ConfigError(message, where)
+    if kernel.vermagic and module.vermagic != kernel.vermagic:
+        message = f"{path} was built with other options than its kernel: it says '{module.vermagic}', "
+        raise ConfigError(f"{message}the image '{kernel.vermagic}'", where)
+
+
+def _file(part: BuildPart) -> BuildFile:
+    data_of = part.path
+    if not data_of.is_file():
+        raise ConfigError(f"{data_of} is no file", part.where)
+    if part.role in (BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY) and not _read(part).startswith(_FDT_MAGIC):
+        raise ConfigError(f"{data_of} is no compiled device tree; expected what dtc made", part.where)
+    return BuildFile(part.role, _name(part), str(data_of), sha256_of(data_of), data_of.stat().st_size)
+
+
+def _name(part: BuildPart) -> str:
+    """Return the file's name on the board."""
+    if part.role is BuildFileRole.KERNEL:
+        return "kernel8.img"
+    if part.role is BuildFileRole.OVERLAY:
+        return f"{OVERLAYS}/{part.path.name}"
+    if part.role is BuildFileRole.FIRMWARE:
+        path = PurePosixPath(part.name)
+        if path.is_absolute() or ".." in path.parts:
+            raise ConfigError(f"firmware '{part.name}' must be a path below /lib/firmware", part.where)
+        return str(path)
+    return part.path.name
+
+
+def _check_unique(parts: BuildContents, files: list[BuildFile]) -> None:
+    seen: set[tuple[BuildFileRole, str]] = set()
+    for file in files:
+        if (file.role, file.name) in seen:
+            raise ConfigError(f"two files of this build are called {file.name} on the board", parts.where)
+        seen.add((file.role, file.name))
+
+
+def _check_settings(parts: BuildContents) -> None:
+    for line in parts.config:
+        name = line.replace("=", " ").split()[0]
+        if name in _OURS:
+            message = f"config line '{line}': {name} says where the files of a build are, which deploying it decides"
+            raise ConfigError(message, parts.where)
+    words = [*parts.cmdline, *(f"{module}.{parameter}={value}" for module, parameter, value in parts.options)]
+    if any(word.partition("=")[0] == MARKER for word in words):
+        raise ConfigError(f"cmdline: {MARKER} is how deploying marks a build", parts.where)
+    if len(" ".join(words)) > LONGEST_CMDLINE:
+        raise ConfigError(f"cmdline: more than {LONGEST_CMDLINE} characters, which no firmware passes on", parts.where)
+
+
+def _read(part: BuildPart) -> bytes:
+    try:
+        return Path(part.path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{part.path} cannot be read ({error.strerror})", part.where) from None

@@ -1,1 +1,0 @@
-"""How much the figures of a lab vary by themselves: measured, told, and written beside the lab file."""

@@ -1,0 +1,95 @@
+"""Makes the attempts of a calibration: the gate's traffic, repeated on fresh connections, link-ups and boots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pytest_pinet.calibration.levels import Levels, fresh_of
+from pytest_pinet.evidence.build import read_build
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.link_cycle import can_bounce
+from pytest_pinet.lab.visit import Visit
+from pytest_pinet.measure.default_traffic import attempt_at, figure_ids
+from pytest_pinet.measure.traffic_runner import Runs
+from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.traffic import Direction, Traffic
+
+# The most time (s) that a fresh link-up takes.
+LINK_UP_S = 15.0
+
+
+@dataclass
+class CalibrationAttempts:
+    """The attempts of each metric by ID, in the order of measuring, and the build of the device under test.
+
+    ``notes`` are remarks for the reader, such as why link-ups were not repeated.
+    """
+
+    figures: dict[str, list[Attempt]] = field(default_factory=dict)
+    build: dict[str, str | None] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def calibrate(
+    visit: Visit,
+    combination: Combination,
+    traffics: Mapping[Direction, Traffic],
+    levels: Levels,
+    on_step: Callable[[str], None],
+) -> CalibrationAttempts:
+    """Measure one combination, with alternating directions. Raises LabError, UnsupportedError, InvalidMeasurement.
+
+    If a link cannot be taken down, because our ssh or a route uses it, fresh link-ups are left out.
+    """
+    course = CalibrationAttempts()
+    ways = list(traffics)
+    for boot in range(levels.boots + 1):
+        with visit.link(combination, reset=boot > 0) as link:
+            link_ups = levels.links
+            if link_ups and not can_bounce(link):
+                link_ups = 0
+                course.notes.append(f"{link.dut} cannot be taken down: link-ups are not measured")
+            if link.scale != 1:
+                course.notes.append(
+                    f"links run at {link.scale:g} of their rate: at full rate figures may vary otherwise"
+                )
+            course.build = read_build(link.dut.shell, link.dut.device)
+            connection_s = max(traffic.seconds for traffic in traffics.values())
+            lasts_s = (link_ups + 1) * (levels.runs * len(ways) * (connection_s + 1.0) + LINK_UP_S)
+            with Runs(link, visit.tool, lasts_s, watch=visit.watch) as runs:
+                for link_up in range(link_ups + 1):
+                    for run in range(levels.runs):
+                        where = f"boot {boot + 1}, link-up {link_up + 1}, connection {run + 1} of {levels.runs}"
+                        for way, traffic in traffics.items():
+                            first = run == 0 and way is ways[0]
+                            # A link-up before the first attempt is fresh for the attempts of all directions that
+                            # follow.
+                            anew = link_up > 0 and first
+                            rates = _connect(visit, link, runs, traffic, (boot, link_up, run), anew, course)
+                            on_step(f"{combination.id} {way}, {where}: {rates}")
+                with visit.measuring(combination):
+                    runs.finish(traffics[ways[0]])
+    course.notes = list(dict.fromkeys(course.notes))
+    return course
+
+
+def _connect(
+    visit: Visit,
+    link: Link,
+    runs: Runs,
+    traffic: Traffic,
+    count: tuple[int, int, int],
+    anew: bool,
+    course: CalibrationAttempts,
+) -> str:
+    """Make one more attempt with this traffic, after a link-up if ``anew``. Return the values as text."""
+    with visit.measuring(link.combination):
+        one = replace(runs.again(traffic, Fresh.LINK if anew else Fresh.CONNECTION), fresh=fresh_of(*count))
+    told = []
+    for part, figure in figure_ids(link, traffic).items():
+        attempt = attempt_at(one, part)
+        course.figures.setdefault(figure, []).append(attempt)
+        told.append(attempt.excluded or str(attempt.goodput))
+    return ", ".join(told)

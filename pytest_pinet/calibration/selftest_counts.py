@@ -1,0 +1,191 @@
+"""Counts how often the gate was right, and its traffic time, for the table and the sentence of a self-test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import fmean, median
+
+from pytest_pinet.calibration.selftest_plan import AT_THE_LIMIT, SelftestCase
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.table import text_table
+
+# The largest allowed difference between the requested and the measured reduction.
+SHAPER_ERROR = 0.005
+_PASSED = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
+
+
+class Mark(StrEnum):
+    """The rating of a verdict on a known reduction."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    INCONCLUSIVE = "inconclusive"
+    INVALID = "invalid"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class SelftestOutcome:
+    """One gate: its verdict, its measured goodput, its seconds of traffic, and its seconds in all."""
+
+    case: SelftestCase
+    verdict: Verdict
+    goodput: Bitrate
+    traffic_s: float
+    seconds: float
+    reason: str
+
+    def as_json(self) -> dict[str, object]:
+        """Return one gate of ``pinet selftest --json``."""
+        return {
+            "direction": str(self.case.way),
+            "reduction": self.case.reduction,
+            "verdict": str(self.verdict),
+            "goodput_bps": self.goodput.bps,
+            "traffic_seconds": self.traffic_s,
+            "seconds": self.seconds,
+            "reason": self.reason,
+        }
+
+
+def mark(outcome: SelftestOutcome, tolerance: float) -> Mark:
+    """Rate a verdict.
+
+    A reduction below the tolerance must pass, above it must fail; at the tolerance both are right.
+    """
+    if outcome.verdict is Verdict.INCONCLUSIVE:
+        return Mark.INCONCLUSIVE
+    if outcome.verdict not in (*_PASSED, Verdict.FAIL):
+        return Mark.INVALID
+    if at_limit(outcome.case.reduction, tolerance):
+        return Mark.RIGHT
+    must_fail = outcome.case.reduction > tolerance
+    return Mark.RIGHT if (outcome.verdict is Verdict.FAIL) is must_fail else Mark.WRONG
+
+
+def at_limit(reduction: float, tolerance: float) -> bool:
+    """Return whether a reduction is so near to the tolerance that both pass and fail are right."""
+    return abs(reduction - tolerance) <= AT_THE_LIMIT
+
+
+@dataclass(frozen=True)
+class Count:
+    """The gates of one reduction: the number of verdicts by rating, and their seconds of traffic.
+
+    ``measured`` is the mean reduction that the gates measured, over both directions (None: all were invalid).
+    ``passed`` is the number that passed. Invalid gates count in ``marks`` only.
+    """
+
+    reduction: float
+    at_limit: bool
+    marks: Mapping[Mark, int]
+    passed: int
+    median_s: float
+    most_s: float
+    measured: float | None
+
+    @property
+    def gates(self) -> int:
+        return sum(self.marks.values())
+
+    @property
+    def judged(self) -> int:
+        """The number of gates with a valid verdict."""
+        return self.gates - self.marks[Mark.INVALID]
+
+    @property
+    def shaper_erred(self) -> bool:
+        """Whether the link did not slow down by the requested amount, so that the counts prove nothing."""
+        return self.reduction > 0 and self.measured is not None and abs(self.measured - self.reduction) > SHAPER_ERROR
+
+    def as_json(self) -> dict[str, object]:
+        """Return one row of ``pinet selftest --json``."""
+        return {
+            "reduction": self.reduction,
+            "at_limit": self.at_limit,
+            "gates": self.gates,
+            **{str(kind): self.marks[kind] for kind in Mark},
+            "passed": self.passed,
+            "traffic_seconds_median": self.median_s,
+            "traffic_seconds_90_percent": self.most_s,
+            "measured_reduction": self.measured,
+        }
+
+
+def count(outcomes: Sequence[SelftestOutcome], baselines: Mapping[Direction, Bitrate], tolerance: float) -> list[Count]:
+    """Return a count for each reduction, in ascending order. ``baselines`` are by direction."""
+    found = []
+    for reduction in sorted({one.case.reduction for one in outcomes}):
+        own = [one for one in outcomes if one.case.reduction == reduction]
+        marks = [mark(one, tolerance) for one in own]
+        judged = [one for one, kind in zip(own, marks, strict=True) if kind is not Mark.INVALID]
+        seconds = sorted(one.traffic_s for one in judged) or [0.0]
+        found.append(
+            Count(
+                reduction,
+                at_limit(reduction, tolerance),
+                {kind: marks.count(kind) for kind in Mark},
+                sum(one.verdict in _PASSED for one in own),
+                median(seconds),
+                seconds[math.ceil(0.9 * len(seconds)) - 1],
+                fmean(1 - one.goodput.bps / baselines[one.case.way].bps for one in judged) if judged else None,
+            )
+        )
+    return found
+
+
+def table(counts: Iterable[Count]) -> list[str]:
+    """Return the counts as a table of 80 columns."""
+    rows: list[tuple[str, ...]] = [
+        ("slower by", "gates", "right", "wrong", "inconcl.", "traffic median", "  90 %", "measured", "")
+    ]
+    for one in counts:
+        marks = one.marks
+        notes = [f"at the limit: {one.passed} passed"] if one.at_limit else []
+        notes += [f"{marks[Mark.INVALID]} invalid"] if marks[Mark.INVALID] else []
+        numbers = (one.gates, marks[Mark.RIGHT], marks[Mark.WRONG], marks[Mark.INCONCLUSIVE])
+        seconds = (f"{one.median_s:.1f} s", f"{one.most_s:.1f} s")
+        measured = "-" if one.measured is None else percent(one.measured)
+        rows.append((percent(one.reduction), *map(str, numbers), *seconds, measured, "  ".join(notes)))
+    return text_table(rows, ">  >  >  >  >  >  >  >  <")
+
+
+def percent(share: float) -> str:
+    """Return ``5 %``; a value that rounds to 0 has no sign."""
+    return f"{round(share * 100, 1) + 0.0:g} %"
+
+
+def sentence(name: str, tolerance: float, counts: Sequence[Count]) -> str:
+    """Describe what the gate can and cannot detect, and in how many seconds of traffic."""
+    erred = next((one for one in counts if one.shaper_erred), None)
+    if erred is not None:
+        return (
+            f"{name}: the shaper took {percent(erred.measured or 0.0)} where {percent(erred.reduction)} was asked for, "
+            "so the counts prove nothing; does something else limit this link, or vary by as much?"
+        )
+    parts = []
+    for one in counts:
+        if one.at_limit:
+            continue
+        seconds = f"{one.median_s:.0f} s of traffic (90 %: {one.most_s:.0f} s)"
+        right, what = one.marks[Mark.RIGHT], f"{percent(one.reduction)} slower"
+        what = "an unchanged link" if not one.reduction else what
+        verb = "passes" if one.reduction < tolerance else "is found"
+        if not one.judged:
+            parts.append(f"no gate on {what} was valid")
+        elif right == one.judged:
+            parts.append(f"{what} {verb} after {seconds}")
+        else:
+            parts.append(f"{what} {verb} in {right} of {one.judged} gates only, after {seconds}")
+    text = f"{name}, limit {percent(tolerance)} below the baseline: {'; '.join(parts)}"
+    for one in counts:
+        if one.at_limit:
+            text += f"; {percent(one.reduction)} slower lies at the limit, {one.passed} of {one.judged} passed"
+    return text

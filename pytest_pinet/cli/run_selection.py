@@ -1,0 +1,95 @@
+"""Finds the runs that a user names: a file, a run folder, a run of the history, or a build."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_pinet.cli.history_file import open_store
+from pytest_pinet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pytest_pinet.history.compare import RunSet
+    from pytest_pinet.history.points import Point
+    from pytest_pinet.history.store import HistoryStore
+
+LATEST = ".pinet/latest"
+FORM = "a results.json, a run folder, a run of the history ('latest', 'latest~1', an id), or a build ('6.12.25')"
+# The number of runs to search for a build.
+_SEARCHED = 500
+
+
+def results_file(what: str) -> Path | None:
+    """Return the results file of a path; None if there is no such path. A killed run left results.jsonl only."""
+    from pytest_pinet.history.recover import LINES
+
+    path = Path(what)
+    if path.is_dir():
+        found = next((path / name for name in ("results.json", LINES) if (path / name).exists()), None)
+        if found is None:
+            raise ConfigError(f"{what} has no results.json; expected a run folder such as {LATEST}")
+        return found
+    return path if path.is_file() else None
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """Read a whole results.json, or the remains of a killed run. Raises ConfigError."""
+    from pytest_pinet.history.records import points_of
+    from pytest_pinet.history.recover import LINES, record_of
+
+    try:
+        record = record_of(path)[0] if path.name == LINES else json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; expected a results.json") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is no JSON ({error}); expected a results.json") from None
+    points_of(record, where=str(path))
+    assert isinstance(record, dict), "points_of has looked"
+    return record
+
+
+def side_of(what: str, history_url: str) -> RunSet:
+    """Return the points that ``what`` names. Raises ConfigError."""
+    from pytest_pinet.history.compare import RunSet as Side
+    from pytest_pinet.history.records import points_of
+
+    path = results_file(what)
+    if path is not None:
+        run, points = points_of(read_results(path), str(path.parent), str(path))
+        return Side(run.id if what in (LATEST, f"{LATEST}/") else what, tuple(points))
+    if "/" in what or what.endswith(".json"):
+        raise ConfigError(f"there is no file {what!r}; expected {FORM}")
+    store = open_store(history_url)
+    try:
+        return _from_history(store, what)
+    finally:
+        store.close()
+
+
+def _from_history(store: HistoryStore, what: str) -> RunSet:
+    from pytest_pinet.history.compare import RunSet as Side
+
+    name, _, back = what.partition("~")
+    if name == "latest" and (not back or back.isdigit()):
+        number = int(back or 0)
+        runs = store.runs(number + 1)
+        if len(runs) <= number:
+            raise ConfigError(f"history {store.shown} has only {len(runs)} runs; {what!r} is none of them")
+        return Side(runs[0].id, tuple(store.points_of(runs[0].id)))
+    runs = store.runs(2, start=what)
+    if len(runs) > 1 and runs[0].id != what and runs[1].id != what:
+        raise ConfigError(f"several runs begin with {what!r}: {runs[0].id}, {runs[1].id}; expected more of the id")
+    if runs:
+        run = next((one for one in runs if one.id == what), runs[0])
+        return Side(run.id, tuple(store.points_of(run.id)))
+    points = [point for run in store.runs(_SEARCHED) for point in store.points_of(run.id) if _is_of(point, what)]
+    if not points:
+        raise ConfigError(f"history {store.shown} has no run and no build {what!r}; expected {FORM}")
+    return Side(what, tuple(points))
+
+
+def _is_of(point: Point, build: str) -> bool:
+    words: Sequence[str] = " ".join(value for value in point.build.values() if value).split()
+    return any(word.strip("#").startswith(build) for word in words)

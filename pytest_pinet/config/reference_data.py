@@ -1,0 +1,36 @@
+"""The data about a lab's metrics before a measurement: accepted baselines, noise, tolerances."""
+
+from __future__ import annotations
+
+from pytest_pinet.config.baselines import load_baselines
+from pytest_pinet.config.calibration import load_calibration
+from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.judge.reference import Reference
+from pytest_pinet.model.combination_id import CombinationId
+from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.traffic import Direction, Traffic
+
+
+class ReferenceData:
+    """Returns reference data by metric key. Without a lab there are none.
+
+    ``gated``: values are compared with their accepted baselines; False for runs that make their own limits. The
+    constructor raises ConfigError.
+    """
+
+    def __init__(self, lab: LabOfFile | None = None, gated: bool = True) -> None:
+        self._baselines = load_baselines(lab) if lab is not None and gated else {}
+        self._calibration = load_calibration(lab) if lab is not None else {}
+
+    def of(self, key: MetricKey) -> Reference:
+        """Return the reference data of this metric."""
+        name = str(key)
+        baseline = self._baselines[name].baseline if name in self._baselines else None
+        if name not in self._calibration:
+            return Reference(baseline=baseline)
+        calibration = self._calibration[name]
+        return Reference(calibration.noise, baseline, calibration.limit)
+
+    def of_traffic(self, combination: CombinationId, traffic: Traffic) -> dict[Direction, Reference]:
+        """Return the data of each direction, also for one-way traffic, because pairs can run in opposite directions."""
+        return {way: self.of(MetricKey(combination, traffic, way)) for way in Direction.BIDIR.parts}

@@ -1,0 +1,1 @@
+"""Running commands: shell, output file, deadline, undo, and the trace of steps."""

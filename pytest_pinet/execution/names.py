@@ -1,0 +1,60 @@
+"""Messages about unknown names, with the accepted name that is nearest."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+# A message about an unknown name also lists all accepted names, if there are at most so many.
+SMALL = 8
+# Longer texts are cut in messages; no valid name or value is longer.
+LONGEST = 80
+
+
+def quoted(text: str) -> str:
+    """Return any text in quotes, on one line, cut if it is long."""
+    line = "".join(c if c.isprintable() else " " for c in text)
+    return f"'{line}'" if len(line) <= LONGEST else f"'{line[:LONGEST]}...'"
+
+
+def shown(value: object) -> str:
+    """A value of the wrong type as messages show it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return quoted(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def nearest(name: str, accepted: Iterable[str]) -> str | None:
+    """Return the accepted name that was most likely meant, or None if no name is similar."""
+    if len(name) > LONGEST:
+        return None
+    candidates = difflib.get_close_matches(name.lower(), accepted, n=5, cutoff=0.6)
+
+    def rank(candidate: str) -> tuple[float, bool]:
+        # Prefer swapped digits (rtl8135 for rtl8153) to one wrong digit, although difflib scores both alike.
+        ratio = difflib.SequenceMatcher(None, candidate, name.lower()).ratio()
+        return ratio, sorted(candidate) == sorted(name.lower())
+
+    return max(candidates, key=rank, default=None)
+
+
+def unknown(kind: str, name: str, accepted: Iterable[str], inside: str = "") -> str:
+    """Return ``unknown NIC 'rtl8135', did you mean 'rtl8153'?``.
+
+    All accepted names are added if they are few or if no name is similar. ``inside`` says where the unknown name was
+    found (``pinet.nodes.a``).
+    """
+    names = sorted(set(accepted))
+    what = f"unknown {kind} {quoted(name)}" + (f" in {inside}" if inside else "")
+    if not names:
+        return f"{what}; none is defined"
+    near = nearest(name, names)
+    listed = ", ".join(names)
+    if near is None:
+        return f"{what}; accepted: {listed}"
+    hint = f"{what}, did you mean '{near}'?"
+    return f"{hint} (accepted: {listed})" if len(names) <= SMALL else hint

@@ -1,0 +1,61 @@
+"""The interface between measuring code and the machine where its commands run: an end has only ``run`` and ``spawn``.
+
+Traffic, evidence, tunings and switch backends use a node over ssh and the runner itself in the same way.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The exit status and output of a command that ended. Status 255 can also mean that ssh lost the connection."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Process(Protocol):
+    """A command that was started and can still run."""
+
+    def poll(self) -> int | None:
+        """Return the exit status, or None while the command runs."""
+
+    def wait(self, timeout_s: float) -> Completed:
+        """Wait for the end of the command. Raises TimeoutError if it takes longer; the command then goes on."""
+
+    def stop(self) -> Completed:
+        """End the command, here and on the remote machine, and return its output so far.
+
+        Does nothing if it has ended.
+        """
+
+    def lines(self) -> list[str]:
+        """Return the complete lines of standard output since the last call. Never blocks."""
+
+
+def as_root(command: str) -> str:
+    """Return a command line that runs ``command`` as root: directly for root, by sudo without a password otherwise."""
+    quoted = shlex.quote(f"PATH=$PATH:/usr/sbin:/sbin; {command}")
+    return f'if [ "$(id -u)" = 0 ]; then sh -c {quoted}; else sudo -n sh -c {quoted}; fi'
+
+
+class Shell(Protocol):
+    """A machine that runs POSIX shell command lines."""
+
+    @property
+    def name(self) -> str:
+        """The name of this machine in messages (``pi4b-1``)."""
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        """Run a command line to its end.
+
+        The caller judges the exit status. Raises SshError if the machine does not answer within ``timeout_s``.
+        """
+
+    def spawn(self, command: str) -> Process:
+        """Start a command line and return at once. Raises SshError if the machine does not answer."""

@@ -1,0 +1,98 @@
+"""The steps of a run, recorded with their times if a recorder is active; without one they cost almost nothing.
+
+Code wraps an action in ``with doing("lease pi4b-1"):``. A report shows the tree of steps.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+# A login polls; more lines of the same kind are of no use to a reader.
+MOST_BENEATH = 60
+
+
+@dataclass
+class Step:
+    """One step of a run.
+
+    ``started`` and ``ended`` are seconds since the epoch; ``ended`` is 0 while the step lasts. ``error`` is the error
+    that ended the step. ``steps`` are its sub-steps; ``left_out`` counts the sub-steps that were not kept.
+    """
+
+    title: str
+    started: float
+    ended: float = 0.0
+    error: str = ""
+    steps: list[Step] = field(default_factory=list)
+    left_out: int = 0
+
+
+class Recorder:
+    """Records the steps of the main thread of this process from ``start`` to ``stop``.
+
+    Only one recorder is active at a time.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self._open: list[Step] = []
+
+    def start(self) -> None:
+        global _recorder
+        _recorder = self
+
+    def stop(self) -> list[Step]:
+        """Return the steps; steps that are still open end now."""
+        global _recorder
+        if _recorder is self:
+            _recorder = None
+        while self._open:
+            self.end(self._open[-1])
+        return self.steps
+
+    def begin(self, title: str) -> Step:
+        step = Step(title, time.time())
+        above = self._open[-1] if self._open else None
+        if above is None:
+            self.steps.append(step)
+        elif len(above.steps) < MOST_BENEATH:
+            above.steps.append(step)
+        else:
+            above.left_out += 1
+        self._open.append(step)
+        return step
+
+    def end(self, step: Step, error: str = "") -> None:
+        """End a step and all of its sub-steps that are still open."""
+        while any(one is step for one in self._open):
+            last = self._open.pop()
+            last.ended = time.time()
+            last.error = last.error or error
+
+
+_recorder: Recorder | None = None
+
+
+def current() -> Recorder | None:
+    """Return the active recorder; None outside of the main thread, since steps of threads would overlap."""
+    return _recorder if threading.current_thread() is threading.main_thread() else None
+
+
+@contextmanager
+def doing(title: str) -> Iterator[None]:
+    """Record the body of the ``with`` statement as one step."""
+    recorder = current()
+    if recorder is None:
+        yield
+        return
+    step = recorder.begin(title)
+    try:
+        yield
+    except BaseException as error:
+        recorder.end(step, (str(error) or type(error).__name__).partition("\n")[0])
+        raise
+    recorder.end(step)

@@ -1,0 +1,143 @@
+"""Compares two sets of runs: which metrics are slower, cannot be compared, or exist on one side only. No I/O."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pytest_pinet.history.builds import name_of
+from pytest_pinet.history.points import Point
+from pytest_pinet.history.trends import counts
+from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, BaselineChange, compare
+from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.tolerance import Tolerance
+
+
+class ComparisonOutcome(StrEnum):
+    """The result of B compared with A, worst first."""
+
+    SLOWER = "slower"
+    INCONCLUSIVE = "inconclusive"
+    MISSING = "missing"
+    NOT_COMPARABLE = "not comparable"
+    NEW = "new"
+    FASTER = "faster"
+    SAME = "same"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_ORDER = list(ComparisonOutcome)
+_OF_CHANGE = {
+    BaselineChange.SLOWER: ComparisonOutcome.SLOWER,
+    BaselineChange.FASTER: ComparisonOutcome.FASTER,
+    BaselineChange.SAME: ComparisonOutcome.SAME,
+    BaselineChange.INCONCLUSIVE: ComparisonOutcome.INCONCLUSIVE,
+}
+
+
+@dataclass(frozen=True)
+class RunSet:
+    """Set A or B: the user's name for it, and its points. Points of several runs make the comparison more certain."""
+
+    name: str
+    points: tuple[Point, ...]
+
+    @property
+    def builds(self) -> list[str]:
+        """Return the names of the set's builds, in order of appearance."""
+        return list(dict.fromkeys(name_of(point.build) for point in self.points if point.build))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The comparison of one metric. A value is None if that side lacks it. ``change`` is B over A minus one."""
+
+    figure: str
+    a_bps: float | None
+    b_bps: float | None
+    outcome: ComparisonOutcome
+    why: str
+    change: float | None = None
+
+
+def compared(a: RunSet, b: RunSet, tolerance: float) -> list[Compared]:
+    """Compare all metrics of both sets, worst first. ``tolerance`` is a fraction (0.03: B may be 3 % slower)."""
+    figures = dict.fromkeys(point.figure for point in (*a.points, *b.points) if point.direction)
+    found = [_one(figure, _of(a, figure), _of(b, figure), tolerance) for figure in figures]
+    return sorted(found, key=lambda one: (_ORDER.index(one.outcome), one.change or 0.0, one.figure))
+
+
+def _of(side: RunSet, figure: str) -> list[Point]:
+    return [point for point in side.points if point.figure == figure and counts(point)]
+
+
+def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) -> Compared:
+    a_bps = statistics.median(_rate(point) for point in a) if a else None
+    b_bps = statistics.median(_rate(point) for point in b) if b else None
+    if a_bps is None or b_bps is None:
+        if a_bps is None and b_bps is None:
+            return Compared(
+                figure, None, None, ComparisonOutcome.NOT_COMPARABLE, "neither has a figure that may be judged"
+            )
+        outcome = ComparisonOutcome.NEW if a_bps is None else ComparisonOutcome.MISSING
+        return Compared(figure, a_bps, b_bps, outcome, f"only {'B' if a_bps is None else 'A'} has a figure")
+    if why := _mismatch(a, b):
+        return Compared(figure, a_bps, b_bps, ComparisonOutcome.NOT_COMPARABLE, why)
+    change = b_bps / a_bps - 1 if a_bps else None
+    if len(a) >= LEAST_RUNS and a_bps:
+        accepted = Baseline(Bitrate(a_bps), tuple(Bitrate(_rate(point)) for point in a))
+        found = compare([Bitrate(_rate(point)) for point in b], accepted, Tolerance(Share(tolerance)))
+        if found.change in _OF_CHANGE:
+            return Compared(figure, a_bps, b_bps, _OF_CHANGE[found.change], found.why, change)
+    return _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
+
+
+def _by_intervals(
+    figure: str, a: Sequence[Point], b: Sequence[Point], a_bps: float, b_bps: float, tolerance: float
+) -> Compared:
+    """Compare by the runs' own confidence intervals, because there are only few runs."""
+    a_low, a_high = _interval(a)
+    b_low, b_high = _interval(b)
+    change = b_bps / a_bps - 1 if a_bps else 0.0
+    if b_bps < a_bps * (1 - tolerance):
+        sure = b_high < a_low
+        outcome, why = ComparisonOutcome.SLOWER if sure else ComparisonOutcome.INCONCLUSIVE, ""
+    elif b_bps > a_bps * (1 + tolerance):
+        outcome, why = ComparisonOutcome.FASTER if b_low > a_high else ComparisonOutcome.SAME, ""
+    else:
+        outcome, why = ComparisonOutcome.SAME, ""
+    if outcome is ComparisonOutcome.INCONCLUSIVE:
+        why = "the intervals of both overlap"
+    runs = f"{len(a)} against {len(b)} run{'s' if len(b) > 1 else ''}"
+    return Compared(figure, a_bps, b_bps, outcome, "; ".join(filter(None, (why, runs))), change)
+
+
+def _interval(points: Sequence[Point]) -> tuple[float, float]:
+    lows = [point.interval_bps[0] if point.interval_bps else _rate(point) for point in points]
+    highs = [point.interval_bps[1] if point.interval_bps else _rate(point) for point in points]
+    return min(lows), max(highs)
+
+
+def _mismatch(a: Sequence[Point], b: Sequence[Point]) -> str:
+    """Return why the values cannot be compared; empty if they can."""
+    if a[-1].emulated != b[-1].emulated:
+        return "one is emulated, the other measured on hardware"
+    parameters = {point.parameters for point in (*a, *b) if point.parameters}
+    return "measured with other parameters" if len(parameters) > 1 else ""
+
+
+def _rate(point: Point) -> float:
+    return point.goodput_bps or 0.0
+
+
+def exit_code(found: Sequence[Compared]) -> int:
+    """Return 0 if nothing is slower, 1 if something is, 3 if a metric of A could not be judged, or none at all."""
+    outcomes = {one.outcome for one in found}
+    if ComparisonOutcome.SLOWER in outcomes:
+        return 1
+    undecided = {ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.MISSING, ComparisonOutcome.NOT_COMPARABLE}
+    return 3 if outcomes & undecided or not outcomes & {ComparisonOutcome.SAME, ComparisonOutcome.FASTER} else 0

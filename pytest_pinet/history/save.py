@@ -1,0 +1,62 @@
+"""Stores a run in the history at its end. A failure here loses no value, because ``results.json`` has them all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.history.database import OFF
+from pytest_pinet.history.records import points_of
+from pytest_pinet.history.recover import record_of
+from pytest_pinet.history.store import HistoryStore
+
+DEFAULT = "history.db"
+
+
+def keep_run(url: str | None, run: Mapping[str, Any], folder: Path) -> str | None:
+    """Store a run in the history at ``url`` (None: ``.pinet/history.db``, beside the run folders).
+
+    Returns a message for the user if that failed, else None.
+    """
+    if url is not None and url.strip().lower() in OFF:
+        return None
+    target = url or str(folder.parent.parent / DEFAULT)
+    try:
+        record, points = points_of(run, str(folder), "the run's record")
+        store = HistoryStore.open(target, create=True)
+        try:
+            store.add(record, points)
+        finally:
+            store.close()
+    except ConfigError as error:
+        return f"{error}\nnot in the history; later: pinet history import {folder / 'results.json'}"
+    return None
+
+
+def import_killed(store: HistoryStore, path: Path) -> tuple[bool, str]:
+    """Store a killed run from its ``results.jsonl``. Return whether it is new, and a note about incomplete lines.
+
+    If a ``results.json`` exists, the run ended after all, and that file is stored. Raises ConfigError.
+    """
+    whole = path.with_name("results.json")
+    if whole.exists():
+        return import_results(store, whole), ""
+    record, cut = record_of(path)
+    run, points = points_of(record, str(path.parent.absolute()), str(path))
+    lines = f"{cut} line{'s' if cut > 1 else ''} of it cut short and left out" if cut else ""
+    return store.add(run, points), lines
+
+
+def import_results(store: HistoryStore, path: Path) -> bool:
+    """Store the run of a ``results.json``. Return False if it is stored already. Raises ConfigError."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; expected a results.json") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is no JSON ({error}); expected a results.json") from None
+    run, points = points_of(record, str(path.parent.absolute()), str(path))
+    return store.add(run, points)

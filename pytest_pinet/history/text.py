@@ -1,0 +1,111 @@
+"""Describes a trend in words for the terminal, and as data for JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pytest_pinet.history.builds import name_of
+from pytest_pinet.history.points import LevelChange, Point, StoredRun, Trend
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.verdict import SEVERITY, Verdict
+
+# Eight heights in plain ASCII, the lowest first.
+_HEIGHTS = "_.-~=+*#"
+_SPARKS = 40
+_LEAST_RANGE = 0.02
+
+
+def figure_lines(trend: Trend) -> list[str]:
+    """Return a metric's newest value, its course, and where its level moved."""
+    last = trend.last
+    if last is None:
+        return [f"{trend.figure}: no runs"]
+    measured = [point for point in trend.points if point.goodput_bps is not None]
+    value = "no figure" if last.goodput_bps is None else str(Bitrate(last.goodput_bps))
+    emulated = " emulated" if last.emulated else ""
+    when = f"{last.time:%Y-%m-%d}  {_runs(len(trend.points))}  lab {trend.lab}"
+    lines = [f"{trend.figure}  {value}{emulated}  {last.verdict}  {when}"]
+    if len(measured) > 1:
+        lines.append(f"  [{spark(measured)}] {_range(measured)}")
+    lines += [f"  {line}" for change in trend.changes for line in change_lines(change)]
+    return lines
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' if count != 1 else ''}"
+
+
+def change_lines(change: LevelChange) -> list[str]:
+    """Describe where a level moved, the builds before and after, and how certain the place is."""
+    levels = f"{Bitrate(change.before_bps)} -> {Bitrate(change.after_bps)} ({change.relative * 100:+.1f} %)"
+    if change.gradual:
+        begin = f"drifts from run {change.last_before} to {change.run} ({change.time:%Y-%m-%d})"
+        return [f"{begin}: {levels}; no single build is to blame"]
+    builds = f"build before: {name_of(change.build_before)}; after: {name_of(change.build_after)}"
+    what = "; ".join(change.differs) if change.differs else "the build is the same: look at the lab"
+    lines = [f"moved at run {change.run} ({change.time:%Y-%m-%d}): {levels}", f"  {builds}", f"  differs: {what}"]
+    if change.first_possible != change.last_possible:
+        lines.append(f"  may have begun between run {change.first_possible} and {change.last_possible}")
+    return lines
+
+
+def spark(points: Sequence[Point]) -> str:
+    """Return the course of at most 40 values as one character each; ``!`` for a failed one."""
+    shown = points[-_SPARKS:]
+    values = [point.goodput_bps or 0.0 for point in shown]
+    low, high = min(values), max(values)
+    # A flat course must look flat, so noise is not enlarged.
+    room = max(high - low, high * _LEAST_RANGE, 1.0)
+    low = min(low, (low + high - room) / 2)
+    marks = []
+    for point, value in zip(shown, values, strict=True):
+        height = min(math.floor((value - low) / room * len(_HEIGHTS)), len(_HEIGHTS) - 1)
+        marks.append("!" if point.verdict is Verdict.FAIL else _HEIGHTS[height])
+    return "".join(marks)
+
+
+def _range(points: Sequence[Point]) -> str:
+    values = [point.goodput_bps or 0.0 for point in points]
+    return f"{Bitrate(min(values))} to {Bitrate(max(values))}"
+
+
+def run_lines(runs: Sequence[StoredRun]) -> list[str]:
+    """A line for each run, oldest first."""
+    lines = []
+    for run in runs:
+        verdicts = ", ".join(f"{run.verdicts[v]} {v}" for v in map(str, SEVERITY) if run.verdicts.get(v))
+        rest = "" if run.complete else "  interrupted"
+        lines.append(f"{run.id}  {run.started:%Y-%m-%d %H:%M}  lab {run.lab}  {verdicts or 'nothing measured'}{rest}")
+    return lines or ["no runs"]
+
+
+def run_record(run: StoredRun) -> dict[str, Any]:
+    """Return a run as plain data."""
+    times = {"started": run.started.isoformat(), "finished": run.finished.isoformat()}
+    return asdict(run) | {"verdicts": dict(run.verdicts)} | times
+
+
+def trend_record(trend: Trend) -> dict[str, Any]:
+    """Return a trend as plain data: rates in bit/s, times in ISO 8601."""
+    return {
+        "figure": trend.figure,
+        "lab": trend.lab,
+        "points": [
+            {
+                "run": point.run,
+                "time": point.time.isoformat(),
+                "goodput_bps": point.goodput_bps,
+                "verdict": point.verdict.value,
+                "limit_bps": point.limit_bps,
+                "build": dict(point.build),
+                "emulated": point.emulated,
+            }
+            for point in trend.points
+        ],
+        "changes": [
+            asdict(change) | {"time": change.time.isoformat(), "relative": change.relative} for change in trend.changes
+        ],
+    }

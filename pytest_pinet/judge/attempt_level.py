@@ -1,0 +1,129 @@
+"""The values of one attempt: mean, level without disturbances, and the scatter of its samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import fmean, median
+
+from pytest_pinet.judge.moments import robust_sd, variance
+from pytest_pinet.judge.stalls import RAMP_S, Dip, find_dips, moving
+from pytest_pinet.model.attempt import Attempt
+from pytest_pinet.model.events import EventKind
+from pytest_pinet.model.measurement import Sample
+
+# No link carries more; a higher value comes from a broken clock or counter.
+HIGHEST_BPS = 1e15
+# Seconds of one block of samples: the queues on the path correlate shorter blocks.
+BLOCK_S = 0.45
+# Slow changes correlate consecutive blocks: (1 + 0.33) / (1 - 0.33) for the correlation of 0.1 to 0.34 that was seen
+# from second to second (facts/measuring.md 5.1).
+TIED = 2.0
+# Huber's constant: clip values more than this many standard deviations from the level (Huber 1964).
+CLIP = 1.5
+# Events that make a value worthless: the link or the counter restarted.
+BROKEN = (EventKind.LINK_DOWN, EventKind.RESTART)
+
+
+@dataclass(frozen=True)
+class AttemptLevel:
+    """The values of one attempt in bit/s, and variances relative to them (0.0001 = a standard deviation of 1 %).
+
+    ``mean`` is all received data over all counted time. ``level`` excludes stalls and gives little weight to short
+    disturbances (Huber's M-estimate of the samples). ``own`` is the variance of the level and ``own_mean`` that of the
+    mean, estimated from the samples. ``dips`` are times with a rate far below the level, including the warm-up.
+    ``disturbed``: there were dips or events other than a slow start. A slow start is reported, too, but the value
+    begins after it.
+    """
+
+    mean: float
+    level: float
+    own: float
+    own_mean: float
+    dips: tuple[Dip, ...]
+    disturbed: bool
+
+
+def unusable(attempt: Attempt) -> str:
+    """Return why an attempt gives no value; empty if it gives one."""
+    if attempt.excluded:
+        return attempt.excluded
+    for event in attempt.events:
+        if event.kind in BROKEN:
+            return event.text
+    for sample in attempt.samples:
+        if not math.isfinite(sample.seconds) or sample.seconds < 0 or sample.bytes < 0:
+            return f"a sample of {'fewer than 0' if sample.bytes < 0 else 'some'} bytes in {sample.seconds} s"
+        if sample.bytes * 8 > HIGHEST_BPS * sample.seconds:
+            return f"a sample of more than {HIGHEST_BPS / 1e12:.0f} Tbit/s, which no link carries"
+    if not any(s.seconds > 0 for s in attempt.counted):
+        return "no sample after the warm-up"
+    return ""
+
+
+# The rules decide again after each attempt. Without the cache, all samples would be read again each time.
+@lru_cache(maxsize=128)
+def read(attempt: Attempt) -> AttemptLevel | None:
+    """Return the values of one attempt; None if it is `unusable`."""
+    if unusable(attempt):
+        return None
+    counted = [s for s in attempt.counted if s.seconds > 0]
+    usual = median(s.seconds for s in counted)
+    # The last interval may be a few milliseconds long, so its rate is random.
+    rates = [s.bps for s in counted if s.seconds > usual / 2]
+    # If all counted samples are a stall, the samples before it give the level of the link.
+    level, clipped = _level(moving(rates if any(rates) else [s.bps for s in attempt.samples if s.seconds > 0]))
+    per_block = max(1, round(BLOCK_S / usual))
+    dips = find_dips(attempt.samples, level)
+    return AttemptLevel(
+        mean=attempt.goodput.bps,
+        level=level,
+        own=_own(clipped, per_block, level),
+        own_mean=_own(rates, per_block, level),
+        dips=dips,
+        disturbed=_is_disturbed(attempt, dips, usual),
+    )
+
+
+def _is_disturbed(attempt: Attempt, dips: Sequence[Dip], usual: float) -> bool:
+    slow_starts = [event for event in attempt.events if event.kind is EventKind.SLOW_START]
+    ends = [s.start_s + s.seconds for s in attempt.samples if s.warmup]
+    settled_s = max((*ends, *(event.start_s + event.seconds for event in slow_starts)), default=0.0)
+
+    def is_start(dip: Dip) -> bool:
+        # The begin and end of a dip are known only to a sample.
+        return dip.start_s <= RAMP_S + usual and dip.start_s + dip.seconds <= settled_s + 1.5 * usual
+
+    return len(attempt.events) > len(slow_starts) or not all(is_start(dip) for dip in dips)
+
+
+def traffic_seconds(attempt: Attempt) -> float:
+    """Return the seconds of traffic of an attempt, also without a value. Impossible lengths count as 0."""
+    return math.fsum(s.seconds for s in attempt.samples if _is_length(s))
+
+
+def _is_length(sample: Sample) -> bool:
+    return math.isfinite(sample.seconds) and sample.seconds > 0
+
+
+def _level(rates: Sequence[float]) -> tuple[float, list[float]]:
+    """Return Huber's M-estimate of location, and the clipped samples that it is computed from."""
+    middle = median(rates)
+    # The spread of a shaped link is often 0 for half of the samples. One thousandth keeps the estimate from sticking.
+    scale = CLIP * max(robust_sd(rates, middle), middle * 1e-3)
+    level, clipped = middle, list(rates)
+    for _ in range(8):
+        low, high = level - scale, level + scale
+        clipped = [low if rate < low else high if rate > high else rate for rate in rates]
+        level = fmean(clipped)
+    return level, clipped
+
+
+def _own(rates: Sequence[float], per_block: int, level: float) -> float:
+    """Return the relative variance of the mean of these samples, estimated from blocks; 0 with too few blocks."""
+    blocks = [fmean(rates[i : i + per_block]) for i in range(0, len(rates) - per_block + 1, per_block)]
+    if len(blocks) < 3 or level <= 0:
+        return 0.0
+    return TIED * variance(blocks) / len(blocks) / level**2

@@ -1,0 +1,160 @@
+"""The tries of one measurement: the same traffic on fresh connections, and their combined values."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import accumulate
+
+from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.events import Event
+from pytest_pinet.model.evidence import EndEvidence
+from pytest_pinet.model.judgement import JudgedAttempt
+from pytest_pinet.model.measurement import Flow, Measurement, Sample
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.topology import TopologyFlow
+from pytest_pinet.model.traffic import Direction
+
+# Timer jitter between flows that run at once and cover the same time.
+EDGE_S = 1e-6
+
+
+@dataclass(frozen=True)
+class MeasuredFlow:
+    """A flow from end ``sender`` to end ``receiver``; ``way`` is its direction seen from ``run.a``."""
+
+    sender: int
+    receiver: int
+    run: TopologyFlow
+    way: Direction
+    flow: Flow
+
+
+@dataclass(frozen=True)
+class Try:
+    """One run of the traffic, with all flows on fresh connections.
+
+    ``seconds`` includes the set-up. ``excluded`` says why the try is not counted (empty: it is counted). ``discarded``
+    is an earlier run that is not counted, since its flows began too far apart; its bytes crossed the link, though.
+    ``evidence`` has the counters of each end, by its number; empty if they were not read.
+    """
+
+    fresh: Fresh
+    started: datetime
+    seconds: float
+    flows: tuple[MeasuredFlow, ...]
+    measurements: tuple[Measurement, ...]
+    events: tuple[Event, ...] = ()
+    excluded: str = ""
+    evidence: tuple[EndEvidence, ...] = ()
+    discarded: Try | None = None
+
+    @property
+    def skew_s(self) -> float | None:
+        """How far apart the flows began; None for a single flow, or if it is not known."""
+        windows = [one.window for one in self.measurements if one.window is not None]
+        return windows[0].skew_s if windows else None
+
+
+def attempts_of(tries: Sequence[Try], flows: Sequence[int]) -> list[Attempt]:
+    """Return one attempt for each try: these flows (indices) together."""
+    return [
+        Attempt(
+            together([one.flows[index].flow for index in flows]),
+            one.fresh,
+            (*one.events, *(event for index in flows for event in one.flows[index].flow.events)),
+            one.excluded,
+        )
+        for one in tries
+    ]
+
+
+def judged_attempts(tries: Sequence[Try], flows: Sequence[int]) -> tuple[JudgedAttempt, ...]:
+    """Return the attempts as results show them."""
+    return tuple(
+        JudgedAttempt(
+            one.fresh,
+            one.goodput,
+            one.seconds,
+            one.traffic_seconds - one.seconds,
+            one.events,
+            one.excluded,
+            one.samples,
+        )
+        for one in attempts_of(tries, flows)
+    )
+
+
+def together(flows: Sequence[Flow]) -> tuple[Sample, ...]:
+    """Return the samples of the sum of flows that ran at once, in the time that is counted for all of them.
+
+    The intervals of the flows end at different moments. So the bytes of each flow are spread evenly over its intervals
+    and summed over the intervals of the first flow.
+    """
+    if len(flows) == 1:
+        return flows[0].samples
+    begin = max(min((s.start_s for s in flow.counted), default=0.0) for flow in flows)
+    end = min(max((s.start_s + s.seconds for s in flow.counted), default=0.0) for flow in flows)
+    arrivals = [_arrivals(flow.samples) for flow in flows]
+    found = []
+    for sample in flows[0].samples:
+        stop = sample.start_s + sample.seconds
+        received = sum(_at(one, stop) - _at(one, sample.start_s) for one in arrivals)
+        counted = sample.start_s >= begin - EDGE_S and stop <= end + EDGE_S
+        found.append(Sample(sample.start_s, sample.seconds, round(received), warmup=not counted))
+    return tuple(found)
+
+
+def _arrivals(samples: Sequence[Sample]) -> tuple[list[float], list[float]]:
+    """Return times (s), and the total bytes that had arrived by then."""
+    starts = [samples[0].start_s] if samples else [0.0]
+    times = [*starts, *(s.start_s + s.seconds for s in samples)]
+    return times, [0.0, *accumulate(float(s.bytes) for s in samples)]
+
+
+def _at(arrivals: tuple[list[float], list[float]], when_s: float) -> float:
+    times, totals = arrivals
+    if when_s <= times[0]:
+        return 0.0
+    if when_s >= times[-1]:
+        return totals[-1]
+    after = bisect_right(times, when_s)
+    before = after - 1
+    part = (when_s - times[before]) / (times[after] - times[before])
+    return totals[before] + part * (totals[after] - totals[before])
+
+
+def pooled(flows: Sequence[Flow]) -> Flow:
+    """Return one direction over several tries: the counted samples one after the other, and the sums of the counts.
+
+    A count is None if one try does not know it. ``streams`` and ``jitter_ms`` come from the last try.
+    """
+    last = flows[-1]
+    if len(flows) == 1:
+        return last
+    return replace(
+        last,
+        samples=tuple(sample for flow in flows for sample in flow.counted),
+        events=(),
+        retransmits=_total([flow.retransmits for flow in flows]),
+        lost_packets=_total([flow.lost_packets for flow in flows]),
+        packets=_total([flow.packets for flow in flows]),
+        sent_bytes=_total([flow.sent_bytes for flow in flows]),
+    )
+
+
+def least_since_start(tries: Sequence[Sequence[Flow]]) -> Bitrate:
+    """Return the rate of the sum from the first byte on, in the try in which it was lowest."""
+    return Bitrate(min(sum(flow.since_start.bps for flow in flows) for flows in tries))
+
+
+def _total(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def sum_of(flows: Sequence[Flow]) -> Bitrate:
+    """Return the goodput of all flows together."""
+    return Bitrate(sum(flow.goodput.bps for flow in flows))

@@ -1,0 +1,220 @@
+"""Gather the facts about the possible bottlenecks of a result, from which ``judge.diagnosis`` finds the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+
+from pytest_pinet.judge.attempt_extras import extras_of
+from pytest_pinet.judge.attempts import MeasuredFlow, Try
+from pytest_pinet.judge.diagnosis import diagnose
+from pytest_pinet.judge.moments import robust_sd
+from pytest_pinet.judge.oracle import Oracle, pcie_leaves, physical_limit
+from pytest_pinet.model.conditions import Conditions, PcieLink
+from pytest_pinet.model.diagnosis import Diagnosis, DiagnosisFacts, EndFacts
+from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
+from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.judgement import DirectionJudgement
+from pytest_pinet.model.link_facts import LinkFacts
+from pytest_pinet.model.measurement import Path, Sample
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.sockets import Sockets
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.verdict import SEVERITY
+
+# The spread of a rate is computed over pieces of this length: shorter ones vary with the size of single reads.
+SPREAD_S = 0.5
+SPREAD_LEAST = 4
+# The assumed slot if the PCIe link cannot be read: one lane of its generation.
+_SLOTS = {Bus.PCIE2X1: PcieLink(5.0, 1), Bus.PCIE3X1: PcieLink(8.0, 1)}
+
+
+def limited_by(
+    link: LinkFacts,
+    traffic: Traffic,
+    tries: Sequence[Try],
+    directions: Mapping[Direction, DirectionJudgement],
+    conditions: Sequence[Conditions] = (),
+    ceilings: Mapping[str, Bitrate] | None = None,
+) -> Diagnosis:
+    """Return what limited a result: the direction with the worse verdict, or else the one further below the wire.
+
+    ``conditions`` are by the numbers of the ends, ``ceilings`` by the names of the ends that were measured.
+    """
+    gathering = _Gathering(link, traffic, tries, conditions, ceilings or {})
+    found = [gathering.facts(way, one, directions) for way, one in directions.items()]
+    severity = [SEVERITY.index(one.verdict) for one in directions.values()]
+    facts, _ = min(zip(found, severity, strict=True), key=lambda pair: (pair[1], pair[0].share))
+    return diagnose(facts)
+
+
+def kernel_notes(tries: Sequence[Try]) -> list[str]:
+    """Return notes about trouble that the kernels of the ends logged during the traffic."""
+    ends = [end for one in tries for end in one.evidence]
+    return list(dict.fromkeys(f"the kernel of {end.end} logged: {line}" for end in ends for line in end.kernel or ()))
+
+
+class _Gathering:
+    def __init__(
+        self,
+        link: LinkFacts,
+        traffic: Traffic,
+        tries: Sequence[Try],
+        conditions: Sequence[Conditions],
+        ceilings: Mapping[str, Bitrate],
+    ) -> None:
+        self._link = link
+        self._traffic = traffic
+        self._tries = [one for one in tries if not one.excluded] or list(tries)
+        self._conditions = conditions
+        self._ceilings = ceilings
+
+    def facts(
+        self, way: Direction, judged: DirectionJudgement, all_ways: Mapping[Direction, DirectionJudgement]
+    ) -> DiagnosisFacts:
+        flows = self._tries[0].flows
+        chosen = [i for i, flow in enumerate(flows) if flow.run.counted and flow.way is way]
+        first = flows[chosen[0]]
+        path = self._link.path_between(first.sender, first.receiver)
+        # The limit of several flows is that of their sum.
+        wire = self._wire(path) if len(flows) == len(all_ways) else Oracle(judged.oracle, judged.because)
+        bitrate = self._traffic.bitrate_of(way)
+        extras = [extras_of(self._link, self._traffic, one, chosen) for one in self._tries]
+        sockets = [one.flows[i].flow.sockets for one in self._tries for i in chosen]
+        known = [one for one in sockets if one is not None]
+        senders = {flows[i].sender for i in chosen}
+        window = self._traffic.window
+        return DiagnosisFacts(
+            direction=str(way),
+            goodput=judged.goodput,
+            wire=wire.goodput,
+            because=wire.because,
+            both=Bitrate(sum(one.goodput.bps for one in all_ways.values())) if len(all_ways) > 1 else None,
+            offered=None if bitrate is None else Bitrate(bitrate.bps * self._traffic.streams * len(chosen)),
+            sender=" and ".join(str(self._link.ends[i]) for i in sorted(senders)),
+            ends=tuple(self._end(i, path) for i in self._involved(flows, chosen)),
+            streams=self._traffic.streams * len(chosen),
+            mss=min((one.mss for one in known), default=None),
+            rtt_s=_mean([one.rtt_s for one in extras]) or _mean([one.rtt_s for one in known]),
+            rtt_min_s=min((one.rtt_min_s for one in known if one.rtt_min_s is not None), default=None),
+            window=None if window is None or self._traffic.udp else window * self._traffic.streams * len(chosen),
+            receiver_limited=_limited([_receiver(one) for one in sockets]),
+            sender_limited=_limited([_sender(one) for one in sockets]),
+            retransmit_rate=_mean([one.retransmit_rate for one in extras]),
+            loss_rate=_mean([one.loss_rate for one in extras]),
+            spread=_spread([[one.flows[i].flow.counted for i in chosen] for one in self._tries]),
+        )
+
+    def _wire(self, path: Path) -> Oracle:
+        """Return the limit of the wire alone: buses and windows are separate causes."""
+        traffic = self._traffic
+        segment = traffic.length if traffic.udp else traffic.mss
+        return physical_limit(
+            path.speed_mbps, path.mtu, path.timestamps, Bus.SOC, traffic.direction, traffic.udp, segment
+        )
+
+    def _involved(self, flows: Sequence[MeasuredFlow], chosen: Sequence[int]) -> list[int]:
+        crossed = [self._link.crossed(flows[i].sender, flows[i].receiver) for i in chosen]
+        return sorted({end for ends in crossed for end in ends})
+
+    def _end(self, index: int, path: Path) -> EndFacts:
+        end = self._link.ends[index]
+        conditions = self._conditions[index] if index < len(self._conditions) else None
+        seen = [one.evidence[index] for one in self._tries if index < len(one.evidence)]
+        pcie = (conditions.pcie if conditions is not None else None) or _SLOTS.get(end.bus)
+        traffic = self._traffic
+        segment = traffic.length if traffic.udp else traffic.mss
+        leaves = None if pcie is None else pcie_leaves(pcie, path.mtu, path.timestamps, traffic.udp, segment)
+        return EndFacts(
+            name=str(end),
+            under_test=end.node == self._link.ends[0].node,
+            machine=next((one.machine for one in seen if one.machine is not None), None),
+            negotiated_mbps=end.negotiated_mbps,
+            rated_mbps=end.rated_mbps,
+            duplex=end.duplex,
+            bus=end.bus,
+            usb_mbps=None if conditions is None else conditions.usb_mbps,
+            pcie=pcie,
+            pcie_leaves=leaves,
+            load=_typical([one.busiest for one in seen]),
+            tool_percent=self._tool_percent(index),
+            throttled=tuple(dict.fromkeys(name for one in seen for name in _throttled(one))),
+            heat=next((one.under_load for one in reversed(seen) if one.under_load is not None), None),
+            ceiling=self._ceilings.get(str(end)),
+        )
+
+    def _tool_percent(self, index: int) -> float | None:
+        """Return the percent of one core that all processes of the traffic tool used on this end."""
+        found = []
+        for one in self._tries:
+            runs = dict.fromkeys(flow.run for flow in one.flows)
+            used = [
+                measurement.cpu_percent.get(role)
+                for run, measurement in zip(runs, one.measurements, strict=True)
+                for role, end in (("dut", run.a), ("peer", run.b))
+                if end == index
+            ]
+            known = [percent for percent in used if percent is not None]
+            found.append(sum(known) if known and len(known) == len(used) else None)
+        return _mean(found)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean; None if one value is not known."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None
+
+
+def _receiver(sockets: Sockets | None) -> float | None:
+    return None if sockets is None else sockets.receiver_limited
+
+
+def _sender(sockets: Sockets | None) -> float | None:
+    return None if sockets is None else sockets.sender_limited
+
+
+def _limited(values: Sequence[float | None]) -> float | None:
+    """Return the mean over the connections that were seen: the read during the traffic may come too late."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _typical(loads: Sequence[ProcessorLoad | None]) -> ProcessorLoad | None:
+    """Return the busiest CPU of the try in the middle; it may be a different CPU in each try."""
+    known = sorted((load for load in loads if load is not None), key=lambda load: load.busy)
+    return known[(len(known) - 1) // 2] if known else None
+
+
+def _throttled(found: EndEvidence) -> tuple[str, ...]:
+    """Return the throttling during the traffic. Earlier throttling is reported elsewhere."""
+    names: list[str] = []
+    for heat in (found.under_load, found.after):
+        if heat is not None and heat.throttling is not None:
+            names += heat.throttling.now
+    before = found.before.throttling if found.before is not None else None
+    after = found.after.throttling if found.after is not None else None
+    if before is not None and after is not None:
+        names += [name for name in after.since_boot if name not in before.since_boot]
+    return tuple(dict.fromkeys(names))
+
+
+def _spread(tries: Sequence[Sequence[Sequence[Sample]]]) -> float | None:
+    """Return the relative spread of the rate over pieces of SPREAD_S; None with too few pieces or several flows.
+
+    The estimate is robust: a read of the sockets during the traffic may shift some bytes from one piece to the next.
+    """
+    rates: list[float] = []
+    for flows in tries:
+        if len(flows) != 1:
+            return None
+        seconds, received = 0.0, 0
+        for sample in flows[0]:
+            seconds += sample.seconds
+            received += sample.bytes
+            if seconds >= SPREAD_S - 0.02:
+                rates.append(received * 8 / seconds)
+                seconds, received = 0.0, 0
+    middle = median(rates) if rates else 0.0
+    if len(rates) < SPREAD_LEAST or middle <= 0:
+        return None
+    return robust_sd(rates, middle) / middle

@@ -1,0 +1,74 @@
+"""What changes a verdict besides goodput: settings, requests, a ladder, the ends. All of it is known before judging."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pytest_pinet.model.conditions import Conditions
+from pytest_pinet.model.judgement import DirectionJudgement
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """The circumstances of a measurement, mostly as sentences. A second line of a sentence says what to do.
+
+    ``conditions`` is the state of the ends before the traffic, by their numbers. ``ineffective`` are settings that a
+    kernel did not apply, ``unanswered`` requests that failed. ``unheld`` says that no step of a ladder was held.
+    ``busy`` are the ends with other work. ``capacities`` is the loopback goodput of each peer, by its name. ``broken``
+    are faults of an end during the traffic.
+    """
+
+    conditions: Sequence[Conditions] = ()
+    ineffective: Sequence[str] = ()
+    unanswered: str = ""
+    unheld: str = ""
+    busy: Sequence[str] = ()
+    capacities: Mapping[str, Bitrate] = field(default_factory=dict)
+    broken: Sequence[str] = ()
+
+
+def first_lines(sentences: Sequence[str]) -> list[str]:
+    """Return the first line of each sentence, without the advice."""
+    return [sentence.partition("\n")[0] for sentence in sentences]
+
+
+def invalid(found: DirectionJudgement, sentences: Sequence[str]) -> DirectionJudgement:
+    """Make a judgement invalid if there are sentences.
+
+    The value is still shown, but it does not measure the request.
+    """
+    if not sentences:
+        return found
+    reason = f"{found.goodput} says nothing: {'; '.join(first_lines(sentences))}"
+    return replace(found, verdict=Verdict.INVALID, state="", reason=reason)
+
+
+def failed(found: DirectionJudgement, why: str) -> DirectionJudgement:
+    """Make a judgement fail for another reason than goodput."""
+    return replace(found, verdict=Verdict.FAIL, reason=why) if why else found
+
+
+def excused(
+    found: DirectionJudgement, circumstances: Circumstances, capacities: Mapping[str, Bitrate]
+) -> DirectionJudgement:
+    """Make a value below its limit invalid, not a failure, if an end was busy or peers cannot reach the limit.
+
+    Other failures stay.
+    """
+    limit = found.limit
+    if found.verdict is not Verdict.FAIL or limit is None or found.goodput >= limit:
+        return found
+    loopback = [
+        f"{name} itself moves no more than {most} over its own loopback"
+        for name, most in capacities.items()
+        if limit > most
+    ]
+    whys = [*first_lines(circumstances.busy), *loopback]
+    if not whys:
+        return found
+    figure = f"{found.goodput} is below the limit {limit}"
+    reason = f"{figure}, but {'; '.join(whys)}: the link was not what limited it"
+    return replace(found, verdict=Verdict.INVALID, state="", reason=reason)

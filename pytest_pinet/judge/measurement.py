@@ -1,0 +1,361 @@
+"""Judge the attempts of one measurement: sums, flows, evenness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pytest_pinet.judge.attempt_extras import judged_extras
+from pytest_pinet.judge.attempts import (
+    MeasuredFlow,
+    Try,
+    attempts_of,
+    judged_attempts,
+    least_since_start,
+    pooled,
+    sum_of,
+)
+from pytest_pinet.judge.baseline import Baseline, compare
+from pytest_pinet.judge.circumstances import Circumstances, excused, failed, first_lines, invalid
+from pytest_pinet.judge.confirm import confirm
+from pytest_pinet.judge.flow_limits import Bounds
+from pytest_pinet.judge.flows import Evenness, evenness, judge_evenness
+from pytest_pinet.judge.gate import Ruling, gating, rule_on
+from pytest_pinet.judge.limits import goodput_limit, most_specific
+from pytest_pinet.judge.oracle import Oracle
+from pytest_pinet.judge.profile import Profile
+from pytest_pinet.judge.reference import Reference
+from pytest_pinet.judge.sequential import ERROR_RATE
+from pytest_pinet.judge.verdict import Judgement
+from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.judgement import (
+    BaselineDifference,
+    DirectionJudgement,
+    EvennessJudgement,
+    FlowJudgement,
+    MeasurementJudgement,
+)
+from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.link_facts import LinkFacts
+from pytest_pinet.model.measurement import Flow
+from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE, Tolerance
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.verdict import SEVERITY, Verdict, worst
+
+_HELD = (Verdict.PASS, Verdict.MARGINAL)
+
+
+@dataclass(frozen=True)
+class GatePlan:
+    """How a measurement is judged: limits, profile, and earlier knowledge.
+
+    ``references`` has the earlier knowledge of each direction. ``link_ups``: a suspicion may take the link of the
+    device under test down and up again.
+    """
+
+    limits: Sequence[Limit]
+    profile: Profile
+    references: Mapping[Direction, Reference] = field(default_factory=dict)
+    link_ups: bool = True
+    error_rate: float = ERROR_RATE
+
+    def reference(self, way: Direction) -> Reference:
+        """Return the earlier knowledge of this direction, or the default."""
+        return self.references.get(way, Reference())
+
+
+def fitted(profile: Profile, connection_s: int) -> Profile:
+    """Return the profile for connections of another length (s).
+
+    Its budget allows at least the connections of a verdict.
+    """
+    least = max(profile.passes_after, profile.fails_after)
+    budget_s = max(profile.budget_s, float(connection_s * least))
+    return replace(profile, connection_s=connection_s, budget_s=budget_s)
+
+
+def figures(
+    link: LinkFacts,
+    traffic: Traffic,
+    tries: Sequence[Try],
+    plan: GatePlan,
+    circumstances: Circumstances | None = None,
+) -> MeasurementJudgement:
+    """Judge the sum of each direction. If several flows ran at once, also judge each flow and their evenness."""
+    judging = _Judging(link, traffic, tries, plan, circumstances or Circumstances())
+    return judging.whole()
+
+
+def worst_of(
+    directions: Mapping[Direction, DirectionJudgement],
+    flows: Sequence[FlowJudgement],
+    even: EvennessJudgement | None,
+) -> tuple[Verdict, str]:
+    """Return the worst verdict of a measurement, and why."""
+    judged = [(one.verdict, f"{way}: {one.reason}") for way, one in directions.items()]
+    judged += [(extra.verdict, f"{way}: {extra.reason}") for way, one in directions.items() for extra in one.extras]
+    judged += [(flow.judged.verdict, f"{flow.name}: {flow.judged.reason}") for flow in flows]
+    judged += [(even.verdict, even.reason)] if even is not None else []
+    return min(judged, key=lambda entry: SEVERITY.index(entry[0]))
+
+
+class _Judging:
+    def __init__(
+        self, link: LinkFacts, traffic: Traffic, tries: Sequence[Try], plan: GatePlan, circumstances: Circumstances
+    ) -> None:
+        self._link = link
+        self._topology = link.topology
+        self._traffic = traffic
+        self._tries = tries
+        # Excluded tries are only evidence. If all tries are excluded, they are shown anyway.
+        self._shown = [one for one in tries if not one.excluded] or tries
+        self._flows = tries[0].flows
+        self._plan = plan
+        self._circumstances = circumstances
+        repeats = [one.flows for one in tries[1:]]
+        self._bounds = Bounds(link, traffic, self._flows, circumstances.conditions, repeats)
+        self._wanted: list[Fresh] = []
+
+    def whole(self) -> MeasurementJudgement:
+        """Return the whole judgement. The order of the steps decides which reason overrides another."""
+        directions = {way: self._sum(way) for way in (Direction.TX, Direction.RX) if self._counted(way)}
+        several = len(self._topology.runs(self._traffic.direction)) > 1
+        flows = tuple(self._flow(index) for index in range(len(self._flows))) if several else ()
+        even = self._evenness() if several else None
+        verdict, _ = worst_of(directions, flows, even)
+        here = self._circumstances
+        # Failed requests fail the test, however many others were answered. An invalid result stays invalid.
+        unanswered = "" if verdict is Verdict.INVALID or here.ineffective else here.unanswered
+
+        def decided(one: DirectionJudgement, why: str, capacities: Mapping[str, Bitrate]) -> DirectionJudgement:
+            one = failed(invalid(one, here.ineffective), why)
+            return invalid(excused(one, here, capacities), here.broken)
+
+        # Several flows at once share the limit of their peers.
+        shared = _together(here.capacities) if flows else here.capacities
+        directions = {way: decided(one, here.unheld or unanswered, shared) for way, one in directions.items()}
+        flows = tuple(
+            replace(one, judged=decided(one.judged, "", _among(here.capacities, one.sender, one.receiver)))
+            for one in flows
+        )
+        # More traffic does not help if the traffic does not measure the request.
+        final = verdict is Verdict.INVALID or bool(here.ineffective or unanswered or here.unheld or here.broken)
+        wanted = None
+        if self._wanted and not final:
+            wanted = Fresh.LINK if Fresh.LINK in self._wanted else Fresh.CONNECTION
+        verdict, reason = worst_of(directions, flows, even)
+        if sentences := here.broken or (() if here.unheld else here.ineffective):
+            verdict, reason = Verdict.INVALID, "; ".join(first_lines(sentences))
+        return MeasurementJudgement(verdict, reason, directions, flows, even, wanted)
+
+    def _key(self, way: Direction) -> MetricKey:
+        return MetricKey(self._link.combination, self._traffic, way)
+
+    def _counted(self, way: Direction) -> list[int]:
+        """Return the flows whose sum is the value of this direction."""
+        return [i for i, flow in enumerate(self._flows) if flow.run.counted and flow.way is way]
+
+    def _limits(self, way: Direction, end: int = 0) -> tuple[Sequence[Limit], MetricKey]:
+        """Return the limits and the key for ``end``. Limits of the lab file apply to the end's own board and NIC.
+
+        Limits of markers, calls and the command line apply to all ends of the test.
+        """
+        key = self._key(way)
+        limits: Sequence[Limit] = (self._plan.reference(way).tolerance, *self._plan.limits)
+        if end:
+            limits = [
+                limit if limit.origin is Origin.LAB_FILE else replace(limit, board="*", nic="*")
+                for limit in limits
+                if limit.origin is Origin.LAB_FILE or limit.matches(key)
+            ]
+            here = self._link.ends[end]
+            key = replace(key, combination=replace(key.combination, board=here.board, nic=here.nic))
+        return limits, key
+
+    def _accepted(self, way: Direction) -> Baseline | None:
+        """Return the accepted baseline; None for scaled links, since baselines are recorded at full rate."""
+        return self._plan.reference(way).baseline if self._link.scale == 1 else None
+
+    def _limit(
+        self,
+        way: Direction,
+        oracle: Oracle,
+        metrics: Sequence[Metric],
+        baseline: Baseline | None,
+        end: int = 0,
+        offered: Bitrate | None = None,
+    ) -> Limit | None:
+        """Return the one limit that judges a rate; ``metrics`` are the minima that may apply."""
+        most = oracle.goodput if offered is None else min(oracle.goodput, offered)
+        figure = None if baseline is None else baseline.figure
+        return goodput_limit(*self._limits(way, end), most, figure, metrics)
+
+    def _strictest(self, metric: Metric) -> Limit | None:
+        """Return the strictest limit of all directions, since all flows share alike."""
+        each = (most_specific(*self._limits(way), metric) for way in self._traffic.direction.parts)
+        found = [limit for limit in each if limit is not None]
+
+        def fraction(limit: Limit) -> float:
+            return limit.minimum.fraction if isinstance(limit.minimum, Share) else 0.0
+
+        return max(found, key=fraction, default=None)
+
+    def _rule(
+        self,
+        chosen: Sequence[int],
+        way: Direction,
+        oracle: Oracle,
+        limit: Limit | None,
+        baseline: Baseline | None = None,
+    ) -> Ruling:
+        """Return the ruling on the sum of these flows."""
+        ruling = rule_on(
+            attempts_of(self._tries, chosen),
+            sum_of([self._pooled(index) for index in chosen]),
+            least_since_start([[one.flows[index].flow for index in chosen] for one in self._shown]),
+            oracle,
+            limit,
+            self._plan.reference(way).noise,
+            self._plan.profile,
+            self._bounds.offered[way] if len(chosen) == 1 else None,
+            self._plan.link_ups,
+            baseline,
+            self._plan.error_rate,
+        )
+        if ruling.wanted is not None:
+            self._wanted.append(ruling.wanted)
+        return ruling
+
+    def _judged(self, chosen: Sequence[int], ruling: Ruling, oracle: Oracle) -> DirectionJudgement:
+        """Return the judgement of these flows together, from the ruling."""
+        judgement = ruling.judgement
+        flows = tuple(self._pooled(index) for index in chosen)
+        return DirectionJudgement(
+            verdict=judgement.verdict,
+            reason=judgement.reason,
+            goodput=sum_of(flows),
+            oracle=oracle.goodput,
+            because=oracle.because,
+            error_rate=ruling.error_rate,
+            limit=judgement.limit,
+            rule=judgement.rule,
+            interval=None if ruling.low is None or ruling.high is None else (ruling.low, ruling.high),
+            stopped=ruling.stopped,
+            state=ruling.state,
+            flows=flows,
+            attempts=judged_attempts(self._tries, chosen),
+        )
+
+    def _difference(self, chosen: Sequence[int], way: Direction, accepted: Baseline) -> BaselineDifference:
+        """Return how the connections of this run differ from the runs of the baseline."""
+        runs = [sum_of([one.flows[index].flow for index in chosen]) for one in self._tries if not one.excluded]
+        tolerance = most_specific(*self._limits(way), Metric.TOLERANCE)
+        bound = tolerance.bound if tolerance is not None else None
+        allowed = bound if isinstance(bound, Tolerance) else DEFAULT_TOLERANCE
+        found = compare(runs, accepted, allowed, self._plan.error_rate)
+        return BaselineDifference(
+            accepted.figure,
+            len(accepted.runs),
+            accepted.date,
+            tuple(accepted.builds),
+            found.relative,
+            None if found.low is None or found.high is None else (found.low, found.high),
+            str(found.change),
+            found.why,
+        )
+
+    def _pooled(self, index: int) -> Flow:
+        return pooled([one.flows[index].flow for one in self._shown])
+
+    def _sum(self, way: Direction) -> DirectionJudgement:
+        """Judge the sum of one direction and its costs (the worse verdict counts). Compare it with the baseline."""
+        chosen = self._counted(way)
+        # An accepted baseline applies to a sum, not to each of several flows.
+        accepted = self._accepted(way)
+        baseline = gating(accepted)
+        if len(chosen) == 1:
+            oracle = self._bounds.alone[chosen[0]]
+            limit = self._limit(way, oracle, (Metric.GOODPUT, Metric.SUM), baseline, offered=self._bounds.offered[way])
+        else:
+            oracle = self._bounds.sum(chosen)
+            metrics = (Metric.SUM, Metric.GOODPUT) if self._topology.shared else (Metric.SUM,)
+            limit = self._limit(way, oracle, metrics, baseline)
+        found = self._judged(chosen, self._rule(chosen, way, oracle, limit, baseline), oracle)
+        plan = self._plan
+        extras, unsettled = judged_extras(self._link, self._key(way), self._tries, chosen, plan.limits, plan.profile)
+        if unsettled:
+            self._wanted.append(Fresh.CONNECTION)
+        return replace(
+            found,
+            verdict=worst([found.verdict, *(one.verdict for one in extras if one.verdict is not Verdict.SKIPPED)]),
+            extras=extras,
+            baseline=None if accepted is None else self._difference(chosen, way, accepted),
+        )
+
+    def _flow(self, index: int) -> FlowJudgement:
+        """Judge one of several flows; it has its own limit only if it shares no NIC."""
+        measured = self._flows[index]
+        ends = self._link.ends
+        oracle = self._bounds.alone[index]
+        fair = self._bounds.fair[index]
+        limit = None
+        if not self._topology.shared:
+            offered = self._bounds.offered[measured.way]
+            limit = self._limit(measured.way, oracle, (Metric.GOODPUT,), None, measured.run.a, offered)
+        ruling = self._rule([index], measured.way, oracle, limit)
+        if self._topology.shared and ruling.judgement.verdict is Verdict.PASS:
+            part = self._pooled(index).goodput.bps / fair.bps
+            reason = f"{part * 100:.1f} % of its fair rate {fair}"
+            ruling = replace(ruling, judgement=Judgement(Verdict.PASS, None, None, reason))
+        return FlowJudgement(
+            str(ends[measured.sender]),
+            str(ends[measured.receiver]),
+            measured.way if measured.run.counted else None,
+            fair,
+            self._judged([index], ruling, oracle),
+        )
+
+    def _shares(self, flows: Sequence[Flow]) -> Evenness:
+        return evenness((flow.goodput for flow in flows), self._bounds.fair)
+
+    def _name(self, flow: MeasuredFlow) -> str:
+        return f"{self._link.ends[flow.sender]}>{self._link.ends[flow.receiver]}"
+
+    def _evenness(self) -> EvennessJudgement:
+        """Judge how evenly all flows shared."""
+        names = [self._name(flow) for flow in self._flows]
+        limits = self._strictest(Metric.SHARE), self._strictest(Metric.FAIRNESS)
+        each = [
+            judge_evenness(self._shares([flow.flow for flow in one.flows]), names, *limits)
+            for one in self._tries
+            if not one.excluded
+        ]
+        verdict = confirm([judged.verdict in _HELD for judged in each], self._plan.profile)
+        if verdict is None:
+            self._wanted.append(Fresh.CONNECTION)
+        found = self._shares([self._pooled(index) for index in range(len(self._flows))])
+        judgement = judge_evenness(found, names, *limits)
+        reason = judgement.reason
+        missed = [judged for judged in each if judged.verdict not in _HELD]
+        if missed and judgement.verdict in _HELD:
+            reason = f"{reason}; in {len(missed)} of {len(each)} connections {missed[-1].reason}"
+        return EvennessJudgement(
+            found.least,
+            names[found.least_flow],
+            found.jain,
+            judgement.rule,
+            judgement.verdict if verdict in (None, Verdict.PASS) else verdict,
+            reason,
+        )
+
+
+def _together(capacities: Mapping[str, Bitrate]) -> dict[str, Bitrate]:
+    """Return the capacity of all peers together."""
+    most = Bitrate(sum(one.bps for one in capacities.values()))
+    return {" and ".join(capacities): most} if capacities else {}
+
+
+def _among(capacities: Mapping[str, Bitrate], *ends: str) -> dict[str, Bitrate]:
+    return {name: most for name, most in capacities.items() if name in ends}

@@ -1,0 +1,179 @@
+"""Access of one process to its lab: start the lab if needed, connect at the first link, leave at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_pinet.errors import PinetError
+from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.launcher import LabUse, launcher_of
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Lab, Node
+from pytest_pinet.model.scale import Scale
+
+if TYPE_CHECKING:
+    from pytest_pinet.lab.link.link import Link
+    from pytest_pinet.lab.session import LabSession, Prepare
+    from pytest_pinet.model.traffic import Traffic
+    from pytest_pinet.traffic.tool import TrafficTool
+
+RUN_VARIABLE = "PINET_RUN"
+
+
+class LabAccess:
+    """Opens links. The first link imports labgrid and starts the lab.
+
+    If the lab cannot be reached, every later call raises the same error at once, without another attempt.
+    """
+
+    def __init__(
+        self, lab: Lab | None, identity: Identity, acquire_timeout_s: float, on_wait: Callable[[str], None]
+    ) -> None:
+        self._lab = lab
+        self._identity = identity
+        self._timeout_s = acquire_timeout_s
+        self._on_wait = on_wait
+        self._session: LabSession | None = None
+        self._error: PinetError | None = None
+        self._tools: dict[str, TrafficTool] = {}
+        self._use: LabUse | None = None
+        # Kept after the lab is left, because reports read it until the run ends.
+        self._last_scale = Scale()
+        self._environment: dict[str, str | None] = {}
+        # Returns the folder for the console records of the run. Called when we connect to the lab.
+        self.folder: Callable[[], Path] | None = None
+        # Makes the nodes run the build under test before their link is opened.
+        self.prepare: Prepare = lambda *_: None
+        # Raises KeyboardInterrupt once another process has aborted the run.
+        self.interrupt: Callable[[], None] = lambda: None
+
+    @property
+    def tool(self) -> TrafficTool:
+        """The tool for TCP and UDP; it caches what each end supports. Raises ConfigError."""
+        assert self._lab is not None
+        return self._tool(self._lab.traffic_tool)
+
+    def tool_for(self, traffic: Traffic) -> TrafficTool:
+        """The tool for this traffic. Raises ConfigError."""
+        assert self._lab is not None
+        return self._tool(self._lab.tool_for(traffic))
+
+    def _tool(self, name: str) -> TrafficTool:
+        assert self._lab is not None
+        if name not in self._tools:
+            from pytest_pinet.traffic.registry import make_tool
+
+            self._tools[name] = make_tool(name, self._lab)
+        return self._tools[name]
+
+    @property
+    def scale(self) -> Scale:
+        """The share of the full rate at which the links run; the full rate for a lab without a launcher."""
+        return self._last_scale
+
+    def start(self) -> None:
+        """Start the lab if it is down, and keep it up while this process uses it. Raises PinetError."""
+        assert self._lab is not None
+        launcher = launcher_of(self._lab)
+        if launcher is None or self._use is not None:
+            return
+        # xdist workers inherit the variable of their controller; all of them are one run.
+        run = os.environ.get(RUN_VARIABLE, "")
+        run = run if run.isdigit() else str(os.getpid())
+        lab = self._lab
+        self._use = launcher.use(lab, run, lambda: self._on_wait(f"starting lab {lab.name}"))
+        self._last_scale = self._use.scale
+        for name, value in {**self._use.environment, RUN_VARIABLE: run}.items():
+            self._environment.setdefault(name, os.environ.get(name))
+            os.environ[name] = value
+
+    def _connect(self) -> LabSession:
+        if self._error is not None:
+            raise self._error
+        if self._session is None:
+            assert self._lab is not None
+            try:
+                # Load the tool first: if that fails, no lab is started and no node booted in vain.
+                _ = self.tool
+                self.start()
+                from pytest_pinet.lab.session import LabSession
+
+                folder = self.folder() if self.folder is not None else None
+                self._session = LabSession(self._lab, self._identity, self._timeout_s, self._waits, folder)
+                self._session.scale = self.scale.share
+            except PinetError as error:
+                self._error = error
+                raise
+        return self._session
+
+    def _waits(self, text: str) -> None:
+        self.interrupt()
+        self._on_wait(text)
+
+    def open(self, combination: Combination, reset: bool = False) -> AbstractContextManager[Link]:
+        """Open a link for this combination. With ``reset`` its nodes are rebooted first.
+
+        Raises PinetError, and KeyboardInterrupt once another process has aborted the run.
+        """
+        self.interrupt()
+        return self._connect().open(combination, reset, self.prepare)
+
+    def watch(self) -> None:
+        """Raise an error if a console of the open link has shown a kernel crash or a supply fault. This check is cheap.
+
+        Raises KeyboardInterrupt once another process has aborted the run.
+        """
+        self.interrupt()
+        if self._session is not None:
+            self._session.watch()
+
+    def exclusive(self, combination: Combination) -> AbstractContextManager[None]:
+        """Measure alone in the contention domains of this combination."""
+        return self._session.exclusive(combination) if self._session else nullcontext()
+
+    def check(self, combination: Combination) -> None:
+        """Check that the nodes are still leased to this run. Raises LeaseError."""
+        if self._session is not None:
+            self._session.check(combination)
+
+    def keep_only(self, nodes: Iterable[Node]) -> None:
+        """Leave and release all nodes except these."""
+        if self._session is not None:
+            self._session.keep_only(nodes)
+
+    def distrust(self, combination: Combination) -> None:
+        """Log out of these nodes after trouble."""
+        if self._session is not None:
+            self._session.distrust(combination)
+
+    def take_warnings(self) -> list[str]:
+        """Return the undo failures since the last call, and clear the list."""
+        return self._session.take_warnings() if self._session is not None else []
+
+    def close(self) -> list[str]:
+        """Leave the lab, and return what could not be undone. A second call does nothing.
+
+        If pytest started the lab, the last process to leave stops it.
+        """
+        warnings: list[str] = []
+        if self._session is not None:
+            session, self._session = self._session, None
+            warnings += session.close()
+        if self._use is not None:
+            assert self._lab is not None
+            use, self._use = self._use, None
+            try:
+                use.leave()
+            except PinetError as error:
+                warnings.append(f"could not stop lab {self._lab.name}: {error}")
+        while self._environment:
+            name, value = self._environment.popitem()
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        return warnings

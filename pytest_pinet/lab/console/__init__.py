@@ -1,0 +1,1 @@
+"""The serial console of a node: driver, login, record, and the kernel messages on it."""

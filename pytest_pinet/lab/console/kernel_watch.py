@@ -1,0 +1,99 @@
+"""Watch the consoles while a test runs, and raise an error as soon as a kernel breaks, whatever the test waits for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+
+from pytest_pinet.errors import InvalidMeasurement, KernelError, LabError, PinetError
+from pytest_pinet.lab.console.kernel_log import KernelEventKind
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
+
+_POWER = "check the power supply of {node} and its cable: a board throttles below 4.63 V"
+_PEER = "its kernel is not under test: mend {node} or its build, then repeat"
+
+
+class KernelWatch:
+    """Watches the consoles of the nodes of one test while its link is open.
+
+    A kernel failure on a node in ``under_test`` is a KernelError, which fails the test. On another node it is a
+    LabError, since that kernel is not under test. Under-voltage on any node is an InvalidMeasurement. Thread-safe.
+    """
+
+    def __init__(self, records: Mapping[str, ConsoleRecord], under_test: Collection[str]) -> None:
+        self._records = dict(records)
+        self._under_test = frozenset(under_test)
+        self._lock = threading.Lock()
+        self._armed = True
+        self._began = datetime.now(UTC)
+        self._told: set[str] = set()
+        self._error: PinetError | None = None
+        # Nodes whose kernel broke; they must be rebooted.
+        self.broken: set[str] = set()
+        for record in self._records.values():
+            # Every boot prints the RESTART line, and may cause a short under-voltage. `_look` finds an under-voltage
+            # that lasts.
+            record.take((KernelEventKind.RESTART, KernelEventKind.UNDER_VOLTAGE))
+
+    def check(self) -> None:
+        """Raise the error of a finding. Later calls raise the first error again, because the test must not go on."""
+        error = self._look() or self._error
+        if error is not None:
+            raise error
+
+    def interrupt(self) -> None:
+        """Raise each error only once, because the cleanup must still run commands on the nodes."""
+        if self._armed:
+            self.last_look()
+
+    def disarm(self) -> None:
+        """Make ``interrupt`` do nothing from now on, because the changes on the nodes are about to be undone."""
+        self._armed = False
+
+    def last_look(self) -> None:
+        """Raise an error that was found but not raised before."""
+        error = self._look()
+        if error is not None:
+            raise error
+
+    def _look(self) -> PinetError | None:
+        """Return the error for new findings, or None."""
+        if not any(record.findings or record.under_voltage for record in self._records.values()):
+            return None
+        with self._lock:
+            found: list[tuple[KernelFinding, ConsoleRecord]] = []
+            for node, record in self._records.items():
+                # Only the first finding of a node is reported; its excerpt shows what followed.
+                fresh = record.take() or ([record.under_voltage] if record.under_voltage else [])
+                if any(finding.kind.blames_kernel for finding in fresh):
+                    self.broken.add(node)
+                if fresh and node not in self._told:
+                    self._told.add(node)
+                    found.append((fresh[0], record))
+            if not found:
+                return None
+            first, record = min(found, key=lambda pair: pair[0].line.time)
+            error = _error_of(first, record, first.node in self._under_test, first.line.time < self._began)
+            self._error = self._error or error
+            return error
+
+
+def _error_of(finding: KernelFinding, record: ConsoleRecord, under_test: bool, before: bool) -> PinetError:
+    who = f"{finding.node} ({'device under test' if under_test else 'peer'})"
+    if finding.kind is KernelEventKind.RESTART:
+        # The cause is a hang ended by the hardware watchdog, or a supply that broke down. Neither prints a message.
+        message = f"{who} restarted by itself {finding}"
+    elif before and finding.kind is KernelEventKind.UNDER_VOLTAGE:
+        message = f"{finding.kind} on {who} that lasts {finding}"
+    else:
+        message = f"{finding.kind} on {who} {finding}"
+    error: PinetError
+    if not finding.kind.blames_kernel:
+        error = InvalidMeasurement(f"{message}\n  -> {_POWER.format(node=finding.node)}")
+    elif under_test:
+        error = KernelError(message)
+    else:
+        error = LabError(message, _PEER.format(node=finding.node))
+    error.excerpt = record.excerpt(finding)
+    return error

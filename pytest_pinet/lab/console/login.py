@@ -1,0 +1,99 @@
+"""Login over the serial console: labgrid's ShellDriver without its waits and without its side effect.
+
+labgrid's own driver waits for two seconds of silence before it presses Enter. After each login it sets the kernel's
+console log level to 1 and never restores it; that would hide the messages that a gate must see.
+"""
+
+from __future__ import annotations
+
+import attr
+from labgrid.factory import target_factory
+from labgrid.util import Timeout
+from pexpect import TIMEOUT
+
+from pytest_pinet.errors import ConsoleError
+from pytest_pinet.lab.labgrid_private import ShellDriverWithHooks
+
+# "---[ end Kernel panic ..." may be in the buffer from an earlier boot, so it does not count.
+PANIC = r"(?<!end )Kernel panic - not syncing[^\r\n]*[\r\n]"
+FIRST_SILENCE_S = 0.2
+LONGEST_SILENCE_S = 2.0
+# After a wrong password, login sleeps for two or three seconds (pam_faildelay).
+REPLY_SILENCE_S = 5.0
+
+
+class BootPanic(ConsoleError):
+    """The kernel panicked before it showed a login prompt; a power cycle may help."""
+
+
+@target_factory.reg_driver
+@attr.s(eq=False)
+class PiShellDriver(ShellDriverWithHooks):
+    """A ShellDriver that checks an idle console at once, and logs out if it logged in.
+
+    Activation raises ConsoleError when the console refuses the login, and BootPanic (a ConsoleError) when the kernel
+    panics.
+
+    Binds to:
+        console (ConsoleProtocol)
+    Implements:
+        CommandProtocol, FileTransferProtocol
+    Arguments:
+        as ShellDriver; ``login_timeout`` is the deadline for the whole login
+    """
+
+    _logged_in = False
+
+    def abandon(self) -> None:
+        """Leave the console without logging out, because another run may use it by now."""
+        self._logged_in = False
+
+    def find_prompt(self) -> bool:
+        deadline = Timeout(float(self.login_timeout))
+        silence = FIRST_SILENCE_S
+        last_before = b""
+        asked = tried = False
+        while not deadline.expired:
+            index, before, match, _ = self.console.expect(
+                [self.prompt, self.login_prompt, "Password: ", "Login incorrect", PANIC, TIMEOUT],
+                timeout=min(silence, deadline.remaining),
+            )
+            if index == 0:
+                return self._logged_in
+            if index == 1:
+                self.console.sendline(self.username)
+                self._logged_in = asked = True
+                # Send no newline meanwhile: login would take it for an empty password.
+                silence = REPLY_SILENCE_S
+            elif index == 2:
+                # If we did not send our user name, the prompt belongs to another user name, or to an empty one after
+                # our own newline.
+                self.console.sendline((self.password or "") if asked else "")
+                asked, tried = False, asked
+                silence = REPLY_SILENCE_S
+            elif index == 3:
+                if not tried:
+                    continue
+                self._logged_in = False
+                raise ConsoleError(
+                    f"{self.target.name}: the console refused user {self.username!r} and its password",
+                    "correct username and password of the shell driver in the lab file",
+                )
+            elif index == 4:
+                self._logged_in = False
+                line = match.group().decode("utf-8", "replace").strip()
+                raise BootPanic(f"{self.target.name} panicked before it showed a login prompt: {line}")
+            elif before == last_before:
+                # No new output, so the console is idle: a newline makes it print its prompt.
+                self.console.sendline("")
+                silence = min(2 * silence, LONGEST_SILENCE_S)
+            last_before = before
+        seen = bytes(last_before or b"").decode("utf-8", "replace").strip().splitlines()
+        last = f"; last seen: {seen[-1][:70]!r}" if seen else "; it printed nothing"
+        raise TIMEOUT(f"no login prompt within {self.login_timeout} s{last}")
+
+    def on_deactivate(self) -> None:
+        if self._logged_in and self.at_prompt:
+            self._logged_in = False
+            self.console.sendline("exit")
+        super().on_deactivate()

@@ -1,0 +1,210 @@
+"""The record of one serial console: its lines with their times, and the kernel findings in them.
+
+A file holds all lines; the latest lines are also in memory. The console's reading thread feeds the record. The thread
+that runs tests queries it.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.lab.console.kernel_log import KernelEventKind, plain_line, recognise
+
+KEPT_LINES = 2000
+# An excerpt has 50 lines: the line itself, and these numbers of lines before and after it.
+LINES_BEFORE = 25
+LINES_AFTER = 24
+# At 115200 baud, the following lines take 0.2 s. A node that hangs prints nothing more.
+SETTLE_S = 1.5
+QUIET_S = 0.3
+# Noise of a wrong baud rate has no line ends.
+LONGEST_LINE = 4096
+_STAMP_BLANKS = re.compile(r"\[ +(?=\d)")
+
+
+@dataclass(frozen=True)
+class ConsoleLine:
+    """One line and the time when its end arrived; ``number`` counts all lines of this console from 1."""
+
+    number: int
+    time: datetime
+    text: str
+
+    def __str__(self) -> str:
+        return f"{clock(self.time)} {self.text}"
+
+
+@dataclass(frozen=True)
+class KernelFinding:
+    """A line that shows a kernel event of a node."""
+
+    kind: KernelEventKind
+    node: str
+    line: ConsoleLine
+
+    def __str__(self) -> str:
+        # "[    2.716043]" without its blanks, so that a message is not wrapped there.
+        return f"at {clock(self.line.time)}: {_STAMP_BLANKS.sub('[', self.line.text.strip())}"
+
+
+def clock(when: datetime) -> str:
+    """Return a time in the format of records and messages: ISO 8601, UTC, milliseconds."""
+    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class ConsoleRecord:
+    """The output of the console of ``node``; ``now`` is the wall clock."""
+
+    def __init__(self, node: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.node = node
+        # Called in the reading thread for every finding; must be quick.
+        self.on_finding: Callable[[KernelFinding], None] = lambda _: None
+        self.trouble: str | None = None
+        self._now = now
+        self._lock = threading.Lock()
+        self._lines: deque[ConsoleLine] = deque(maxlen=KEPT_LINES)
+        self._findings: list[KernelFinding] = []
+        self._under_voltage: KernelFinding | None = None
+        self._partial = b""
+        self._number = 0
+        self._last_data = time.monotonic()
+        self._path: Path | None = None
+        self._file: BinaryIO | None = None
+        self._open = False
+
+    def keep_in(self, path: Path | None) -> None:
+        """Append all further lines to this file, creating its folder; None keeps the lines in memory only."""
+        with self._lock:
+            self._close()
+            self._path = path
+
+    # -- input ----------------------------------------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes that were received."""
+        with self._lock:
+            self._last_data = time.monotonic()
+            *complete, self._partial = (self._partial + data).split(b"\n")
+            for raw in complete:
+                self._add(plain_line(raw))
+            while len(self._partial) > LONGEST_LINE:
+                self._add(plain_line(self._partial[:LONGEST_LINE]))
+                self._partial = self._partial[LONGEST_LINE:]
+
+    def idle(self) -> None:
+        """Complete a line that a dying kernel left unfinished, if it shows an event. Called when no data comes."""
+        with self._lock:
+            if self._partial and time.monotonic() - self._last_data > QUIET_S and recognise(plain_line(self._partial)):
+                self._end_line()
+
+    def note(self, text: str) -> None:
+        """Add a line about what we did to the node, so that a reader finds the boot that it caused."""
+        with self._lock:
+            self._end_line()
+            self._add(f"-- {text}", ours=True)
+
+    def begin(self) -> None:
+        """Note that the console was opened; the file stays open until ``end``."""
+        self._open = True
+        self.note("console open")
+
+    def end(self) -> None:
+        """Note that the console was closed."""
+        self._open = False
+        self.note("console closed")
+
+    def _end_line(self) -> None:
+        if self._partial:
+            raw, self._partial = self._partial, b""
+            self._add(plain_line(raw))
+
+    def _add(self, text: str, ours: bool = False) -> None:
+        self._number += 1
+        line = ConsoleLine(self._number, self._now(), text)
+        self._lines.append(line)
+        self._write(line)
+        kind = None if ours else recognise(text)
+        if kind is None:
+            return
+        finding = KernelFinding(kind, self.node, line)
+        if kind is KernelEventKind.VOLTAGE_NORMAL:
+            self._under_voltage = None
+            return
+        if kind is KernelEventKind.UNDER_VOLTAGE:
+            self._under_voltage = finding
+        self._findings.append(finding)
+        self.on_finding(finding)
+
+    def _write(self, line: ConsoleLine) -> None:
+        if self._path is None:
+            return
+        try:
+            if self._file is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self._path.open("ab", buffering=0)
+            self._file.write(f"{line}\n".encode("utf-8", "replace"))
+            if not self._open:
+                self._close()
+        except OSError as error:
+            # A full disk must not stop the reading of the console.
+            self.trouble = f"the console of {self.node} is not recorded any more: {error}"
+            self._path = None
+            self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    # -- queries --------------------------------------------------------------------------------------------------
+
+    @property
+    def findings(self) -> tuple[KernelFinding, ...]:
+        """The findings that were not taken yet, oldest first. Cheap: read many times a second."""
+        return tuple(self._findings)
+
+    def take(self, kinds: Iterable[KernelEventKind] = tuple(KernelEventKind)) -> list[KernelFinding]:
+        """Remove the findings of these kinds and return them."""
+        wanted = set(kinds)
+        with self._lock:
+            taken = [finding for finding in self._findings if finding.kind in wanted]
+            self._findings = [finding for finding in self._findings if finding.kind not in wanted]
+        return taken
+
+    @property
+    def under_voltage(self) -> KernelFinding | None:
+        """The under-voltage that lasts, or None if the kernel reported no under-voltage, or reported its end."""
+        return self._under_voltage
+
+    def restarted(self) -> None:
+        """Note that the node lost its power. The kernel's last report of an under-voltage is out of date."""
+        with self._lock:
+            self._under_voltage = None
+
+    def excerpt(self, finding: KernelFinding) -> str:
+        """Return the 50 lines around a finding, as far as they exist; wait up to SETTLE_S while more lines arrive."""
+        Deadline(SETTLE_S).wait_until(lambda: self._is_complete(finding))
+        number = finding.line.number
+        with self._lock:
+            self._end_line()
+            near = [line for line in self._lines if number - LINES_BEFORE <= line.number <= number + LINES_AFTER]
+        return "\n".join(map(str, near))
+
+    def _is_complete(self, finding: KernelFinding) -> bool:
+        with self._lock:
+            enough = self._number >= finding.line.number + LINES_AFTER
+            return enough or time.monotonic() - self._last_data > QUIET_S
+
+    def tail(self, count: int = LINES_BEFORE + LINES_AFTER + 1) -> str:
+        """Return the last lines."""
+        with self._lock:
+            return "\n".join(str(line) for line in list(self._lines)[-count:])

@@ -1,0 +1,102 @@
+"""Power through labgrid's drivers, with a deadline for each request and a read-back after each switch.
+
+labgrid's HTTP backends call ``requests`` without a timeout, so that a dead PDU would hang the test. Several backends
+report success without reading the answer: ``poe_mib``, ``raritan`` and ``eaton``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from pytest_pinet.errors import PowerError
+from pytest_pinet.execution.bounded_call import call_within
+from pytest_pinet.execution.deadline import Deadline
+
+REQUEST_TIMEOUT_S = 5.0
+# For a whole call of any backend. SNMP retries for 6 s; a command or a slow socket may never end.
+CALL_TIMEOUT_S = 12.0
+SETTLE_TIMEOUT_S = 5.0
+OFF_TIME_S = 2.0
+
+T = TypeVar("T")
+
+
+@contextmanager
+def _request_timeout() -> Iterator[None]:
+    import requests
+
+    original = requests.Session.request
+
+    def bounded(session: requests.Session, *args: Any, **keywords: Any) -> requests.Response:
+        keywords.setdefault("timeout", REQUEST_TIMEOUT_S)
+        return original(session, *args, **keywords)
+
+    requests.Session.request = bounded  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        requests.Session.request = original  # type: ignore[method-assign]
+
+
+def _asks_a_person(driver: Any) -> bool:
+    """Return whether a person switches the power (ManualPowerDriver); a person gets no deadline."""
+    return type(driver).__name__ == "ManualPowerDriver"
+
+
+class Power:
+    """The power of one node, through a labgrid driver with PowerProtocol."""
+
+    def __init__(self, node: str, driver: Any) -> None:
+        self._node = node
+        self._driver = driver
+        self._off_at: float | None = None
+
+    def _call(self, what: str, call: Callable[[], T]) -> T:
+        try:
+            with _request_timeout():
+                return call() if _asks_a_person(self._driver) else call_within(CALL_TIMEOUT_S, call)
+        except Exception as error:
+            port: Any = getattr(self._driver, "port", None)
+            place = f" ({port.host}, outlet {port.index})" if hasattr(port, "host") else ""
+            raise PowerError(
+                f"the power switch of {self._node}{place} failed to {what}: {type(error).__name__}: {error}",
+                "the lab's admin: check that the power switch is on and reachable from here",
+            ) from error
+
+    def is_on(self) -> bool | None:
+        """Return whether the node has power; None if this power switch cannot report it. Raises PowerError."""
+        if not hasattr(self._driver, "get"):
+            return None
+
+        def get() -> bool | None:
+            try:
+                return bool(self._driver.get())
+            except NotImplementedError:
+                # PDUDaemonDriver raises this because it cannot read the state.
+                return None
+
+        return self._call("say whether it is on", get)
+
+    def rest(self) -> None:
+        """After ``switch`` off, wait for the driver's off time (labgrid's ``delay``, default 2 s).
+
+        Capacitors keep a board alive for this time.
+        """
+        if self._off_at is not None:
+            passed = time.monotonic() - self._off_at
+            time.sleep(max(0.0, float(getattr(self._driver, "delay", OFF_TIME_S)) - passed))
+
+    def switch(self, on: bool) -> None:
+        """Switch on or off and read the state back. Raises PowerError if the switch refuses or reports the opposite."""
+        word = "on" if on else "off"
+        self._call(f"switch {word}", self._driver.on if on else self._driver.off)
+        deadline = Deadline(SETTLE_TIMEOUT_S)
+        if not deadline.wait_until(lambda: self.is_on() in (on, None)):
+            raise PowerError(
+                f"the power switch of {self._node} said yes to '{word}' but still reports the opposite",
+                "the lab's admin: check outlet number and wiring of the power switch",
+            )
+        self._off_at = None if on else time.monotonic()

@@ -1,0 +1,194 @@
+"""PiStrategy: off -> staged -> booted -> ready, by labgrid's GraphStrategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attr
+from labgrid.factory import target_factory
+from labgrid.strategy import GraphStrategy
+
+from pytest_pinet.errors import ConfigError, ConsoleError, LabError, PowerError
+from pytest_pinet.execution.trace import doing
+from pytest_pinet.lab.console.kernel_log import KernelEventKind
+from pytest_pinet.lab.console.login import PiShellDriver
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
+from pytest_pinet.lab.console.serial_driver import PiSerialDriver, record_of
+from pytest_pinet.lab.labgrid.power import Power
+from pytest_pinet.lab.labgrid.ssh_driver import PiSSHDriver
+
+_CHECK_EXPORTER = "labgrid-client -p PLACE show: does an exporter serve all of the place's resources?"
+
+
+@target_factory.reg_driver
+@attr.s(eq=False)
+class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
+    """Brings a board up: power, deployment, login over the serial console, ssh.
+
+    Binds to:
+        power (PowerProtocol), console (ConsoleProtocol), shell (ShellDriver), ssh (SSHDriver)
+
+    ``transition`` starts from off, that is with a power cycle. ``force`` takes a board as it is.
+    """
+
+    bindings = {  # noqa: RUF012  (labgrid reads it from the class)
+        "power": "PowerProtocol",
+        "console": "ConsoleProtocol",
+        "shell": "ShellDriver",
+        "ssh": "SSHDriver",
+    }
+    _power: Power | None = None
+    _put: Callable[[], object] | None = None
+
+    @property
+    def node_power(self) -> Power:
+        """The power of this board; activates its driver. Raises PowerError."""
+        try:
+            self.target.activate(self.power)
+        except LabError:
+            raise
+        except Exception as error:
+            # labgrid's drivers also raise other errors: a missing resource, proxy or tool.
+            raise PowerError(
+                f"labgrid cannot use the power switch of {self.target.name}: {type(error).__name__}: {error}",
+                _CHECK_EXPORTER,
+            ) from error
+        if self._power is None:
+            self._power = Power(self.target.name, self.power)
+        return self._power
+
+    @property
+    def record(self) -> ConsoleRecord | None:
+        """The record of what the console printed; None if the lab file uses labgrid's own SerialDriver."""
+        return record_of(self.console)
+
+    def open_console(self) -> None:
+        """Connect to the serial console, without a login. Raises ConsoleError."""
+        try:
+            self.target.activate(self.console)
+        except LabError:
+            raise
+        except OSError as error:
+            # pyserial's SerialException is an OSError.
+            raise ConsoleError(
+                f"the console server of {self.target.name} at {_address(self.console)} cannot be reached: {error}",
+                "the lab's admin: start the console server (ser2net, ...), or free its port if somebody else has it",
+            ) from error
+        except Exception as error:
+            raise ConsoleError(
+                f"labgrid cannot open the serial console of {self.target.name}: {type(error).__name__}: {error}",
+                _CHECK_EXPORTER,
+            ) from error
+
+    def stage(self, put: Callable[[], object] | None) -> None:
+        """Set the function that ``staged`` calls to deploy files for the next boot; None deploys nothing."""
+        self._put = put
+
+    # -- states ---------------------------------------------------------------------------------------------------
+
+    def state_off(self) -> None:
+        # `transition` has deactivated ssh before, as all drivers: with a dead link, ssh would block.
+        self.node_power.switch(on=False)
+        self._note("power off")
+
+    @GraphStrategy.depends("off")  # type: ignore[untyped-decorator]
+    def state_staged(self) -> None:
+        # While the power is off, nothing reads the boot files.
+        if self._put is not None:
+            with doing(f"deploy to {self.target.name}"):
+                self._put()
+
+    @GraphStrategy.depends("staged")  # type: ignore[untyped-decorator]
+    def state_booted(self) -> None:
+        self.switch_on()
+        self.target.activate(self.shell)
+
+    @GraphStrategy.depends("booted")  # type: ignore[untyped-decorator]
+    def state_ready(self) -> None:
+        self.target.activate(self.ssh)
+
+    def force(self, state: str) -> None:
+        """Assume that the board is in this state, without switching power. Raises ConfigError for an unknown state.
+
+        ``booted`` and ``ready`` log in, within the timeouts of the drivers; ``off`` and ``staged`` check nothing.
+        """
+        if state not in self.states:
+            raise ConfigError(f"PiStrategy has no state {state!r}; accepted: {', '.join(sorted(self.states))}")
+        path = self.find_abs_path(state)
+        try:
+            if "booted" not in path:
+                self.target.deactivate_all_drivers()
+            else:
+                self.open_console()
+                self.target.activate(self.shell)
+            if "ready" in path:
+                self.target.activate(self.ssh)
+        except Exception:
+            self.invalidate()
+            raise
+        self.path = path
+
+    # -- single steps of a boot, so that several boards boot at the same time -------------------------------------
+
+    def switch_on(self) -> None:
+        """Switch the power on with the console open; do not wait for the boot. Raises PowerError or ConsoleError."""
+        # The console must be open before the power is on, or the first lines of the boot are lost.
+        self.open_console()
+        self.node_power.rest()
+        self._note("power on")
+        self.node_power.switch(on=True)
+
+    def await_boot(self) -> None:
+        """Prepare for a boot that the board starts by itself: drop ssh and the login; the console is still recorded."""
+        if isinstance(self.shell, PiShellDriver):
+            self.shell.abandon()
+        for driver in (self.ssh, self.shell):
+            self.target.deactivate(driver)
+        if isinstance(self.console, PiSerialDriver):
+            self.console.forget_backlog()
+        else:
+            self.target.deactivate(self.console)
+        self.path = []
+
+    def log_in(self, timeout_s: float) -> None:
+        """Go to ``booted`` without switching power."""
+        self.shell.login_timeout = max(1, round(timeout_s))
+        self.force("booted")
+
+    def connect(self, timeout_s: float) -> None:
+        """Go from ``booted`` to ``ready``; end at once when the kernel panics."""
+        self.ssh.connection_timeout = float(timeout_s)
+        record = self.record
+        if record is None or not isinstance(self.ssh, PiSSHDriver):
+            self.force("ready")
+            return
+
+        def end_at_panic(finding: KernelFinding) -> None:
+            if finding.kind is KernelEventKind.PANIC:
+                self.ssh.give_up()
+
+        record.on_finding = end_at_panic
+        try:
+            self.force("ready")
+        finally:
+            record.on_finding = lambda _: None
+
+    def abandon(self) -> None:
+        """Leave a board whose lease was lost, without sending anything to it."""
+        if isinstance(self.shell, PiShellDriver):
+            self.shell.abandon()
+        self.invalidate()
+
+    def _note(self, what: str) -> None:
+        if self.record is not None:
+            if what == "power off":
+                self.record.restarted()
+            self.record.note(what)
+
+
+def _address(console: Any) -> str:
+    """Return ``host:port`` of a console server, or the path of a serial device."""
+    port: Any = getattr(console, "port", None)
+    host = getattr(port, "host", None)
+    return f"{host}:{port.port}" if host else str(getattr(port, "port", None) or console)

@@ -1,0 +1,60 @@
+"""The labgrid part of a lab file: the coordinator's address, and the target of each node."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pytest_pinet.errors import ConfigError, CoordinatorError
+from pytest_pinet.lab.labgrid.coordinator import address_of
+from pytest_pinet.model.lab import Lab, Node
+
+
+class Targets:
+    """The labgrid environment of a lab. The constructor raises ConfigError when labgrid cannot use the file."""
+
+    def __init__(self, lab: Lab) -> None:
+        from labgrid import Environment
+        from labgrid.exceptions import InvalidConfigError
+
+        try:
+            self._environment = Environment(lab.file)
+        except (InvalidConfigError, ImportError) as error:
+            raise ConfigError(f"labgrid cannot use this file: {error}") from error
+        self.address = address_of(self._environment)
+
+    def make(self, node: Node) -> Any:
+        """Return the target of a node whose place is leased.
+
+        Raises ConfigError, and CoordinatorError if no exporter serves a resource.
+        """
+        from labgrid.exceptions import (
+            InvalidConfigError,
+            NoDriverFoundError,
+            NoStrategyFoundError,
+            NoSupplierFoundError,
+        )
+        from labgrid.remote.client import ServerError, UserError
+        from labgrid.strategy import Strategy
+
+        try:
+            target = self._environment.get_target(node.target)
+            if target is None:
+                raise ConfigError(f"node {node.name!r} has no target {node.target!r} in this file", node.where)
+            target.get_driver(Strategy, activate=False)
+        except (NoStrategyFoundError, NoDriverFoundError, InvalidConfigError, UserError) as error:
+            raise ConfigError(f"labgrid cannot build target {node.target!r}: {error}", node.where) from error
+        except (NoSupplierFoundError, ServerError) as error:
+            # The file names the drivers. An exporter must supply the resources to which the drivers bind.
+            kind = re.search(r"no (\w+) resource", str(error))
+            missing = f"no {kind[1]}" if kind else str(error)
+            raise CoordinatorError(
+                f"no exporter serves place {node.place} ({missing}), which node {node.name} needs",
+                f"start labgrid-exporter where {node.place} is connected; labgrid-client -x {self.address} "
+                f"-p {node.place} show tells what it has",
+            ) from error
+        return target
+
+    def close(self) -> None:
+        """Deactivate and forget all targets."""
+        self._environment.cleanup()

@@ -1,0 +1,1 @@
+"""Leases of all places of a test, or of none."""

@@ -1,0 +1,303 @@
+"""Leases: all places of a combination or none.
+
+labgrid has neither reservations of several places nor leases that expire. Here places are acquired in sorted order. If
+one is taken, all are given back before the next try, so no two runners can wait for each other. A place of a dead
+process on this host is taken back at once. A place of a dead process on another host is taken back when its heartbeat
+has stopped (``labgrid/heartbeat``).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from pytest_pinet.errors import CoordinatorError, LeaseError
+from pytest_pinet.lab.labgrid.coordinator import RETURN_TIMEOUT_S, Coordinator, Holding
+from pytest_pinet.lab.queue.wait_budget import Patience
+
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 2.0
+# A random pause, so that two runners that wait for the same place do not collide again and again.
+JITTER_S = 0.05
+
+
+@dataclass(frozen=True)
+class _Obstacle:
+    """Why a place cannot be acquired now: another process holds it, or an exporter that served it is away."""
+
+    place: str
+    holding: Holding | None = None
+    exporter: str | None = None
+
+    def __str__(self) -> str:
+        if self.exporter is not None:
+            return f"exporter {self.exporter} of place {self.place} is away"
+        return f"held by {self.holding or 'nobody that the coordinator tells of'}"
+
+
+class Leases:
+    """The places that this process holds.
+
+    ``on_wait`` is called about once a second with a text about what is waited for. ``before_giving_back`` is called
+    with the places that are about to be released; it must leave their nodes.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        before_giving_back: Callable[[Iterable[str]], None],
+        on_wait: Callable[[str], None],
+    ) -> None:
+        self._coordinator = coordinator
+        self._before_giving_back = before_giving_back
+        self._on_wait = on_wait
+        self.held: set[str] = set()
+        self._leased_at: dict[str, float] = {}
+        # The resources of each place when it was last leased.
+        self._resources: dict[str, frozenset[tuple[str, ...]]] = {}
+        # Places held across a restart of the coordinator; these leases have no resources.
+        self._stale: set[str] = set()
+        # Places not yet given back, because the coordinator was away.
+        self._owed: set[str] = set()
+
+    def acquire(self, places: Iterable[str], timeout_s: float) -> None:
+        """Hold at least these places. Places already held stay held unless another runner holds one of the others.
+
+        Raises LeaseError after ``timeout_s`` (as ``Patience`` counts), naming the place, its holder and since when it
+        is held; CoordinatorError when the coordinator or an exporter that went away does not come back.
+        """
+        wanted = sorted(set(places))
+        self.resume(wait=True)
+        self._drop_stale(wanted)
+        patience = Patience(timeout_s)
+        last_told = time.monotonic()
+        pause = FIRST_PAUSE_S
+        while True:
+            obstacle = self._try(wanted)
+            if obstacle is None:
+                return
+            self.release(self.held)
+            self._judge(obstacle, patience)
+            if time.monotonic() - last_told >= 1.0 or pause == FIRST_PAUSE_S:
+                last_told = time.monotonic()
+                self._on_wait(f"waiting for place {obstacle.place}: {obstacle} ({patience.progress})")
+            # A change of a place ends the wait at once. Polling finds what the coordinator does not report, such as the
+            # death of a process on this host.
+            self._coordinator.await_change(min(pause, patience.remaining_s))
+            time.sleep(random.uniform(0, JITTER_S))
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    def acquire_free(self, places: Iterable[str]) -> dict[str, Holding | LeaseError]:
+        """Acquire the places that are free now; for each other place, return its holding or the error of the refusal.
+
+        Does not wait, and so gives no place back. Raises CoordinatorError.
+        """
+        missing: dict[str, Holding | LeaseError] = {}
+        for place in sorted(set(places)):
+            try:
+                obstacle = self._try([place])
+            except LeaseError as error:
+                missing[place] = error
+                continue
+            if obstacle is not None:
+                missing[place] = obstacle.holding or LeaseError(f"place {place} cannot be had: {obstacle}")
+        return missing
+
+    def _judge(self, obstacle: _Obstacle, patience: Patience) -> None:
+        """Raise if the obstacle has been there for too long."""
+        place, exporter = obstacle.place, obstacle.exporter
+        holder = obstacle.holding.holder if obstacle.holding else None
+        patience.look(f"{place} {obstacle}", holder is not None and holder.is_sibling_of(self._coordinator.identity))
+        if exporter is not None:
+            left_at = self._coordinator.left_at(exporter)
+            gone_s = patience.waited_s if left_at is None else time.monotonic() - left_at
+            if gone_s > RETURN_TIMEOUT_S or patience.over:
+                raise CoordinatorError(
+                    f"the labgrid exporter {exporter} of place {place} went away {gone_s:.0f} s ago and is not back",
+                    f"the lab's admin: start labgrid-exporter -c {self._coordinator.address} -n {exporter} again",
+                )
+        elif patience.hangs:
+            raise LeaseError(
+                f"waited {patience.sibling_s:.0f} s for place {place}, {obstacle}, a worker of this run: "
+                "it has not let go of it once",
+                "does a test of that worker hang? If its tests do need the place for so long, wait longer with "
+                "--pinet-acquire-timeout",
+            )
+        elif patience.over:
+            raise LeaseError(
+                f"waited {patience.waited} for place {place}, {obstacle}",
+                (f"ask {holder.user} on {holder.host}, " if holder else "")
+                + "wait longer with --pinet-acquire-timeout, or: "
+                f"labgrid-client -x {self._coordinator.address} -p {place} release --kick",
+            )
+
+    def _try(self, wanted: list[str]) -> _Obstacle | None:
+        """Acquire the missing places. Return the obstacle at the first place that cannot be acquired, or None."""
+        self._coordinator.sync()
+        for place in wanted:
+            if place in self.held:
+                continue
+            missing = [path for path in self._resources.get(place, ()) if not self._coordinator.offered(path)]
+            if missing:
+                # If acquired now, the lease would not include these resources.
+                return _Obstacle(place, exporter=missing[0][0])
+            holding = self._coordinator.holding(place)
+            if holding is not None and holding.holder.is_dead:
+                self._coordinator.release(place, holding.holder)
+                holding = None
+            if holding is None:
+                # Noted before the coordinator answers, so that an interruption leaves nothing behind.
+                self.held.add(place)
+                if self._acquired(place):
+                    self._leased_at[place] = time.monotonic()
+                    continue
+            self._coordinator.sync()
+            return _Obstacle(place, holding or self._coordinator.holding(place))
+        self._coordinator.sync()
+        for place in wanted:
+            self._resources[place] = self._coordinator.resources(place) or self._resources.get(place, frozenset())
+        return None
+
+    def _acquired(self, place: str) -> bool:
+        try:
+            done = self._coordinator.acquire(place)
+        except LeaseError:
+            self.held.discard(place)
+            raise
+        if not done:
+            self.held.discard(place)
+        return done
+
+    def resume(self, wait: bool) -> None:
+        """Reconnect after the coordinator was away.
+
+        Held places are acquired again if they are free; owed places are released. Raises CoordinatorError while the
+        coordinator is away; with ``wait`` only after RETURN_TIMEOUT_S.
+        """
+        if not self._coordinator.lost:
+            return
+        self._coordinator.reconnect(wait)
+        self._stale |= self.held
+        for place in sorted(self.held):
+            # While we hold the place, no other process can acquire it before its node is left as it was found.
+            with suppress(LeaseError):
+                if self._coordinator.holder(place) is None:
+                    self._coordinator.acquire(place)
+        for place in sorted(self._owed):
+            self._coordinator.release(place, self._coordinator.identity)
+        self._owed.clear()
+        self._coordinator.sync()
+
+    def _drop_stale(self, places: Iterable[str]) -> None:
+        """Release the places that are held without their resources, so that they are acquired again with them."""
+        for place in sorted(self.held & set(places)):
+            if place in self._stale or self._left(place) is not None:
+                self._coordinator.release(place, self._coordinator.identity)
+                self.held.discard(place)
+            self._stale.discard(place)
+
+    def _left(self, place: str) -> str | None:
+        """Return an exporter of this place that went away since the lease began, or None.
+
+        The exporter may be back, but then its resources are not leased.
+        """
+        for exporter in sorted({path[0] for path in self._resources.get(place, ())}):
+            when = self._coordinator.left_at(exporter)
+            if when is not None and when > self._leased_at.get(place, when):
+                return exporter
+        return None
+
+    def check(self, places: Iterable[str]) -> None:
+        """Check that these places are still ours. Raises LeaseError (or CoordinatorError) when one was lost."""
+        self._coordinator.sync()
+        for place in places:
+            holder = self._coordinator.holder(place)
+            if holder != self._coordinator.identity:
+                self.held.discard(place)
+                now = f"now held by {holder}" if holder else "now held by nobody: did the coordinator restart?"
+                raise LeaseError(f"place {place} was lost during the test, {now}", "run the test again")
+            if place in self._stale:
+                raise CoordinatorError(
+                    f"the labgrid coordinator at {self._coordinator.address} was away during the test",
+                    "run the test again; the lab's admin: why did it restart?",
+                )
+            if (exporter := self._left(place)) is not None:
+                raise CoordinatorError(
+                    f"the labgrid exporter {exporter} of place {place} went away during the test",
+                    "run the test again; the lab's admin: does labgrid-exporter run there?",
+                )
+
+    def lost(self, places: Iterable[str]) -> set[str]:
+        """Return the places that are not ours any more: their nodes and ports must not be touched.
+
+        A coordinator that does not answer has given the places to no other process, so they count as ours.
+        """
+        try:
+            self.resume(wait=False)
+            self._coordinator.sync()
+        except CoordinatorError:
+            return set()
+        gone = {place for place in places if not self._is_ours(place)}
+        self.held -= gone
+        return gone
+
+    def _is_ours(self, place: str) -> bool:
+        try:
+            return self._coordinator.holder(place) == self._coordinator.identity
+        except LeaseError:
+            # The place was deleted.
+            return False
+
+    def release(self, places: Iterable[str]) -> None:
+        """Leave and release these places, if they are held. All are tried; then the first error is raised.
+
+        If the coordinator is away, the places are released when it is back.
+        """
+        errors: list[Exception] = []
+        leaving = sorted(self.held & set(places))
+        if leaving:
+            self._before_giving_back(leaving)
+        for place in leaving:
+            self.held.discard(place)
+            self._stale.discard(place)
+            try:
+                self._coordinator.release(place, self._coordinator.identity)
+            except CoordinatorError:
+                self._owed.add(place)
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def settle(self) -> None:
+        """Release the places that are still owed. Raises CoordinatorError naming them while the coordinator is away."""
+        if not self._owed:
+            return
+        owed = ", ".join(sorted(self._owed))
+        try:
+            self.resume(wait=False)
+        except CoordinatorError as error:
+            raise CoordinatorError(f"place {owed} not given back: {error.message}", error.act) from error
+
+    @contextmanager
+    def also(self, place: str, timeout_s: float) -> Iterator[None]:
+        """Hold one more place for the block, such as a contention domain's, and keep the places that are held.
+
+        This cannot deadlock: the holder of such a place never waits for nodes. Raises LeaseError.
+        """
+        patience = Patience(timeout_s)
+        while (obstacle := self._try([place])) is not None:
+            self._judge(obstacle, patience)
+            self._on_wait(f"waiting for place {place}: {obstacle} ({patience.progress})")
+            self._coordinator.await_change(min(1.0, patience.remaining_s))
+        try:
+            yield
+        finally:
+            self.held.discard(place)
+            try:
+                self._coordinator.release(place, self._coordinator.identity)
+            except CoordinatorError:
+                self._owed.add(place)

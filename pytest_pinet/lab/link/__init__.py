@@ -1,0 +1,1 @@
+"""The link of one combination: its ends, addresses, forwarding, checks and tunings."""

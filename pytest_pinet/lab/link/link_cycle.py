@@ -1,0 +1,59 @@
+"""A fresh link-up: take the link of the device under test down and up, and check that it is as before."""
+
+from __future__ import annotations
+
+from pytest_pinet.errors import LinkError
+from pytest_pinet.evidence.interface import read_interface
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.lab.link import link_checks
+from pytest_pinet.lab.link.end import change, look_around
+from pytest_pinet.lab.link.link import Link
+
+# The first packets are lost until the switch has learnt the MAC addresses again.
+ANSWER_TIMEOUT_S = link_checks.REACH_TIMEOUT_S
+
+
+def can_bounce(link: Link) -> bool:
+    """Return whether the link of the device under test may go down: not if it carries our ssh, nor if it has routes."""
+    if link.combination.topology.forwards:
+        return False
+    # The device that carries our ssh does not change while we are logged in.
+    facts, key = link.dut.session.facts, f"carries ssh {link.dut.device}"
+    if key not in facts:
+        facts[key] = look_around(link.dut).carries_ssh
+    return not facts[key]
+
+
+def await_links(link: Link, same: bool = True) -> None:
+    """Wait until every end has a carrier again. With ``same``, its speed and MTU must be unchanged.
+
+    Raises LinkError if a carrier does not come back or a value has changed, InvalidMeasurement for a wrong speed.
+    """
+    deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
+    for end, state in zip(link.ends, link.states, strict=True):
+        switch = link.switches[end.endpoint.interface.port.switch]
+        now = link_checks.await_carrier(end, read_interface(end.shell, end.device), switch, deadline)
+        link_checks.check_negotiation(end, now)
+        if same and (now.speed_mbps, now.mtu) != (state.speed_mbps, state.mtu):
+            raise LinkError(
+                f"{end} was {state} and came back as {now} after its link was down",
+                f"look at the kernel log of {end.shell.name}",
+            )
+
+
+def bounce(link: Link) -> None:
+    """Take the link of the device under test down and up. Raises LinkError when it does not come back as it was.
+
+    It is one remote command, so that the link is up again even if the runner is killed meanwhile. The kernel keeps the
+    IPv4 address and its route on a device that is down.
+    """
+    end = link.dut
+    device = end.device
+    change(end.shell, f"ip link set {device} down; ip link set {device} up")
+    await_links(link)
+    ping = f"ping -n -q -c 1 -W 1 -I {device} {link.peer.ip} >/dev/null"
+    if not Deadline(ANSWER_TIMEOUT_S).wait_until(lambda: end.shell.run(ping).returncode == 0):
+        raise LinkError(
+            f"{end} does not reach {link.peer} any more, {ANSWER_TIMEOUT_S:.0f} s after its link was taken down and up",
+            f"look at spanning tree on port {end.endpoint.interface.port}, and at the kernel log of {end.shell.name}",
+        )

@@ -1,0 +1,164 @@
+"""A shaper on a device of a node. It makes a link slower by a known amount while a context is open.
+
+``clsact`` hooks redirect all packets of the device through an ``ifb`` device with a token bucket, one for each
+direction. The device's own root qdisc stays as it is (facts/switches-and-links.md 5.3). A guard process on the node
+holds the shaper. The guard removes it on request, when the runner or its ssh connection dies (its standard input ends),
+and after ``at_most_s``. If the guard dies too, the next run finds the leftovers by their name and removes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pytest_pinet.errors import LinkError, UnsupportedError
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.shell import Process, as_root
+from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.link.end import End, change, missing
+from pytest_pinet.model.measurement import Path
+from pytest_pinet.model.quantities import Bitrate
+
+READY_TIMEOUT_S = 10.0
+# The preference of our filters on a hook: far higher than numbers that people usually choose.
+_PREFERENCE = 49000
+_READY = "pinet: reduced"
+# The guard prints this if the setup failed.
+_FAILED = "pinet: no "
+_NO_TC, _NO_IFB, _NO_CLSACT, _FILTERED, _REFUSED = "tc", "ifb", "clsact", "hooks", "shaper"
+# Not smaller than a GSO packet. A smaller bucket splits every GSO packet in software (28 % slower, facts 5.1).
+_SMALLEST_BURST = 80_000
+_BURST_S = 0.004
+# The sizes of a switch port's queue: 128 kB at 100 Mbit/s, 512 kB at 1 Gbit/s, 2 MB above.
+_QUEUES = ((200e6, 128_000), (1e9, 512_000), (float("inf"), 2_000_000))
+_ETHERNET_HEADER = 14
+_IP_AND_TCP_HEADERS, _TIMESTAMPS = 40, 12
+
+# "tx" and "rx" are seen from the device under test: its tx packets arrive at this device. The names of the ifb devices
+# mark the shaper as ours and name the device; their alias says that a clsact qdisc existed before.
+_NAMES = (
+    "PATH=$PATH:/usr/sbin:/sbin; dev={device}; i=$(cat /sys/class/net/$dev/ifindex) || exit 1;"
+    " tx=pinet-tx$i; rx=pinet-rx$i;"
+    " filters() {{ tc filter show dev $dev ingress; tc filter show dev $dev egress; }}; "
+)
+_CLEAN = (
+    "clean() {{ [ -e /sys/class/net/$tx ] || [ -e /sys/class/net/$rx ] || return 0;"
+    " kept=$(cat /sys/class/net/$tx/ifalias 2>/dev/null);"
+    " for hook in ingress egress; do tc filter del dev $dev $hook pref {preference} 2>/dev/null; done;"
+    ' [ -n "$kept" ] || [ -n "$(filters 2>/dev/null)" ] || tc qdisc del dev $dev clsact 2>/dev/null;'
+    # The ifb devices are removed last, because they show that our shaper was here.
+    " for ifb in $rx $tx; do [ ! -e /sys/class/net/$ifb ] || ip link del $ifb || return; done; }}; "
+)
+_SET_UP = (
+    "fail() {{ clean; echo {failed}$1; exit 1; }}; command -v tc >/dev/null || fail {no_tc}; clean || fail {refused};"
+    # Without numifbs=0 the module creates two devices of its own.
+    " [ -e /sys/module/ifb ] || modprobe -q ifb numifbs=0 2>/dev/null; kept=;"
+    ' case $(tc qdisc show dev $dev) in *clsact*) kept=kept; [ -z "$(filters)" ] || fail {filtered};;'
+    " *ingress*) fail {filtered};; esac;"
+    " for ifb in $tx $rx; do ip link add name $ifb type ifb || fail {no_ifb}; done;"
+    ' ip link set dev $tx alias "$kept";'
+    ' [ -n "$kept" ] || tc qdisc add dev $dev clsact || fail {no_clsact};'
+    " lead() {{ ip link set dev $2 mtu $(cat /sys/class/net/$dev/mtu) addrgenmode none && ip link set dev $2 up"
+    " && tc qdisc add dev $2 root tbf rate $3bit burst $4 limit $5"
+    " && tc filter add dev $dev $1 protocol all pref {preference} u32 match u32 0 0"
+    " action mirred egress redirect dev $2; }};"
+    " lead ingress $tx {tx} && lead egress $rx {rx} || fail {refused}; "
+)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The layer 2 rates of a shaper in both directions, seen from the device under test, as ``tc`` counts bytes."""
+
+    tx: Bitrate
+    rx: Bitrate
+
+
+def rate_for(goodput: Bitrate, path: Path) -> Bitrate:
+    """Return the layer 2 rate that TCP over IPv4 needs for this goodput, as ``tc`` counts bytes.
+
+    ``G * (MTU + 14) / (MTU - 40 - 12 with timestamps)``: the Ethernet header counts; preamble, gap and FCS do not
+    (facts/measuring.md 2.6).
+    """
+    payload = path.mtu - _IP_AND_TCP_HEADERS - (_TIMESTAMPS if path.timestamps else 0)
+    return Bitrate(goodput.bps * (path.mtu + _ETHERNET_HEADER) / payload)
+
+
+@contextmanager
+def reduced(end: End, rates: Rates, at_most_s: float) -> Iterator[None]:
+    """Limit the traffic of this end to ``rates`` for at most ``at_most_s`` seconds; the exit removes the shaper.
+
+    Raises UnsupportedError if the kernel lacks a feature or the device already has filters, LinkError when the node
+    refuses or the shaper cannot be removed.
+    """
+    names = _NAMES.format(device=end.device)
+    clean = _CLEAN.format(preference=_PREFERENCE)
+    set_up = _SET_UP.format(
+        failed=_FAILED, no_tc=_NO_TC, no_ifb=_NO_IFB, no_clsact=_NO_CLSACT, filtered=_FILTERED, refused=_REFUSED,
+        preference=_PREFERENCE, tx=_bucket(rates.tx), rx=_bucket(rates.rx),
+    )  # fmt: skip
+    # The guard waits for the end of `sleep`. A signal from us goes to the whole process group, and must not end the
+    # cleanup. If the guard is root and we are not, a signal could not reach it anyway.
+    guard = f"trap '' TERM INT HUP; {names}{clean}{set_up}echo {_READY}; cat >/dev/null; clean"
+    undo = UndoStack()
+    # Registered before the guard starts, so that an interruption in between leaves nothing behind.
+    undo.add(f"the shaper on {end.shell.name} {end.device}", lambda: sweep(end), end.shell.name)
+    try:
+        process = end.shell.spawn(f"sleep {at_most_s:.0f} | {as_root(guard)}")
+        undo.add(f"the guard of the shaper on {end.shell.name}", process.stop, end.shell.name)
+        _await_ready(end, process)
+        yield
+        if not is_reduced(end):
+            raise LinkError(f"the shaper on {end} went away while it was needed, after {at_most_s:.0f} s at most")
+    except BaseException as error:
+        for failure in undo.close():
+            error.add_note(failure)
+        raise
+    failures = undo.close()
+    if failures:
+        raise LinkError("; ".join(failures), f"on {end.shell.name}: sudo tc qdisc del dev {end.device} clsact")
+
+
+def sweep(end: End) -> None:
+    """Remove a shaper that we left on this device; does nothing if there is none. Raises LinkError, SshError."""
+    change(end.shell, f"{_NAMES.format(device=end.device)}{_CLEAN.format(preference=_PREFERENCE)}clean")
+
+
+def is_reduced(end: End) -> bool:
+    """Return whether a shaper of ours is on this device."""
+    look = f"i=$(cat /sys/class/net/{end.device}/ifindex); ls -d /sys/class/net/pinet-[tr]x$i"
+    return bool(end.shell.run(look).stdout.strip())
+
+
+def _bucket(rate: Bitrate) -> str:
+    """Return rate (bit/s), burst and queue (bytes) of a token bucket."""
+    queue = next(size for fastest, size in _QUEUES if rate.bps <= fastest)
+    return f"{round(rate.bps)} {max(_SMALLEST_BURST, round(rate.bps / 8 * _BURST_S))} {queue}"
+
+
+def _await_ready(end: End, process: Process) -> None:
+    told: list[str] = []
+
+    def answered() -> bool:
+        told.extend(line for line in process.lines() if line == _READY or line.startswith(_FAILED))
+        return bool(told) or process.poll() is not None
+
+    if not Deadline(READY_TIMEOUT_S).wait_until(answered):
+        raise LinkError(f"{end.shell.name} did not set up a shaper on {end.device} within {READY_TIMEOUT_S:.0f} s")
+    if told == [_READY]:
+        return
+    # The script has failed, but `sleep` still runs: stop it.
+    done = process.stop()
+    why = next(iter(done.stderr.strip().splitlines()), f"exit {done.returncode}")
+    lacks = told[0].removeprefix(_FAILED) if told else ""
+    if lacks == _NO_TC:
+        raise missing(end, "tc", "iproute2")
+    if lacks == _FILTERED:
+        raise UnsupportedError(
+            f"{end.device} of {end.shell.name} has traffic filters of its own, which a shaper would get in the way of "
+            f"(tc filter show dev {end.device} ingress)"
+        )
+    if lacks in (_NO_IFB, _NO_CLSACT):
+        raise UnsupportedError(f"the kernel of {end.shell.name} has no {lacks}, which a shaper needs: {why}")
+    raise LinkError(f"{end.shell.name} refused a shaper on {end.device}: {why}")

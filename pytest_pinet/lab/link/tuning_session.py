@@ -1,0 +1,121 @@
+"""Tunings at run time: apply them to the ends of an open link, read them back, and undo them in reverse order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.evidence.interface import read_interface
+from pytest_pinet.execution.trace import doing
+from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.link import link_checks
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.link_cycle import await_links
+from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
+from pytest_pinet.tuning import change
+from pytest_pinet.tuning.registry import in_order, together
+from pytest_pinet.tuning.setting import Setting, SettingPlace, SettingScope
+
+
+def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
+    """Apply all run-time settings and add their undo to ``undo``. Updates ``link.tunings`` and ``link.tried``.
+
+    Raises LinkError for a link that does not come back, InvalidMeasurement when frames of the requested MTU are lost on
+    the way, SshError, LabError. A setting that did not take effect raises no error; its outcome says so.
+    """
+    asked = dict(tuning.settings)
+    register = _booting_at_failure(link, undo)
+    done: list[tuple[Setting, SettingPlace, Tuned]] = []
+    for setting in in_order(asked):
+        for place in _places(link, setting.where):
+            with doing(f"tune {setting.name}={asked[setting.name]} of {place.end}"):
+                done.append((setting, place, change.apply(setting, place, asked[setting.name], register)))
+    changed = [setting for setting, _, tuned in done if tuned.outcome is not SettingOutcome.UNCHANGED]
+    if changed:
+        settle(link, bounced=any(setting.disruptive for setting in changed))
+    outcomes = []
+    for setting, place, tuned in done:
+        # Check the effect only if all ends have the setting. Else the outcome of the other ends shows the problem.
+        everywhere = all(other.outcome.holds for same, _, other in done if same is setting)
+        outcomes.append(change.check_effect(setting, place, tuned) if everywhere else tuned)
+    # An earlier value of the same setting is not in force any more.
+    link.tunings = (*(one for one in link.tunings if one.name not in asked), *outcomes)
+    link.tried += outcomes
+    return tuple(outcomes)
+
+
+def settle(link: Link, bounced: bool) -> None:
+    """Read the states of the ends again. With ``bounced``, first wait for links that a setting may have taken down."""
+    if bounced:
+        await_links(link, same=False)
+    link.states = tuple(read_interface(end.shell, end.device) for end in link.ends)
+    if not bounced:
+        return
+    segments = [[link.ends[index] for index in segment] for segment in link.combination.topology.segments]
+    link_checks.check_reachable(segments, link.states, isolated=False)
+
+
+@contextmanager
+def tuned(link: Link, tuning: Tuning, on_failure: Callable[[str], None]) -> Iterator[Sequence[Tuned]]:
+    """Apply a tuning for the block.
+
+    Until the block ends, ``link.combination`` includes the tuning, so that results with and without it are not mixed.
+    ``on_failure`` is called with each setting that could not be undone. Raises the same errors as ``apply``, and
+    LabError if a setting could not be undone: later results would be measured with it.
+    """
+    undo = UndoStack()
+    failures: list[str] = []
+    before, combination = link.tunings, link.combination
+    bounced = any(setting.disruptive for setting in in_order(dict(tuning.settings)))
+    try:
+        outcomes = apply(link, tuning, undo)
+        link.combination = replace(combination, tuning=together(combination.tuning, tuning))
+        yield outcomes
+    finally:
+        failures = undo.close()
+        for failure in failures:
+            on_failure(failure)
+        link.tunings, link.combination = before, combination
+        if not failures:
+            settle(link, bounced)
+    if failures:
+        raise LabError("; ".join(failures), "look at the node; it is booted before its next use")
+
+
+def _booting_at_failure(link: Link, undo: UndoStack) -> change.Register:
+    """Add undo steps to ``undo``. If a step fails, its node is rebooted before its next use."""
+    sessions = {end.endpoint.node.name: end.session for end in link.ends}
+
+    def register(what: str, step: Callable[[], object], node: str) -> None:
+        def or_boot() -> None:
+            try:
+                with doing(f"take back {what}"):
+                    step()
+            except Exception:
+                sessions[node].reset_due = True
+                raise
+
+        undo.add(what, or_boot, node)
+
+    return register
+
+
+def _places(link: Link, where: SettingScope) -> list[SettingPlace]:
+    """Return the devices to set, the device under test first; for a setting of the whole node, one device a node."""
+    under_test = link.dut.endpoint.node.name
+    found: list[SettingPlace] = []
+    for index, end in enumerate(link.ends):
+        node = end.endpoint.node.name
+        if not where.everywhere and node != under_test:
+            continue
+        if where.per_node and any(place.node == node for place in found):
+            continue
+        found.append(SettingPlace(end.shell, end.device, str(end.endpoint), node, _others(link, index)))
+    return found
+
+
+def _others(link: Link, index: int) -> tuple[str, ...]:
+    segment = next(segment for segment in link.combination.topology.segments if index in segment)
+    return tuple(link.ends[other].ip for other in segment if other != index)

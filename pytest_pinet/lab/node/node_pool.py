@@ -1,0 +1,173 @@
+"""The nodes that this process uses: leased, booted, and kept ready for the next test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from pytest_pinet.errors import CoordinatorError, LabError, LeaseError, QuarantineError, first_line
+from pytest_pinet.execution.trace import doing
+from pytest_pinet.lab.labgrid.coordinator import Coordinator
+from pytest_pinet.lab.lease.lease import Leases
+from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.node.quarantine import Quarantine
+from pytest_pinet.lab.node.runner import session_of
+from pytest_pinet.model.lab import Node
+
+_STEPS = {NodeSession.reset_if_due: "reset", NodeSession.switch_on: "power on", NodeSession.log_in: "boot and log in"}
+
+
+class NodePool:
+    """Returns nodes that are ready, and keeps them booted until they are given back.
+
+    If a node cannot be brought up, it is quarantined for the rest of the run. Later requests for it fail at once,
+    without waiting for the same deadlines again. ``folder`` is the folder of the run. It gets the records of the
+    consoles (``console/NODE.log``) and shares the quarantine among all workers of the run.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        make_target: Callable[[Node], Any],
+        on_wait: Callable[[str], None],
+        folder: Path | None = None,
+    ) -> None:
+        self._make_target = make_target
+        self._sessions: dict[str, NodeSession] = {}
+        self._consoles = folder / "console" if folder is not None else None
+        self._quarantine = Quarantine(folder / "quarantine" if folder is not None else None)
+        self._leases = Leases(coordinator, self._give_back, on_wait)
+        self.warnings: list[str] = []
+
+    def get(
+        self, nodes: Iterable[Node], timeout_s: float, reset: bool = False, more: Iterable[str] = ()
+    ) -> list[NodeSession]:
+        """Lease these nodes, all or none, and bring them up. With ``reset`` they are rebooted even if they are up.
+
+        ``more`` names further places to lease together with the nodes, such as the places of uplinks.
+
+        Raises LabError, or QuarantineError for a quarantined node.
+        """
+        wanted = list(nodes)
+        self._check_service(wanted)
+        self._leases.resume(wait=True)
+        # If a place was lost unnoticed, lease it again; the state of its node is unknown then.
+        self.lost(wanted)
+        places = [*(node.place for node in wanted), *more]
+        with doing(f"lease {', '.join(places)}"):
+            self._leases.acquire(places, timeout_s)
+        # Another worker may have quarantined a node while this process waited for the lease.
+        self._check_service(wanted)
+        sessions = [self._session(node) for node in wanted]
+        for session in sessions:
+            # Kernel problems on the console of an idle node, since its last test.
+            for finding in session.unheard() if session.ready else ():
+                self.warnings.append(f"{finding.kind} on {finding.node} between two tests {finding}: booted it anew")
+                session.reset_due = True
+            session.reset_due |= reset
+        fresh = [session for session in sessions if session.reset_due or not session.ready]
+        # Switch all nodes off before the first is switched on again, so that their off times overlap.
+        for step in _STEPS:
+            for session in fresh:
+                try:
+                    with doing(f"{_STEPS[step]} {session.node.name}"):
+                        step(session)
+                except (CoordinatorError, LeaseError):
+                    # These errors are not caused by the node, so it is not quarantined.
+                    raise
+                except LabError as error:
+                    self._quarantine.add(session.node.name, error.message)
+                    self._leases.release([session.node.place])
+                    raise
+        return sessions
+
+    def _check_service(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            reason = self._quarantine.reason(node.name)
+            if reason is not None:
+                raise QuarantineError(f"{node.name} is out of service for the rest of this run: {reason}")
+
+    def _session(self, node: Node) -> NodeSession:
+        if node.place not in self._sessions:
+            session = self._sessions[node.place] = session_of(node, self._make_target)
+            if session.record is not None:
+                session.record.node = node.name
+                session.record.keep_in(self._consoles / f"{node.name}.log" if self._consoles is not None else None)
+        return self._sessions[node.place]
+
+    def check(self, places: Iterable[str]) -> None:
+        """Check that these places are still leased to this process. Raises LeaseError."""
+        self._leases.check(places)
+
+    def lost(self, nodes: Iterable[Node]) -> list[str]:
+        """Return the names of the nodes that are no longer leased to us. Their power is not switched."""
+        by_place = {node.place: node.name for node in nodes if node.place in self._sessions}
+        gone = self._leases.lost(by_place)
+        for place in sorted(gone):
+            try:
+                stays_on = self._sessions[place].abandon()
+            except Exception as error:
+                self.warnings.append(f"could not let go of {by_place[place]}: {first_line(error)}")
+            else:
+                if stays_on:
+                    self.warnings.append(f"left {by_place[place]} switched on: place {place} is not ours any more")
+        return sorted(by_place[place] for place in gone)
+
+    def lost_places(self, places: Iterable[str]) -> set[str]:
+        """Return the places that are no longer leased to us, among places without a node, such as uplinks."""
+        return self._leases.lost(place for place in places if place not in self._sessions)
+
+    def distrust(self, node: Node, reset: bool = False) -> None:
+        """Log out of a node that stopped answering, so that its next user logs in again.
+
+        With ``reset``, for a kernel that crashed, the node is rebooted before its next use.
+        """
+        self._leave([node.place])
+        if reset and node.place in self._sessions:
+            self._sessions[node.place].reset_due = True
+
+    def take_warnings(self) -> list[str]:
+        """Return the warnings for the user since the last call, and clear them."""
+        warnings, self.warnings = self.warnings, []
+        for session in self._sessions.values():
+            warnings += session.take_warnings()
+        return warnings
+
+    def keep_only(self, nodes: Iterable[Node]) -> None:
+        """Leave and release all nodes except these."""
+        self._leases.release(self._leases.held - {node.place for node in nodes})
+
+    def settle(self) -> None:
+        """Release the places whose release failed earlier. Raises CoordinatorError naming the places."""
+        self._leases.settle()
+
+    def also(self, place: str, timeout_s: float) -> AbstractContextManager[None]:
+        """Hold one more place without a node for the block. Raises LeaseError."""
+        return self._leases.also(place, timeout_s)
+
+    def _give_back(self, places: Iterable[str]) -> None:
+        leaving = list(places)
+        self._leave(leaving)
+        lost = set(self.lost(self._sessions[place].node for place in leaving if place in self._sessions))
+        for session in (self._sessions[place] for place in leaving if place in self._sessions):
+            if session.node.name in lost:
+                continue
+            for finding in session.unheard():
+                self.warnings.append(f"{finding.kind} on {finding.node} after its last test {finding}")
+            try:
+                session.mend()
+            except Exception as error:
+                self.warnings.append(f"could not boot {session.node.name} anew: {first_line(error)}")
+
+    def _leave(self, places: Iterable[str]) -> None:
+        sessions = [self._sessions[place] for place in places if place in self._sessions]
+        lost = set(self.lost(session.node for session in sessions))
+        for session in sessions:
+            if session.node.name in lost:
+                continue
+            try:
+                session.leave()
+            except Exception as error:
+                self.warnings.append(f"could not leave {session.node.name} as it was found: {first_line(error)}")

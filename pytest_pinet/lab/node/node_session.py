@@ -1,0 +1,405 @@
+"""The session on one leased node: power, console, ssh, and restoring the node to the state in which it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pytest_pinet.errors import ConsoleError, LabError, SshError, first_line
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.lab.console.kernel_log import KernelEventKind
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
+from pytest_pinet.lab.ssh.shell import SshShell
+from pytest_pinet.model.lab import Node
+from pytest_pinet.model.tuning import Tuning
+from pytest_pinet.tuning import boot_files, booting
+from pytest_pinet.tuning.journal import Replayed, replay
+from pytest_pinet.tuning.setting import NoKnob, SettingReading
+
+if TYPE_CHECKING:
+    from pytest_pinet.lab.deploy.deployment import Deployment
+
+# A booted node answers on its console in well under a second. A node that hangs never answers.
+ANSWER_TIMEOUT_S = 5
+SSH_TIMEOUT_S = 8.0
+
+
+class _Silence(Exception):
+    """The node does not answer; a power cycle may help. ``error`` is raised if the power cycle does not help."""
+
+    def __init__(self, error: LabError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class NodeSession:
+    """The labgrid target of one node, from the lease of its place until it is left.
+
+    ``switch_on`` comes first, so that several nodes boot at the same time, then ``log_in``. ``leave`` undoes both.
+    """
+
+    # Whether this session can boot the node.
+    boots = True
+
+    def __init__(self, node: Node, target: Any) -> None:
+        from labgrid.strategy import Strategy
+
+        self.node = node
+        self._target = target
+        self.strategy = target.get_driver(Strategy, activate=False)
+        self._met = False
+        self._found_on: bool | None = None
+        self._boot: Deadline | None = None
+        self._shell: SshShell | None = None
+        self.facts: dict[str, Any] = {}
+        # The next use must boot the node, even if it has power.
+        self.reset_due = False
+        # Whether the node was booted for this lease and has not been used since.
+        self.fresh = False
+        # The boot tuning in the boot files, and the settings that were read before that tuning.
+        self.boot_tuning = Tuning()
+        # By device, then by setting.
+        self.boot_before: dict[str, dict[str, SettingReading]] = {}
+        self._deployment: Deployment | None = None
+        self.warnings: list[str] = []
+
+    @property
+    def deployment(self) -> Deployment:
+        """Deploys builds under test on this node."""
+        if self._deployment is None:
+            from pytest_pinet.lab.deploy.board import LeasedBoard
+            from pytest_pinet.lab.deploy.deployment import Deployment
+
+            self._deployment = Deployment(LeasedBoard(self))
+        return self._deployment
+
+    def driver(self, name: str) -> Any:
+        """Return the active labgrid driver of this class, or None if the lab file has no such driver for this node."""
+        from labgrid.exceptions import NoDriverFoundError
+
+        try:
+            return self._target.get_driver(name)
+        except NoDriverFoundError:
+            return None
+        except Exception as error:
+            raise LabError(f"labgrid cannot use the {name} of {self.node.name}: {first_line(error)}") from error
+
+    @property
+    def shell(self) -> SshShell:
+        """The shell of the node over ssh; only between ``log_in`` and ``leave``."""
+        assert self._shell is not None, "log_in comes before shell"
+        return self._shell
+
+    @property
+    def ready(self) -> bool:
+        return self._shell is not None
+
+    @property
+    def record(self) -> ConsoleRecord | None:
+        """The record of what the console printed, or None if nothing records the console."""
+        record: ConsoleRecord | None = self.strategy.record
+        return record
+
+    def stage(self, put: Callable[[], object]) -> None:
+        """Call ``put`` while the node is off, before its next boot. The next ``switch_on`` boots the node."""
+        self.strategy.stage(put)
+        self.reset_due = True
+
+    def reset(self) -> None:
+        """Switch the power off, so that ``switch_on`` boots the node again. Raises PowerError."""
+        self._meet()
+        self.strategy.transition("off")
+        self._shell = None
+        self.facts.clear()
+        self.reset_due = False
+
+    def reset_if_due(self) -> None:
+        """Call ``reset`` if a boot is due."""
+        if self.reset_due:
+            self.reset()
+
+    def _meet(self) -> bool | None:
+        """Return whether the node has power. The first answer of each lease says how the node was found."""
+        on: bool | None = self.strategy.node_power.is_on()
+        if not self._met:
+            # Only the first answer counts: a failed first attempt may have switched the node on.
+            self._met, self._found_on = True, on
+        return on
+
+    def switch_on(self) -> None:
+        """Make sure that the node has power, without waiting for its boot. Raises PowerError or ConsoleError.
+
+        If the power switch cannot report its state, ``log_in`` finds out.
+        """
+        self.reset_if_due()
+        is_off = self.strategy.path == ["off"]
+        if not is_off and self._meet() is False:
+            self.strategy.force("off")
+            is_off = True
+        if is_off:
+            self._start()
+
+    def _start(self) -> None:
+        self.strategy.transition("staged")
+        self.strategy.switch_on()
+        self.reset_due = False
+        self.fresh = True
+        self._boot = Deadline(self.node.boot_timeout_s)
+
+    def log_in(self) -> None:
+        """Log in over serial and ssh, then start the node's build under test if it has one.
+
+        A node that has power but does not answer in time is power-cycled once. Raises ConsoleError or SshError; at once
+        if the node answers but refuses the login. Raises BuildError if the build under test does not come up again, and
+        ChangedBuildError if its files have changed.
+        """
+        self._log_in()
+        if self._deployment is not None:
+            self._deployment.after_boot()
+
+    def await_boot(self) -> None:
+        """Log in to a node that is already booting. Raises ConsoleError or SshError if it does not come up in time."""
+        self._shell = None
+        self.facts.clear()
+        self.strategy.await_boot()
+        self._adopt_in_time()
+
+    def _adopt_in_time(self) -> None:
+        try:
+            self._adopt(self.node.boot_timeout_s)
+        except _Silence as silence:
+            raise silence.error from silence
+
+    def _boot_anew(self) -> None:
+        self.reset()
+        self._start()
+        self._adopt_in_time()
+
+    def _log_in(self) -> None:
+        boot, self._boot = self._boot, None
+        try:
+            self._adopt(ANSWER_TIMEOUT_S if boot is None else max(ANSWER_TIMEOUT_S, boot.remaining_s))
+            self._put_back_leftovers()
+            return
+        except _Silence as silence:
+            first = silence.error
+        self.strategy.transition("off")
+        self._start()
+        try:
+            self._adopt(self.node.boot_timeout_s)
+        except _Silence as silence:
+            again = silence.error
+            message = f"{again.message} (after a power cycle, too)"
+            error = type(again)(message, again.act)
+            error.excerpt = again.excerpt
+            raise error from silence
+        self._put_back_leftovers()
+        if boot is not None:
+            self.warnings.append(f"{self.node.name} came up after a second power cycle only: {first.message}")
+
+    def _put_back_leftovers(self) -> None:
+        """Undo the changes of an interrupted process on the node; reboot it if nothing else helps. Raises LabError."""
+        name = self.node.name
+        stale = False
+        try:
+            left = replay(self.shell)
+            # A boot tuning of this session is there on purpose.
+            stale = self.boots and not self.boot_tuning and boot_files.put_back(self.shell)
+        except SshError as error:
+            # If this command hangs, the commands of all later users would hang too.
+            left = Replayed(failed=(f"what had been left ({error.message})",))
+        self.warnings += [f"put back {what}, which had been left on {name}" for what in left.done]
+        cure = "booted it anew" if self.boots else "it stays like that until somebody boots it"
+        self.warnings += [f"could not put back {what} on {name}: {cure}" for what in left.failed]
+        build = self._put_back_build() if self.boots and self._deployment is None else False
+        if stale:
+            self.warnings.append(f"put back the boot files of {name}, which had been left changed: booted it anew")
+        if self.boots and (stale or build or left.failed):
+            self._boot_anew()
+
+    def _put_back_build(self) -> bool:
+        """Remove what a crashed process left of a build under test; return whether the node still runs that build.
+
+        Raises SshError.
+        """
+        from pytest_pinet.lab.deploy.recovery import put_back
+
+        try:
+            left = put_back(self.shell)
+        except SshError:
+            # The node rebooted in between: the killed process had started that boot.
+            self._boot_anew()
+            left = put_back(self.shell)
+        self.warnings += left.sentences(self.node.name)
+        return bool(left.build)
+
+    def _take_back_build(self) -> bool:
+        """Remove the build before the node is left; return whether the node still runs the removed build."""
+        if self._deployment is None or not self._deployment.active:
+            return False
+        if self._shell is None:
+            self.warnings.append(
+                f"left {self._deployment.words()} on {self.node.name}, which does not answer: "
+                "it boots its known-good build, and whoever logs in next removes the rest"
+            )
+            return False
+        try:
+            return self._deployment.take_back()
+        except LabError:
+            # The running build is unknown now.
+            self.reset_due = True
+            raise
+
+    def boot_with(self, tuning: Tuning) -> None:
+        """Write exactly these settings to the boot files. If they were not there, the next use boots the node.
+
+        Raises NoKnob if the node has no boot files, and LabError.
+        """
+        if self.boot_tuning == tuning:
+            return
+        before, self.boot_tuning = self.boot_tuning, tuning or self.boot_tuning
+        try:
+            booting.prepare(self.shell, tuning)
+        except NoKnob:
+            self.boot_tuning = before
+            raise
+        except LabError:
+            # The content of the boot files is unknown now. The next login restores the original files.
+            self.boot_tuning, self.reset_due = Tuning(), True
+            raise
+        self.boot_tuning = tuning
+        self.reset_due = True
+
+    def _put_back_boot_files(self) -> bool:
+        """Restore the boot files before the node is left; return whether the node still runs with the old settings."""
+        if not self.boot_tuning:
+            return False
+        if self._shell is None:
+            self.warnings.append(
+                f"left {self.boot_tuning.key} in the boot files of {self.node.name}, which does not answer: "
+                "whoever logs in next puts them back"
+            )
+            return False
+        boot_files.put_back(self._shell)
+        self.boot_tuning = Tuning()
+        return True
+
+    def _adopt(self, timeout_s: float) -> None:
+        from pexpect import TIMEOUT
+
+        from pytest_pinet.lab.console.login import BootPanic
+
+        name = self.node.name
+        act = f"look at the console: labgrid-client -p {self.node.place} console"
+        deadline = Deadline(timeout_s)
+        try:
+            self.strategy.log_in(timeout_s)
+        except (TIMEOUT, BootPanic) as error:
+            why = first_line(error.__cause__ or error)
+            silent = ConsoleError(f"{name} does not answer on its serial console: {why}", act)
+            raise self._silence(silent, error) from error
+        except LabError:
+            raise
+        except Exception as error:
+            why = first_line(error.__cause__ or error)
+            raise ConsoleError(f"no login over the serial console of {name}: {why}", act) from error
+        try:
+            # A booting Pi shows its login prompt before DHCP has given it an address.
+            self.strategy.connect(max(SSH_TIMEOUT_S, deadline.remaining_s))
+        except Exception as error:
+            if isinstance(error, LabError) and not self._panicked:
+                raise
+            trouble = SshError(f"{name} does not answer over ssh: {first_line(error.__cause__ or error)}", act)
+            raise self._silence(trouble, error) from error
+        ssh = self.strategy.ssh
+        service = ssh.networkservice
+        login = ssh.username or service.username
+        prefix = ["ssh", "-x", *ssh.ssh_prefix, "-p", str(service.port), "-l", login, service.address, "--"]
+        self._shell = SshShell(name, prefix)
+        if self.record is not None:
+            # The restart on the record is the boot that we waited for.
+            self.record.take([KernelEventKind.RESTART])
+
+    @property
+    def _panicked(self) -> bool:
+        return self.record is not None and any(
+            finding.kind is KernelEventKind.PANIC for finding in self.record.findings
+        )
+
+    def _silence(self, trouble: LabError, error: Exception) -> _Silence:
+        """Return the reason for a node's silence: ``trouble``, or a kernel panic if the console shows one.
+
+        The panic is removed from the record, because it ends with the next boot.
+        """
+        from pytest_pinet.lab.console.login import BootPanic
+
+        record = self.record
+        panics = record.take([KernelEventKind.PANIC]) if record is not None else []
+        if panics or isinstance(error, BootPanic):
+            line = str(panics[0]) if panics else first_line(error.__cause__ or error)
+            trouble = ConsoleError(f"kernel panic on {self.node.name} while it booted, {line}", trouble.act)
+        if record is not None:
+            trouble.excerpt = record.excerpt(panics[0]) if panics else record.tail()
+            record.take()
+        return _Silence(trouble)
+
+    def unheard(self) -> list[KernelFinding]:
+        """Return the kernel problems on the console that were not reported to any test; the record forgets them."""
+        if self.record is None:
+            return []
+        # A restart before the login is the expected boot.
+        harmless = (
+            {KernelEventKind.UNDER_VOLTAGE} if self.ready else {KernelEventKind.UNDER_VOLTAGE, KernelEventKind.RESTART}
+        )
+        return [finding for finding in self.record.take() if finding.kind not in harmless]
+
+    def take_warnings(self) -> list[str]:
+        """Return the warnings for the user since the last call, and clear them."""
+        warnings, self.warnings = self.warnings, []
+        if self.record is not None and self.record.trouble is not None:
+            warnings.append(self.record.trouble)
+            self.record.trouble = None
+        return warnings
+
+    def leave(self) -> None:
+        """Log out, and switch the node off if it was found off."""
+        stale = False
+        try:
+            try:
+                stale = self._take_back_build()
+            finally:
+                stale |= self._put_back_boot_files()
+        finally:
+            found_off = self._forget()
+            try:
+                if found_off:
+                    self.strategy.transition("off")
+                else:
+                    self.reset_due |= stale
+            finally:
+                self.strategy.invalidate()
+
+    def mend(self) -> None:
+        """Reboot a node that is given back while a boot is due, such as after a kernel crash. Does not wait."""
+        if self.reset_due and self.strategy.node_power.is_on() is not False:
+            self.strategy.transition("off")
+            self.strategy.switch_on()
+            self.strategy.invalidate()
+        self.reset_due = False
+
+    def abandon(self) -> bool:
+        """Leave a node whose lease was lost, without touching it. Return whether it was found off and stays on."""
+        stays_on = self._forget()
+        self.strategy.abandon()
+        self.reset_due = False
+        return stays_on
+
+    def _forget(self) -> bool:
+        """Clear the state of this lease; return whether the node was found off."""
+        found_off = self._met and self._found_on is False
+        self._met, self._found_on, self._shell, self._boot = False, None, None, None
+        self.fresh = False
+        self.boot_tuning, self.boot_before = Tuning(), {}
+        self._deployment = None
+        self.facts.clear()
+        return found_off

@@ -1,0 +1,1 @@
+"""Queues for several runs on one host or in one lab: their order, and how long they wait."""

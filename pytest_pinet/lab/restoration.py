@@ -1,0 +1,127 @@
+"""Restore the switch ports that crashed processes left changed, in any lab that can be reached.
+
+Ports in use are left alone. A run leases the place of a port's node or uplink for as long as it uses the port.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from pytest_pinet.config import labfile
+from pytest_pinet.errors import CoordinatorError, LeaseError
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.lab.labgrid.coordinator import Coordinator, Holding
+from pytest_pinet.lab.labgrid.heartbeat import BEAT_S, STILL_S
+from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.labgrid.targets import Targets
+from pytest_pinet.lab.launcher import launcher_of
+from pytest_pinet.lab.lease.lease import Leases
+from pytest_pinet.lab.switch.journal import Journal
+from pytest_pinet.lab.switch.restoration import restore_crashed
+from pytest_pinet.lab.switch.switches import open_switch
+from pytest_pinet.model.lab import Lab, PortRef
+
+# If a holder died on another host, or before this host rebooted, only its missing heartbeats show that.
+DEAD_HOLDER_S = STILL_S + 3 * BEAT_S
+WITHOUT_LEASES = "--without-leases"
+
+
+def restore_ports(lab_file: str, on_wait: Callable[[str], None], without_leases: bool = False) -> list[str]:
+    """Restore the ports; return one sentence for each restored port and one for each port left unchanged.
+
+    ``without_leases`` skips the check whether the ports are in use. Raises ConfigError; CoordinatorError when the
+    coordinator does not answer; SwitchError when a switch refuses. A lab that its launcher has stopped has no ports.
+    """
+    lab = labfile.load(lab_file)
+    launcher = launcher_of(lab)
+    found = {} if launcher is None else launcher.find(lab)
+    if found is None:
+        return []
+
+    def restore(spared: Iterable[PortRef] = ()) -> list[str]:
+        return restore_crashed(lab.file, lambda name: open_switch(lab, name), spared=set(spared))
+
+    with _environment(found):
+        left, _ = Journal(lab.file).left_behind()
+        guards = _guards(lab, (PortRef(switch, port) for switch, ports in left.items() for port in ports))
+        if without_leases or not guards:
+            return restore()
+        with _leased(lab, guards, on_wait) as why_not:
+            spared = {port: why for port, places in guards.items() for place in places if (why := why_not.get(place))}
+            told = [f"left port {port.port} of switch {port.switch} as it is: {why}" for port, why in spared.items()]
+            # `restore` reads the journal again: the previous holder may have restored its ports by now.
+            return told + restore(spared)
+
+
+def _guards(lab: Lab, ports: Iterable[PortRef]) -> dict[PortRef, list[str]]:
+    """Return, by port, the places that a user of the port must hold. A port without a cable has none."""
+    guards: dict[PortRef, list[str]] = {}
+    cabled = [(interface.port, node.place) for node in lab.nodes.values() for interface in node.interfaces]
+    cabled += [(port, uplink.place) for uplink in lab.uplinks.values() for port in uplink.ports]
+    wanted = set(ports)
+    for port, place in cabled:
+        if port in wanted:
+            guards.setdefault(port, []).append(place)
+    return guards
+
+
+@contextmanager
+def _leased(
+    lab: Lab, guards: Mapping[PortRef, list[str]], on_wait: Callable[[str], None]
+) -> Iterator[Mapping[str, str]]:
+    """Lease the places of these ports; yield, for each place that could not be leased, the reason."""
+    targets = Targets(lab)
+    try:
+        coordinator = Coordinator(targets.address, Identity.of_this_process("restore"))
+    except CoordinatorError as error:
+        raise CoordinatorError(
+            f"{error.message}, so nobody can tell whether {_and(guards)} {'are' if len(guards) > 1 else 'is'} in use: "
+            "left as found",
+            f"{error.act} If nobody uses them: pinet lab restore --lab {lab.file} {WITHOUT_LEASES}",
+        ) from error
+    finally:
+        targets.close()
+    leases = Leases(coordinator, lambda _: None, on_wait)
+    try:
+        wanted = {place for places in guards.values() for place in places}
+        missing = leases.acquire_free(wanted)
+        deadline = Deadline(DEAD_HOLDER_S)
+        while (unsure := _perhaps_dead(missing.values())) and not deadline.expired:
+            on_wait(f"looking for {deadline.remaining_s:.0f} s whether {unsure[0]} lives")
+            coordinator.await_change(min(1.0, deadline.remaining_s))
+            missing = leases.acquire_free(wanted)
+        yield {
+            place: f"place {place} is held by {why}" if isinstance(why, Holding) else why.message
+            for place, why in missing.items()
+        }
+    finally:
+        # If the coordinator does not take the places back now, it does when our heartbeat has stopped.
+        with suppress(CoordinatorError):
+            leases.release(leases.held)
+        coordinator.close()
+
+
+def _perhaps_dead(missing: Iterable[Holding | LeaseError]) -> list[Identity]:
+    """Return the holders that send heartbeats; if such a holder is silent, it is dead."""
+    return [why.holder for why in missing if isinstance(why, Holding) and why.holder.beats]
+
+
+def _and(ports: Iterable[PortRef]) -> str:
+    return ", ".join(map(str, ports))
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set the ``LG_*`` variables for the block; settings of switches may use them."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,1 @@
+"""Commands on a node over ssh."""

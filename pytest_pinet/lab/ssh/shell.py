@@ -1,0 +1,157 @@
+"""A shell on another machine, through the OpenSSH client over a connection that is already open."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import IO
+
+from pytest_pinet.errors import SshError
+from pytest_pinet.execution.output_file import Spool
+from pytest_pinet.execution.shell import Completed, Process
+
+LOST_CONNECTION = 255
+STOP_TIMEOUT_S = 2.0
+SILENT_TIMEOUT_S = 2.0
+WATCH_INTERVAL_S = 0.1
+_ACT = "look at the node's console; power-cycle it when it hangs"
+
+
+class SshProcess:
+    """A remote command that runs. Ctrl-C on the terminal does not reach it."""
+
+    def __init__(self, shell: SshShell, command: str) -> None:
+        self._shell = shell
+        self._stdout, self._stderr = Spool(), Spool()
+        self._seen = 0
+        # sshd makes the login shell a session leader, so its pid is also the id of the process group of its children.
+        # The shell's standard input ends when this process ends for any reason, and the watcher then kills the group.
+        # Else the traffic of a killed runner would share the link with the next runner.
+        watch = "exec 3<&0 </dev/null; { cat <&3; kill -- -$$; } >/dev/null 2>&1 & exec 3<&-"
+        self._local = subprocess.Popen(
+            [*shell.argv, f"echo $$; {watch}; {command}"],
+            stdin=subprocess.PIPE,
+            stdout=self._stdout.fileno,
+            stderr=self._stderr.fileno,
+            start_new_session=True,
+        )
+
+    def _output(self) -> bytes:
+        """Return the output of the command, without the first line, which holds the pid."""
+        return self._stdout.read().partition(b"\n")[2]
+
+    def _completed(self) -> Completed:
+        status = self._local.poll()
+        if status is not None and self._local.stdin is not None:
+            self._local.stdin.close()
+        return Completed(
+            returncode=LOST_CONNECTION if status is None else status,
+            stdout=self._output().decode("utf-8", "replace"),
+            stderr=self._stderr.read().decode("utf-8", "replace"),
+        )
+
+    def poll(self) -> int | None:
+        return self._local.poll()
+
+    def wait(self, timeout_s: float) -> Completed:
+        try:
+            self._local.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"a command on {self._shell.name} still runs after {timeout_s:.0f} s") from None
+        return self._completed()
+
+    def stop(self) -> Completed:
+        """End the remote process group, then the local client. Does not wait for a node that does not answer."""
+        if self._local.poll() is None:
+            pid, newline, _ = self._stdout.read().partition(b"\n")
+            if newline and pid.isdigit():
+                group = f"-{int(pid)}"
+                try:
+                    # CONT wakes a stopped process, which would not handle TERM before.
+                    self._shell.run(f"kill -TERM -- {group}; kill -CONT -- {group}", timeout_s=STOP_TIMEOUT_S)
+                    self._local.wait(STOP_TIMEOUT_S)
+                except (SshError, subprocess.TimeoutExpired):
+                    pass
+            if self._local.poll() is None:
+                self._local.kill()
+                self._local.wait()
+        return self._completed()
+
+    def lines(self) -> list[str]:
+        output = self._output()
+        complete = output[: output.rfind(b"\n") + 1]
+        fresh, self._seen = complete[self._seen :], len(complete)
+        return fresh.decode("utf-8", "replace").splitlines()
+
+
+class SshShell:
+    """Runs command lines on ``name``. ``prefix`` is the ssh command up to and including the host."""
+
+    def __init__(self, name: str, prefix: Sequence[str]) -> None:
+        self._name = name
+        self.argv = [*prefix]
+        # Called while a command runs; an exception from it ends the wait.
+        self.watch: Callable[[], None] = lambda: None
+        self._silent = False
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        if self._silent:
+            # The node did not answer the last time. Try again, but with a shorter wait for each of many commands.
+            timeout_s = min(timeout_s, SILENT_TIMEOUT_S)
+        return self._run(command, timeout_s, subprocess.DEVNULL)
+
+    def feed(self, command: str, source: IO[bytes], timeout_s: float) -> Completed:
+        """Run a command like ``run``, with the rest of the file ``source`` as standard input. Raises SshError."""
+        return self._run(command, timeout_s, source)
+
+    def _run(self, command: str, timeout_s: float, source: int | IO[bytes]) -> Completed:
+        # Files, not pipes: the ssh master inherits them too, and keeps a pipe open when the far end hangs.
+        stdout, stderr = Spool(), Spool()
+        process = subprocess.Popen(
+            [*self.argv, command],
+            stdin=source,
+            stdout=stdout.fileno,
+            stderr=stderr.fileno,
+            start_new_session=True,
+        )
+        try:
+            self._await(process, timeout_s)
+        except subprocess.TimeoutExpired:
+            self._silent = True
+            short = " ".join(command.split()[:3])
+            message = f"{self.name} did not answer over ssh within {timeout_s:.0f} s ({short} ...)"
+            raise SshError(message, _ACT) from None
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self._silent = False
+        error_text = stderr.read().decode("utf-8", "replace")
+        if process.returncode == LOST_CONNECTION:
+            why = error_text.strip().splitlines()
+            raise SshError(f"the ssh connection to {self.name} was lost{': ' + why[-1] if why else ''}", _ACT)
+        return Completed(process.returncode, stdout.read().decode("utf-8", "replace"), error_text)
+
+    def doubt(self) -> None:
+        """Wait less for the next answer, because the node's kernel broke and might not answer."""
+        self._silent = True
+
+    def _await(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
+        end = time.monotonic() + timeout_s
+        while True:
+            left = end - time.monotonic()
+            try:
+                process.wait(max(0.0, min(WATCH_INTERVAL_S, left)))
+                return
+            except subprocess.TimeoutExpired:
+                if left <= WATCH_INTERVAL_S:
+                    raise
+            self.watch()
+
+    def spawn(self, command: str) -> Process:
+        return SshProcess(self, command)

@@ -1,0 +1,1 @@
+"""Switches and their ports, with one file for each backend."""

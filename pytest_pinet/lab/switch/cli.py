@@ -1,0 +1,249 @@
+"""A switch controlled through its command line over ssh. Many switches allow no writes over SNMP.
+
+The commands of each family are data (``catalogue/switch_families``). The configuration is never saved: after a restart,
+the switch has the configuration of its admin, and tests do not wear out its flash. RouterOS is different: it saves each
+change at once. There the journal and ``pinet lab restore`` restore the ports after a crash.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from pytest_pinet.config.switches import seconds
+from pytest_pinet.errors import ConfigError, SwitchError
+from pytest_pinet.lab.switch import cli_families
+from pytest_pinet.lab.switch.cli_answers import PortFacts, count, find, mac, speed_mbps
+from pytest_pinet.lab.switch.cli_family import Family
+from pytest_pinet.lab.switch.cli_session import CliSession, RefusedError
+from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState
+from pytest_pinet.model.lab import Switch
+
+TIMEOUT_S = 20.0
+# All switches have VLAN 1, and most refuse to create it.
+_FIRST_VLAN = 1
+# Whether a switch of a family has these capabilities depends on the model and on its configuration.
+_ASKED_FIRST = {Capability.POE: "poe", Capability.LLDP: "lldp"}
+
+
+class Session(Protocol):
+    """A session that executes commands. It raises SwitchError, and RefusedError when the switch refuses a command."""
+
+    def ask(self, command: str) -> str:
+        """Return the answer to a command that changes nothing."""
+
+    def change(self, commands: Iterable[str]) -> None:
+        """Send commands that set something, in this order. They may be sent twice."""
+
+    def close(self) -> None:
+        """Log out."""
+
+
+class CliSwitch:
+    """One switch of a family."""
+
+    def __init__(self, switch: Switch, family: Family, session: Session) -> None:
+        self._switch = switch
+        self._family = family
+        self._session = session
+
+    @cached_property
+    def capabilities(self) -> frozenset[Capability]:
+        """The capabilities of the family, except what this switch refuses to show."""
+        lacking = set()
+        for capability, kind in _ASKED_FIRST.items():
+            if capability in self._family.capabilities:
+                try:
+                    self._facts((kind,), self._switch.ports[:1])
+                except RefusedError:
+                    lacking.add(capability)
+        return self._family.capabilities - lacking
+
+    def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
+        """Return the current states of these ports; if the family has a command for all ports, it is sent once."""
+        wanted = list(ports)
+        kinds = ("link", "vlan", "poe") if Capability.POE in self.capabilities else ("link", "vlan")
+        facts = self._facts(kinds, wanted)
+        for port in wanted:
+            if not facts[port].first:
+                raise SwitchError(
+                    f"switch {self._switch.name} shows no port {port}: its answers to "
+                    f"{self._commands(kinds)} do not tell of it",
+                    f"correct the ports of {self._switch.name} in {self._switch.where}",
+                )
+        return {port: _state(facts[port].first) for port in wanted}
+
+    def configure(
+        self, port: str, admin_up: bool | None = None, vlan: int | None = None, poe: bool | None = None
+    ) -> None:
+        """Set the given settings and leave the rest; create a VLAN that does not exist on the switch."""
+        self.configure_all({port: PortState(admin_up=admin_up, vlan=vlan, poe=poe)})
+
+    def configure_all(self, wanted: Mapping[str, PortState]) -> None:
+        """Configure many ports in one configuration session; None leaves a setting as it is."""
+        moved = {port: state.vlan for port, state in wanted.items() if state.vlan is not None}
+        before = self._vlans(moved)
+        told = self._family.set
+        making: list[str] = []
+        for vlan in sorted({vlan for port, vlan in moved.items() if vlan not in (before[port], _FIRST_VLAN)}):
+            making += self._filled(told.make_vlan, vlan=vlan)
+        setting: list[str] = []
+        for port, state in wanted.items():
+            spelled = self._family.spelled(port)
+            if state.vlan is not None and state.vlan != before[port]:
+                setting += self._filled(told.vlan, port=spelled, vlan=state.vlan, old=before[port])
+            if state.poe is not None:
+                setting += self._filled(told.poe_on if state.poe else told.poe_off, port=spelled)
+            if state.admin_up is not None:
+                setting += self._filled(told.up if state.admin_up else told.down, port=spelled)
+        if self._family.vlan_database is None:
+            commands = self._family.in_config([*making, *setting])
+        else:
+            commands = [*self._family.in_vlan_database(making), *self._family.in_config(setting)]
+        self._session.change(commands)
+
+    def remove_vlan(self, vlan: int) -> None:
+        """Delete a VLAN without members that ``configure`` created; does nothing if it does not exist."""
+        commands = self._filled(self._family.set.remove_vlan, vlan=vlan)
+        self._session.change(self._family.in_vlan_database(commands))
+
+    def counters(self, ports: Iterable[str]) -> Mapping[str, PortCounters]:
+        """Return the counters of these ports; each has the time at which its own answer arrived."""
+        result = {}
+        for port in list(ports):
+            first = self._facts(("counters",), [port])[port].first
+            rx, tx = count(first.get("rx_octets")), count(first.get("tx_octets"))
+            if rx is None or tx is None:
+                raise SwitchError(
+                    f"switch {self._switch.name} shows no octets of port {port} in its answer to "
+                    f"{self._commands(('counters',))}",
+                    "its firmware writes another format: correct it by `families:` in the lab file",
+                )
+            result[port] = PortCounters(
+                time_s=time.monotonic(),
+                rx_octets=rx,
+                tx_octets=tx,
+                rx_errors=count(first.get("rx_errors")),
+                tx_errors=count(first.get("tx_errors")),
+                rx_discards=count(first.get("rx_discards")),
+                tx_discards=count(first.get("tx_discards")),
+                epoch=first.get("epoch"),
+            )
+        return result
+
+    def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
+        """Return the neighbours of these ports, from LLDP and from learned MAC addresses."""
+        wanted = list(ports)
+        result: dict[str, set[Neighbour]] = {port: set() for port in wanted}
+        for capability, kind in ((Capability.LLDP, "lldp"), (Capability.FDB, "fdb")):
+            if capability not in self.capabilities:
+                continue
+            for port, facts in self._facts((kind,), wanted).items():
+                for match in facts.matches:
+                    found = Neighbour(
+                        capability, mac(match.get("mac")), match.get("system") or None, match.get("remote_port") or None
+                    )
+                    if found.mac or found.system:
+                        result[port].add(found)
+        return {port: frozenset(found) for port, found in result.items()}
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _facts(self, kinds: Iterable[str], ports: Iterable[str]) -> dict[str, PortFacts]:
+        """Send the commands for these kinds of facts, each command once; return the facts by port."""
+        wanted = list(ports)
+        facts = {port: PortFacts() for port in wanted}
+        if not wanted:
+            return facts
+        answers: dict[str, str] = {}
+        for kind in kinds:
+            for question in self._family.questions(kind):
+                for asked in [[port] for port in wanted] if question.per_port else [wanted]:
+                    command = question.command.format(port=self._family.spelled(asked[0]))
+                    if command not in answers:
+                        answers[command] = self._session.ask(command)
+                    find(question.find, answers[command], asked, facts)
+        return facts
+
+    def _vlans(self, ports: Iterable[str]) -> dict[str, int]:
+        """Return the access VLANs of these ports. Raises SwitchError for a port that has none."""
+        wanted = list(ports)
+        facts = self._facts(("vlan",), wanted)
+        result = {}
+        for port in wanted:
+            vlan = count(facts[port].first.get("vlan"))
+            if vlan is None:
+                raise SwitchError(
+                    f"switch {self._switch.name} shows no access VLAN of port {port} in its answer to "
+                    f"{self._commands(('vlan',))}: left alone, since it could not be put back",
+                    "the lab's admin: make it an access port of one VLAN, or take it out of the lab file",
+                )
+            result[port] = vlan
+        return result
+
+    def _commands(self, kinds: Iterable[str]) -> str:
+        return " and ".join(f"'{q.command}'" for kind in kinds for q in self._family.questions(kind))
+
+    @staticmethod
+    def _filled(commands: list[str] | None, **values: object) -> list[str]:
+        return [command.format(**values) for command in commands or ()]
+
+
+def _state(found: Mapping[str, str]) -> PortState:
+    carrier = _either(found, "carrier", "no_carrier")
+    # Without a link, some families show the configured or the maximum speed.
+    negotiated = found if carrier is not False else {}
+    full = _either(negotiated, "full", "half")
+    return PortState(
+        admin_up=_either(found, "up", "down"),
+        carrier=carrier,
+        speed_mbps=speed_mbps(negotiated.get("speed")),
+        duplex=None if full is None else "full" if full else "half",
+        vlan=count(found.get("vlan")),
+        poe=_either(found, "poe_on", "poe_off"),
+    )
+
+
+def _either(found: Mapping[str, str], yes: str, no: str) -> bool | None:
+    return True if yes in found else False if no in found else None
+
+
+def connect(switch: Switch, settings: Mapping[str, str]) -> CliSwitch:
+    """Log in to a switch and return it.
+
+    Settings: ``family``, ``address`` (``ssh://user@host:port``), ``username`` (default: the user in the address),
+    ``password``, ``secret`` (of the enable mode), ``keyfile``, ``families`` (a YAML file with the user's own families,
+    its path relative to the lab file), ``timeout`` (of the login and of each command, default 20 s).
+    """
+    family_name, address = settings.get("family"), settings.get("address")
+    if not family_name or not address:
+        raise ConfigError(f"switch {switch.name!r} with backend 'cli' needs `family:` and `address:`", switch.where)
+    own = settings.get("families")
+    own = None if own is None else str(Path(switch.where.file).parent / Path(own).expanduser())
+    family = cli_families.load(family_name, switch.where, own)
+    url = urlsplit(address if "://" in address else f"ssh://{address}")
+    username = settings.get("username") or url.username
+    if not username or not url.hostname:
+        raise ConfigError(
+            f"switch {switch.name!r}: expected `address: ssh://user@host:port`, got {address!r}", switch.where
+        )
+    try:
+        timeout_s = seconds(settings["timeout"]) if "timeout" in settings else TIMEOUT_S
+    except ValueError as error:
+        raise ConfigError(f"switch {switch.name!r}, timeout: {error}", switch.where) from None
+    login = {
+        "host": url.hostname,
+        "port": url.port or 22,
+        "username": username,
+        "password": settings.get("password", ""),
+        "secret": settings.get("secret", ""),
+        "key_file": settings.get("keyfile"),
+    }
+    session = CliSession(switch.name, family, login, timeout_s, switch.where)
+    session.open()
+    return CliSwitch(switch, family, session)

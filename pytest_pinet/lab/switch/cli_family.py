@@ -1,0 +1,229 @@
+"""The schema of a switch family's YAML entry, and the capabilities of the family."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from string import Formatter
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from pytest_pinet.execution.names import quoted, unknown
+from pytest_pinet.lab.switch.cli_answers import Questions
+from pytest_pinet.lab.switch.switchport import Capability
+
+# The groups that patterns may have, by kind of fact. For pairs such as `up` and `down`, the matching group is the
+# value.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "link": ("up", "down", "carrier", "no_carrier", "speed", "full", "half"),
+    "vlan": ("vlan",),
+    "counters": ("rx_octets", "tx_octets", "rx_errors", "tx_errors", "rx_discards", "tx_discards", "epoch"),
+    "poe": ("poe_on", "poe_off"),
+    "lldp": ("mac", "system", "remote_port"),
+    "fdb": ("mac",),
+}
+_NEEDED = {
+    "vlan": ("vlan",),
+    "counters": ("rx_octets", "tx_octets"),
+    "poe": ("poe_on", "poe_off"),
+    "fdb": ("mac",),
+}
+
+
+def _line(text: str) -> str:
+    if not text.strip() or any(not c.isprintable() for c in text):
+        raise ValueError(f"expected one command, got {quoted(text)}")
+    return text
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text, re.MULTILINE)
+    except re.error as error:
+        raise ValueError(f"{quoted(text)} is no regular expression: {error}") from None
+    return text
+
+
+def _placeholders(command: str, accepted: tuple[str, ...]) -> set[str]:
+    try:
+        names = {name for _, name, _, _ in Formatter().parse(command) if name is not None}
+    except ValueError as error:
+        raise ValueError(f"{quoted(command)}: {error}; a brace of the command itself is written twice") from None
+    for name in sorted(names - set(accepted)):
+        raise ValueError(f"{quoted(command)}: " + unknown("placeholder", f"{{{name}}}", [f"{{{a}}}" for a in accepted]))
+    return names
+
+
+def _holding(accepted: tuple[str, ...], needed: tuple[str, ...]) -> Callable[[list[str]], list[str]]:
+    """Return a check of the placeholders in a list of commands; an empty list means that nothing is to be sent."""
+
+    def check(commands: list[str]) -> list[str]:
+        used: set[str] = set()
+        for command in commands:
+            used |= _placeholders(command, accepted)
+        for name in needed:
+            if commands and name not in used:
+                raise ValueError(f"the placeholder {{{name}}} is missing in {quoted('; '.join(commands))}")
+        return commands
+
+    return check
+
+
+Line = Annotated[str, AfterValidator(_line)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
+OfPort = Annotated[list[Line], AfterValidator(_holding(("port",), ("port",)))]
+OfVlan = Annotated[list[Line], AfterValidator(_holding(("vlan",), ("vlan",)))]
+PortAndVlan = Annotated[list[Line], AfterValidator(_holding(("port", "vlan", "old"), ("port", "vlan")))]
+Plain = Annotated[list[Line], AfterValidator(_holding((), ()))]
+
+
+class FamilyEntry(BaseModel):
+    """The settings of all parts of a family entry."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Question(FamilyEntry):
+    """A command that shows something, and patterns with named groups for its answer."""
+
+    command: Line
+    find: list[Pattern] = Field(min_length=1)
+
+
+def _asking(kind: str) -> AfterValidator:
+    """Return a check of the questions of one kind: only known groups, and all groups that are necessary."""
+
+    def check(questions: list[Question]) -> list[Question]:
+        found: set[str] = set()
+        for question in questions:
+            per_port = "port" in _placeholders(question.command, ("port",))
+            for pattern in question.find:
+                groups = set(re.compile(pattern).groupindex)
+                for group in sorted(groups - {"port", *GROUPS[kind]}):
+                    raise ValueError(f"{quoted(pattern)}: " + unknown("group", group, ("port", *GROUPS[kind])))
+                if not per_port and "port" not in groups:
+                    raise ValueError(
+                        f"{quoted(pattern)} needs a group 'port', since {quoted(question.command)} has no {{port}}"
+                    )
+                found |= groups
+        for group in _NEEDED.get(kind, ()):
+            if group not in found:
+                raise ValueError(f"no pattern has the group '{group}'")
+        return questions
+
+    return AfterValidator(check)
+
+
+class Shown(FamilyEntry):
+    """The questions for each kind of fact."""
+
+    link: Annotated[list[Question], _asking("link")] | None = None
+    vlan: Annotated[list[Question], _asking("vlan")] | None = None
+    counters: Annotated[list[Question], _asking("counters")] | None = None
+    poe: Annotated[list[Question], _asking("poe")] | None = None
+    lldp: Annotated[list[Question], _asking("lldp")] | None = None
+    fdb: Annotated[list[Question], _asking("fdb")] | None = None
+
+
+class SettingCommands(FamilyEntry):
+    """The commands for each setting; ``{old}`` is the previous access VLAN of the port."""
+
+    up: OfPort | None = None
+    down: OfPort | None = None
+    vlan: PortAndVlan | None = None
+    make_vlan: OfVlan | None = None
+    remove_vlan: OfVlan | None = None
+    poe_on: OfPort | None = None
+    poe_off: OfPort | None = None
+
+    @model_validator(mode="after")
+    def _in_pairs(self) -> SettingCommands:
+        for one, other in (("up", "down"), ("poe_on", "poe_off"), ("vlan", "remove_vlan")):
+            if (getattr(self, one) is None) != (getattr(self, other) is None):
+                lacking = other if getattr(self, other) is None else one
+                raise ValueError(f"'{one}' and '{other}' belong together; '{lacking}' is missing")
+        return self
+
+
+class Mode(FamilyEntry):
+    """A mode that accepts commands: how to enter and how to leave it."""
+
+    enter: Plain
+    leave: Plain
+
+
+NOTHING = Mode(enter=[], leave=[])
+
+
+class Family(FamilyEntry):
+    """One family of switches. ``device_type`` is netmiko's name for the login procedure and the prompt."""
+
+    title: Line
+    device_type: Line
+    sources: list[Line] = []
+    spell: dict[Pattern, str] = {}
+    refused: list[Pattern] = Field(min_length=1)
+    harmless: list[Pattern] = []
+    config: Mode = NOTHING
+    vlan_database: Mode | None = None
+    show: Shown
+    set: SettingCommands = SettingCommands()
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The capabilities of this family. A setting must also be shown, because every setting is read back."""
+        show, told = self.show, self.set
+        groups = {g for q in show.link or () for p in q.find for g in re.compile(p).groupindex}
+        has = {
+            Capability.LINK: bool(show.link),
+            Capability.ADMIN: {"up", "down"} <= groups and told.up is not None,
+            Capability.VLAN: bool(show.vlan) and told.vlan is not None,
+            Capability.COUNTERS: bool(show.counters),
+            Capability.POE: bool(show.poe) and told.poe_on is not None,
+            Capability.LLDP: bool(show.lldp),
+            Capability.FDB: bool(show.fdb),
+        }
+        return frozenset(capability for capability, there in has.items() if there)
+
+    def questions(self, kind: str) -> tuple[Questions, ...]:
+        """Return the questions for one kind of fact (a key of ``show``)."""
+        asked: Iterable[Question] = getattr(self.show, kind) or ()
+        return tuple(Questions(q.command, tuple(re.compile(p, re.MULTILINE) for p in q.find)) for q in asked)
+
+    def spelled(self, port: str) -> str:
+        """Return a port's name as the commands spell it."""
+        for pattern, replacement in self.spell.items():
+            port = re.sub(pattern, replacement, port)
+        return port
+
+    def refusal(self, answer: str) -> str | None:
+        """Return the line with which an answer refuses its command, or None."""
+        for pattern in self.refused:
+            for match in re.finditer(pattern, answer, re.MULTILINE):
+                begin = answer.rfind("\n", 0, match.start()) + 1
+                end = answer.find("\n", match.end())
+                line = answer[begin : end if end >= 0 else None].strip()
+                if not any(re.search(harmless, line) for harmless in self.harmless):
+                    return line
+        return None
+
+    def in_config(self, commands: Iterable[str]) -> list[str]:
+        """Return the commands with the enter and leave commands of the configuration mode; nothing for no commands."""
+        inner = list(commands)
+        return [*self.config.enter, *inner, *self.config.leave] if inner else []
+
+    def in_vlan_database(self, commands: Iterable[str]) -> list[str]:
+        """The same for the mode in which VLANs are created and removed."""
+        mode = self.vlan_database or self.config
+        inner = list(commands)
+        return [*mode.enter, *inner, *mode.leave] if inner else []
+
+
+def merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Merge a family with the one it is ``like``: its own keys win, mappings are merged key by key."""
+    result = dict(base)
+    for key, value in own.items():
+        there = result.get(key)
+        result[key] = merged(there, value) if isinstance(there, dict) and isinstance(value, dict) else value
+    return result

@@ -1,0 +1,42 @@
+"""An unmanaged switch, whose wiring cannot be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState
+from pytest_pinet.model.lab import Switch
+
+
+class FixedSwitch:
+    """A switch whose ports always reach each other; it has nothing to read or set."""
+
+    capabilities: frozenset[Capability] = frozenset()
+
+    def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
+        """Return unknown states."""
+        return {port: PortState() for port in ports}
+
+    def configure(
+        self, port: str, admin_up: bool | None = None, vlan: int | None = None, poe: bool | None = None
+    ) -> None:
+        """Never called: the switch has no capability."""
+
+    def remove_vlan(self, vlan: int) -> None:
+        """Never called: the switch has no capability."""
+
+    def counters(self, ports: Iterable[str]) -> Mapping[str, PortCounters]:
+        """Return no counters."""
+        return {}
+
+    def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
+        """Return no neighbours."""
+        return {port: frozenset() for port in ports}
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def connect(switch: Switch, settings: Mapping[str, str]) -> FixedSwitch:
+    """Return a fixed switch, which needs no settings."""
+    return FixedSwitch()

@@ -1,0 +1,209 @@
+"""The journal of switch ports: it keeps their original states on disk while they are changed, in case of a crash.
+
+Each process has one file under ``$XDG_STATE_HOME/pinet/journal``. The file is removed when all ports are restored.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_pinet.lab.labgrid.identity import machine, start_time
+from pytest_pinet.lab.switch.switchport import PortState
+
+_FILE = re.compile(r"(?P<pid>\d+)-(?P<start>\d+)-(?P<machine>[0-9a-f]+)\.json")
+_Entries = dict[str, dict[str, PortState]]  # by switch, then by port
+
+
+def journal_folder() -> Path:
+    """Return the folder of this user's journals.
+
+    It is ``$XDG_STATE_HOME/pinet/journal``, by default ``~/.local/state/pinet/journal``.
+    """
+    state = os.environ.get("XDG_STATE_HOME")
+    # The XDG specification requires to ignore a path that is not absolute.
+    base = Path(state) if state and Path(state).is_absolute() else Path.home() / ".local" / "state"
+    return base / "pinet" / "journal"
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+@dataclass(frozen=True)
+class _Page:
+    """The journal file of one process."""
+
+    path: Path
+
+    @property
+    def owner(self) -> str:
+        """The name of the process in messages."""
+        match = _FILE.fullmatch(self.path.name)
+        return f"process {match['pid']} on {self._read().get('host', 'another machine')}" if match else self.path.name
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            # Our files are written by rename, so a broken file is not ours.
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    @property
+    def is_alive(self) -> bool | None:
+        """Whether the process lives; None if this cannot be determined from this machine."""
+        match = _FILE.fullmatch(self.path.name)
+        assert match is not None
+        if match["machine"] == machine():
+            return start_time(int(match["pid"])) == int(match["start"])
+        content = self._read()
+        if content.get("host") == socket.gethostname() and content.get("boot") != _boot():
+            return False  # this machine was rebooted since
+        return None
+
+    def labs(self) -> dict[str, _Entries]:
+        """Return, by lab file, the ports that this process changed and has not restored."""
+        return {
+            lab: {
+                switch: {port: PortState(**state) for port, state in ports.items()}
+                for switch, ports in switches.items()
+            }
+            for lab, switches in self._read().get("labs", {}).items()
+        }
+
+    def write(self, labs: Mapping[str, _Entries]) -> None:
+        """Replace the whole file, or remove it when no port is left."""
+        kept = {
+            lab: {
+                switch: {port: _told(state) for port, state in ports.items()}
+                for switch, ports in switches.items()
+                if ports
+            }
+            for lab, switches in labs.items()
+        }
+        kept = {lab: switches for lab, switches in kept.items() if switches}
+        if not kept:
+            self.path.unlink(missing_ok=True)
+            return
+        old = self._read()
+        content = {"host": old.get("host", socket.gethostname()), "boot": old.get("boot", _boot()), "labs": kept}
+        fresh = self.path.with_suffix(".new")
+        with fresh.open("w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _besides(known: PortState, own: PortState | None) -> PortState:
+    """Return the settings of a port that a dead process changed and we did not: they are still to be restored."""
+    if own is None:
+        return PortState()
+    ours = {key for key, value in _told(own).items() if value is not None}
+    return PortState(**{key: value for key, value in _told(known).items() if key not in ours})
+
+
+def _told(state: PortState) -> dict[str, Any]:
+    return {"admin_up": state.admin_up, "vlan": state.vlan, "poe": state.poe}
+
+
+class Journal:
+    """The changes of this process, and of earlier processes, on the switches of one lab file."""
+
+    def __init__(self, lab_file: str, folder: Path | None = None) -> None:
+        self._lab = str(Path(lab_file).resolve())
+        self._folder = folder or journal_folder()
+
+    @property
+    def _own(self) -> _Page:
+        pid = os.getpid()
+        return _Page(self._folder / f"{pid}-{start_time(pid)}-{machine()}.json")
+
+    def _pages(self) -> list[_Page]:
+        """Return all files: our own first, then the files of dead processes."""
+        pages = [_Page(path) for path in sorted(self._folder.glob("*.json")) if _FILE.fullmatch(path.name)]
+        return sorted(pages, key=lambda page: (page != self._own, page.is_alive is not False))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock of all files, because two processes may take over from the same dead one."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (self._folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def record(self, switch: str, found: Mapping[str, PortState]) -> None:
+        """Write the original states of these ports to disk, each with all settings that are changed."""
+        with self._locked():
+            page = self._own
+            labs = page.labs()
+            ports = labs.setdefault(self._lab, {}).setdefault(switch, {})
+            ports.update(found)
+            page.write(labs)
+
+    def original(self, switch: str, port: str) -> PortState | None:
+        """Return the original state of a port, or None if no process on this machine changed it."""
+        for page in self._pages():
+            state = page.labs().get(self._lab, {}).get(switch, {}).get(port)
+            if state is not None:
+                return state
+        return None
+
+    def forget(self, switch: str, ports: Iterable[str]) -> None:
+        """Remove these ports, which are restored, from our file and from the files of dead processes."""
+        gone = set(ports)
+        with self._locked():
+            pages = self._pages()
+            own = self._own.labs().get(self._lab, {}).get(switch, {})
+            for page in pages:
+                if page != self._own and page.is_alive is not False:
+                    continue
+                labs = page.labs()
+                known = labs.get(self._lab, {}).get(switch, {})
+                if gone & known.keys():
+                    left = {port: _besides(known[port], own.get(port)) for port in gone & known.keys()}
+                    kept = {port: left.get(port, state) for port, state in known.items()}
+                    labs[self._lab][switch] = {port: state for port, state in kept.items() if state != PortState()}
+                    page.write(labs)
+
+    def left_behind(self) -> tuple[_Entries, list[str]]:
+        """Return what dead processes left, by switch and port, and a sentence for each port that is left out.
+
+        A port in the file of a process that lives, or whose state is unknown, belongs to that process.
+        """
+        left: _Entries = {}
+        theirs: set[tuple[str, str]] = set()
+        users: dict[tuple[str, str], str] = {}
+        told = []
+        for page in self._pages():
+            entries = page.labs().get(self._lab, {})
+            ports = [(switch, port) for switch, states in entries.items() for port in states]
+            alive = page.is_alive
+            if alive is False:
+                for switch, port in ports:
+                    left.setdefault(switch, {}).setdefault(port, entries[switch][port])
+                continue
+            theirs.update(ports)
+            if alive:
+                users.update(dict.fromkeys(ports, page.owner))
+            elif ports:
+                words = ", ".join(f"{switch}/{port}" for switch, port in ports)
+                told.append(f"left {words} as it is: {page.owner} changed it and cannot be seen from here")
+        for switch, port in sorted(theirs):
+            if left.get(switch, {}).pop(port, None) is not None and (switch, port) in users:
+                told.append(f"left port {port} of switch {switch} as it is: {users[switch, port]} uses it")
+        return {switch: ports for switch, ports in left.items() if ports}, told

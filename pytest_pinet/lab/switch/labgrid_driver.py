@@ -1,0 +1,164 @@
+"""The labgrid side of switch ports: a protocol, and a driver that binds labgrid's own EthernetPort resource.
+
+labgrid has no protocol for switch ports. The resource is labgrid's own, so a place with such a port still works with a
+stock ``labgrid-client``.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+import attr
+from labgrid.binding import StateError
+from labgrid.driver import Driver
+from labgrid.factory import target_factory
+
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.labgrid_private import EthernetPort
+from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
+from pytest_pinet.lab.switch.switches import open_switch
+from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState
+
+
+class SwitchPortProtocol(abc.ABC):
+    """A port of a switch. Raises CapabilityError for what the switch cannot do, SwitchError when the switch fails."""
+
+    @property
+    @abc.abstractmethod
+    def capabilities(self) -> frozenset[Capability]:
+        """The capabilities of the port's switch."""
+
+    @abc.abstractmethod
+    def get_state(self) -> PortState:
+        """Return admin state, link, speed, duplex, access VLAN and power, as far as the switch reports them."""
+
+    @abc.abstractmethod
+    def set_admin(self, up: bool) -> None:
+        """Bring the port up or down; returns when the switch shows it."""
+
+    @abc.abstractmethod
+    def get_vlan(self) -> int | None:
+        """Return the access VLAN, or None when the port is not in exactly one."""
+
+    @abc.abstractmethod
+    def set_vlan(self, vlan: int) -> None:
+        """Move the port to an access VLAN; returns when the switch shows it."""
+
+    @abc.abstractmethod
+    def set_poe(self, on: bool) -> None:
+        """Switch the power (PoE) of the port; returns when the switch shows it."""
+
+    @abc.abstractmethod
+    def get_counters(self) -> PortCounters:
+        """Return the port's counters, with the time of the answer."""
+
+    @abc.abstractmethod
+    def get_neighbours(self) -> frozenset[Neighbour]:
+        """Return the neighbours at the far end of the cable, from LLDP and from learned MAC addresses."""
+
+
+class _Switches:
+    """The switches of one labgrid environment; each is opened once, and closed with the last driver that uses it."""
+
+    _of: ClassVar[WeakKeyDictionary[Any, _Switches]] = WeakKeyDictionary()
+
+    def __init__(self, lab_file: str) -> None:
+        self._lab = load(lab_file)
+        self._open: dict[str, tuple[ManagedSwitch, int]] = {}
+
+    @classmethod
+    def of(cls, environment: Any) -> _Switches:
+        if environment not in cls._of:
+            cls._of[environment] = cls(environment.config.filename)
+        return cls._of[environment]
+
+    def take(self, name: str, port: str, resource: Any) -> ManagedSwitch:
+        """Return this switch, opened if necessary. Raises ConfigError when the lab file has no such switch or port."""
+        where = f"resource {resource.name or 'EthernetPort'} of target {resource.target.name}"
+        switch = self._lab.switches.get(name)
+        if switch is None:
+            known = ", ".join(sorted(self._lab.switches))
+            raise ConfigError(f"{where} is on switch {name!r}, which {self._lab.file} does not have (it has: {known})")
+        if port not in switch.ports:
+            raise ConfigError(f"{where} is port {port!r}, which is none of switch {name!r}", switch.where)
+        managed, users = self._open.get(name) or (open_switch(self._lab, name), 0)
+        self._open[name] = (managed, users + 1)
+        return managed
+
+    def give_back(self, name: str) -> None:
+        managed, users = self._open.pop(name)
+        if users > 1:
+            self._open[name] = (managed, users - 1)
+        else:
+            managed.close()
+
+
+@target_factory.reg_driver
+@attr.s(eq=False)
+class SwitchPortDriver(Driver, SwitchPortProtocol):  # type: ignore[misc]  # labgrid is not typed
+    """A switch port, managed through the ``pinet:`` key of the environment's file, and restored at deactivation.
+
+    Binds to:
+        port (EthernetPort)
+    Implements:
+        SwitchPortProtocol
+    Arguments:
+        none
+    """
+
+    bindings = {"port": EthernetPort}  # noqa: RUF012  (labgrid's way)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._switch: ManagedSwitch | None = None
+        self._undo = UndoStack()
+
+    def on_activate(self) -> None:
+        if self.target.env is None:
+            raise ConfigError(
+                f"target {self.target.name} comes from no lab file, which would say how to reach its switch"
+            )
+        self._switch = _Switches.of(self.target.env).take(self.port.switch, self.port.interface, self.port)
+
+    def on_deactivate(self) -> None:
+        failures = self._undo.close()
+        self._switch = None
+        _Switches.of(self.target.env).give_back(self.port.switch)
+        for failure in failures:
+            self.logger.error(failure)
+
+    @property
+    def _managed(self) -> ManagedSwitch:
+        if self._switch is None:
+            raise StateError(f"{self.display_name} has not been activated")
+        return self._switch
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return self._managed.capabilities
+
+    def get_state(self) -> PortState:
+        return self._managed.state(self.port.interface)
+
+    def set_admin(self, up: bool) -> None:
+        self._managed.set_admin(self.port.interface, up, self._undo)
+
+    def get_vlan(self) -> int | None:
+        self._managed.require(Capability.VLAN)
+        return self.get_state().vlan
+
+    def set_vlan(self, vlan: int) -> None:
+        self._managed.set_vlan(self.port.interface, vlan, self._undo)
+
+    def set_poe(self, on: bool) -> None:
+        self._managed.set_poe(self.port.interface, on, self._undo)
+
+    def get_counters(self) -> PortCounters:
+        return self._managed.counters([self.port.interface])[self.port.interface]
+
+    def get_neighbours(self) -> frozenset[Neighbour]:
+        return self._managed.neighbours([self.port.interface])[self.port.interface]

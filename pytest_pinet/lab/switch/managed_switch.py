@@ -1,0 +1,331 @@
+"""A switch in use: it changes only ports of the lab file, reads every setting back, and restores the original states.
+
+It handles what is the same for all backends: the VLAN of each group of ports, leftovers of dead runs in that VLAN, and
+the original state of each port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Protocol, runtime_checkable
+
+from pytest_pinet.config.switches import counter_latency_s, default_vlan, group_vlans
+from pytest_pinet.errors import CapabilityError, SwitchError
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.switch.journal import Journal
+from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, SwitchBackend
+from pytest_pinet.model.lab import Switch
+
+# net-snmp shows a change of ifTable only after its cache of 3 s has expired; some switches need seconds to write a
+# VLAN.
+READ_BACK_TIMEOUT_S = 8.0
+DEFAULT_COUNTER_LATENCY_S = 5.0
+VLAN_RANGE = range(1, 4095)
+_ACT_LIE = "the lab's admin: look at the switch; its firmware or this user's rights do not let it do this"
+
+
+@runtime_checkable
+class BatchBackend(Protocol):
+    """An optional interface of a backend: set many ports at once, in fewer round trips than one by one."""
+
+    def configure_all(self, wanted: Mapping[str, PortState]) -> None:
+        """Configure many ports; None leaves a setting as it is."""
+
+
+class ManagedSwitch:
+    """One switch of the lab file. ``journal`` keeps the original states of its ports across a crash."""
+
+    def __init__(self, switch: Switch, backend: SwitchBackend, journal: Journal | None = None) -> None:
+        self.name = switch.name
+        self._switch = switch
+        self._backend = backend
+        self._journal = journal
+        self._groups = group_vlans(switch)
+        self._default_vlan = default_vlan(switch)
+        # The original states of the ports that are changed now; only the changed settings of each port.
+        self._found: dict[str, PortState] = {}
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The capabilities of this switch, from its backend."""
+        return self._backend.capabilities
+
+    @property
+    def counter_latency_s(self) -> float:
+        """The maximum age of its counters: as in the lab file, else 5 s; 0 s for a Linux switch."""
+        return counter_latency_s(self._switch, 0.0 if self._switch.backend == "linux" else DEFAULT_COUNTER_LATENCY_S)
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """All ports that the lab file lists."""
+        return self._switch.ports
+
+    @property
+    def rewires(self) -> bool:
+        """Whether this switch can separate groups of ports."""
+        return Capability.VLAN in self.capabilities
+
+    def require(self, capability: Capability) -> None:
+        """Raise CapabilityError unless the switch has this capability."""
+        if capability not in self.capabilities:
+            has = ", ".join(sorted(self.capabilities)) or "nothing: its wiring is as it is"
+            raise CapabilityError(
+                f"switch {self.name} (backend {self._switch.backend}) cannot {_DOES[capability]}; it can do: {has}"
+            )
+
+    def state(self, port: str) -> PortState:
+        """Return the current state of one port."""
+        return self.states([port])[port]
+
+    def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
+        """Return the current states of these ports; empty states if the switch cannot report them."""
+        listed = self._listed(ports)
+        if not self.capabilities & {Capability.LINK, Capability.ADMIN, Capability.VLAN, Capability.POE}:
+            return {port: PortState() for port in listed}
+        return self._backend.states(listed)
+
+    def counters(self, ports: Iterable[str]) -> Mapping[str, PortCounters]:
+        """Return the counters of these ports. Raises CapabilityError."""
+        self.require(Capability.COUNTERS)
+        return self._backend.counters(self._listed(ports))
+
+    def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
+        """Return the neighbours at the far end of these ports. Raises CapabilityError."""
+        if Capability.FDB not in self.capabilities:
+            self.require(Capability.LLDP)
+        return self._backend.neighbours(self._listed(ports))
+
+    def wire(self, groups: Sequence[frozenset[str]], undo: UndoStack) -> None:
+        """Isolate each group in its own VLAN, with its ports up; ``undo`` restores the ports.
+
+        Returns when the switch shows the change. Does nothing if the switch cannot rewire; then all its ports reach
+        each other.
+        """
+        if not self.rewires:
+            return
+        wanted: dict[str, PortState] = {}
+        for group in groups:
+            vlan = self._vlan_of(group)
+            wanted.update({port: PortState(admin_up=True, vlan=vlan) for port in self._listed(group)})
+        if len(wanted) != sum(map(len, groups)):
+            raise ValueError("a port cannot be in two groups")
+        found = self._backend.states(self._switch.ports)
+        self._check_home({port: found[port] for port in wanted})
+        vlans = {state.vlan for state in wanted.values()}
+        # A live run that uses such a port would hold our ports, too. So a dead run left it behind.
+        strangers = [port for port, state in found.items() if state.vlan in vlans and port not in wanted]
+        homes = {port: self._home(port, found[port]) for port in strangers}
+        self._remember({port: found[port] for port in wanted}, ("admin_up", "vlan"))
+        undo.add(f"the wiring of {_and([*wanted])} on switch {self.name}", partial(self.restore, [*wanted]))
+        self._apply({**homes, **wanted}, found)
+        self._drop_from_journals(strangers)
+        self._remove_empty({found[port].vlan for port in wanted} - vlans)
+
+    def set_admin(self, port: str, up: bool, undo: UndoStack | None = None) -> None:
+        """Bring a port up or down; returns when the switch shows it. ``undo`` restores the port."""
+        self.require(Capability.ADMIN)
+        self._set(port, PortState(admin_up=up), undo)
+
+    def set_vlan(self, port: str, vlan: int, undo: UndoStack | None = None) -> None:
+        """Put a port into an access VLAN (1 to 4094); returns when the switch shows it. ``undo`` restores the port."""
+        self.require(Capability.VLAN)
+        if vlan not in VLAN_RANGE:
+            raise ValueError(f"{vlan} is no VLAN; expected 1 to 4094")
+        self._set(port, PortState(vlan=vlan), undo)
+
+    def set_poe(self, port: str, on: bool, undo: UndoStack | None = None) -> None:
+        """Switch the power (PoE) of a port; returns when the switch shows it. ``undo`` restores the port."""
+        self.require(Capability.POE)
+        self._set(port, PortState(poe=on), undo)
+
+    def restore(self, ports: Iterable[str]) -> None:
+        """Restore the changed settings of these ports, and remove the group VLANs that are then empty."""
+        self.put_back({port: self._found[port] for port in ports if port in self._found})
+
+    def put_back(self, wanted: Mapping[str, PortState]) -> None:
+        """Set ports back to their original states, which this or another process recorded."""
+        if not wanted:
+            return
+        current = self._backend.states(self._listed(wanted))
+        self._apply({port: self._settable(state) for port, state in wanted.items()}, current)
+        self._drop_from_journals(wanted)
+        for port in wanted:
+            self._found.pop(port, None)
+        self._remove_empty({current[port].vlan for port in wanted} - {state.vlan for state in wanted.values()})
+
+    def close(self) -> None:
+        """End the connection to the switch. Changes that were not undone stay, and the journal keeps them."""
+        self._backend.close()
+
+    def _listed(self, ports: Iterable[str]) -> list[str]:
+        """Return these ports in the order of the lab file. Raises SwitchError for a port that is not in it."""
+        asked = set(ports)
+        unknown = sorted(asked - set(self._switch.ports))
+        if unknown:
+            raise SwitchError(
+                f"port {unknown[0]} of switch {self.name} is not in the lab file: left alone",
+                f"add it to `ports:` in {self._switch.where} if it may be touched",
+            )
+        return [port for port in self._switch.ports if port in asked]
+
+    def _vlan_of(self, group: Iterable[str]) -> int:
+        """Return the VLAN of a group, which depends on its first port in the lab file.
+
+        Ports are leased with their nodes, so two live groups never share their first port.
+        """
+        return self._groups[self._switch.ports.index(self._listed(group)[0])]
+
+    def _check_home(self, found: Mapping[str, PortState]) -> None:
+        for port, state in found.items():
+            if state.vlan is None:
+                raise SwitchError(
+                    f"switch {self.name} shows port {port} in no single access VLAN, so that it could not be put back: "
+                    "left alone",
+                    "the lab's admin: make it an access port (untagged in one VLAN), or take it out of the lab file",
+                )
+
+    def _home(self, port: str, state: PortState) -> PortState:
+        """Return the original state of a port.
+
+        If the port is in a group VLAN, a dead run put it there; then the original state is read from the journal.
+        """
+        if state.vlan is None or state.vlan not in self._groups:
+            return state
+        known = self._journal.original(self.name, port) if self._journal else None
+        known = known or PortState()
+        return replace(
+            state,
+            vlan=self._default_vlan if known.vlan is None else known.vlan,
+            admin_up=state.admin_up if known.admin_up is None else known.admin_up,
+            poe=state.poe if known.poe is None else known.poe,
+        )
+
+    def _settable(self, state: PortState) -> PortState:
+        """Return only the settings that this switch can change."""
+        can = self.capabilities
+        return PortState(
+            admin_up=state.admin_up if Capability.ADMIN in can else None,
+            vlan=state.vlan if Capability.VLAN in can else None,
+            poe=state.poe if Capability.POE in can else None,
+        )
+
+    def _remember(self, found: Mapping[str, PortState], keys: Collection[str]) -> None:
+        """Record the original states before the first change, so that every change can be undone."""
+        fresh = {}
+        for port, state in found.items():
+            known = self._found.get(port, PortState())
+            home = self._settable(self._home(port, state))
+            missing = {key: getattr(home, key) for key in keys if getattr(known, key) is None}
+            fresh[port] = replace(known, **missing)
+        if self._journal:
+            self._journal.record(self.name, fresh)
+        self._found.update(fresh)
+
+    def _drop_from_journals(self, ports: Iterable[str]) -> None:
+        if self._journal:
+            self._journal.forget(self.name, ports)
+
+    def _set(self, port: str, wanted: PortState, undo: UndoStack | None) -> None:
+        before = self.state(port)
+        if _shows(before, wanted):
+            return
+        if wanted.vlan is not None:
+            self._check_home({port: before})
+        keys = [key for key in _SETTINGS if getattr(wanted, key) is not None]
+        untouched = port not in self._found
+        self._remember({port: before}, keys)
+        if undo is not None:
+            back = PortState(**{key: getattr(before, key) for key in keys})
+            what = f"{_said(wanted)} on port {port} of switch {self.name}"
+            undo.add(what, lambda: self.restore([port]) if untouched else self._apply({port: back}, {}))
+        now = self._apply({port: wanted}, {port: before})[port]
+        if _shows(now, self._found[port]):
+            # The new state equals the original state, so nothing is left to restore.
+            self._drop_from_journals([port])
+            del self._found[port]
+
+    def _apply(self, wanted: Mapping[str, PortState], found: Mapping[str, PortState]) -> Mapping[str, PortState]:
+        """Set what differs, all at once if the backend can, and wait until the switch shows it."""
+        wanted = {port: self._settable(want) for port, want in wanted.items()}
+        changes = {port: _differing(want, found.get(port)) for port, want in wanted.items()}
+        changes = {port: change for port, change in changes.items() if change != PortState()}
+        if not changes:
+            return found
+        if isinstance(self._backend, BatchBackend):
+            self._backend.configure_all(changes)
+        else:
+            for port, change in changes.items():
+                self._backend.configure(port, change.admin_up, change.vlan, change.poe)
+        last: Mapping[str, PortState] = {}
+
+        def applied() -> bool:
+            nonlocal last
+            last = self._backend.states(changes)
+            return all(_shows(last[port], wanted[port]) for port in changes)
+
+        if not Deadline(READ_BACK_TIMEOUT_S).wait_until(applied):
+            lies = [
+                f"{_said(wanted[port])} on port {port} (it is {_seen(last[port], wanted[port])})"
+                for port in changes
+                if not _shows(last[port], wanted[port])
+            ]
+            raise SwitchError(
+                f"switch {self.name} said yes, but {READ_BACK_TIMEOUT_S:g} s later has not done it: {', '.join(lies)}",
+                _ACT_LIE,
+            )
+        return last
+
+    def _remove_empty(self, vlans: Iterable[int | None]) -> None:
+        for vlan in sorted(vlan for vlan in vlans if vlan is not None and vlan in self._groups):
+            self._backend.remove_vlan(vlan)
+
+
+_SETTINGS = ("admin_up", "vlan", "poe")
+_DOES = {
+    Capability.LINK: "tell the link of a port",
+    Capability.ADMIN: "bring a port up or down",
+    Capability.VLAN: "move a port to another VLAN",
+    Capability.COUNTERS: "tell what a port has counted",
+    Capability.POE: "switch the power of a port",
+    Capability.LLDP: "tell who is at the far end of a port",
+    Capability.FDB: "tell who is at the far end of a port",
+}
+
+
+def _shows(state: PortState, wanted: PortState) -> bool:
+    """Return whether a port has all wanted settings; None in ``wanted`` matches any value."""
+    return all(getattr(wanted, key) in (None, getattr(state, key)) for key in _SETTINGS)
+
+
+def _differing(wanted: PortState, found: PortState | None) -> PortState:
+    """Return the wanted settings that differ from the found ones."""
+    if found is None:
+        return wanted
+    return PortState(**{key: getattr(wanted, key) for key in _SETTINGS if getattr(wanted, key) != getattr(found, key)})
+
+
+def _said(wanted: PortState) -> str:
+    """The settings in words: ``VLAN 3900 and up``."""
+    words = [] if wanted.vlan is None else [f"VLAN {wanted.vlan}"]
+    words += [] if wanted.admin_up is None else ["up" if wanted.admin_up else "down"]
+    words += [] if wanted.poe is None else [f"power {'on' if wanted.poe else 'off'}"]
+    return _and(words)
+
+
+def _seen(state: PortState, wanted: PortState) -> str:
+    """The same settings in words, as the switch shows them."""
+    words = []
+    if wanted.vlan is not None:
+        words.append("in no single access VLAN" if state.vlan is None else f"in VLAN {state.vlan}")
+    if wanted.admin_up is not None:
+        words.append({True: "up", False: "down", None: "neither up nor down"}[state.admin_up])
+    if wanted.poe is not None:
+        words.append({True: "powered", False: "without power", None: "of unknown power"}[state.poe])
+    return _and(words)
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -1,0 +1,287 @@
+"""A switch managed by SNMP: IF-MIB, Q-BRIDGE-MIB, POWER-ETHERNET-MIB and LLDP-MIB, as far as the switch has them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.config.switches import seconds, snmp_address
+from pytest_pinet.errors import ConfigError, SwitchError
+from pytest_pinet.lab.switch import snmp_neighbours
+from pytest_pinet.lab.switch import snmp_tables as mib
+from pytest_pinet.lab.switch.snmp_bridge import SnmpVlanTable, access_vlan
+from pytest_pinet.lab.switch.snmp_client import Access, Oid, SnmpClient, Value
+from pytest_pinet.lab.switch.snmp_neighbours import Numbering
+from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState
+from pytest_pinet.model.lab import Switch
+
+DEFAULT_TIMEOUT_S = 5.0
+# sysUpTime counts hundredths of a second. A clock that differs by a few seconds is no reboot.
+_REBOOT_SLACK_S = 5.0
+_COUNTERS = (
+    mib.IF_HC_IN_OCTETS,
+    mib.IF_HC_OUT_OCTETS,
+    mib.IF_IN_ERRORS,
+    mib.IF_OUT_ERRORS,
+    mib.IF_IN_DISCARDS,
+    mib.IF_OUT_DISCARDS,
+    mib.IF_DISCONTINUITY,
+    # The 32-bit counters of older switches; they wrap every 34 s at 1 Gbit/s.
+    mib.IF_IN_OCTETS,
+    mib.IF_OUT_OCTETS,
+)
+
+
+@dataclass(frozen=True)
+class _Agent:
+    """The agent's description of itself: ports by name, numbers in the bridge and in the PoE table, capabilities."""
+
+    numbering: Numbering
+    bridge_ports: Mapping[int, int]
+    pse_ports: frozenset[Oid]
+    capabilities: frozenset[Capability]
+
+
+class SnmpSwitch:
+    """A switch managed by SNMP. It reads its capabilities at the first use. ``poe_group`` is usually 1."""
+
+    def __init__(self, switch: Switch, client: SnmpClient, vlans: SnmpVlanTable, poe_group: int) -> None:
+        self._switch = switch
+        self._client = client
+        self._vlan_table = vlans
+        self._poe_group = poe_group
+        self._known: _Agent | None = None
+        self._started_at: float | None = None
+        self._reboots = 0
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return self._agent.capabilities
+
+    @property
+    def _agent(self) -> _Agent:
+        if self._known is None:
+            self._known = self._learn()
+        return self._known
+
+    def _learn(self) -> _Agent:
+        columns = self._client.columns(
+            [mib.IF_NAME, mib.IF_DESCR, mib.IF_ALIAS, mib.BRIDGE_PORT_INTERFACE, mib.PSE_ADMIN_ENABLE]
+        )
+        interfaces = {i[0]: n for i, n in columns[mib.BRIDGE_PORT_INTERFACE].items() if isinstance(n, int)}
+        learning = (mib.BRIDGE_AGING_TIME, mib.VLAN_FDB_PORT, mib.FDB_PORT)
+        tables = (mib.IF_ADMIN_STATUS, mib.PVID, mib.LLDP_LOCAL_ID, *learning)
+        has = {
+            table
+            for table, entry in zip(tables, self._client.following(tables), strict=True)
+            if entry is not None and entry[0][: len(table)] == table
+        }
+        found = set()
+        if mib.IF_ADMIN_STATUS in has:
+            found |= {Capability.LINK, Capability.ADMIN, Capability.COUNTERS}
+        if mib.PVID in has and interfaces:
+            found.add(Capability.VLAN)
+        if columns[mib.PSE_ADMIN_ENABLE]:
+            found.add(Capability.POE)
+        if mib.LLDP_LOCAL_ID in has:
+            found.add(Capability.LLDP)
+        # An empty table looks like a missing one. Both conditions together show a bridge that learns addresses.
+        if interfaces and has & {mib.PVID, *learning}:
+            found.add(Capability.FDB)
+        return _Agent(
+            numbering=Numbering(port_names(columns), interfaces),
+            bridge_ports={interface: port for port, interface in interfaces.items()},
+            pse_ports=frozenset(columns[mib.PSE_ADMIN_ENABLE]),
+            capabilities=frozenset(found),
+        )
+
+    def _interface(self, port: str) -> int:
+        names = self._agent.numbering.names
+        if port not in names:
+            some = ", ".join(sorted(names, key=lambda name: (len(name), name))[:12]) or "none"
+            raise SwitchError(
+                f"switch {self._switch.name} has no port {port!r} by name, description, alias or number; it has {some}",
+                f"correct the ports of {self._switch.name} in {self._switch.where}",
+            )
+        return names[port]
+
+    def _bridge_port(self, port: str) -> int:
+        number = self._agent.bridge_ports.get(self._interface(port))
+        if number is None:
+            raise SwitchError(
+                f"port {port} of switch {self._switch.name} is no port of its bridge: it has no VLAN",
+                "the lab's admin: take it out of its link aggregate or routed mode, or correct the lab file",
+            )
+        return number
+
+    def _pse_port(self, port: str) -> Oid | None:
+        """Return its number in the PoE table: mostly its bridge port number, on some switches its interface number."""
+        interface = self._interface(port)
+        candidates = [(self._poe_group, n) for n in (self._agent.bridge_ports.get(interface), interface) if n]
+        return next((index for index in candidates if index in self._agent.pse_ports), None)
+
+    def _table(self, ports: Sequence[str], columns: Sequence[Oid]) -> dict[str, list[Value | None]]:
+        """Return these columns of the interface tables by port, with as few requests as possible."""
+        oids = [(*column, self._interface(port)) for port in ports for column in columns]
+        values = self._client.get(oids)
+        return {p: values[n * len(columns) : (n + 1) * len(columns)] for n, p in enumerate(ports)}
+
+    def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
+        wanted = [*ports]
+        rows = self._table(wanted, (mib.IF_ADMIN_STATUS, mib.IF_OPER_STATUS, mib.IF_HIGH_SPEED, mib.DUPLEX))
+        gone = [port for port, row in rows.items() if row[0] is None]
+        if gone:
+            # Interfaces get new numbers when a switch restarts or a module is exchanged.
+            self._known = None
+            rows |= self._table(gone, (mib.IF_ADMIN_STATUS, mib.IF_OPER_STATUS, mib.IF_HIGH_SPEED, mib.DUPLEX))
+        vlans, power = self._vlans(wanted), self._power(wanted)
+        return {port: _state(rows[port], vlans.get(port), power.get(port)) for port in wanted}
+
+    def _vlans(self, ports: Sequence[str]) -> dict[str, int | None]:
+        if Capability.VLAN not in self.capabilities:
+            return {}
+        numbers = {port: n for port in ports if (n := self._agent.bridge_ports.get(self._interface(port)))}
+        pvids = self._client.get([(*mib.PVID, number) for number in numbers.values()])
+        untagged = self._client.columns([mib.VLAN_UNTAGGED])[mib.VLAN_UNTAGGED]
+        return {
+            port: access_vlan(pvid, number, untagged)
+            for (port, number), pvid in zip(numbers.items(), pvids, strict=True)
+        }
+
+    def _power(self, ports: Sequence[str]) -> dict[str, bool | None]:
+        if Capability.POE not in self.capabilities:
+            return {}
+        fed = {port: index for port in ports if (index := self._pse_port(port)) is not None}
+        enabled = self._client.get([(*mib.PSE_ADMIN_ENABLE, *index) for index in fed.values()])
+        return {p: None if value is None else value == mib.TRUE for p, value in zip(fed, enabled, strict=True)}
+
+    def configure(
+        self, port: str, admin_up: bool | None = None, vlan: int | None = None, poe: bool | None = None
+    ) -> None:
+        self.configure_all({port: PortState(admin_up=admin_up, vlan=vlan, poe=poe)})
+
+    def configure_all(self, wanted: Mapping[str, PortState]) -> None:
+        """Set VLANs first, so that no port comes up in the wrong VLAN."""
+        vlans = {self._bridge_port(port): state.vlan for port, state in wanted.items() if state.vlan is not None}
+        if vlans:
+            self._vlan_table.move(vlans)
+        sets: list[tuple[Oid, int | bytes]] = []
+        for port, state in wanted.items():
+            if state.admin_up is not None:
+                sets.append(((*mib.IF_ADMIN_STATUS, self._interface(port)), mib.UP if state.admin_up else mib.DOWN))
+            if state.poe is not None:
+                index = self._pse_port(port)
+                if index is None:
+                    raise SwitchError(
+                        f"port {port} of switch {self._switch.name} feeds no power (PoE group {self._poe_group})",
+                        f"set `poe_group:` in {self._switch.where} if the switch counts its ports in another",
+                    )
+                sets.append(((*mib.PSE_ADMIN_ENABLE, *index), mib.TRUE if state.poe else mib.FALSE))
+        if sets:
+            self._client.set_each(sets)
+
+    def remove_vlan(self, vlan: int) -> None:
+        self._vlan_table.remove(vlan)
+
+    def counters(self, ports: Iterable[str]) -> Mapping[str, PortCounters]:
+        wanted = [*ports]
+        uptime = self._client.get([mib.SYS_UP_TIME])[0]
+        self._note_uptime(uptime if isinstance(uptime, int) else 0)
+        rows = self._table(wanted, _COUNTERS)
+        now = time.monotonic()
+        return {port: self._counted(now, port, row) for port, row in rows.items()}
+
+    def _note_uptime(self, ticks: int) -> None:
+        """Detect a reboot between two readings, even if the switch has been up for long since."""
+        started_at = time.monotonic() - ticks / 100
+        if self._started_at is not None and started_at > self._started_at + _REBOOT_SLACK_S:
+            self._reboots += 1
+        self._started_at = started_at
+
+    def _counted(self, now: float, port: str, row: Sequence[Value | None]) -> PortCounters:
+        values = [value if isinstance(value, int) else None for value in row]
+        rx, tx, rx_errors, tx_errors, rx_discards, tx_discards, discontinuity, rx32, tx32 = values
+        bits = 32 if rx is None or tx is None else 64
+        rx, tx = (rx32, tx32) if bits == 32 else (rx, tx)
+        if rx is None or tx is None:
+            raise SwitchError(f"switch {self._switch.name} does not count what port {port} moves")
+        epoch = f"{self._reboots}-{discontinuity or 0}"
+        return PortCounters(now, rx, tx, rx_errors, tx_errors, rx_discards, tx_discards, epoch, True, bits)
+
+    def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
+        interfaces = {self._interface(port): port for port in ports}
+        seen: list[tuple[int, Neighbour]] = []
+        if Capability.LLDP in self.capabilities:
+            seen += snmp_neighbours.by_lldp(self._client, self._agent.numbering)
+        if Capability.FDB in self.capabilities:
+            seen += snmp_neighbours.by_fdb(self._client)
+        found: dict[str, set[Neighbour]] = {port: set() for port in interfaces.values()}
+        for interface, neighbour in seen:
+            if interface in interfaces:
+                found[interfaces[interface]].add(neighbour)
+        return {port: frozenset(neighbours) for port, neighbours in found.items()}
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def port_names(columns: Mapping[Oid, Mapping[Oid, Value]]) -> dict[str, int]:
+    """Return interface numbers by port name: the interface's name, else its description, its alias, or its number.
+
+    A text that several interfaces share names none of them.
+    """
+    found: dict[str, int] = {}
+    for column in (mib.IF_NAME, mib.IF_DESCR, mib.IF_ALIAS):
+        by_text: dict[str, list[int]] = {}
+        for index, value in columns[column].items():
+            by_text.setdefault(mib.text(value), []).append(index[0])
+        for name, numbers in by_text.items():
+            if name and len(numbers) == 1:
+                found.setdefault(name, numbers[0])
+    for index in [*columns[mib.IF_NAME], *columns[mib.IF_DESCR]]:
+        found.setdefault(str(index[0]), index[0])
+    return found
+
+
+def _state(row: Sequence[Value | None], vlan: int | None, poe: bool | None) -> PortState:
+    admin, oper, speed, duplex = row
+    up = None if admin is None else admin == mib.UP
+    return PortState(
+        admin_up=up,
+        carrier=None if oper is None or not up else oper == mib.UP,
+        speed_mbps=speed if isinstance(speed, int) and speed > 0 else None,
+        duplex=mib.DUPLEX_WORDS.get(duplex) if isinstance(duplex, int) else None,
+        vlan=vlan,
+        poe=poe,
+    )
+
+
+def connect(switch: Switch, settings: Mapping[str, str]) -> SnmpSwitch:
+    """Return the switch for these settings (see ``config.switches``). Sends nothing before the first use."""
+    try:
+        host, port = snmp_address(settings["address"])
+        timeout_s = seconds(settings["timeout"]) if "timeout" in settings else DEFAULT_TIMEOUT_S
+        poe_group = int(settings.get("poe_group", "1"))
+    except ValueError as error:
+        raise ConfigError(f"switch {switch.name!r}: {error}", switch.where) from None
+    words = (
+        "version",
+        "community",
+        "write_community",
+        "user",
+        "auth_protocol",
+        "auth_key",
+        "priv_protocol",
+        "priv_key",
+    )
+    access = Access(
+        switch.name,
+        host,
+        port,
+        switch.where,
+        timeout_s=timeout_s,
+        **{word: settings[word] for word in words if word in settings},
+    )
+    client = SnmpClient(access)
+    return SnmpSwitch(switch, client, SnmpVlanTable(client, f"snmp://{host}:{port}"), poe_group)

@@ -1,0 +1,110 @@
+"""The interface of switch backends: what a backend can do with the ports of one switch. Each backend has one file.
+
+A backend only reads and sets. ``managed_switch`` does the rest for all backends: the allow-list of ports, the
+read-back, groups, and restoring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, cast
+
+from pytest_pinet.execution.entry_points import SWITCH_BACKENDS
+from pytest_pinet.model.counters import PortCounters
+from pytest_pinet.model.lab import Switch
+
+__all__ = ["Capability", "Neighbour", "PortCounters", "PortState", "SwitchBackend", "connect"]
+
+
+class Capability(StrEnum):
+    """What a switch can read or set through its backend."""
+
+    LINK = "link"
+    ADMIN = "admin"
+    VLAN = "vlan"
+    COUNTERS = "counters"
+    POE = "poe"
+    LLDP = "lldp"
+    FDB = "fdb"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class PortState:
+    """The state of a port as the switch reports it; None is unknown. ``vlan`` is the access (untagged) VLAN."""
+
+    admin_up: bool | None = None
+    carrier: bool | None = None
+    speed_mbps: int | None = None
+    duplex: str | None = None
+    vlan: int | None = None
+    poe: bool | None = None
+
+    def __str__(self) -> str:
+        if self.admin_up is False:
+            return "administratively down"
+        if self.carrier is False:
+            return "no link"
+        if self.carrier is None:
+            return "state unknown"
+        return f"up, {self.speed_mbps or '?'} Mbit/s {self.duplex or ''}".rstrip()
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """The neighbour at the far end of a port's cable, from LLDP (``system`` and ``port``) or from a learned ``mac``.
+
+    ``source`` is ``Capability.LLDP`` or ``Capability.FDB``; ``mac`` is lower case with colons.
+    """
+
+    source: Capability
+    mac: str | None = None
+    system: str | None = None
+    port: str | None = None
+
+
+class SwitchBackend(Protocol):
+    """The backend of one switch. Raises SwitchError, also when the switch cannot be reached.
+
+    Callers only call what ``capabilities`` contains. Methods that set return when the switch has answered; the caller
+    reads the result back.
+    """
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The capabilities of this switch; may send requests at the first use."""
+
+    def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
+        """Return the current states of these ports, in as few round trips as possible."""
+
+    def configure(
+        self, port: str, admin_up: bool | None = None, vlan: int | None = None, poe: bool | None = None
+    ) -> None:
+        """Set the given settings and leave the rest; create a VLAN that does not exist on the switch."""
+
+    def remove_vlan(self, vlan: int) -> None:
+        """Delete a VLAN without members that ``configure`` created; does nothing if it does not exist."""
+
+    def counters(self, ports: Iterable[str]) -> Mapping[str, PortCounters]:
+        """Return the counters of these ports."""
+
+    def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
+        """Return the neighbours at the far end of these ports, from all sources that the switch has."""
+
+    def close(self) -> None:
+        """End the connection to the switch."""
+
+
+def connect(switch: Switch, settings: Mapping[str, str]) -> SwitchBackend:
+    """Connect to a switch through the backend that its lab file entry names.
+
+    Variables in ``settings`` are already filled in. Raises ConfigError, and SwitchError when the switch does not
+    answer.
+    """
+    made, what = SWITCH_BACKENDS.make(switch.backend, switch, settings, takes="a switch and its settings")
+    SWITCH_BACKENDS.require(made, what, SwitchBackend)
+    return cast(SwitchBackend, made)

@@ -1,0 +1,1 @@
+"""Finds the combinations that a lab can measure, and their endpoints."""

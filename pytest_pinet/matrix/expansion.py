@@ -1,0 +1,146 @@
+"""Expands a request over a lab: combinations, or the reasons why they are missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+from pytest_pinet.execution.names import nearest
+from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
+from pytest_pinet.matrix.request import Request
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Lab, names_of
+from pytest_pinet.model.topology import Topology
+from pytest_pinet.model.tuning import UNTUNED, Tuning
+from pytest_pinet.tuning.registry import boot_part
+
+# Other characters would need quotes in test IDs, -k expressions and shells.
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+:/@-]")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A requested item that this lab does not have. ``id`` is part of the skipped test's ID."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CombinationCase:
+    """The case of one parametrised test: a combination, and the request of its marker."""
+
+    combination: Combination
+    request: Request
+
+
+def _matches(name: str, globs: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def combinations(lab: Lab, request: Request, ends: EndpointSelector | None = None) -> list[Combination | Missing]:
+    """Return one combination for each matching board, NIC, topology and tuning, in the order of the lab file.
+
+    If several nodes have the same board and NIC, the first one that can be used stands for all. Every board and NIC
+    that is named without a wildcard and does not exist becomes a Missing. ``ends`` is a selector of this lab, for
+    callers that have one.
+    """
+    chooser = ends or EndpointSelector(lab)
+    found: dict[str, Combination | Missing] = {}
+    for topology in request.topologies:
+        for interface in lab.interfaces():
+            node = lab.nodes[interface.node]
+            if node.runner or not _matches(node.board.name, request.boards):
+                continue
+            if not any(_matches(name, request.nics) for name in names_of(interface)):
+                continue
+            id_ = f"{node.board.name}:{interface.label}/{topology}"
+            if isinstance(found.get(id_), Combination):
+                continue
+            try:
+                found[id_] = chooser.combination(interface, topology)
+            except NotEnoughNodes as reason:
+                found.setdefault(id_, Missing(id_, str(reason)))
+        for missing in _missing(lab, request, topology):
+            found.setdefault(missing.id, missing)
+    return [one for cell in found.values() for one in _tuned(cell, request.tunings)]
+
+
+def _tuned(cell: Combination | Missing, tunings: Sequence[Tuning]) -> list[Combination | Missing]:
+    """Return one combination for each tuning. A missing combination is reported once, without tunings."""
+    return [cell] if isinstance(cell, Missing) else [replace(cell, tuning=tuning) for tuning in tunings]
+
+
+def _missing(lab: Lab, request: Request, topology: Topology) -> list[Missing]:
+    boards = sorted({node.board.name for node in lab.nodes.values() if not node.runner})
+    result = []
+    for board in request.boards:
+        there = [i for i in lab.interfaces() if fnmatchcase(lab.nodes[i.node].board.name, board)]
+        there = [i for i in there if not lab.nodes[i.node].runner]
+        for nic in request.nics:
+            if any(fnmatchcase(name, nic) for i in there for name in names_of(i)):
+                continue
+            id_ = _UNSAFE.sub("any", f"{board}:{nic}/{topology}")
+            if not there:
+                near = nearest(board, boards)
+                hint = f"nearest is {near!r}; it" if near else "it"
+                reason = f"no board {board!r} in lab {lab.name} ({hint} has {', '.join(boards)})"
+            else:
+                labels = sorted({i.label for i in there})
+                near = nearest(nic, sorted({name for i in there for name in names_of(i)}))
+                hint = f"nearest is {near!r}; " if near else ""
+                reason = f"no NIC {nic!r} on board {board!r} in lab {lab.name} ({hint}it has {', '.join(labels)})"
+            result.append(Missing(id_, reason))
+    return result
+
+
+def marker_name(axis: str, value: str) -> str:
+    """Return the automatic marker of a board, NIC, topology or tuning: ``board_pi4b``, ``tuning_mtu_9000``."""
+    return f"{axis}_{re.sub(r'[^A-Za-z0-9]', '_', value.replace('+', 'plus'))}"
+
+
+def marker_names(combination: Combination, request: Request) -> dict[str, str]:
+    """Return a combination's automatic markers with their meanings: one for each setting of its tuning."""
+    axes = [("board", combination.board), ("nic", combination.nic), ("topology", combination.topology.name)]
+    axes += [("tuning", f"{name}={value}") for name, value in combination.tuning.settings]
+    if not combination.tuning and any(request.tunings):
+        axes.append(("tuning", UNTUNED))
+    return {marker_name(axis, value): f"{axis} {value}" for axis, value in axes}
+
+
+T = TypeVar("T")
+
+
+def fewest_boots(items: Sequence[T], case_of: Callable[[T], CombinationCase | None]) -> list[T]:
+    """Return the tests sorted so that tests with boot tunings come last, and equal boot tunings are consecutive.
+
+    All other tests keep their order.
+    """
+    groups: dict[tuple[str, str], int] = {}
+
+    def rank(item: T) -> int:
+        case = case_of(item)
+        boot = boot_part(case.combination.tuning) if case is not None else None
+        if case is None or not boot:
+            return 0
+        return groups.setdefault((case.combination.dut.node.place, boot.key), len(groups) + 1)
+
+    return sorted(items, key=rank)
+
+
+def selected(combination: Combination, axes: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether globs for board, nic, topology and tuning (empty: all) select a combination.
+
+    A tuning matches by its key, by each of its settings (``mtu=9000``) and by their names; ``none`` means no tuning.
+    """
+    settings = combination.tuning.settings
+    names = {
+        "board": {combination.board},
+        "nic": names_of(combination.dut.interface),
+        "topology": {combination.topology.name, combination.topology.kind},
+        "tuning": {str(combination.tuning), *(f"{name}={value}" for name, value in settings), *dict(settings)},
+    }
+    return all(not globs or any(_matches(name, globs) for name in names[axis]) for axis, globs in axes.items())

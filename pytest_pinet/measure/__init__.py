@@ -1,0 +1,1 @@
+"""One measurement over an open link, from preconditions to the result."""

@@ -1,0 +1,226 @@
+"""Compare two states of the same nodes, measured alternately (A B B A B A A B), so that slow drift cancels out.
+
+A state is anything that can be entered and left: a tuning, a build, or a shaper in the tests.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from statistics import fmean
+
+from pytest_pinet.evidence.build import read_build
+from pytest_pinet.judge.interleaved import (
+    MOST_PAIRS,
+    TOLERANCE,
+    Comparison,
+    Result,
+    Side,
+    compare_attempts,
+    figure_of_attempt,
+    side,
+)
+from pytest_pinet.judge.reference import Reference
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.default_traffic import attempt_at
+from pytest_pinet.measure.preconditions import refuse
+from pytest_pinet.measure.traffic_runner import ProgressOfWays, Runs
+from pytest_pinet.model.attempt import Attempt
+from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.report.comparison import ComparisonRecord, ConnectionRecord, SideRecord
+from pytest_pinet.traffic.tool import TrafficTool
+
+# Time of a turn beside its traffic, including a change of state.
+BESIDE_TRAFFIC_S = 10.0
+# The results of the candidate, the worst first. Of two directions the worse result counts.
+_SEVERITY = (Result.SLOWER, Result.INCONCLUSIVE, Result.GO_ON, Result.SAME, Result.FASTER)
+
+
+@dataclass(frozen=True)
+class State:
+    """One side of a comparison: its name for reports, and the function that brings the nodes into this state.
+
+    ``enter`` returns a context manager, or None if the ``enter`` of the other state undoes the change. A state is left
+    before the other state is entered. It is kept if the next turn uses the same state. ``enter`` may raise any
+    PinetError, which ends the comparison.
+    """
+
+    name: str
+    enter: Callable[[], AbstractContextManager[object] | None] = nullcontext
+
+
+@dataclass(frozen=True)
+class ComparisonPlan:
+    """The accepted difference and the limits of a comparison.
+
+    B may be slower than A by ``tolerance`` (0.03 = 3 %); both kinds of wrong results have the probability
+    ``error_rate``. ``references`` has earlier knowledge about each direction. After ``most_pairs`` an undecided
+    comparison ends.
+    """
+
+    tolerance: float = TOLERANCE
+    error_rate: float = 0.01
+    most_pairs: int = MOST_PAIRS
+    references: Mapping[Direction, Reference] = field(default_factory=dict)
+
+
+class _Turns:
+    """Enters and leaves the two states, one at a time."""
+
+    def __init__(self, states: Mapping[Side, State], stack: ExitStack) -> None:
+        self._states = states
+        self._stack = stack
+        self._now: Side | None = None
+
+    def take(self, wanted: Side) -> bool:
+        """Enter this state; return whether the state changed. Half of all turns need no change, which saves reboots."""
+        if wanted is self._now:
+            return False
+        self._stack.close()
+        self._now = None
+        self._stack.enter_context(self._states[wanted].enter() or nullcontext())
+        self._now = wanted
+        return True
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One connection, and its attempt in each direction."""
+
+    side: Side
+    started_s: float
+    seconds: float
+    attempts: Mapping[Direction, Attempt]
+
+    @property
+    def excluded(self) -> str:
+        return next((a.excluded for a in self.attempts.values() if a.excluded), "")
+
+
+def compare(
+    link: Link,
+    traffic: Traffic,
+    state_a: State,
+    state_b: State,
+    tool: TrafficTool,
+    plan: ComparisonPlan | None = None,
+    on_progress: ProgressOfWays | None = None,
+    watch: Callable[[], None] | None = None,
+    raw: dict[str, str] | None = None,
+    on_state: Callable[[Side], None] = lambda _: None,
+) -> ComparisonRecord:
+    """Measure both states alternately on fresh connections until the difference is certain or cannot become so.
+
+    A connection in which the link dropped is kept as evidence and repeated. ``raw`` receives the output of every
+    process by file name. ``on_state`` is called whenever a state has been entered. The caller must have exclusive use
+    of the nodes and contention domains. Raises LabError, UnsupportedError, and any error of entering or leaving a
+    state; the current state is always left. Raises ValueError for a tolerance outside 0 to 1.
+    """
+    plan = plan or ComparisonPlan()
+    if not 0 < plan.tolerance < 1:
+        raise ValueError(f"a tolerance of {plan.tolerance} makes no sense; expected a part such as 0.03")
+    started = datetime.now(UTC)
+    clock = time.monotonic()
+    runs: list[_Run] = []
+    found: dict[Direction, Comparison] = {}
+    ways = traffic.direction.parts
+    lasts_s = 2 * plan.most_pairs * (traffic.seconds + BESIDE_TRAFFIC_S)
+    builds: dict[Side, Mapping[str, str | None]] = {}
+    with ExitStack() as stack, Runs(link, tool, lasts_s, raw, on_progress, watch) as traffic_runs:
+        turns = _Turns({Side.A: state_a, Side.B: state_b}, stack)
+        while not found or _goes_on(found, plan):
+            now = side(sum(not run.excluded for run in runs))
+            if turns.take(now):
+                # A change of state may take links down and restart counters.
+                traffic_runs.begin_anew(same=False)
+                on_state(now)
+            if now not in builds:
+                builds[now] = read_build(link.dut.shell, link.dut.device)
+            begun = time.monotonic() - clock
+            one = traffic_runs.again(traffic)
+            runs.append(_Run(now, begun, one.seconds, {way: attempt_at(one, way) for way in ways}))
+            kept = [run for run in runs if not run.excluded]
+            found = {way: _judged(kept, way, plan) for way in ways}
+        refuse(traffic_runs.finish(traffic))
+    seconds = time.monotonic() - clock
+    return _record(link, traffic, (state_a, state_b), plan, runs, found, started, seconds, builds)
+
+
+def _judged(kept: list[_Run], way: Direction, plan: ComparisonPlan) -> Comparison:
+    noise = plan.references.get(way, Reference()).noise
+    return compare_attempts([run.attempts[way] for run in kept], plan.tolerance, noise, plan.error_rate)
+
+
+def _goes_on(found: Mapping[Direction, Comparison], plan: ComparisonPlan) -> bool:
+    if any(one.result is Result.SLOWER for one in found.values()):
+        # A slower direction decides; the other direction cannot change the result.
+        return False
+    pairs = min(one.pairs for one in found.values())
+    return pairs < plan.most_pairs and any(one.result is Result.GO_ON for one in found.values())
+
+
+def _record(
+    link: Link,
+    traffic: Traffic,
+    states: tuple[State, State],
+    plan: ComparisonPlan,
+    runs: list[_Run],
+    found: Mapping[Direction, Comparison],
+    started: datetime,
+    seconds: float,
+    builds: Mapping[Side, Mapping[str, str | None]],
+) -> ComparisonRecord:
+    worst = min(found, key=lambda way: _SEVERITY.index(found[way].result))
+    result = found[worst].result
+    several = len(found) > 1
+    return {
+        "id": str(MetricKey(link.combination.identity, traffic, traffic.direction)),
+        "a": states[0].name,
+        "b": states[1].name,
+        "result": str(Result.INCONCLUSIVE if result is Result.GO_ON else result),
+        "why": f"{worst}: {found[worst].why}" if several else found[worst].why,
+        "tolerance": plan.tolerance,
+        "error_rate": plan.error_rate,
+        "pairs": min(one.pairs for one in found.values()),
+        "directions": {str(way): _side(way, one, runs) for way, one in found.items()},
+        "runs": [_run(run) for run in runs],
+        "started": started.isoformat(),
+        "seconds": seconds,
+        "builds": {str(state): dict(build) for state, build in builds.items()},
+        "traffic_seconds": sum(max(a.traffic_seconds for a in run.attempts.values()) for run in runs),
+    }
+
+
+def _side(way: Direction, found: Comparison, runs: list[_Run]) -> SideRecord:
+    return {
+        "a_bps": _goodput(way, Side.A, runs).bps,
+        "b_bps": _goodput(way, Side.B, runs).bps,
+        "change": found.change,
+        "interval": None if found.low is None or found.high is None else [found.low, found.high],
+        "result": str(found.result),
+        "why": "; ".join([found.why, *found.remarks]),
+    }
+
+
+def _goodput(way: Direction, state: Side, runs: list[_Run]) -> Bitrate:
+    """Return the mean level of all connections in this state; a level gives little weight to short disturbances."""
+    own = [run.attempts[way] for run in runs if run.side is state and not run.excluded]
+    levels = [level for attempt in own if (level := figure_of_attempt(attempt)) is not None]
+    return Bitrate(fmean(levels) if levels else 0.0)
+
+
+def _run(run: _Run) -> ConnectionRecord:
+    return {
+        "side": str(run.side),
+        "started_s": run.started_s,
+        "seconds": run.seconds,
+        "goodput_bps": {str(way): attempt.goodput.bps for way, attempt in run.attempts.items()},
+        "counted_s": min(attempt.seconds for attempt in run.attempts.values()),
+        "excluded": run.excluded,
+        "events": [event.text for attempt in run.attempts.values() for event in attempt.events],
+    }

@@ -1,0 +1,163 @@
+"""Compare the counters at both ends of every cable of a link, before and after traffic, with the payload moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+
+from pytest_pinet.evidence.device_traffic import Crossing, Device, Moved
+from pytest_pinet.evidence.octet_check import CableEnd, check_octets, factor, settled
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.judge.attempts import MeasuredFlow
+from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, IPV4_UDP_HEADERS, TIMESTAMP_OPTION
+from pytest_pinet.lab.link.end import End
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
+from pytest_pinet.lab.switch.switchport import Capability
+from pytest_pinet.model.counters import PortCounters
+from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.report.record import CableRecord
+
+# Some drivers update their counters only once a second.
+COUNTER_TIMEOUT_S = 3.0
+# The most bytes that a TCP flow of up to IN_FLIGHT_STREAMS connections may have on the wire and in queues when its
+# receiver stops. A receiver that is slower than its sender has a full window; Linux lets it grow to half of its
+# tcp_rmem (6 MB).
+IN_FLIGHT_BYTES = 3_200_000
+IN_FLIGHT_STREAMS = 10
+
+
+class CounterCheck:
+    """Reads all counters on construction. ``check`` reads them again and compares them with the bytes of the flows."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._crossing = Crossing([Device(end.shell, end.device, str(end)) for end in link.ends])
+        # Ends whose switch has counters.
+        self._counted = [i for i, e in enumerate(link.ends) if Capability.COUNTERS in _switch(link, e).capabilities]
+        self._latency_s = max((_switch(link, link.ends[i]).counter_latency_s for i in self._counted), default=0.0)
+        self._before = settled(self._read, self._latency_s, _wait) if self._counted else []
+        self._after = self._before
+
+    def _read(self) -> list[PortCounters]:
+        """Return the port counters of all counted ends, with one request per switch."""
+        found: dict[tuple[str, str], PortCounters] = {}
+        wanted: dict[str, list[str]] = {}
+        for index in self._counted:
+            port = self._link.ends[index].endpoint.interface.port
+            wanted.setdefault(port.switch, []).append(port.port)
+        for name, ports in wanted.items():
+            found |= {(name, p): c for p, c in self._link.switches[name].counters(ports).items()}
+        ports_of = [self._link.ends[index].endpoint.interface.port for index in self._counted]
+        return [found[port.switch, port.port] for port in ports_of]
+
+    def accept_carriers(self) -> None:
+        """Accept the current carrier states: a link was taken down on purpose."""
+        self._crossing.accept_carriers()
+
+    @property
+    def carrier_changes(self) -> list[int | None]:
+        """The carrier changes of each end when they were last accepted; None if the end does not count them."""
+        return [state.carrier_changes for state in self._crossing.before]
+
+    def rebase(self) -> None:
+        """Count from now on. Earlier events are already reported, and the counters may have restarted."""
+        self._crossing.rebase()
+        if self._counted:
+            self._before = self._after = settled(self._read, self._latency_s, _wait)
+
+    def check(self, flows: Sequence[MeasuredFlow], traffic: Traffic) -> None:
+        """Compare counters with payload.
+
+        Raises TrafficError if a link went down, InvalidMeasurement if the two disagree.
+        """
+        moved, sent = self._moved(flows), self._moved(flows, max(1, math.ceil(traffic.streams / IN_FLIGHT_STREAMS)))
+        self._crossing.check(moved, Deadline(COUNTER_TIMEOUT_S).wait_until)
+        if not self._counted:
+            return
+        path = self._link.path
+        headers = IPV4_UDP_HEADERS if traffic.udp else IPV4_TCP_HEADERS + TIMESTAMP_OPTION * path.timestamps
+        segment = traffic.packet_bytes(path.mtu - headers) or path.mtu
+        cables = [
+            CableEnd(str(end.endpoint), f"port {end.endpoint.interface.port}", moved[i], sent[i])
+            for i, end in ((i, self._link.ends[i]) for i in self._counted)
+        ]
+        self._after = check_octets(
+            cables,
+            self._before,
+            self._read,
+            factor(path.mtu, headers, segment),
+            self._latency_s,
+            _wait,
+        )
+
+    def _moved(self, flows: Sequence[MeasuredFlow], sent: int = 0) -> list[Moved]:
+        """Return the payload through each end: received bytes, or with ``sent`` the sent bytes if they are known.
+
+        The bytes on their way at the end are at most ``sent`` times IN_FLIGHT_BYTES per TCP flow. Counters count real
+        bytes, so the values are not converted to full rate.
+        """
+        totals = [Moved(0, 0) for _ in self._link.ends]
+        for measured in flows:
+            told = measured.flow.received_bytes + measured.flow.head_bytes
+            received = round(told * self._link.scale)
+            payload = received
+            if sent and measured.flow.sent_bytes is not None:
+                on_its_way = max(0, round(measured.flow.sent_bytes * self._link.scale) - received)
+                # UDP really sent its bytes. Bytes handed to a TCP socket may never have left it.
+                payload += on_its_way if measured.flow.packets is not None else min(on_its_way, sent * IN_FLIGHT_BYTES)
+            crossed = self._link.facts.crossed(measured.sender, measured.receiver)
+            for position, end in enumerate(crossed):
+                old = totals[end]
+                if position % 2 == 0:
+                    totals[end] = replace(old, sent=old.sent + payload)
+                else:
+                    totals[end] = replace(old, received=old.received + payload)
+        return totals
+
+    def records(self) -> list[CableRecord]:
+        """Return the differences of the counters at each side of each cable."""
+        ports = dict(zip(self._counted, zip(self._before, self._after, strict=True), strict=True))
+        found: list[CableRecord] = []
+        for index, end in enumerate(self._link.ends):
+            old, new = self._crossing.before[index], self._crossing.after[index]
+            received, sent = new.bytes_since(old)
+            losses = ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped")
+            lost = {name: _difference(getattr(old, name), getattr(new, name)) for name in losses}
+            record: CableRecord = {
+                "end": str(end.endpoint),
+                "port": str(end.endpoint.interface.port),
+                "node": {"rx_bytes": received, "tx_bytes": sent, **lost},
+                "switch": None,
+            }
+            if index in ports:
+                before, after = ports[index]
+                names = ("rx_octets", "tx_octets", "rx_errors", "tx_errors", "rx_discards", "tx_discards")
+                record["switch"] = {n: _difference(getattr(before, n), getattr(after, n)) for n in names}
+            found.append(record)
+        return found
+
+    def raw(self) -> dict[str, str]:
+        """Return the switch counters before and after as text, by file name (number of the end, and source)."""
+        found = {}
+        for index, old, new in zip(self._counted, self._before, self._after, strict=True):
+            port = self._link.ends[index].endpoint.interface.port
+            lines = [f"# port {port}: before the traffic, and after it (- where it does not count that)"]
+            for name, value in asdict(old).items():
+                told = ["-" if count is None else str(count) for count in (value, getattr(new, name))]
+                lines.append(f"{name}: {told[0]} {told[1]}")
+            found[f"{index}-switch.txt"] = "\n".join([*lines, ""])
+        return found
+
+
+def _switch(link: Link, end: End) -> ManagedSwitch:
+    return link.switches[end.endpoint.interface.port.switch]
+
+
+def _difference(old: int | None, new: int | None) -> int | None:
+    return None if old is None or new is None else new - old
+
+
+def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+    return Deadline(seconds).wait_until(condition, interval_s=0.1)

@@ -1,0 +1,247 @@
+"""One measurement from an open link to a judged result record: traffic, evidence, physical limit, limit, verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TypedDict, TypeVar
+
+from pytest_pinet.evidence.build import read_build, read_serial
+from pytest_pinet.execution.trace import doing
+from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
+from pytest_pinet.judge.circumstances import Circumstances
+from pytest_pinet.judge.effective_settings import failed_requests, unmet, unseen
+from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.lab.link.end import End
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.link_cycle import can_bounce
+from pytest_pinet.measure.peer_capacity import ceilings
+from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, ProgressOfWays, Runs
+from pytest_pinet.measure.udp_ladder import Ladder, measure_ladder
+from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.judgement import MeasurementJudgement
+from pytest_pinet.model.link_facts import LinkFacts
+from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import HttpTraffic, Traffic
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.parameters import parameters_hash
+from pytest_pinet.report.record import ResultRecord
+from pytest_pinet.report.result_record import ResultParts, result_record
+from pytest_pinet.report.traffic import (
+    HttpRecord,
+    LadderRecord,
+    WindowRecord,
+    apart_notes,
+    http_record,
+    http_text,
+    ladder_text,
+    most_apart,
+    window_record,
+)
+from pytest_pinet.report.tunings import tuning_notes
+from pytest_pinet.traffic.tool import TrafficTool
+
+T = TypeVar("T")
+# Time of one measurement for set-up, link-ups and waiting for quiet ends, beside its traffic.
+BESIDE_TRAFFIC_S = 180.0
+
+
+def _build_of(end: End) -> dict[str, str | None]:
+    """Return the build of an end. It is read once per boot: only a boot or a module load changes it."""
+    facts = end.session.facts
+    key = f"build {end.device}"
+    if key not in facts:
+        facts[key] = read_build(end.shell, end.device)
+    build: dict[str, str | None] = facts[key]
+    return build
+
+
+def _serials_of(link: Link) -> dict[str, str]:
+    """Return the serial numbers of the boards that report one, by end; they are read once per boot."""
+    found = {}
+    for end in link.ends:
+        facts = end.session.facts
+        if "serial" not in facts:
+            facts["serial"] = read_serial(end.shell)
+        if facts["serial"] is not None:
+            found[str(end.endpoint)] = facts["serial"]
+    return found
+
+
+def measure(
+    link: Link,
+    traffic: Traffic,
+    plan: GatePlan,
+    tool: TrafficTool,
+    on_progress: ProgressOfWays | None,
+    watch: Callable[[], None] | None = None,
+    raw: MutableMapping[str, str] | None = None,
+) -> ResultRecord:
+    """Measure on fresh connections until every value is judged, and return the record.
+
+    The caller fills in ``test``, ``files`` and ``rerun``. ``raw`` receives the output of every process by file name,
+    also if an error is raised. ``watch`` is called throughout and can end the traffic by raising. Raises LabError,
+    UnsupportedError, InvalidMeasurement.
+    """
+    started = datetime.now(UTC)
+    clock = time.monotonic()
+    build = _build_of(link.dut)
+    facts = link.facts
+    plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
+    with Runs(link, tool, plan.profile.budget_s + BESIDE_TRAFFIC_S, raw, on_progress, watch) as runs:
+        ladder = measure_ladder(runs, traffic, plan.profile)
+        if ladder is None:
+            runs.again(traffic)
+
+        def judged(
+            busy: Sequence[str] = (), capacities: Mapping[str, Bitrate] | None = None, broken: Sequence[str] = ()
+        ) -> MeasurementJudgement:
+            here = Circumstances(
+                conditions=runs.conditions.before,
+                ineffective=unmet(facts, traffic, tries),
+                unanswered=failed_requests(tries),
+                unheld="" if ladder is None else ladder.unheld,
+                busy=busy,
+                capacities=capacities or {},
+                broken=broken,
+            )
+            return figures(facts, traffic, tries, plan, here)
+
+        # Only one step of a ladder is judged; all of its steps are evidence.
+        tries, sent = (runs.tries, traffic) if ladder is None else ladder.judged
+        with doing("judge"):
+            found = judged()
+        while found.wanted is not None:
+            runs.conditions.look_for_others()
+            one = runs.again(sent, found.wanted if plan.link_ups else Fresh.CONNECTION)
+            if ladder is not None:
+                tries.append(one)
+                tries, sent = ladder.judged
+            with doing("judge"):
+                found = judged()
+        busy: list[str] = []
+        capacities: dict[str, Bitrate] = {}
+        doubts: list[str] = []
+        if found.verdict is Verdict.FAIL:
+            with doing("look what else may have limited it"):
+                capacities, doubts = ceilings(link, traffic, runs.tries[0].flows, tool)
+            busy = runs.conditions.excuses(runs.tries)
+        broke = runs.finish(traffic)
+        found = judged(busy, capacities, broke)
+    parts = replace(
+        _parts(link, traffic, runs, plan.profile.name, found, build, started, time.monotonic() - clock),
+        evidence=[one.evidence for one in runs.tries],
+        limited_by=limited_by(facts, sent, tries, found.directions, runs.conditions.before, capacities),
+        **_of_traffic(tries, traffic, ladder),
+    )
+    notes = [*parts.notes, *dict.fromkeys(act.removeprefix("  -> ") for one in broke for act in one.splitlines()[1:])]
+    notes += [*runs.conditions.notes, *doubts, *kernel_notes(runs.tries), *unseen(traffic, tries)]
+    notes += [*tuning_notes(link.tunings), *_ungated(facts, traffic, plan), *_notes_of_traffic(parts)]
+    record = result_record(replace(parts, notes=notes))
+    if raw is not None:
+        raw["versions.txt"] = _versions(parts)
+    return record
+
+
+def _versions(parts: ResultParts) -> str:
+    """Return the versions of the tool at each end, and of kernel, driver and firmware of the device under test."""
+    told = [*parts.versions.items(), *((f"dut {name}", value) for name, value in parts.build.items())]
+    return "".join(f"{name}: {value}\n" for name, value in told if value)
+
+
+def _ungated(link: LinkFacts, traffic: Traffic, plan: GatePlan) -> list[str]:
+    """Return a sentence if an accepted baseline was ignored."""
+    if link.scale == 1 or not any(plan.reference(way).baseline for way in traffic.direction.parts):
+        return []
+    return [f"its accepted baseline gates nothing: it is of links at full rate, and these run at {link.scale:g} of it"]
+
+
+class _OfTraffic(TypedDict, total=False):
+    """The parts of a result that only some kinds of traffic have."""
+
+    windows: list[WindowRecord]
+    ladder: LadderRecord
+    http: HttpRecord
+
+
+def _of_traffic(tries: Sequence[Try], traffic: Traffic, ladder: Ladder | None) -> _OfTraffic:
+    windows = [(n, one.measurements[0].window) for n, one in enumerate(tries, 1) if one.measurements]
+    found: _OfTraffic = {"windows": [window_record(number, one) for number, one in windows if one is not None]}
+    reports = [m.http for one in tries if not one.excluded for m in one.measurements if m.http is not None]
+    if ladder is not None:
+        found["ladder"] = ladder.record()
+    elif reports and isinstance(traffic, HttpTraffic):
+        found["http"] = http_record(traffic.size, traffic.streams, reports)
+    return found
+
+
+def _notes_of_traffic(parts: ResultParts) -> list[str]:
+    apart = apart_notes(*most_apart(parts.windows), SKEW_MAX_S) if parts.windows else []
+    ladder = [ladder_text(parts.ladder)] if parts.ladder is not None else []
+    return [*apart, *ladder, *([http_text(parts.http)] if parts.http is not None else [])]
+
+
+def _parts(
+    link: Link,
+    traffic: Traffic,
+    runs: Runs,
+    profile: str,
+    found: MeasurementJudgement,
+    build: dict[str, str | None],
+    started: datetime,
+    seconds: float,
+) -> ResultParts:
+    tries = runs.tries
+    last = tries[-1].measurements
+    notes = [note for one in tries for m in one.measurements for note in m.notes]
+    notes += [event.text for one in tries for event in one.events]
+    return ResultParts(
+        id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
+        verdict=found.verdict,
+        message=f"{link.id} {found.reason}",
+        combination=link.combination,
+        traffic=traffic.key,
+        build=build,
+        profile=profile,
+        path=link.path,
+        versions=_by_end(link, [m.versions for m in last], traffic),
+        cpu_percent=_by_end(link, [m.cpu_percent for m in last], traffic),
+        notes=[*dict.fromkeys(notes), *_isolation(link)],
+        started=started,
+        seconds=seconds,
+        traffic_seconds=sum(one.seconds for one in tries),
+        directions=found.directions,
+        flows=found.flows,
+        evenness=found.evenness,
+        cables=runs.cables.records(),
+        serials=_serials_of(link),
+        parameters=parameters_hash(traffic, link.path.mtu, link.tunings, link.scale),
+        tunings=link.tunings,
+    )
+
+
+def _isolation(link: Link) -> list[str]:
+    """Return a sentence for readers if the switches do not separate the segments."""
+    fixed = [name for name, switch in link.switches.items() if not switch.rewires]
+    if not fixed or len(link.combination.topology.segments) == 1:
+        return []
+    return [f"the pairs are not kept apart: switch {fixed[0]} is wired as it is"]
+
+
+def _by_end(link: Link, values: Sequence[Mapping[str, T]], traffic: Traffic) -> dict[str, T]:
+    """Return the values that tools report for ``dut`` and ``peer``.
+
+    For several runs, the keys are the names of the ends.
+    """
+    if len(values) == 1:
+        return dict(values[0])
+    found: dict[str, T] = {}
+    for run, by_role in zip(link.combination.topology.runs(traffic.direction), values, strict=True):
+        for role, index in (("dut", run.a), ("peer", run.b)):
+            if role in by_role:
+                found[str(link.ends[index].endpoint)] = by_role[role]
+    return found

@@ -1,0 +1,67 @@
+"""Measure, judge and record round trips of single packets over a link without other traffic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, MutableMapping, Sequence
+from datetime import UTC, datetime
+
+from pytest_pinet.evidence.build import read_build
+from pytest_pinet.execution.trace import doing
+from pytest_pinet.judge.pings import PingJudgement, judge_pings
+from pytest_pinet.judge.profile import Profile
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.ping import Ping, PingReport
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.report.record import ResultRecord
+from pytest_pinet.report.result_record import ResultParts, result_record
+from pytest_pinet.report.traffic import ping_record, ping_text
+from pytest_pinet.report.tunings import tuning_notes
+from pytest_pinet.traffic import ping as tool
+
+
+def measure(
+    link: Link,
+    ping: Ping,
+    limits: Sequence[Limit],
+    profile: Profile,
+    raw: MutableMapping[str, str],
+    watch: Callable[[], None] | None = None,
+) -> ResultRecord:
+    """Ping from the device under test to its peer. Repeat after a missed limit until the verdict is certain.
+
+    Only ``limits`` on loss and latency (the mean round trip) are judged. The caller fills in ``test``, ``files`` and
+    ``rerun`` of the record. ``raw`` receives the output. ``watch`` is called throughout and can end the ping by
+    raising. Raises LabError.
+    """
+    started, clock = datetime.now(UTC), time.monotonic()
+    rounds: list[PingReport] = []
+    found = PingJudgement(None)
+    key = MetricKey(link.combination.identity, Traffic(Direction.TX), Direction.TX)
+    while found.verdict is None:
+        with doing(f"{ping.key} #{len(rounds) + 1}"):
+            report, text = tool.measure(link.dut.shell, ping, link.dut.ip, link.peer.ip, str(link.peer.endpoint), watch)
+        rounds.append(report)
+        raw[f"{len(rounds)}-ping.txt"] = text
+        found = judge_pings(rounds, limits, key, profile)
+    record = ping_record(ping, rounds)
+    return result_record(
+        ResultParts(
+            id=f"{link.id}/{ping.key}",
+            verdict=found.verdict,
+            message=f"{link.id} {'; '.join([*found.reasons, ping_text(record)])}",
+            combination=link.combination,
+            traffic=ping.key,
+            build=read_build(link.dut.shell, link.dut.device),
+            profile=profile.name,
+            path=link.path,
+            notes=tuning_notes(link.tunings),
+            tunings=link.tunings,
+            started=started,
+            seconds=time.monotonic() - clock,
+            traffic_seconds=len(rounds) * ping.seconds,
+            ping=record,
+        )
+    )

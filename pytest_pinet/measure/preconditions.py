@@ -1,0 +1,115 @@
+"""Preconditions for a valid measurement at the ends of a link, checked before, between and after traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_pinet.errors import InvalidMeasurement
+from pytest_pinet.evidence.preconditions import BUSY_S, DevicePlace, read_all
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.preconditions import broke_during, broken, notes, socket_trouble
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.model.conditions import Conditions
+from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.lab import VIRTUAL
+from pytest_pinet.model.traffic import Traffic
+
+# The longest wait for busy ends to become quiet before a repeat.
+QUIET_TIMEOUT_S = 10.0
+# A tool that shares a core with one other process gets half of it. A tool that needs less than this lacks nothing.
+NEEDS_PERCENT = 35.0
+
+
+class Preconditions:
+    """Reads the state of all ends on construction. Raises InvalidMeasurement for a bus or power supply with a fault."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._before = self._read()
+        self._busy: dict[int, list[str]] = {}
+        self._notes: list[str] = []
+        refuse([sentence for i, one in enumerate(self._before) for sentence in broken(one, bus=self._bus(i))])
+
+    def _bus(self, end: int) -> Bus | None:
+        """Return the bus of an end's NIC; None with a virtual clock, where the bus has no meaningful speed."""
+        here = self._link.ends[end].endpoint
+        return None if here.node.clock == VIRTUAL else here.interface.bus
+
+    def _read(self, busy_s: float = 0.0) -> list[Conditions]:
+        # No waiting here: `look_for_others` waits for quiet ends, up to QUIET_TIMEOUT_S.
+        return read_all([DevicePlace(end.shell, end.device) for end in self._link.ends], busy_s, patience_s=0.0)
+
+    @property
+    def before(self) -> Sequence[Conditions]:
+        """The state of the ends before the traffic, by their numbers."""
+        return self._before
+
+    def look_for_others(self) -> None:
+        """Check before a repeat for other work on the processors of the ends, which may explain a low value.
+
+        Other work gets some time to end. Work that continues is recorded as an excuse.
+        """
+        now = self._read(BUSY_S)
+
+        def quiet() -> bool:
+            nonlocal now
+            now = self._read(BUSY_S)
+            return not any(broken(one) for one in now)
+
+        if any(broken(one) for one in now) and not Deadline(QUIET_TIMEOUT_S).wait_until(quiet, interval_s=0.1):
+            for index, one in enumerate(now):
+                self._busy.setdefault(index, []).extend(broken(one))
+        self._notes += [sentence for one in now for sentence in notes(one)]
+
+    def excuses(self, tries: Sequence[Try]) -> list[str]:
+        """Return why a value below its limit is not a failure: an end was busy, and the traffic needed much CPU there.
+
+        A kernel with fair scheduling gives a tool that needs little CPU its share, whatever else runs there.
+        """
+        needy = (index for index in self._busy if _tool_cpu(index, tries) >= NEEDS_PERCENT)
+        return list(dict.fromkeys(sentence for index in needy for sentence in self._busy[index]))
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes about the ends that readers of the result need."""
+        return list(dict.fromkeys(self._notes))
+
+    def check_after(self, tries: Sequence[Try], traffic: Traffic, links: Sequence[Link] = ()) -> list[str]:
+        """Compare the ends with their state before the traffic. Check the segment sizes in the senders' kernels.
+
+        Return a sentence for each fault that occurred meanwhile; the values are then invalid. Raises InvalidMeasurement
+        for segments smaller than the MTU allows when no MSS was requested.
+        """
+        pairs = zip(self._before, self._read(), strict=True)
+        broke = [sentence for before, after in pairs for sentence in broke_during(before, after)]
+        for number, one in enumerate(tries):
+            link = links[number] if links else self._link
+            if one.excluded:
+                continue  # a link that is down has the smallest segments; this try is not counted
+            for measured in one.flows:
+                # A requested MSS is checked in pytest_pinet.judge.effective_settings and reported with the result.
+                if measured.flow.sockets is None or traffic.udp or traffic.mss is not None:
+                    continue
+                path = link.facts.path_between(measured.sender, measured.receiver)
+                end = str(link.ends[measured.sender].endpoint)
+                refuse(socket_trouble(measured.flow.sockets, path.mtu, path.timestamps, end=end))
+        return broke
+
+
+def _tool_cpu(end: int, tries: Sequence[Try]) -> float:
+    """Return the highest percent of one core that the tool used on this end; 100 if it is not known."""
+    used = []
+    for one in tries:
+        runs = dict.fromkeys(flow.run for flow in one.flows)
+        for run, measurement in zip(runs, one.measurements, strict=True):
+            role = "dut" if run.a == end else "peer" if run.b == end else None
+            if role is not None:
+                used.append(measurement.cpu_percent.get(role, 100.0))
+    return max(used, default=100.0)
+
+
+def refuse(sentences: Sequence[str]) -> None:
+    """Raise InvalidMeasurement with all sentences, if there are any."""
+    if sentences:
+        raise InvalidMeasurement("\n".join(dict.fromkeys(sentences)))

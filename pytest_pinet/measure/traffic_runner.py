@@ -1,0 +1,304 @@
+"""Run traffic over a link repeatedly, with checks of ends and cables before, between and after the runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import TracebackType
+
+from pytest_pinet.errors import LinkError
+from pytest_pinet.evidence.collecting import Collector, EndReader
+from pytest_pinet.evidence.observer import Observer
+from pytest_pinet.execution.trace import doing
+from pytest_pinet.judge.attempt_level import BROKEN
+from pytest_pinet.judge.attempts import MeasuredFlow, Try
+from pytest_pinet.judge.warmup import cap_for
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.link_cycle import await_links, bounce
+from pytest_pinet.measure.counter_check import CounterCheck
+from pytest_pinet.measure.preconditions import Preconditions
+from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.lab import VIRTUAL
+from pytest_pinet.model.measurement import Measurement
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic.concurrent import LEAD_S, TrafficJob, measure_together
+from pytest_pinet.traffic.scaled import wrap_scaled
+from pytest_pinet.traffic.tool import TrafficTool
+from pytest_pinet.traffic.virtual_time import in_virtual_time
+
+# Arguments: the number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s).
+ProgressOfWays = Callable[[int, float, Mapping[str, float | None]], None]
+# The longest time that a run may be observed after the end of its traffic.
+GRACE_S = 15.0
+# Flows that begin further apart than this are measured once more, with more time to start.
+SKEW_MAX_S = 0.05
+LONG_LEAD_S = 1.5
+# With so many dropped links in the tries, the link is faulty.
+DROPS_MAX = 2
+
+
+class Runs:
+    """A context in which traffic runs. Entering it raises InvalidMeasurement for a bus or power supply with a fault.
+
+    ``raw`` receives the output of every process by file name, also after an error. ``lasts_s`` is about how long all
+    runs may take. ``watch`` is called throughout and can end the traffic by raising.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        tool: TrafficTool,
+        lasts_s: float,
+        raw: MutableMapping[str, str] | None = None,
+        on_progress: ProgressOfWays | None = None,
+        watch: Callable[[], None] | None = None,
+    ) -> None:
+        self._link = link
+        self._tool = tool
+        self._lasts_s = lasts_s
+        self._raw = raw if raw is not None else {}
+        self._on_progress = on_progress
+        self._watch = watch
+        self._stack = ExitStack()
+        self._observers: Mapping[int, Observer] = {}
+        self._collector = Collector([EndReader(end.shell, end.device, str(end.endpoint)) for end in link.ends])
+        self._counted_from = 0
+        self._links: list[Link] = []
+        self._sent: Traffic | None = None
+        self.tries: list[Try] = []
+
+    def __enter__(self) -> Runs:
+        self.conditions = Preconditions(self._link)
+        self.cables = CounterCheck(self._link)
+        self._observers = self._stack.enter_context(observed(self._link, self._lasts_s))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        self._raw.update(_printed(self.tries))
+        self._raw.update({f"{index}-observer.txt": one.text for index, one in self._observers.items()})
+        self._raw.update(self._collector.raw())
+        self._raw.update(self.cables.raw())
+
+    def again(self, traffic: Traffic, fresh: Fresh = Fresh.CONNECTION) -> Try:
+        """Run the traffic once more. With Fresh.LINK, first take the link of the device under test down and up.
+
+        A try in which a link dropped is kept but not counted. Raises LabError (LinkError if links drop repeatedly, or
+        do not come back as before) and UnsupportedError.
+        """
+        if fresh is Fresh.LINK:
+            with doing("take the link down and up"):
+                bounce(self._link)
+            self.cables.accept_carriers()
+            self._forget_carriers()
+        if self._sent not in (None, traffic):
+            # Each step of a ladder is a measurement of its own.
+            self._read_rest()
+        self._sent = traffic
+        number = len(self.tries) + 1
+        what = f"{traffic.key} {traffic.direction} #{number}"
+        with doing(f"measure {what}"):
+            one = self._once(traffic, fresh, number, LEAD_S)
+        if one.skew_s is not None and one.skew_s > SKEW_MAX_S and not one.excluded:
+            late = one
+            with doing(f"measure {what} again, since flows began {one.skew_s * 1000:.0f} ms apart"):
+                again = self._once(traffic, Fresh.CONNECTION, number, LONG_LEAD_S)
+            one = replace(again, fresh=fresh, discarded=late)
+        self.tries.append(one)
+        # Keep a copy: a tuning inside of a test changes the link.
+        self._links.append(replace(self._link))
+        if one.excluded:
+            self._after_a_drop()
+        return one
+
+    def _once(self, traffic: Traffic, fresh: Fresh, number: int, lead_s: float) -> Try:
+        return run_once(
+            self._link,
+            traffic,
+            self._tool,
+            fresh,
+            number,
+            self._on_progress,
+            self._watch,
+            self._observers,
+            self._collector,
+            lead_s,
+        )
+
+    def _after_a_drop(self) -> None:
+        dropped = [one.excluded for one in self.tries if one.excluded]
+        if len(dropped) >= DROPS_MAX:
+            raise LinkError(
+                f"{dropped[-1]}; so it went in {len(dropped)} of {len(self.tries)} connections",
+                "check cable, connector and power supply; if other kernels hold this link, its driver lost it",
+            )
+        # The evidence of a dropped try explains no value, so the next try gets its own evidence.
+        self._read_rest()
+        self.begin_anew()
+
+    def begin_anew(self, same: bool = True) -> None:
+        """Restart the counting after a dropped link or a change of the nodes.
+
+        With ``same`` False, links may have changed.
+
+        Raises LinkError or InvalidMeasurement if links do not come back as they must.
+        """
+        await_links(self._link, same)
+        self.cables.rebase()
+        self._forget_carriers()
+        self._counted_from = len(self.tries)
+
+    def _forget_carriers(self) -> None:
+        """Make observers ignore earlier carrier changes: they are already reported, or were made on purpose."""
+        for index, observer in self._observers.items():
+            observer.accept(self.cables.carrier_changes[index])
+
+    def finish(self, traffic: Traffic) -> list[str]:
+        """Check ends and cables again. Return a sentence for each end with a new fault (its power, its bus).
+
+        Raises InvalidMeasurement or TrafficError if the values do not measure the requested traffic.
+        """
+        with doing("look at ends and cables again"):
+            self._read_rest()
+            return self._look_again(traffic)
+
+    def _read_rest(self) -> None:
+        """Store the counters of tries without evidence of their own in the evidence of the last try."""
+        if self.tries and (found := self._collector.rest(_lasted_s(self.tries[-1].measurements))):
+            self.tries[-1] = replace(self.tries[-1], evidence=found)
+
+    def _look_again(self, traffic: Traffic) -> list[str]:
+        broke = self.conditions.check_after(self.tries, traffic, self._links)
+        ran = [both for one in self.tries[self._counted_from :] for both in (one, one.discarded) if both is not None]
+        flows = [flow for one in ran for flow in one.flows]
+        self.cables.check(flows, traffic)
+        return broke
+
+
+def _jobs(link: Link, traffic: Traffic) -> list[TrafficJob]:
+    jobs = []
+    for run in link.combination.topology.runs(traffic.direction):
+        a, b = link.ends[run.a], link.ends[run.b]
+        cap_s = cap_for(link.facts.path_between(run.a, run.b).speed_mbps)
+        jobs.append(TrafficJob(a.shell, b.shell, a.ip, b.ip, traffic.towards(run.direction), warmup_cap_s=cap_s))
+    return jobs
+
+
+def _progress(
+    link: Link, traffic: Traffic, number: int, observers: Mapping[int, Observer], on_progress: ProgressOfWays | None
+) -> Callable[[float], None] | None:
+    """Return a function that reports the rates at the receivers of the counted flows."""
+    if on_progress is None:
+        return None
+    receivers: dict[str, set[int]] = {}
+    for run in link.combination.topology.runs(traffic.direction):
+        for way in run.direction.parts if run.counted else ():
+            receivers.setdefault(str(way), set()).add(run.b if way is Direction.TX else run.a)
+
+    def report(elapsed_s: float) -> None:
+        rates: dict[str, float | None] = {}
+        for way, indices in receivers.items():
+            seen = [observers[index].rate() for index in indices if index in observers]
+            known = [rate for rate in seen if rate is not None]
+            rates[way] = sum(known) / link.scale if known else None
+        on_progress(number, elapsed_s, rates)
+
+    return report
+
+
+def _flows(link: Link, traffic: Traffic, measurements: Sequence[Measurement]) -> tuple[MeasuredFlow, ...]:
+    runs = link.combination.topology.runs(traffic.direction)
+    return tuple(
+        MeasuredFlow(*((run.a, run.b) if way is Direction.TX else (run.b, run.a)), run, way, flow)
+        for run, measurement in zip(runs, measurements, strict=True)
+        for way, flow in measurement.flows.items()
+    )
+
+
+@contextmanager
+def observed(link: Link, seconds: float) -> Iterator[Mapping[int, Observer]]:
+    """Open observers of the ends, by their numbers, for at most ``seconds``.
+
+    An end with a virtual clock has no observer: each look costs instructions, 7 % of all of them (measured).
+    """
+    with ExitStack() as stack:
+        yield {
+            index: stack.enter_context(Observer(end.shell, end.device, str(end.endpoint.interface.port), seconds))
+            for index, end in enumerate(link.ends)
+            if end.endpoint.node.clock != VIRTUAL
+        }
+
+
+def run_once(
+    link: Link,
+    traffic: Traffic,
+    tool: TrafficTool,
+    fresh: Fresh = Fresh.CONNECTION,
+    number: int = 1,
+    on_progress: ProgressOfWays | None = None,
+    watch: Callable[[], None] | None = None,
+    observers: Mapping[int, Observer] | None = None,
+    collector: Collector | None = None,
+    lead_s: float = LEAD_S,
+) -> Try:
+    """Run the traffic once on its own connections, without judging. Raises LabError or UnsupportedError.
+
+    ``observers`` of the ends, by their numbers, may serve several runs; if None, this run opens its own. ``collector``
+    reads the counters of the ends right before and right after the traffic. With several flows, clients are started
+    ``lead_s`` before the flows begin.
+    """
+    if observers is None:
+        with observed(link, traffic.seconds) as own:
+            return run_once(link, traffic, tool, fresh, number, on_progress, watch, own, collector, lead_s)
+    virtual = {end.shell.name for end in link.ends if end.endpoint.node.clock == VIRTUAL}
+    if collector is not None:
+        # A look during the traffic costs instructions of this end, and falls into a different moment of its time in
+        # each run.
+        watch = watch if virtual else collector.watching(watch, traffic.seconds)
+        collector.before(number)
+    started = datetime.now(UTC)
+    clock = time.monotonic()
+    for observer in observers.values():
+        observer.ensure(traffic.seconds + GRACE_S)
+    progress = _progress(link, traffic, number, observers, on_progress)
+    told = in_virtual_time(wrap_scaled(tool, link.scale), virtual)
+    measurements = measure_together(told, _jobs(link, traffic), progress, watch, lead_s)
+    events = [event for observer in observers.values() for event in observer.events(clock)]
+    seconds = time.monotonic() - clock
+    evidence = () if collector is None else collector.after(_lasted_s(measurements))
+    events += [event for measurement in measurements for event in measurement.events]
+    broken = next((event.text for event in events if event.kind in BROKEN), "")
+    flows = _flows(link, traffic, measurements)
+    return Try(fresh, started, seconds, flows, tuple(measurements), tuple(events), broken, evidence)
+
+
+def _lasted_s(measurements: Sequence[Measurement]) -> float:
+    """Return the seconds of traffic, including the warm-up."""
+    flows = [flow for measurement in measurements for flow in measurement.flows.values()]
+    return max((sum(sample.seconds for sample in flow.samples) for flow in flows), default=0.0)
+
+
+def _printed(tries: Sequence[Try]) -> dict[str, str]:
+    """Return the output of every process by file name; names of repeats begin with the number of the try."""
+    found = {}
+    for number, one in enumerate(tries, 1):
+        found.update(_printed_by(one, "" if number == 1 else f"{number}-"))
+        if one.discarded is not None:
+            found.update(_printed_by(one.discarded, f"{number}-not-counted-"))
+    return found
+
+
+def _printed_by(one: Try, prefix: str) -> dict[str, str]:
+    if len(one.measurements) == 1:
+        return {f"{prefix}{name}": text for name, text in one.measurements[0].raw.items()}
+    runs = dict.fromkeys(flow.run for flow in one.flows)
+    return {
+        f"{prefix}{run.a}-{run.b}-{name}": text
+        for run, measurement in zip(runs, one.measurements, strict=True)
+        for name, text in measurement.raw.items()
+    }

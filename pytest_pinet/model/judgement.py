@@ -1,0 +1,131 @@
+"""Judgements: verdicts with the values that they are based on.
+
+Results are built from them; nothing changes them later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.events import Event
+from pytest_pinet.model.limits import Metric
+from pytest_pinet.model.measurement import Flow, Sample
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class JudgedAttempt:
+    """One connection as results show it; ``seconds`` are counted, after ``warmup_s``.
+
+    ``excluded`` says why the connection gives no value (empty: it gives one).
+    """
+
+    fresh: Fresh
+    goodput: Bitrate
+    seconds: float
+    warmup_s: float
+    events: tuple[Event, ...] = ()
+    excluded: str = ""
+    samples: tuple[Sample, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExtraJudgement:
+    """The judgement of a limit on a cost of traffic, such as retransmits; SKIPPED if the value is not known."""
+
+    metric: Metric
+    rule: str
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True)
+class BaselineDifference:
+    """How the connections of this run differ from the accepted ``baseline``, which comes from ``runs`` runs.
+
+    ``difference`` is relative (-0.03: 3 % slower), with its ``interval``; both are None if there are too few values.
+    """
+
+    baseline: Bitrate
+    runs: int
+    date: str
+    builds: tuple[str, ...]
+    difference: float | None
+    interval: tuple[float, float] | None
+    change: str
+    text: str
+
+
+@dataclass(frozen=True)
+class DirectionJudgement:
+    """One direction: the goodput of all its flows together, the limit on it, and the verdict.
+
+    ``flows`` are pooled over all counted attempts. ``interval`` (bit/s) contains the goodput at ``error_rate``.
+    ``oracle`` is the physical limit and ``because`` says what sets it. ``stopped`` says why traffic stopped. ``state``
+    is the outcome of a suspicion (``confirmed``, ``cleared``, ``undecided``; empty: there was none).
+    """
+
+    verdict: Verdict
+    reason: str
+    goodput: Bitrate
+    oracle: Bitrate
+    because: str
+    error_rate: float
+    limit: Bitrate | None = None
+    rule: str | None = None
+    interval: tuple[float, float] | None = None
+    stopped: str = ""
+    state: str = ""
+    flows: tuple[Flow, ...] = ()
+    attempts: tuple[JudgedAttempt, ...] = ()
+    extras: tuple[ExtraJudgement, ...] = ()
+    baseline: BaselineDifference | None = None
+
+
+@dataclass(frozen=True)
+class FlowJudgement:
+    """One of several flows that ran at once.
+
+    ``way`` is the direction whose sum includes this flow (None: no sum does). ``fair`` is the flow's max-min fair rate.
+    """
+
+    sender: str
+    receiver: str
+    way: Direction | None
+    fair: Bitrate
+    judged: DirectionJudgement
+
+    @property
+    def name(self) -> str:
+        return f"{self.sender}>{self.receiver}"
+
+
+@dataclass(frozen=True)
+class EvennessJudgement:
+    """How evenly several flows shared the link: the lowest share of its fair rate that a flow got, and Jain's index."""
+
+    least_share: float
+    least_flow: str
+    jain: float
+    rule: str | None
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True)
+class MeasurementJudgement:
+    """The judgement of a whole measurement; ``verdict`` is the worst verdict in it and ``reason`` says why.
+
+    ``wanted`` is what must be fresh for another attempt; None if every verdict is final.
+    """
+
+    verdict: Verdict
+    reason: str
+    directions: Mapping[Direction, DirectionJudgement]
+    flows: tuple[FlowJudgement, ...] = ()
+    evenness: EvennessJudgement | None = None
+    wanted: Fresh | None = None

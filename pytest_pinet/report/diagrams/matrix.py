@@ -1,0 +1,123 @@
+"""The matrix of a lab: which combinations it can measure, with which interfaces, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.limits import Limit
+from pytest_pinet.report.diagrams.columns import columns
+from pytest_pinet.report.diagrams.held import held, held_lines
+from pytest_pinet.report.diagrams.labels import count
+from pytest_pinet.report.table import text_table
+from pytest_pinet.report.text_wrap import WIDTH, wrap
+
+_ID_MOST = 30
+POSSIBLE = {True: "ok", False: "-"}
+
+
+@dataclass(frozen=True)
+class MatrixEntry:
+    """One cell of the matrix. If the lab cannot measure it, ``combination`` is None and ``reason`` says why."""
+
+    board: str
+    nic: str
+    topology: str
+    combination: Combination | None
+    reason: str | None = None
+    tuning: str = ""
+
+    @property
+    def untuned(self) -> str:
+        """Return the id without the tuning, which is too long for a table."""
+        return f"{self.board}:{self.nic}/{self.topology}"
+
+    @property
+    def id(self) -> str:
+        return self.untuned + (f"/{self.tuning}" if self.tuning else "")
+
+
+class LimitRecord(TypedDict):
+    """A limit and its source."""
+
+    min: str
+    source: str
+
+
+class EntryRecord(TypedDict):
+    """One cell as JSON. ``interfaces`` are in the order of the topology's ends; the first one is under test."""
+
+    id: str
+    board: str
+    nic: str
+    topology: str
+    tuning: str
+    nodes: list[str]
+    interfaces: list[str]
+    uplinks: list[str]
+    places: list[str]
+    limits: dict[str, LimitRecord]
+    possible: bool
+    reason: str | None
+
+
+def matrix_text(lab: Lab, entries: Sequence[MatrixEntry]) -> list[str]:
+    """Return a grid if there are several topologies, then the lines of each entry; at most 80 columns."""
+    rows = [(POSSIBLE[entry.combination is not None], entry.untuned, _what(entry, lab.limits)) for entry in entries]
+    lines = columns([("", "combination", "interfaces, the one under test first"), *rows], (2, _ID_MOST))
+    possible = sum(entry.combination is not None for entry in entries)
+    total = f"lab {lab.name}: {possible} of {count(len(entries), 'combination')} possible"
+    grid = _grid(entries)
+    return [*grid, *([""] if grid else []), *lines, "", *wrap(total, width=WIDTH)]
+
+
+def _grid(entries: Sequence[MatrixEntry]) -> list[str]:
+    """Return a grid of board:NIC by topology; empty for a single topology or if wider than a terminal."""
+    topologies = list(dict.fromkeys(entry.topology for entry in entries))
+    cells = {(f"{entry.board}:{entry.nic}", entry.topology): entry for entry in entries}
+    names = list(dict.fromkeys(name for name, _ in cells))
+    rows = [["board:NIC", *topologies]]
+    rows += [[name, *(_tick(cells.get((name, topology))) for topology in topologies)] for name in names]
+    lines = text_table(rows, "<  " * len(rows[0]))
+    return lines if len(topologies) > 1 and len(lines[0]) <= WIDTH else []
+
+
+def _tick(entry: MatrixEntry | None) -> str:
+    return POSSIBLE[entry is not None and entry.combination is not None]
+
+
+def _what(entry: MatrixEntry, limits: Sequence[Limit]) -> str:
+    combination = entry.combination
+    if combination is None:
+        return entry.reason or "not possible"
+    over = [uplink.name for segment in combination.uplinks for uplink in segment]
+    ends = ", ".join(map(str, combination.ends)) + (f", over uplink {', '.join(over)}" if over else "")
+    tuned = [f"tuned {entry.tuning}"] if entry.tuning else []
+    return "\n".join([ends, *tuned, *(f"limit {line}" for line in held_lines(held(combination, limits)))])
+
+
+def matrix_records(lab: Lab, entries: Sequence[MatrixEntry]) -> list[EntryRecord]:
+    """Return the matrix as plain data."""
+    return [_record(entry, lab.limits) for entry in entries]
+
+
+def _record(entry: MatrixEntry, limits: Sequence[Limit]) -> EntryRecord:
+    combination = entry.combination
+    found = held(combination, limits) if combination else {}
+    return {
+        "id": entry.id,
+        "board": entry.board,
+        "nic": entry.nic,
+        "topology": entry.topology,
+        "tuning": entry.tuning,
+        "nodes": list(dict.fromkeys(end.node.name for end in combination.ends)) if combination else [],
+        "interfaces": [str(end) for end in combination.ends] if combination else [],
+        "uplinks": [cable.name for segment in combination.uplinks for cable in segment] if combination else [],
+        "places": list(combination.places) if combination else [],
+        "limits": {str(way): {"min": str(limit.minimum), "source": limit.source} for way, limit in found.items()},
+        "possible": combination is not None,
+        "reason": entry.reason,
+    }

@@ -1,0 +1,57 @@
+"""Formats tables for a terminal or as Markdown. The first row is the head.
+
+The layout is a text such as ``<  < >  <``: one mark per column for left or right alignment, followed by the blanks
+before the next column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pytest_pinet.report.text_wrap import plain, rate, shorten
+
+# The layout of a comparison of two sides: a name, A, B, the change, a last word.
+SIDES = "<  >  >  >  <"
+# Minimum number of characters for names in the first column.
+_LABEL_MIN = 8
+
+
+def text_table(
+    rows: Sequence[Sequence[str]], columns: str, width: int | None = None, colors: Sequence[str | None] = ()
+) -> list[str]:
+    """Return a line per row, without trailing blanks.
+
+    With ``width`` the names in the first column are shortened so that the lines fit; they stay different. ``colors``
+    are the colours of the last cell of each row except the head (ECMA-48, such as "1;31"; None: no colour).
+    """
+    marks = re.findall(r"([<>])( *)", columns)
+    labels = {row[0]: row[0] for row in rows}
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if width is not None:
+        room = width - sum(widths[1:]) - sum(len(gap) for _, gap in marks)
+        labels = {name: plain(name) for name in labels}
+        short = shorten([labels[row[0]] for row in rows[1:]], max(room, _LABEL_MIN))
+        labels |= {row[0]: short[labels[row[0]]] for row in rows[1:]}
+        widths[0] = max(map(len, labels.values()))
+    lines = []
+    for row, color in zip(rows, [None, *(colors or [None] * len(rows[1:]))], strict=True):
+        cells = [f"{labels[row[0]]:{marks[0][0]}{widths[0]}}"]
+        cells += [f"{cell:{mark}{size}}" for cell, (mark, _), size in zip(row[1:], marks[1:], widths[1:], strict=True)]
+        last = cells.pop().rstrip()
+        line = "".join(cell + gap for cell, (_, gap) in zip(cells, marks[:-1], strict=True))
+        lines.append((line + (last if color is None else f"\x1b[{color}m{last}\x1b[0m")).rstrip())
+    return lines
+
+
+def markdown_table(rows: Sequence[Sequence[str]], columns: str) -> list[str]:
+    """Return the table as Markdown, with an empty line below it. ``rows`` must already be Markdown."""
+    marks = re.findall("[<>]", columns)
+    head, *lines = [f"| {' | '.join(row)} |" for row in rows]
+    return [head, f"|{'|'.join('---' if mark == '<' else '--:' for mark in marks)}|", *lines, ""]
+
+
+def side_cells(a_bps: float | None, b_bps: float | None, change: float | None) -> tuple[str, str, str]:
+    """Return the cells for A, B, and B over A minus one. None is an unknown value."""
+    a, b = ("-" if bps is None else rate(bps) for bps in (a_bps, b_bps))
+    return a, b, "-" if change is None else f"{change * 100:+.1f}%"

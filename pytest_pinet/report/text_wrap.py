@@ -1,0 +1,107 @@
+"""Fits text to a terminal: plain ASCII, wrapped, and with long names shortened so that they stay different."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+from itertools import takewhile
+
+from pytest_pinet.model.quantities import Bitrate
+
+WIDTH = 80
+RATE_WIDTH = 13
+# The indent of a continued line of a message.
+CONTINUED = " " * 4
+_GAP = ".."
+_NOT_PLAIN = re.compile(r"[^ -~]")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+# A word of a shell command, with quoted spaces.
+_SHELL_WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:\\.|[^"\\])*"|\\.|['"\\])+""")
+
+
+def plain(text: str) -> str:
+    """Return ``text`` in printable ASCII, one column per character.
+
+    Other characters are escaped, since terminals differ.
+    """
+    return _NOT_PLAIN.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)
+
+
+def copyable(text: str) -> str:
+    """Return ``text`` for a path or a command. Only unprintable characters are escaped, so that it can be copied."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def rate(bps: float) -> str:
+    """Return a bit rate with its unit in at most RATE_WIDTH characters."""
+    text = str(Bitrate(bps))
+    return text if len(text) <= RATE_WIDTH else f"{bps:.0e} bit/s"
+
+
+def first_paragraph(text: str) -> str:
+    """Return the first line of a message with its continued lines, which begin with ``CONTINUED``."""
+    first, *rest = text.strip().splitlines() or [""]
+    return " ".join([first, *(line.strip() for line in takewhile(lambda line: line.startswith(CONTINUED), rest))])
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a message, which ends at the latest with its first paragraph."""
+    return _SENTENCE_END.split(first_paragraph(text), maxsplit=1)[0]
+
+
+def wrap(
+    text: str, indent: str = "", hanging: str | None = None, width: int = WIDTH, lines: int | None = None
+) -> list[str]:
+    """Return ``text`` as lines of at most ``width`` columns.
+
+    All but the first begin with ``hanging`` (default: ``indent``). Text beyond ``lines`` lines is cut and marked with
+    ``...``.
+    """
+    wrapped = textwrap.wrap(
+        plain(" ".join(text.split())),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent if hanging is None else hanging,
+        break_on_hyphens=False,
+        max_lines=lines,
+        placeholder=" ...",
+    )
+    return wrapped or [indent.rstrip()]
+
+
+def wrap_command(command: str, indent: str, hanging: str, width: int = WIDTH) -> list[str]:
+    """Return a shell command in lines with backslashes, so that it can be copied. Words are never split."""
+    words: list[str] = _SHELL_WORD.findall(copyable(command))
+    lines, line = [], indent
+    for word in words:
+        fresh = line in (indent, hanging)
+        if not fresh and len(line) + len(word) + len("  \\") > width:
+            lines.append(line + " \\")
+            line, fresh = hanging, True
+        line += word if fresh else f" {word}"
+    return [*lines, line]
+
+
+def shorten(labels: Iterable[str], width: int) -> dict[str, str]:
+    """Return a short form of each label: at most ``width`` (at least 8) characters, cut in the middle, all different.
+
+    All labels are cut at the same place, the one nearest the middle where they stay different, so that they can be
+    compared. If there is no such place, the labels are numbered.
+    """
+    unique = list(dict.fromkeys(labels))
+    room = width - len(_GAP)
+    for tail in sorted(range(1, room), key=lambda tail: abs(2 * tail - room)):
+        cut = {s: s if len(s) <= width else s[: room - tail] + _GAP + s[-tail:] for s in unique}
+        if len(set(cut.values())) == len(unique):
+            return cut
+    chosen = {label: label for label in unique if len(label) <= width}
+    for label in unique:
+        number = 1
+        while label not in chosen:
+            suffix = f"{_GAP}{number}"
+            candidate = label[: width - len(suffix)] + suffix
+            if candidate not in chosen.values():
+                chosen[label] = candidate
+            number += 1
+    return chosen

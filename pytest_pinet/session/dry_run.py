@@ -1,0 +1,130 @@
+"""``--pinet-dry-run``: what would be measured, with which commands, for how long; nothing is touched."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import NoReturn
+
+import pytest
+
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.ping import Ping
+from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
+from pytest_pinet.tuning.registry import who_gets
+
+# What boards and tools cost beside traffic; a first use of a node adds its boot.
+FIXED_S = 1.0
+# A run takes a fresh port.
+EXAMPLE_PORT = 20000
+
+
+@dataclass(frozen=True)
+class PlannedLink:
+    """Stands for a link that nobody opened."""
+
+    combination: Combination
+
+    @property
+    def id(self) -> str:
+        return self.combination.id
+
+
+def _commands(traffic: Traffic, own: str, other: str) -> list[tuple[str, list[str]]]:
+    """The command lines of one run by the end (``dut``, ``peer``) that they run on. Raises ConfigError."""
+    if isinstance(traffic, HttpTraffic):
+        from pytest_pinet.traffic import wrk
+        from pytest_pinet.traffic.http import validate as validate_http
+
+        serving, asking, address = ("dut", "peer", own) if traffic.direction is Direction.TX else ("peer", "dut", other)
+        url = f"http://{address}:{EXAMPLE_PORT}/data"
+        return [(serving, ["nginx", "-c", "nginx.conf"]), (asking, wrk.argv(validate_http(traffic), url, cores=1))]
+    from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, client_argv, client_is_dut, server_argv
+    from pytest_pinet.traffic.iperf3_values import validate
+
+    validate(traffic)
+    if traffic.apart:
+        return [one for way in traffic.direction.parts for one in _commands(traffic.one_way(way), own, other)]
+    is_dut = client_is_dut(traffic.direction)
+    client, server = (own, other) if is_dut else (other, own)
+    run = Iperf3Run(traffic, EXAMPLE_PORT, ProcessSide(client), ProcessSide(server), traffic.congestion)
+    near, far = ("dut", "peer") if is_dut else ("peer", "dut")
+    return [(far, server_argv(run)), (near, client_argv(run))]
+
+
+class DryRun:
+    """Collects what tests ask for. A test ends at what it would do with a figure, and counts as skipped."""
+
+    def __init__(self, lab: Lab | None) -> None:
+        self._lab = lab
+        self._lines: list[str] = []
+        self._seconds = 0.0
+        self._nodes: dict[str, float] = {}
+        self._planned: set[str] = set()
+        self._under_test: dict[str, None] = {}
+        # How often builds under test are measured, of boards; empty where none is.
+        self.turns = ""
+
+    def link(self, combination: Combination) -> PlannedLink:
+        return PlannedLink(combination)
+
+    def measure(self, item: pytest.Item, link: PlannedLink, traffic: Traffic) -> NoReturn:
+        """Plan one measurement and skip the rest of the test. Raises UnsupportedError for senseless traffic."""
+        from pytest_pinet.lab.link.addressing import addresses
+
+        combination = link.combination
+        at = [(end, str(address.ip)) for end, address in zip(combination.ends, addresses(combination), strict=True)]
+        lines = []
+        steps = [traffic.step(rate) for rate in traffic.rates] if isinstance(traffic, LadderTraffic) else [traffic]
+        for planned in combination.topology.runs(traffic.direction):
+            (a, own), (b, other) = at[planned.a], at[planned.b]
+            lines.append(
+                f"  {planned.direction}: {a} ({a.interface.port}) with {b} ({b.interface.port}), "
+                f"{traffic.seconds} s for each connection"
+            )
+            for step in steps:
+                sent = step.towards(planned.direction)
+                if (tool := self._other_tool(sent)) is not None:
+                    lines.append(f"    traffic tool {tool} sends {sent.key}")
+                    continue
+                for end, argv in _commands(sent, own, other):
+                    node = (a if end == "dut" else b).node.name
+                    lines.append(f"    {node}$ {shlex.join(argv)}")
+        self._plan(item, combination, lines, traffic.seconds * len(steps))
+
+    def _other_tool(self, traffic: Traffic) -> str | None:
+        """The tool whose commands are not known here."""
+        tool = self._lab.tool_for(traffic) if self._lab is not None else None
+        return None if tool in (None, Lab.traffic_tool, Lab.http_tool) else tool
+
+    def ping(self, item: pytest.Item, link: PlannedLink, ping: Ping) -> NoReturn:
+        """Plan one series of pings and skip the rest of the test."""
+        from pytest_pinet.lab.link.addressing import addresses
+        from pytest_pinet.traffic.ping import command, validate
+
+        validate(ping)
+        own, other = (str(address.ip) for address in addresses(link.combination)[:2])
+        node = link.combination.dut.node.name
+        self._plan(item, link.combination, [f"    {node}$ {command(ping, own, other)}"], ping.seconds)
+
+    def _plan(self, item: pytest.Item, combination: Combination, lines: list[str], seconds: float) -> NoReturn:
+        if item.nodeid not in self._planned:
+            self._planned.add(item.nodeid)
+            self._lines.append(f"{item.nodeid}")
+            for name, value in combination.tuning.settings:
+                self._lines.append(f"  tune {name}={value} {who_gets(name)}, taken back afterwards")
+        self._lines += lines
+        self._under_test[combination.dut.node.name] = None
+        for node in combination.nodes:
+            self._nodes[node.name] = node.boot_timeout_s
+        self._seconds += seconds + FIXED_S
+        pytest.skip("dry run")
+
+    def lines(self) -> list[str]:
+        """The plan, ready to print."""
+        if not self._lines:
+            return ["nothing would be measured"]
+        total = f"about {self._seconds:.0f} s of measuring on {len(self._nodes)} nodes ({', '.join(self._nodes)})"
+        lines = [*self._lines, "", f"{total}, plus the boot of those that are off"]
+        return [*lines, self.turns.format(boards=", ".join(self._under_test))] if self.turns else lines

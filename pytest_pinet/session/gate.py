@@ -1,0 +1,360 @@
+"""Measure a link and judge it: what the ``gate`` fixture gives to a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import pytest
+
+from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement
+from pytest_pinet.execution.names import unknown
+from pytest_pinet.judge.warmup import cap_for
+from pytest_pinet.model.gate_results import ComparisonResult, HttpResult, LadderResult, PingResult, TrafficResult
+from pytest_pinet.model.limit_parser import WORDS, parse_arguments
+from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.ping import Ping
+from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, HttpTraffic, LadderTraffic, Traffic
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.session import gate_arguments
+from pytest_pinet.session.gate_arguments import Duration, FlowLimits, Limits, PingLimits, Rate, Size
+from pytest_pinet.session.parametrizer import case_of
+from pytest_pinet.traffic import http, iperf3_values
+from pytest_pinet.traffic import ping as ping_tool
+
+if TYPE_CHECKING:
+    from pytest_pinet.lab.link.link import Link
+    from pytest_pinet.report.record import ResultRecord
+    from pytest_pinet.session.session import PinetSession
+
+# How the fields of a traffic are read that are not taken as they are.
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "window": gate_arguments.parse_octets,
+    "mss": gate_arguments.parse_octets,
+    "length": gate_arguments.parse_octets,
+    "size": gate_arguments.parse_octets,
+    "bitrate": lambda _, value: gate_arguments.parse_rate(value),
+    "peer_bitrate": lambda _, value: gate_arguments.parse_rate(value),
+    "rates": lambda _, value: gate_arguments.parse_rising_rates(value),
+    "loss": gate_arguments.parse_share,
+}
+# Brings the nodes into a state; what it returns is left before another state is entered.
+Enter = Callable[[], AbstractContextManager[object] | None]
+
+
+class _OfEvery(TypedDict):
+    """The values of every result, by the fields of ``Result``."""
+
+    metric_id: str
+    verdict: Verdict
+    reason: str
+    goodput: Mapping[Direction, Bitrate]
+
+
+def check(traffic: Traffic) -> None:
+    """Refuse what no tool can send, before a node is asked for it. Raises ConfigError."""
+    (http.validate if isinstance(traffic, HttpTraffic) else iperf3_values.validate)(traffic)
+    if isinstance(traffic, LadderTraffic):
+        if traffic.direction is Direction.BIDIR:
+            raise ConfigError("direction='bidir': a ladder is climbed one way; expected 'tx' or 'rx'")
+        for rate in traffic.rates:
+            iperf3_values.validate(traffic.step(rate))
+
+
+def _warmup_cap_s(link: Link) -> float:
+    """How long a warm-up may take at most; a link that is only planned has no speed yet."""
+    path = getattr(link, "path", None)
+    return WARMUP_CAP_S if path is None else cap_for(path.speed_mbps)
+
+
+class Gate:
+    """Bound to one test; every call measures once, judges, records, and ends the test when the limit does not hold."""
+
+    def __init__(self, session: PinetSession, item: pytest.Item) -> None:
+        self._session = session
+        self._item = item
+
+    def tcp(
+        self,
+        link: Link,
+        direction: str | None = None,
+        *,
+        streams: int = 1,
+        duration: Duration | None = None,
+        warmup: Duration | None = None,
+        window: Size | None = None,
+        mss: int | None = None,
+        bitrate: Rate | None = None,
+        length: Size | None = None,
+        congestion: str | None = None,
+        peer_bitrate: Rate | None = None,
+        opposed: bool = False,
+        affinity: int | None = None,
+        profile: str | None = None,
+        **limits: Unpack[Limits],
+    ) -> TrafficResult:
+        """Measure TCP goodput at the receiver, on fresh connections until the verdict is certain.
+
+        ``direction`` is seen from the device under test: tx, rx or bidir; left out it is the usual one of the topology
+        (rx for incast, bidir for mesh, else tx). ``duration`` (s) is counted of each connection, after ``warmup`` (s);
+        left out the profile says how long, and the warm-up is found. ``bitrate`` is per stream and direction;
+        ``peer_bitrate`` is what each of the peer's streams sends at most in bidir. ``opposed`` sends each direction of
+        bidir by an iperf3 of its own, as ``peer_bitrate`` does; only the time that both run counts. ``affinity`` keeps
+        the iperf3 of the device under test on this CPU.
+        ``profile`` (fast, standard, soak, full) and ``limits`` override the marker's, by the same words: ``min``,
+        ``sum``, ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``, ``latency``, ``cpu``.
+        Fails the test beyond a limit; raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive or
+        ConfigError.
+        """
+        values = {
+            "streams": streams,
+            "window": window,
+            "mss": mss,
+            "bitrate": bitrate,
+            "peer_bitrate": peer_bitrate,
+            "opposed": opposed,
+            "length": length,
+            "congestion": congestion,
+            "affinity": affinity,
+        }
+        return self._measure(link, "tcp", Traffic, direction, duration, warmup, profile, limits, values)
+
+    def udp(
+        self,
+        link: Link,
+        direction: str | None = None,
+        *,
+        bitrate: Rate | None = None,
+        streams: int = 1,
+        duration: Duration | None = None,
+        warmup: Duration | None = None,
+        window: Size | None = None,
+        length: Size | None = None,
+        profile: str | None = None,
+        **limits: Unpack[Limits],
+    ) -> TrafficResult:
+        """Measure UDP goodput at the receiver; arguments as for ``tcp``.
+
+        ``bitrate`` must be given, since UDP sends as fast as it is told; ``length`` is the datagram's payload.
+        """
+        if bitrate is None:
+            raise ConfigError(f"{self._item.nodeid}: udp: needs bitrate=, such as bitrate='400M' (per stream)")
+        values = {"udp": True, "streams": streams, "window": window, "bitrate": bitrate, "length": length}
+        return self._measure(link, "udp", Traffic, direction, duration, warmup, profile, limits, values)
+
+    def udp_ladder(
+        self,
+        link: Link,
+        direction: str | None = None,
+        *,
+        rates: Sequence[Rate],
+        loss: str = "0.1%",
+        streams: int = 1,
+        duration: Duration | None = None,
+        length: Size | None = None,
+        profile: str | None = None,
+        **limits: Unpack[FlowLimits],
+    ) -> LadderResult:
+        """Find the highest of ``rates`` (per stream) of which no more than ``loss`` is lost, from the lowest on.
+
+        A rate that is not held is tried again before that is believed, and ends the climb; so does one which the sender
+        does not reach. ``min`` and other limits judge the goodput at the highest rate that is held. Fails the test
+        where none is; other arguments as for ``udp``.
+        """
+        values = {"udp": True, "streams": streams, "length": length, "rates": rates, "loss": loss}
+        found = self._run(link, "udp_ladder", LadderTraffic, direction, duration, None, profile, limits, values)
+        return LadderResult(**self._end(found), knee=Bitrate(found["ladder"]["knee_bps"] or 0.0))
+
+    def http(
+        self,
+        link: Link,
+        direction: str | None = None,
+        *,
+        size: Size = 100_000,
+        connections: int = 10,
+        duration: Duration | None = None,
+        requests: str | None = None,
+        profile: str | None = None,
+        **limits: Unpack[Limits],
+    ) -> HttpResult:
+        """Have a cached file of ``size`` served (nginx) and asked for again and again (wrk), until that is judged.
+
+        ``direction`` tx: the device under test serves; rx: its peer does. ``min`` limits the payload of good responses
+        as a rate, ``requests`` (``'1200/s'``) their number; limits of the lab file speak of TCP and UDP, and are not
+        asked. A request that fails, or is answered with another status than 2xx, fails the test.
+        """
+        runs = link.combination.topology.name
+        if runs not in ("pair", "chain"):
+            raise ConfigError(f"{self._item.nodeid}: http: topology {runs!r}: expected 'pair' or 'chain'")
+        values = {"streams": connections, "size": size}
+        found = self._run(link, "http", HttpTraffic, direction, duration, 0, profile, limits, values, requests)
+        return HttpResult(**self._end(found), requests_per_s=found["http"]["requests_per_s"])
+
+    def ping(
+        self,
+        link: Link,
+        *,
+        count: int = 10,
+        interval: Duration = 0.2,
+        size: int = 56,
+        profile: str | None = None,
+        **limits: Unpack[PingLimits],
+    ) -> PingResult:
+        """Measure round trips of single packets from the device under test to its peer, over the idle link.
+
+        ``loss`` and ``latency`` (the mean round trip) limit them, in the call or the marker; a miss is repeated before
+        it fails the test. ``size`` is the payload in bytes, 16 at least. Raises TrafficError where nothing comes back.
+        """
+        try:
+            ping = Ping(
+                gate_arguments.parse_count("count", count), gate_arguments.parse_seconds("interval", interval), size
+            )
+            ping_tool.validate(ping)
+            own = self._limits(link, limits)
+            for limit in own:
+                if limit.metric not in (Metric.LOSS, Metric.LATENCY):
+                    raise ConfigError(f"{limit.metric}= limits no ping; expected loss= or latency=")
+            spending = self._session.profile(self._item, profile)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: ping: {error}") from None
+        found = self._session.ping(self._item, link, ping, own, spending)
+        every, seen = self._end(found), found["ping"]
+        return PingResult(
+            **every,
+            loss=seen["loss"],
+            min_s=seen["rtt_min_s"] or 0.0,
+            mean_s=seen["rtt_mean_s"] or 0.0,
+            max_s=seen["rtt_max_s"] or 0.0,
+            mdev_s=seen["rtt_mdev_s"],
+        )
+
+    def compare(
+        self,
+        link: Link,
+        a: Enter | None = None,
+        b: Enter | None = None,
+        direction: str | None = None,
+        *,
+        names: tuple[str, str] = ("A", "B"),
+        tolerance: str = "3%",
+        streams: int = 1,
+    ) -> ComparisonResult:
+        """Measure two states of the same nodes in turn, A B B A B A A B, so that drift of the lab cannot fool.
+
+        ``a`` and ``b`` bring the nodes into a state: callables that return a context manager, which is left before the
+        other state is entered (None: nothing is done). TCP goodput of a pair, on fresh connections, until the
+        difference is certain. Fails the test where B is slower than A by more than ``tolerance``; raises LabError,
+        UnsupportedError, Inconclusive, ConfigError, and whatever entering a state raises.
+        """
+        from pytest_pinet.measure.comparison import State
+
+        try:
+            if link.combination.topology.name != "pair":
+                raise ConfigError(f"a {link.combination.topology.name} cannot be compared; expected topology 'pair'")
+            match [limit.bound for limit in parse_arguments({"tolerance": tolerance}, Origin.CALL)]:
+                case [Tolerance(Share(part), None)]:
+                    pass
+                case _:
+                    raise ConfigError(f"tolerance={tolerance!r}: expected one share, such as '3%', for both directions")
+            spending = self._session.profile(self._item, None)
+            usual_s = spending.connection_s - _warmup_cap_s(link)
+            traffic = Traffic(self._direction(link, direction), streams=streams, duration_s=usual_s, warmup_s=None)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: compare: {error}") from None
+        states = State(names[0], a or nullcontext), State(names[1], b or nullcontext)
+        result = self._session.compare(self._item, link, traffic, states, part)
+        every, found = self._end(result), result["comparison"]
+        sides = {Direction(way): side for way, side in found["directions"].items()}
+        return ComparisonResult(
+            **every,
+            outcome=found["result"],
+            goodput_of_a=MappingProxyType({way: Bitrate(side["a_bps"]) for way, side in sides.items()}),
+            change=MappingProxyType({way: side["change"] for way, side in sides.items()}),
+            pairs=found["pairs"],
+            error_rate=found["error_rate"],
+        )
+
+    def _run(
+        self,
+        link: Link,
+        what: str,
+        kind: type[Traffic],
+        direction: str | None,
+        duration: Duration | None,
+        warmup: Duration | None,
+        profile: str | None,
+        given: Mapping[str, object],
+        values: Mapping[str, Any],
+        requests: str | None = None,
+    ) -> ResultRecord:
+        """Measure and record; ``values`` are the fields of the traffic as they were written."""
+        try:
+            spending = self._session.profile(self._item, profile)
+            usual_s = spending.connection_s - _warmup_cap_s(link)
+            read = {name: _READERS[name](name, value) if name in _READERS else value for name, value in values.items()}
+            if "rates" in read:
+                read["bitrate"] = read["rates"][-1]
+            traffic = kind(
+                self._direction(link, direction),
+                duration_s=usual_s if duration is None else gate_arguments.parse_seconds("duration", duration),
+                warmup_s=None if warmup is None else gate_arguments.parse_seconds("warmup", warmup),
+                **read,
+            )
+            check(traffic)
+            limits = self._limits(link, given)
+            if requests is not None and isinstance(traffic, HttpTraffic):
+                case = case_of(self._item)
+                marked = case.request.limits_for(link.combination) if case is not None else ()
+                key = MetricKey(link.combination.identity, traffic, traffic.direction)
+                limits = gate_arguments.with_requests(limits, marked, requests, traffic.size, key)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
+        return self._session.measure(self._item, link, traffic, limits, spending)
+
+    def _measure(self, link: Link, *arguments: Any) -> TrafficResult:
+        result = self._run(link, *arguments)
+        return TrafficResult(
+            **self._end(result),
+            flows=MappingProxyType({flow["name"]: Bitrate(flow["goodput_bps"]) for flow in result["flows"]}),
+            fairness=result["evenness"]["jain"] if result["evenness"] else None,
+        )
+
+    @staticmethod
+    def _end(result: ResultRecord) -> _OfEvery:
+        """End the test where the verdict is not a good one; the values of every result where it is."""
+        verdict = Verdict(result["verdict"])
+        if verdict is Verdict.FAIL:
+            pytest.fail(result["message"], pytrace=False)
+        if verdict is Verdict.INVALID:
+            raise InvalidMeasurement(result["message"])
+        if verdict is Verdict.INCONCLUSIVE:
+            raise Inconclusive(result["message"])
+        rates = {Direction(way): Bitrate(one["goodput_bps"]) for way, one in result["directions"].items()}
+        return {
+            "metric_id": result["id"],
+            "verdict": verdict,
+            "reason": result["message"],
+            "goodput": MappingProxyType(rates),
+        }
+
+    def _direction(self, link: Link, wanted: str | None) -> Direction:
+        """The direction asked for, or the usual one of the topology."""
+        topology = link.combination.topology
+        if wanted is None:
+            return topology.directions[0]
+        if wanted not in list(Direction):
+            raise ConfigError(unknown("direction", str(wanted), [str(d) for d in Direction]))
+        topology.runs(Direction(wanted))
+        return Direction(wanted)
+
+    def _limits(self, link: Link, given: Mapping[str, object]) -> tuple[Limit, ...]:
+        for word in given:
+            if word not in WORDS:
+                raise ConfigError(unknown("argument", word, WORDS))
+        here = link.combination
+        return tuple(parse_arguments(given, Origin.CALL, here.board, here.nic, here.topology.name))

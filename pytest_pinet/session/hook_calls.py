@@ -1,0 +1,102 @@
+"""Calls the hooks of ``hookspecs``: one plugin after the other, so that one that raises takes nothing away."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_pinet.errors import first_line
+
+if TYPE_CHECKING:
+    from pytest_pinet.lab.link.link import Link
+    from pytest_pinet.model.combination import Combination
+    from pytest_pinet.model.ping import Ping
+    from pytest_pinet.model.traffic import Traffic
+    from pytest_pinet.report.record import ResultRecord, RunRecord
+
+Fact = str | int | float | bool
+FACTS_KEY: pytest.StashKey[dict[str, Fact]] = pytest.StashKey()
+
+
+class HookCalls:
+    """The hooks of one process; ``warn`` gets one sentence for each plugin and way in which its hook fails."""
+
+    def __init__(self, config: pytest.Config, warn: Callable[[str], None]) -> None:
+        self._config = config
+        self._warn = warn
+        self._warned: set[str] = set()
+
+    def combinations(self, combinations: list[tuple[pytest.Item, Combination]]) -> None:
+        """After collection."""
+        self._call("pytest_pinet_combinations", config=self._config, combinations=tuple(combinations))
+
+    @contextmanager
+    def measurement(self, item: pytest.Item, link: Link, traffic: Traffic | Ping) -> Iterator[None]:
+        """Around one measurement; the facts that plugins return go to ``FACTS_KEY``."""
+        self._call("pytest_pinet_before_measurement", item=item, link=link, traffic=traffic)
+        item.stash[FACTS_KEY] = self._facts(item, link)
+        error: BaseException | None = None
+        try:
+            yield
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self._call("pytest_pinet_after_measurement", item=item, link=link, traffic=traffic, error=error)
+
+    def result(self, result: ResultRecord) -> None:
+        """One more result that is kept."""
+        self._call("pytest_pinet_result", config=self._config, result=result)
+
+    def run_finished(self, run: RunRecord, folder: Path) -> None:
+        """The run is written."""
+        self._call("pytest_pinet_run_finished", config=self._config, run=run, folder=folder)
+
+    def _facts(self, item: pytest.Item, link: Link) -> dict[str, Fact]:
+        facts: dict[str, Fact] = {}
+        for plugin, found in self._call("pytest_pinet_machine_facts", item=item, link=link):
+            if not _are_facts(found):
+                self._say(
+                    f"{plugin} returned machine facts {found!r}; expected a mapping from names to text or numbers"
+                )
+                continue
+            for name in found.keys() & facts.keys():
+                self._say(f"{plugin} returned the machine fact {name!r}, which another plugin returned before")
+            facts = {**found, **facts}
+        return facts
+
+    def _call(self, name: str, **arguments: Any) -> list[tuple[str, Any]]:
+        """What each plugin returned but None. Records are mappings, of which each plugin gets a copy of its own."""
+        plugins = self._config.pluginmanager
+        # A conftest hears of the tests in its folder only.
+        hooks = arguments["item"].ihook if "item" in arguments else self._config.hook
+        found = []
+        # The plugin that was registered last is called first, as pluggy does.
+        for one in reversed(getattr(hooks, name).get_hookimpls()):
+            others = [plugin for plugin in plugins.get_plugins() if plugin is not one.plugin]
+            given = {word: deepcopy(value) if isinstance(value, dict) else value for word, value in arguments.items()}
+            try:
+                found += [(one.plugin_name, value) for value in plugins.subset_hook_caller(name, others)(**given)]
+            except Exception as error:
+                what = f"{type(error).__name__}: {first_line(error)}"
+                self._say(f"hook {name} of plugin {one.plugin_name} raised {what}; no result is lost")
+        return found
+
+    def _say(self, sentence: str) -> None:
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            self._warn(sentence)
+
+
+def _are_facts(found: object) -> bool:
+    """Whether results.json can hold them."""
+    if not isinstance(found, Mapping):
+        return False
+    finite = all(not isinstance(value, float) or math.isfinite(value) for value in found.values())
+    return finite and all(isinstance(name, str) and isinstance(value, Fact) for name, value in found.items())

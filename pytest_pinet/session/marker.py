@@ -1,0 +1,79 @@
+"""The ``pinet`` marker: what it takes, checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.names import unknown
+from pytest_pinet.judge.profile import OTHER_WORDS, PROFILES
+from pytest_pinet.matrix.request import Request
+from pytest_pinet.model.limit_parser import WORDS, parse_arguments
+from pytest_pinet.model.limits import Origin
+from pytest_pinet.model.topology import parse_topology
+from pytest_pinet.tuning.registry import read_tunings
+
+SIGNATURE = (
+    "pinet(board='*', nic='*', topology='pair', tuning={}, min=None, sum, share, fairness, tolerance, marginal, "
+    "retransmits, loss, latency, cpu=None, profile=None, reset=False, tuning_required=False)"
+)
+ARGUMENTS = ("board", "nic", "topology", "tuning", *WORDS, "profile", "reset", "tuning_required")
+
+
+def _globs(test: str, name: str, value: object) -> tuple[str, ...]:
+    values = (value,) if isinstance(value, str) else value
+    if not isinstance(values, Sequence) or not values or not all(isinstance(v, str) and v for v in values):
+        raise ConfigError(f"{test}: {name}={value!r} in the pinet marker: expected a name or glob, or a list of them")
+    return tuple(dict.fromkeys(values))
+
+
+def read_profile(where: str, value: object) -> str | None:
+    """The name of a profile, or None where none is asked for. Raises ConfigError."""
+    if value is None:
+        return None
+    if isinstance(value, str) and value in OTHER_WORDS:
+        return OTHER_WORDS[value]
+    if not isinstance(value, str) or value not in PROFILES:
+        start = f"{where}: " if where else ""
+        raise ConfigError(f"{start}{unknown('profile', str(value), PROFILES)}")
+    return value
+
+
+def read_marker(test: str, markers: Sequence[pytest.Mark], where: Where | None = None) -> Request:
+    """The request of a test; the marker nearest to the function wins, argument by argument. Raises ConfigError.
+
+    ``where`` is the test's place in its file.
+    """
+    arguments: dict[str, object] = {}
+    for marker in reversed(markers):
+        if marker.args:
+            raise ConfigError(f"{test}: the pinet marker takes keywords only: {SIGNATURE}")
+        for name, value in marker.kwargs.items():
+            if name not in ARGUMENTS:
+                raise ConfigError(f"{test}: {unknown('argument of the pinet marker', name, ARGUMENTS)}: {SIGNATURE}")
+            arguments[name] = value
+    try:
+        topologies = tuple(parse_topology(text) for text in _globs(test, "topology", arguments.get("topology", "pair")))
+    except ValueError as error:
+        raise ConfigError(f"{test}: topology: {error}") from None
+    boards = _globs(test, "board", arguments.get("board", "*"))
+    nics = _globs(test, "nic", arguments.get("nic", "*"))
+    reset, required = (_switch(test, name, arguments.get(name, False)) for name in ("reset", "tuning_required"))
+    try:
+        limits = parse_arguments(arguments, Origin.MARKER)
+    except ValueError as error:
+        raise ConfigError(f"{test}: {error}") from None
+    profile = read_profile(test, arguments.get("profile"))
+    try:
+        tunings = read_tunings(arguments.get("tuning", {}))
+    except ValueError as error:
+        raise ConfigError(f"{test}: tuning: {error}", where) from None
+    return Request(boards, nics, topologies, tuple(limits), reset, profile, tunings, required)
+
+
+def _switch(test: str, name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{test}: {name}={value!r} in the pinet marker: expected True or False")
+    return value

@@ -1,0 +1,118 @@
+"""Values of command line options that need reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import unknown
+from pytest_pinet.judge.sequential import ERROR_RATE
+from pytest_pinet.model.lab import Lab, names_of
+from pytest_pinet.model.limit_parser import parse_limit
+from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin
+from pytest_pinet.model.topology import KINDS, all_names
+from pytest_pinet.model.tuning import UNTUNED
+from pytest_pinet.tuning.registry import names
+
+# The accepted forms, for each metric that has an option.
+_FORMS = {
+    Metric.GOODPUT: "'90%', '2.3 Gbit/s' or 'pi4b:*/pair=tx=700 Mbit/s'",
+    Metric.TOLERANCE: "'3%', '3% and 20 Mbit/s' or 'pi4b:*/pair=tx=5%'",
+}
+
+# Defaults that need not be repeated; `pytest_pinet.plugin` declares them.
+CONFIRM = "link-up"
+ACQUIRE_TIMEOUT_S = 900.0
+
+
+def repeated_options(chosen: Callable[[str], Any]) -> list[str]:
+    """The options of a run that decide how a test measures and judges, as words for the command that repeats the test.
+
+    ``chosen`` returns an option's value. Left out are options that choose tests, since the test's id does that, and
+    options that say where results are written. A build under test adds its own options.
+    """
+    words = [f"{option}={text}" for option in ("--pinet-min", "--pinet-tolerance") for text in chosen(option)]
+    if profile := chosen("--pinet-profile"):
+        words.append(f"--pinet-profile={profile}")
+    if (rate := chosen("--pinet-error-rate")) != ERROR_RATE:
+        words.append(f"--pinet-error-rate={rate * 100:.10g}%")
+    if (confirm := chosen("--pinet-confirm")) != CONFIRM:
+        words.append(f"--pinet-confirm={confirm}")
+    if (timeout_s := chosen("--pinet-acquire-timeout")) != ACQUIRE_TIMEOUT_S:
+        words.append(f"--pinet-acquire-timeout={timeout_s:.10g}s")
+    return words
+
+
+def command_line_limits(texts: Sequence[str], lab: Lab | None, metric: Metric = Metric.GOODPUT) -> tuple[Limit, ...]:
+    """Read every ``--pinet-min [BOARD:NIC/TOPOLOGY[=DIRECTION]=]LIMIT``; the options of other metrics bear their words.
+
+    Raises ConfigError, also for a limit that matches nothing in the lab: dropped silently it would let a looser one
+    judge.
+    """
+    return tuple(_limit(text, lab, metric) for text in texts)
+
+
+def _limit(text: str, lab: Lab | None, metric: Metric) -> Limit:
+    option = f"--pinet-{metric}"
+    *selectors, written = [part.strip() for part in text.split("=")]
+    if len(selectors) == 1 and selectors[0] in WAYS:
+        selectors = ["*", *selectors]
+    if len(selectors) > 2:
+        raise ConfigError(f"{option} {text!r}: expected {_FORMS[metric]}")
+    board, _, rest = (selectors[0] if selectors else "*").partition(":")
+    nic, _, topology = rest.partition("/")
+    given = (board or "*", nic or "*", topology or "*", selectors[1] if len(selectors) == 2 else None)
+    try:
+        limit = parse_limit(metric, written, Origin.COMMAND_LINE, f"{option} {text}", *given)
+    except ValueError as error:
+        raise ConfigError(f"{option} {text!r}: {error}") from None
+    return limit if lab is None else _of_lab(limit, lab, f"{option} {text!r}")
+
+
+def _of_lab(limit: Limit, lab: Lab, option: str) -> Limit:
+    """The limit with the NIC's label for whatever name the user knows it by."""
+    boards = {node.board.name for node in lab.nodes.values()}
+    if not any(fnmatchcase(board, limit.board) for board in boards):
+        raise ConfigError(f"{option}: {unknown('board of this lab', limit.board, boards)}")
+    there = [i for i in lab.interfaces() if fnmatchcase(lab.nodes[i.node].board.name, limit.board)]
+    labels = {i.label for i in there if any(fnmatchcase(name, limit.nic) for name in names_of(i))}
+    if not labels:
+        names = sorted({name for i in there for name in names_of(i)})
+        raise ConfigError(f"{option}: {unknown('NIC of these boards', limit.nic, names)}")
+    if not any(fnmatchcase(topology, limit.topology) for topology in all_names()):
+        raise ConfigError(f"{option}: {unknown('topology', limit.topology, KINDS)}")
+    if all(fnmatchcase(label, limit.nic) for label in labels):
+        return limit
+    if len(labels) > 1:
+        raise ConfigError(f"{option}: {limit.nic!r} means several NICs here: write {' or '.join(sorted(labels))}")
+    return replace(limit, nic=labels.pop())
+
+
+def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab, prefix: str = "--pinet-") -> None:
+    """Refuse a glob of ``--pinet-board`` and its like that matches nothing in the lab. Raises ConfigError."""
+    there = {
+        "board": {node.board.name for node in lab.nodes.values()},
+        "nic": {name for interface in lab.interfaces() for name in names_of(interface)},
+        "topology": {*KINDS, *all_names()},
+    }
+    for axis, globs in axes.items():
+        for glob in globs if axis in there else ():
+            if axis == "topology" and not any(fnmatchcase(name, glob) for name in there[axis]):
+                raise ConfigError(f"{prefix}{axis}: {unknown(axis, glob, KINDS)}")
+            if not any(fnmatchcase(name, glob) for name in there[axis]):
+                raise ConfigError(f"{prefix}{axis}: {unknown(f'{axis} of lab {lab.name}', glob, there[axis])}")
+
+
+def check_tunings(globs: Sequence[str]) -> None:
+    """Refuse a ``--pinet-tuning`` that names no setting: tests ask for tunings, so only names can be wrong.
+
+    Raises ConfigError.
+    """
+    for glob in globs:
+        for part in glob.split("+"):
+            name = part.partition("=")[0]
+            if name != UNTUNED and not any(fnmatchcase(known, name) for known in names()):
+                raise ConfigError(f"--pinet-tuning: {unknown('tuning', name, (*names(), UNTUNED))}")

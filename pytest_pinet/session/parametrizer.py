@@ -1,0 +1,96 @@
+"""Tests become one for each combination that they ask for; what the command line leaves out is deselected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_pinet.errors import Where
+from pytest_pinet.matrix import expansion
+from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.matrix.request import Request
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.session.hook_calls import HookCalls
+from pytest_pinet.session.marker import read_marker
+
+# The fixtures that take a combination: the second one where a fixture of the user replaces and asks for ours.
+LINKS = ("pinet_link", "link")
+
+
+def case_of(item: pytest.Item | None) -> CombinationCase | None:
+    """What a test was parametrised with, if it was and the lab has it."""
+    callspec = getattr(item, "callspec", None)
+    values = [callspec.params.get(name) for name in LINKS] if callspec is not None else []
+    return next((value for value in values if isinstance(value, CombinationCase)), None)
+
+
+def is_parametrized(item: pytest.Item) -> bool:
+    """Whether a test measures a link of ours, also one that the lab does not have."""
+    return "pinet_link" in getattr(item, "fixturenames", ()) or case_of(item) is not None
+
+
+class Parametrizer:
+    """Registered as a plugin; ``axes`` has the globs of the command line."""
+
+    def __init__(
+        self, config: pytest.Config, lab: Lab | None, axes: Mapping[str, Sequence[str]], hooks: HookCalls
+    ) -> None:
+        self._config = config
+        self._lab = lab
+        self._axes = axes
+        self._hooks = hooks
+        self._marked: set[str] = set()
+
+    def parametrize(self, metafunc: pytest.Metafunc, markers: Sequence[pytest.Mark], name_of_link: str) -> None:
+        """One parameter for each combination; what is missing becomes a skipped test that says so.
+
+        ``name_of_link`` is the fixture of the test that gets it.
+        """
+        path = metafunc.definition.path
+        name = f"{path.name}::{metafunc.definition.name}"
+        line = metafunc.definition.location[1]
+        where = Where(metafunc.definition.location[0], None if line is None else line + 1)
+        request = read_marker(name, markers, where)
+        if self._lab is None:
+            reason = "no lab: pass --pinet-lab FILE, set PINET_LAB or the ini key pinet_lab"
+            parameters = [pytest.param(None, id="no-lab", marks=pytest.mark.skip(reason=reason))]
+        else:
+            parameters = [self._parameter(found, request) for found in expansion.combinations(self._lab, request)]
+        metafunc.parametrize(name_of_link, parameters, indirect=True)
+
+    def _parameter(self, found: Combination | expansion.Missing, request: Request) -> Any:
+        if isinstance(found, expansion.Missing):
+            return pytest.param(None, id=found.id, marks=pytest.mark.skip(reason=found.reason))
+        marks = []
+        for name, what in expansion.marker_names(found, request).items():
+            if name not in self._marked:
+                self._marked.add(name)
+                self._config.addinivalue_line("markers", f"{name}: combinations with {what} (automatic)")
+            marks.append(getattr(pytest.mark, name))
+        return pytest.param(CombinationCase(found, request), id=found.id, marks=marks)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect what the options of the axes leave out; tests that take a boot run last, alike ones in a row."""
+        items[:] = expansion.fewest_boots(items, case_of)
+        if not any(self._axes.values()):
+            return
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
+        for item in items:
+            is_ours = item.get_closest_marker("pinet") is not None and is_parametrized(item)
+            case = case_of(item)
+            wanted = not is_ours or (case is not None and expansion.selected(case.combination, self._axes))
+            (kept if wanted else dropped).append(item)
+        if dropped:
+            config.hook.pytest_deselected(items=dropped)
+            items[:] = kept
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Tell other plugins what is going to be measured, once nothing is deselected any more."""
+        found = [(item, case.combination) for item in session.items if (case := case_of(item)) is not None]
+        if found:
+            self._hooks.combinations(found)

@@ -1,0 +1,323 @@
+"""What a run leaves behind and says at its end; complete in the process that reports, a mere folder in a worker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.history.database import OFF
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.stalls import blind_spots
+from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.report.change import ChangeHeadRecord
+from pytest_pinet.report.change_table import change_lines
+from pytest_pinet.report.change_words import emulated_words
+from pytest_pinet.report.json_file import write_json
+from pytest_pinet.report.record import SCHEMA_VERSION, ResultRecord, RunRecord, SkippedRecord
+from pytest_pinet.report.run_folder import RunFolder
+from pytest_pinet.report.terminal import summary_table
+from pytest_pinet.report.text_wrap import WIDTH, wrap
+from pytest_pinet.scheduling.plan import WORKER_INPUT
+from pytest_pinet.session.hook_calls import HookCalls
+from pytest_pinet.session.parametrizer import is_parametrized
+from pytest_pinet.version import __version__
+
+if TYPE_CHECKING:
+    from pytest_pinet.session.dry_run import DryRun
+
+
+def after_failures(interrupt: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Whether it is only how xdist ends a run after so many failures (``-x``), and nobody's Ctrl-C."""
+    return str(interrupt.value).startswith("stopping after ")
+
+
+class RunRecorder:
+    """Collects the results of all workers, writes them as they come, and prints the summary."""
+
+    def __init__(
+        self, config: pytest.Config, lab: Lab | None, lab_file: str | None, access: LabAccess, dry_run: DryRun | None
+    ) -> None:
+        self._config = config
+        self._lab = lab
+        self._lab_file = lab_file
+        self._access = access
+        self._dry_run = dry_run
+        self._is_worker = hasattr(config, "workerinput")
+        self._started = datetime.now(UTC)
+        self._session = uuid4().hex
+        self._results: list[ResultRecord] = []
+        self._skipped: dict[str, SkippedRecord] = {}
+        self._warnings: list[str] = []
+        self.hooks = HookCalls(config, self.warn)
+        self._folder: RunFolder | None = None
+        self._interrupted = False
+        # The answer on a build under test.
+        self.head: Callable[[Sequence[ResultRecord], int, bool], ChangeHeadRecord] | None = None
+        # The whole run, once it is over.
+        self.record: RunRecord | None = None
+        if dry_run is not None and self._is_controller:
+            raise ConfigError("--pinet-dry-run plans in one process: leave out -n")
+
+    @property
+    def _is_controller(self) -> bool:
+        """Whether xdist workers run the tests for us."""
+        return not self._is_worker and bool(getattr(self._config.option, "numprocesses", None))
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run folder; made when it is first needed. Raises ConfigError when it cannot be written."""
+        if self._folder is None:
+            if self._is_worker:
+                self._folder = RunFolder(Path(self._config.workerinput[WORKER_INPUT]))  # type: ignore[attr-defined]
+            else:
+                chosen = self._config.getoption("--pinet-run-dir")
+                folder = RunFolder.create(Path(chosen).absolute() if chosen else self._root, self._started)
+                folder.begin(self._begun(folder.run))
+                self._folder = folder
+        return self._folder
+
+    def _begun(self, run: str) -> RunRecord:
+        """The run when it begins; what stays true of it should it be killed."""
+        begun: RunRecord = {
+            "schema": SCHEMA_VERSION,
+            "run": run,
+            "lab": self._lab.name if self._lab else "",
+            "lab_file": self._lab_file or "",
+            "figures": self._lab.figures if self._lab else "measured",
+            "pinet": __version__,
+            "started": self._started.isoformat(),
+            "finished": self._started.isoformat(),
+            "complete": False,
+            "exitstatus": int(pytest.ExitCode.INTERRUPTED),
+            "results": [],
+            "skipped": [],
+            "session": self._session,
+        }
+        if self._lab is not None and self.emulated:
+            begun["meaning"] = f"lab {self._lab.name} {self._lab.meaning}"
+        return begun
+
+    @property
+    def _root(self) -> Path:
+        """The project's folder; to find its root pytest takes a path after ``--pinet-lab`` for a test path."""
+        root, here = self._config.rootpath, self._config.invocation_params.dir
+        return root if self._config.inipath is not None and here.is_relative_to(root) else here
+
+    @property
+    def shown_folder(self) -> str:
+        """The run folder as messages show it: relative to where the user is, when it lies below."""
+        path, here = self.folder.path, self._config.invocation_params.dir
+        return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the lab sets the rates of its links itself."""
+        return self._lab is not None and self._lab.figures == "emulated"
+
+    def warn(self, warning: str) -> None:
+        """Something could not be undone: it stands in the summary, and in a worker's warnings."""
+        if self._is_worker:
+            self._config.workeroutput.setdefault("pinet_warnings", []).append(warning)  # type: ignore[attr-defined]
+        else:
+            self._warnings.append(warning)
+
+    # -- xdist ----------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker where the run folder is."""
+        node.workerinput[WORKER_INPUT] = str(self.folder.path)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object | None) -> None:
+        """Take over what a worker could not undo."""
+        if error:
+            # One that was interrupted goes down twice.
+            return
+        self._warnings += getattr(node, "workeroutput", {}).get("pinet_warnings", [])
+
+    def pytest_sessionstart(self) -> None:
+        """With workers the controller starts the lab, since it is the one that outlives them all."""
+        if self._is_controller:
+            self._make_folder()
+        if self._is_controller and self._lab is not None and self._dry_run is None:
+            try:
+                self._access.start()
+            except PinetError as error:
+                pytest.exit(str(error), returncode=pytest.ExitCode.INTERNAL_ERROR)
+
+    def _make_folder(self) -> None:
+        """Before the first test: a figure that cannot be kept is not worth measuring."""
+        try:
+            _ = self.folder
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Make the run folder when something is going to be measured."""
+        idle = self._config.option.collectonly or self._dry_run is not None or self._lab is None
+        if not idle and any(is_parametrized(item) for item in session.items):
+            self._make_folder()
+
+    # -- results --------------------------------------------------------------------------------------------------
+
+    def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> str | None:
+        """One line on the lab, when there is something to measure."""
+        if self._lab is None or self._config.get_verbosity() < 0:
+            return None
+        if not any(item.get_closest_marker("pinet") for item in items):
+            return None
+        return f"pinet: lab {self._lab.name} ({len(self._lab.nodes)} nodes, {len(self._lab.interfaces())} interfaces)"
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep every result the moment that it arrives."""
+        if self._is_worker:
+            return
+        for result in getattr(report, "pinet_results", []):
+            self.keep(result)
+        if report.skipped and "pinet" in report.keywords and isinstance(report.longrepr, tuple):
+            self._skipped[report.nodeid] = {
+                "id": report.nodeid.rpartition("::")[2],
+                "reason": report.longrepr[2].removeprefix("Skipped: "),
+            }
+
+    def keep(self, result: ResultRecord) -> None:
+        """One more result of this run."""
+        self._results.append(result)
+        try:
+            self.folder.append(result)
+        except ConfigError as error:
+            self.warn(str(error))
+        self.hooks.result(result)
+
+    @property
+    def reported_tests(self) -> set[str]:
+        """The tests (by node id) whose results are there."""
+        return {result["test"] for result in self._results}
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Remember that the results are not all there are."""
+        self._interrupted = not after_failures(excinfo)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Write the results, also after Ctrl-C; fail when too little was measured."""
+        required = self._config.getoption("--pinet-require")
+        if self._is_worker or self._config.option.collectonly or self._dry_run is not None:
+            return
+        measured = sum(bool(result["directions"]) for result in self._results)
+        if measured < required and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            self._warnings.append(f"--pinet-require {required}: only {measured} measured")
+        if not self._results and self._folder is None:
+            return
+        run: RunRecord = {
+            **self._begun(self.folder.run),
+            "finished": datetime.now(UTC).isoformat(),
+            "complete": not self._interrupted,
+            "exitstatus": int(session.exitstatus),
+            "results": self._results,
+            "skipped": list(self._skipped.values()),
+        }
+        if self.head is not None:
+            run["change"] = self.head(self._results, session.testsfailed, self._interrupted)
+        if (share := self._access.scale.share) != 1:
+            run["scale"] = share
+        self.record = run
+        try:
+            self.folder.write_results(run)
+            if path := self._config.getoption("--pinet-json"):
+                write_json(Path(path), run)
+        except ConfigError as error:
+            self._warnings.append(str(error))
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            return
+        self._keep(run)
+        self.hooks.run_finished(run, self.folder.path)
+
+    @property
+    def _ini_history(self) -> str:
+        """The ini key's; a file is relative to the rootdir, wherever pytest was started."""
+        url = str(self._config.getini("pinet_history"))
+        is_file = url and "://" not in url and url.lower() not in OFF
+        return str(self._config.rootpath / url) if is_file else url
+
+    @property
+    def history_url(self) -> str | None:
+        """Where earlier runs are, for those who read; None where no history is kept."""
+        chosen = self._config.getoption("--pinet-history") or os.environ.get("PINET_HISTORY") or self._ini_history
+        if chosen.strip().lower() in OFF:
+            return None
+        return chosen or str(self.folder.path.parent.parent / "history.db")
+
+    def _keep(self, run: RunRecord) -> None:
+        """Put the run into the history; only here, so that workers never write to it."""
+        from pytest_pinet.history.save import keep_run
+
+        chosen = self._config.getoption("--pinet-history") or os.environ.get("PINET_HISTORY")
+        url = chosen or self._ini_history or None
+        if trouble := keep_run(url, run, self.folder.path):
+            self._warnings.append(trouble)
+
+    def _trends(self) -> list[str]:
+        if not self._results or self._lab is None:
+            return []
+        from pytest_pinet.report.trend_lines import trend_lines
+
+        return trend_lines(self.history_url, self._results, self._lab.name)
+
+    def _answer(self, terminalreporter: Any) -> list[str]:
+        """On a build under test, in place of the table of limits."""
+        assert self.record is not None
+        color = bool(getattr(terminalreporter._tw, "hasmarkup", False))
+        path = self._config.getoption("--pinet-json")
+        lines = change_lines(self.record["change"], self.record["skipped"], WIDTH, color, self.shown_folder, path)
+        return [*lines, *wrap(emulated_words(self.record), hanging="  ")]
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """The table, worst first."""
+        if self._is_worker or self._config.option.collectonly or self._config.get_verbosity() < -1:
+            return
+        if self._dry_run is not None:
+            lines = self._dry_run.lines()
+        elif self.record is not None and "change" in self.record:
+            lines = self._answer(terminalreporter)
+        elif self._results or self._skipped:
+            color = bool(getattr(terminalreporter._tw, "hasmarkup", False))
+            folder = self.shown_folder if self._folder is not None else None
+            json_path = self._config.getoption("--pinet-json") if self._folder is not None else None
+            lines = summary_table(
+                self._results,
+                list(self._skipped.values()),
+                color=color,
+                run_folder=folder,
+                json_path=json_path,
+                verbose=self._config.get_verbosity() > 0,
+            )
+            lines += self._trends()
+            if self._config.get_verbosity() > 0:
+                error_rate = self._config.getoption("--pinet-error-rate")
+                for name in sorted({result["profile"] for result in self._results} & set(PROFILES)):
+                    lines += wrap(blind_spots(PROFILES[name], error_rate), hanging="  ")
+            if self._results and self.record is not None and (meant := emulated_words(self.record)):
+                lines += wrap(meant, hanging="  ")
+            scale = self._access.scale
+            if scale.share != 1 or (scale.because and self._config.get_verbosity() > 0):
+                lines += wrap(f"lab {self._lab.name if self._lab else ''}: {scale}", hanging="  ")
+        else:
+            lines = []
+        if lines:
+            terminalreporter.section("pinet throughput")
+            for line in lines:
+                terminalreporter.write_line(line)
+        for warning in self._warnings:
+            terminalreporter.write_line(f"pinet: {warning}", red=True)

@@ -1,0 +1,109 @@
+"""``pinet calibrate`` on a real lab: gates read the file that it writes, and the lab is unchanged afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.config.calibration import load_calibration, read_calibration
+from pytest_pinet.config.labfile import load
+from tests.support.doctor_command import copy_with, pinet
+from tests.support.gate_project import PINET, GateLab, wait_until
+from tests.support.visited_link import GOODPUT, PAIR
+
+TX = f"{PAIR}/tcp-P1-tx"
+
+
+@pytest.fixture
+def lab_file(full_rate_lab: GateLab, tmp_path: Path) -> Path:
+    """Return the running lab's file in its own folder, where its calibration is written."""
+    return copy_with(full_rate_lab, tmp_path, [])
+
+
+@pytest.mark.slow
+def test_connections_link_ups_and_boots_are_measured_written_and_read(full_rate_lab: GateLab, lab_file: Path) -> None:
+    on = full_rate_lab.nodes_on()
+    words = ("--runs", "2", "--links", "1", "--boots", "1", "--direction", "tx", "--json", "--yes")
+    told = pinet(full_rate_lab, "calibrate", "--lab", str(lab_file), PAIR, *words)
+    assert told.code == 0
+    assert "8 connections of 3 s, tx" in told.errors
+    (found,) = json.loads(told.output)
+    assert found["id"] == TX
+    assert found["goodput_bps"] == pytest.approx(GOODPUT.bps, rel=0.2)
+    # Two connections on each of two link-ups of each of two boots. One disturbed connection may be excluded.
+    freedom = {name: part["freedom"] for name, part in found["noise"].items()}
+    assert freedom in [{"connections": connections, "links": 2, "boots": 1} for connections in (3, 4)]
+    lab = load(lab_file)
+    calibration = load_calibration(lab)
+    assert list(calibration) == [TX]
+    assert calibration[TX].runs == 4 + freedom["connections"]
+    assert calibration[TX].tolerance.fraction == pytest.approx(found["tolerance"])
+    assert calibration[TX].noise.connections == pytest.approx(found["noise"]["connections"]["sd"], abs=1e-8)
+    assert str(calibration[TX].build["uname"]).startswith("Linux ")
+    assert full_rate_lab.nodes_on() == on
+    assert full_rate_lab.holders() == []
+
+
+@pytest.mark.slow
+def test_an_interruption_keeps_what_is_complete_and_undoes_the_rest(full_rate_lab: GateLab, lab_file: Path) -> None:
+    on = full_rate_lab.nodes_on()
+    calibration = load(lab_file).calibration
+    words = [PAIR, "pi4b:onboard/pair", "--runs", "2", "--links", "0", "--direction", "tx", "--yes"]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("LG_", "PINET_"))}
+    process = subprocess.Popen(
+        [PINET, "calibrate", "--lab", str(lab_file), *words],
+        env={**environment, **full_rate_lab.environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        # The file appears when the first combination is complete.
+        wait_until("the first calibration", calibration.exists, timeout_s=180)
+        full_rate_lab.await_traffic()
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+    assert "interrupted: 1 figures are complete, and written" in errors
+    assert f"{TX}, " in output
+    assert list(read_calibration(calibration)) == [TX]
+    wait_until("the end of the traffic", lambda: full_rate_lab.processes("iperf3") == [])
+    assert full_rate_lab.nodes_on() == on
+    assert full_rate_lab.holders() == []
+
+
+def test_a_dry_run_tells_the_time_and_touches_nothing(gate_lab: GateLab, tmp_path: Path) -> None:
+    lab_file = copy_with(gate_lab, tmp_path, [])
+    told = pinet(gate_lab, "calibrate", "--lab", str(lab_file), "--dry-run", "pi4b:*/pair")
+    assert told.code == 0
+    assert [line.partition(":")[2].split("/")[0] for line in told.errors.splitlines()[:3]] == [
+        "onboard",
+        "ax88179",
+        "rtl8153",
+    ]
+    assert "about 8 min in all; writes " in told.errors
+    assert not load(lab_file).calibration.exists()
+
+
+def test_mistakes_are_told_with_exit_code_4_before_anything_is_measured(gate_lab: GateLab, tmp_path: Path) -> None:
+    lab_file = copy_with(gate_lab, tmp_path, [])
+    wrong = pinet(gate_lab, "calibrate", "--lab", str(lab_file), "pi4b:onboad/pair")
+    assert wrong.code == 4
+    assert "did you mean 'pi4b:onboard/pair'?" in wrong.errors
+    way = pinet(gate_lab, "calibrate", "--lab", str(lab_file), "pi4b:onboard/incast:3", "--direction", "tx")
+    assert way.code == 4
+    assert "--direction: direction 'tx' makes no sense in topology incast:3; accepted: rx" in way.errors
+    broken = load(lab_file).calibration
+    broken.write_text("calibration: 5\n")
+    told = pinet(gate_lab, "calibrate", "--lab", str(lab_file), PAIR)
+    assert told.code == 4
+    assert f"{broken}:1" in told.errors
+    assert broken.read_text() == "calibration: 5\n"

@@ -1,0 +1,39 @@
+"""``pinet selftest`` on a real lab: verdicts on known reductions are right, and no shaper is left."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.doctor_command import pinet
+from tests.support.gate_project import GateLab
+from tests.support.visited_link import GOODPUT, PAIR
+
+pytestmark = pytest.mark.slow
+
+
+def test_forty_percent_are_found_in_both_directions_and_an_unchanged_link_passes(gate_lab: GateLab) -> None:
+    on = gate_lab.nodes_on()
+    words = ("--reductions", "40%", "--repeats", "2", "--seed", "5", "--json")
+    told = pinet(gate_lab, "selftest", "--lab", str(gate_lab.file), PAIR, *words)
+    assert told.code == 0
+    (found,) = json.loads(told.output)
+    assert found["tolerance"] == 0.03
+    assert {name: pytest.approx(rate, rel=0.2) for name, rate in found["baselines_bps"].items()} == {
+        "tx": GOODPUT.bps,
+        "rx": GOODPUT.bps,
+    }
+    verdicts = sorted((gate["reduction"], gate["direction"], gate["verdict"]) for gate in found["gates"])
+    assert [one[:2] for one in verdicts] == [(0.0, "rx"), (0.0, "tx"), (0.4, "rx"), (0.4, "tx")]
+    # A marginal pass after a repeat is also right, because the machine may be busy.
+    assert {one[2] for one in verdicts[:2]} <= {"pass", "marginal"}
+    assert {one[2] for one in verdicts[2:]} == {"fail"}
+    none, forty = found["counts"]
+    assert (none["right"], none["wrong"], forty["right"], forty["wrong"]) == (2, 0, 2, 0)
+    assert forty["measured_reduction"] == pytest.approx(0.4, abs=0.1)
+    assert forty["traffic_seconds_median"] >= 9
+    assert "40 % slower is found after" in found["sentence"]
+    assert "4 gates each, seed 5, about 1 min" in told.errors
+    assert gate_lab.nodes_on() == on
+    assert gate_lab.holders() == []

@@ -1,0 +1,294 @@
+"""Builds on a board over a real ssh: installed beside the known-good build, booted once, identified, removed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.errors import BuildError, BuildMismatch, ChangedBuildError, UnsupportedError
+from pytest_pinet.lab.deploy.deployment import Deployment
+from pytest_pinet.lab.deploy.recovery import put_back
+from pytest_pinet.model.build import Build
+from pytest_pinet.tuning.boot_files import BootFiles, write
+from tests.support import build_files as made
+from tests.support.card_board import CMDLINE, CONFIG, KNOWN_VERSION, CardBoard, card_board
+
+pytestmark = pytest.mark.usefixtures("_cache")
+
+
+@pytest.fixture
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[CardBoard]:
+    with card_board(tmp_path / "card") as found:
+        yield found
+
+
+def build_of(folder: Path, text: str = "", release: str = made.RELEASE) -> Build:
+    """Return a build of a kernel with its modules. ``text`` is added to its build.yaml."""
+    vermagic = made.VERMAGIC.replace(made.RELEASE, release)
+    made.write(folder, {"Image": made.image(release, vermagic=vermagic)})
+    made.write(folder, made.tree(release, e1000e=made.module("e1000e", vermagic)))
+    (folder / "build.yaml").write_text(f"name: {release}\nkernel: Image\nmodules: .\n{text}")
+    return load_build(str(folder))
+
+
+def test_a_build_is_booted_beside_the_known_good_one(board: CardBoard, tmp_path: Path) -> None:
+    before = board.files()
+    build = build_of(tmp_path / "new", "cmdline: quiet\nconfig: [dtparam=eee=off]\noptions: {e1000e: {debug: 16}}\n")
+    deployment = Deployment(board)
+    deployment.check(build)
+    assert board.files() == before
+    running = deployment.start(build)
+    assert running.version == made.VERSION
+    assert running.marker == build.key
+    assert running.cmdline.split()[-3:] == ["quiet", "e1000e.debug=16", f"pinet.build={build.key}"]
+    assert board.booted_by == ["config.txt", f"pytest-pinet/{build.key}/"]
+    now = board.files()
+    assert {name: now[name] for name in before} == before, "the known-good build was touched"
+    tryboot = (board.firmware / "tryboot.txt").read_text().splitlines()
+    assert "kernel=kernel8.img" in tryboot
+    assert "auto_initramfs=1" not in tryboot
+    assert tryboot[-6:] == [
+        f"os_prefix=pytest-pinet/{build.key}/",
+        "kernel=kernel8.img",
+        "cmdline=cmdline.txt",
+        "initramfs initramfs8 followkernel",
+        "arm_64bit=1",
+        "dtparam=eee=off",
+    ]
+    ours = board.firmware / "pytest-pinet" / build.key
+    assert (ours / "bcm2711-rpi-4-b.dtb").read_bytes() == b"known-good tree"
+    modules = board.folder / "modules" / made.RELEASE
+    assert (modules / "kernel/drivers/net/e1000e.ko").is_file()
+    assert (modules / "modules.dep").is_file(), "depmod was not run"
+    assert deployment.take_back()
+    board.power_cycle()
+    assert board.files() == before
+
+
+@pytest.mark.slow
+def test_two_builds_take_turns_and_each_start_is_a_boot(board: CardBoard, tmp_path: Path) -> None:
+    before = board.files()
+    a, b = build_of(tmp_path / "a"), build_of(tmp_path / "b", release="6.12.26-pinet")
+    deployment = Deployment(board)
+    for build in (a, b):
+        deployment.check(build)
+    found = [deployment.start(build).version for build in (a, b, b, a)]
+    assert [version.split()[2] for version in found] == [a.release, b.release, b.release, a.release]
+    assert deployment.start(None).version == KNOWN_VERSION
+    assert board.booted_by == [
+        "config.txt",
+        *(f"pytest-pinet/{build.key}/" for build in (a, b, b, a)),
+        "config.txt",
+    ]
+    assert not deployment.take_back()
+    assert board.files() == before
+
+
+@pytest.mark.slow
+def test_a_build_that_was_made_anew_meanwhile_is_not_sent(board: CardBoard, tmp_path: Path) -> None:
+    before = board.files()
+    build = build_of(tmp_path / "new")
+    deployment = Deployment(board)
+    deployment.check(build)
+    made.write(tmp_path / "new", made.tree(made.RELEASE, e1000e=made.module("e1000e", srcversion="OTHER")))
+    with pytest.raises(ChangedBuildError, match=f"{made.RELEASE} changed since this run began"):
+        deployment.start(build)
+    deployment.take_back()
+    board.power_cycle()
+    assert board.files() == before
+
+
+@pytest.mark.slow
+def test_settings_alone_boot_the_known_good_kernel_otherwise(board: CardBoard, tmp_path: Path) -> None:
+    (tmp_path / "build.yaml").write_text("cmdline: slub_debug=FZPU\n")
+    build = load_build(str(tmp_path / "build.yaml"))
+    deployment = Deployment(board)
+    deployment.check(build)
+    running = deployment.start(build)
+    assert running.version == KNOWN_VERSION
+    assert "slub_debug=FZPU" in running.cmdline.split()
+    assert (board.firmware / "pytest-pinet" / build.key / "initramfs8").read_bytes() == b"known-good initramfs"
+    deployment.take_back()
+
+
+@pytest.mark.slow
+def test_a_tuning_of_the_boot_files_holds_for_the_build_too(board: CardBoard, tmp_path: Path) -> None:
+    build = build_of(tmp_path / "new")
+    deployment = Deployment(board)
+    deployment.check(build)
+    deployment.start(build)
+    write(board.shell, BootFiles("/boot/firmware", CONFIG, CMDLINE).with_parameters(["pci=pcie_bus_perf"]))
+    assert "pci=pcie_bus_perf" in deployment.start(build).cmdline.split()
+
+
+@pytest.mark.slow
+def test_a_build_that_does_not_come_up_is_gone_after_one_power_cycle(board: CardBoard, tmp_path: Path) -> None:
+    build = build_of(tmp_path / "new")
+    board.broken.add(made.RELEASE)
+    deployment = Deployment(board)
+    deployment.check(build)
+    with pytest.raises(BuildError, match="does not come up on pi4b-1, where the known-good build does") as told:
+        deployment.start(build)
+    assert told.value.kind == "hang"
+    assert board.booted_by == ["config.txt", f"pytest-pinet/{build.key}/", "config.txt"]
+    assert deployment.start(None).version == KNOWN_VERSION
+    deployment.take_back()
+
+
+@pytest.mark.slow
+def test_a_firmware_that_passes_the_build_over_is_found_out(board: CardBoard, tmp_path: Path) -> None:
+    build = build_of(tmp_path / "new")
+    deployment = Deployment(board)
+    deployment.check(build)
+    deployment.start(build)
+    (board.firmware / "pytest-pinet" / build.key / "kernel8.img").unlink()
+    with pytest.raises(BuildError, match="went back to its known-good build without a word") as told:
+        deployment.start(build)
+    assert told.value.kind == "fell back"
+
+
+@pytest.mark.slow
+def test_another_kernel_in_its_place_is_found_out(board: CardBoard, tmp_path: Path) -> None:
+    build = build_of(tmp_path / "new")
+    deployment = Deployment(board)
+    deployment.check(build)
+    deployment.start(build)
+    other = board.firmware / "pytest-pinet" / build.key / "kernel8.img"
+    other.write_bytes(made.image("6.12.26-pinet"))
+    with pytest.raises(BuildMismatch, match=r"does not run build 6.12.25-pinet: the kernel says .*6.12.26-pinet"):
+        deployment.start(build)
+
+
+def refused(board: CardBoard, build: Build) -> str:
+    before = board.files()
+    with pytest.raises(UnsupportedError) as told:
+        Deployment(board).check(build)
+    assert board.files() == before
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+def test_what_a_board_cannot_take_is_told_before_anything_is_touched(board: CardBoard, tmp_path: Path) -> None:
+    build = build_of(tmp_path / "new")
+    (board.folder / "bin" / "df").write_text("#!/bin/sh\necho x; echo /dev/mmcblk0p1 9 9 5 1% /boot/firmware\n")
+    (board.folder / "bin" / "df").chmod(0o755)
+    assert refused(board, build) == (
+        "build 6.12.25-pinet takes 2 MB, and /boot/firmware of pi4b-1 has 0 MB left: remove what is not needed there"
+    )
+    (board.folder / "bin" / "df").write_text("#!/bin/sh\necho /dev/mmcblk0p1 9 9 3000 1% /boot/firmware\n")
+    other = build_of(tmp_path / "other", release="6.12.26-pinet")
+    both = Deployment(board)
+    both.check(build)
+    with pytest.raises(
+        UnsupportedError, match="takes 2 MB, beside 2 MB of another build, and /boot/firmware of pi4b-1"
+    ):
+        both.check(other)
+    (board.folder / "bin" / "df").unlink()
+    (board.folder / "modules" / made.RELEASE).mkdir()
+    assert refused(board, build) == (
+        "pi4b-1 has other modules of kernel 6.12.25-pinet already, those of its known-good build: "
+        "give this kernel a release of its own (CONFIG_LOCALVERSION)"
+    )
+    (board.firmware / "kernel8.img").unlink()
+    assert refused(board, build) == (
+        "pi4b-1 starts no kernel from /boot/firmware (there is no kernel*.img), so it cannot boot build 6.12.25-pinet; "
+        "a kernel needs a Raspberry Pi, or an emulated board (lab/emulated.yaml)"
+    )
+    (board.firmware / "autoboot.txt").write_text("[all]\ntryboot_a_b=1\n")
+    assert "tries whole partitions (tryboot_a_b=1 in autoboot.txt), not tryboot.txt" in refused(board, build)
+    (board.firmware / "config.txt").unlink()
+    assert refused(board, build).startswith("pi4b-1 has no config.txt in /boot/firmware or /boot: no firmware")
+
+
+def same_release(folder: Path) -> tuple[Build, Build]:
+    """Return two builds with the same release and different modules, like builds of two commits."""
+    build_of(folder / "b")
+    made.write(folder / "b", made.tree(made.RELEASE, e1000e=made.module("e1000e", srcversion="OTHER")))
+    return build_of(folder / "a"), load_build(str(folder / "b"))
+
+
+@pytest.mark.slow
+def test_two_builds_of_one_release_have_its_folder_in_turn(board: CardBoard, tmp_path: Path) -> None:
+    before = board.files()
+    a, b = same_release(tmp_path)
+    deployment = Deployment(board)
+    deployment.check(a)
+    deployment.check(b)
+    module = "kernel/drivers/net/e1000e.ko"
+    for build, folder in ((a, "a"), (b, "b"), (b, "b"), (a, "a")):
+        assert deployment.start(build).marker == build.key
+        there = board.folder / "modules" / made.RELEASE
+        assert (there / module).read_bytes() == (tmp_path / folder / "lib/modules" / made.RELEASE / module).read_bytes()
+        assert (there / "modules.dep").is_file(), "depmod was not run"
+    assert deployment.start(None).version == KNOWN_VERSION
+    assert not deployment.take_back()
+    assert board.files() == before
+
+
+@pytest.mark.slow
+def test_modules_that_wait_for_their_turn_are_found_after_a_crash(board: CardBoard, tmp_path: Path) -> None:
+    before = board.files()
+    deployment = Deployment(board)
+    for build in same_release(tmp_path):
+        deployment.check(build)
+        deployment.start(build)
+    (parked,) = (board.folder / "modules").glob(".pytest-pinet-*")
+    # Whichever other part of the build is missing.
+    for folder in (board.firmware / "pytest-pinet", board.folder / "modules" / made.RELEASE):
+        shutil.rmtree(folder)
+    assert put_back(board.shell).files
+    assert not parked.exists()
+    (board.firmware / "tryboot.txt").unlink()
+    assert board.files() == before
+
+
+@pytest.mark.slow
+def test_the_known_good_build_named_as_a_file_uses_the_modules_that_are_there(board: CardBoard, tmp_path: Path) -> None:
+    build = build_of(tmp_path / "good")
+    made.write(board.folder / "modules", {f"{made.RELEASE}/kernel/drivers/net/e1000e.ko": made.module("e1000e")})
+    before = board.files()
+    deployment = Deployment(board)
+    deployment.check(build)
+    deployment.start(build)
+    deployment.take_back()
+    board.power_cycle()
+    assert board.files() == before
+
+
+@pytest.mark.slow
+def test_somebody_s_own_tryboot_txt_is_put_back(board: CardBoard, tmp_path: Path) -> None:
+    (board.firmware / "tryboot.txt").write_text("# theirs\n")
+    before = board.files()
+    deployment = Deployment(board)
+    build = build_of(tmp_path / "new")
+    deployment.check(build)
+    deployment.start(build)
+    deployment.start(build)
+    deployment.take_back()
+    board.power_cycle()
+    assert board.files() == before
+
+
+def test_what_a_crash_left_is_found_by_whoever_logs_in_next(board: CardBoard, tmp_path: Path) -> None:
+    before = board.files()
+    deployment = Deployment(board)
+    build = build_of(tmp_path / "new")
+    deployment.check(build)
+    deployment.start(build)
+    left = put_back(board.shell)
+    assert (left.build, left.files, left.failed) == (build.key, True, ())
+    assert left.sentences("pi4b-1") == [
+        "removed the build under test that had been left on pi4b-1: booted its known-good build"
+    ]
+    assert board.files() == before
+    board.power_cycle()
+    assert put_back(board.shell).sentences("pi4b-1") == []

@@ -1,0 +1,106 @@
+"""Boot files outside the board: on a TFTP server through labgrid's provider, and on a card behind an SD mux."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from labgrid import Target
+from labgrid.driver import TFTPProviderDriver
+from labgrid.resource import TFTPProvider
+
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.errors import UnsupportedError
+from pytest_pinet.lab.deploy.deployment import Deployment
+from pytest_pinet.model.build import Build
+from tests.support import build_files as made
+from tests.support.card_board import KNOWN_VERSION, CardBoard, card_board
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made.write(tmp_path / "new", {"Image": made.image(), "initramfs8": b"initramfs", **made.tree()})
+    return load_build(str(tmp_path / "new"))
+
+
+def provider(folder: Path) -> Any:
+    """Return labgrid's own driver, for a server on this machine."""
+    target = Target("pi4b-1")
+    TFTPProvider(target, None, internal=f"{folder}/", external="pi4b-1/")
+    driver = TFTPProviderDriver(target, None)
+    target.activate(driver)
+    return driver
+
+
+def test_a_board_that_boots_from_the_network(tmp_path: Path, build: Build) -> None:
+    with card_board(tmp_path / "card", netboot=True) as board:
+        board.drivers["TFTPProviderDriver"] = provider(board.firmware)
+        before = board.files()
+        deployment = Deployment(board)
+        deployment.check(build)
+        assert deployment.start(build).version == made.VERSION
+        ours = board.firmware / "pytest-pinet" / build.key
+        assert (ours / "initramfs8").read_bytes() == b"initramfs"
+        assert (board.folder / "modules" / made.RELEASE / "modules.dep").is_file()
+        assert not list((board.folder / "boot").rglob("*.img")), "it went to a boot partition that nothing boots from"
+        assert deployment.start(None).version == KNOWN_VERSION
+        deployment.take_back()
+        assert board.files() == before
+
+
+def test_what_is_made_on_the_board_cannot_be_made_on_a_server(tmp_path: Path, build: Build) -> None:
+    (tmp_path / "new" / "initramfs8").unlink()
+    with card_board(tmp_path / "card", netboot=True) as board:
+        board.drivers["TFTPProviderDriver"] = provider(board.firmware)
+        with pytest.raises(UnsupportedError) as told:
+            Deployment(board).check(load_build(str(tmp_path / "new")))
+    assert str(told.value) == (
+        "pi4b-1 boots with an initramfs, which is not made on a TFTP server: name one in build new"
+    )
+
+
+class Mux:
+    """An SD mux with its card. Replaces the hardware and labgrid's agent that mounts the card."""
+
+    def __init__(self, board: CardBoard) -> None:
+        self.board = board
+        self.modes: list[str] = []
+        self.unmounted: list[bool] = []
+        self.storage = SimpleNamespace(command_prefix=[])
+        self.proxy = SimpleNamespace(mount=self.mount, unmount=lambda _, lazy: self.unmounted.append(lazy))
+
+    def set_mode(self, mode: str) -> None:
+        assert not self.board.powered, "the card was taken from a board that runs"
+        self.modes.append(mode)
+
+    def mount(self, device: str, retries: int) -> str:
+        assert device == "/dev/sdx1"
+        return str(self.board.firmware)
+
+    def _wait_for_medium(self, partition: int) -> None:
+        assert partition == 1
+
+    def _start_wrapper(self) -> None:
+        pass
+
+    def _get_devpath(self, partition: int) -> str:
+        return f"/dev/sdx{partition}"
+
+
+def test_a_card_is_written_while_the_board_is_off(tmp_path: Path, build: Build) -> None:
+    with card_board(tmp_path / "card") as board:
+        mux = Mux(board)
+        board.drivers |= {"USBSDMuxDriver": mux, "USBStorageDriver": mux}
+        before = board.files()
+        deployment = Deployment(board)
+        deployment.check(build)
+        assert deployment.start(build).version == made.VERSION
+        assert (mux.modes, mux.unmounted) == (["host", "dut"], [False])
+        # Meanwhile the known-good build runs, and receives the files for its own file system.
+        assert board.booted_by == ["config.txt", "config.txt", f"pytest-pinet/{build.key}/"]
+        deployment.take_back()
+        board.power_cycle()
+        assert board.files() == before

@@ -1,0 +1,163 @@
+"""Builds for a running board: modules swapped, options and sysctls set, and everything undone without a boot."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.errors import BuildError, ConfigError, UnsupportedError
+from pytest_pinet.lab.deploy.deployment import Deployment
+from pytest_pinet.lab.deploy.live import Live
+from pytest_pinet.lab.ssh.shell import SshShell
+from pytest_pinet.model.build import Build
+from pytest_pinet.tuning.journal import replay
+from tests.support import build_files as made
+from tests.support.card_board import CardBoard, card_board
+from tests.support.namespaces import ip
+
+# The kernel release of this machine, which the board shares.
+RELEASE = os.uname().release
+VERMAGIC = made.VERMAGIC.replace(made.RELEASE, RELEASE)
+KNOWN = made.module("r8169", VERMAGIC, srcversion="KNOWN")
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[CardBoard]:
+    with card_board(tmp_path / "card", modules={"r8169": KNOWN}) as found:
+        yield found
+
+
+def one_module(folder: Path, data: bytes, name: str = "r8169") -> Build:
+    (folder / f"{name}.ko").write_bytes(data)
+    return load_build(str(folder / f"{name}.ko"))
+
+
+def source(board: CardBoard) -> str:
+    return board.shell.run("cat /sys/module/r8169/srcversion 2>/dev/null").stdout.strip()
+
+
+def test_a_module_takes_the_place_of_the_known_good_one(board: CardBoard, tmp_path: Path) -> None:
+    build = one_module(tmp_path, made.module("r8169", VERMAGIC, srcversion="NEW"))
+    deployment = Deployment(board)
+    deployment.check(build)
+    assert not deployment.boots(build)
+    assert source(board) == "KNOWN"
+    running = deployment.start(build)
+    assert running.modules["r8169"].srcversion == "NEW"
+    assert deployment.start(None).modules["r8169"].srcversion == "KNOWN"
+    deployment.start(build)
+    assert not deployment.take_back()
+    assert source(board) == "KNOWN"
+    assert board.booted_by == ["config.txt"], "it was booted"
+
+
+def test_a_module_that_the_kernel_refuses_leaves_the_known_good_one(board: CardBoard, tmp_path: Path) -> None:
+    build = one_module(tmp_path, made.module("r8169", VERMAGIC, srcversion="refuse"))
+    deployment = Deployment(board)
+    with pytest.raises(BuildError, match=r"cannot be loaded on pi4b-1 .*: Invalid module format") as told:
+        deployment.start(build)
+    assert told.value.kind == "no driver"
+    assert source(board) == "KNOWN"
+
+
+def test_options_are_read_back(board: CardBoard, tmp_path: Path) -> None:
+    (tmp_path / "build.yaml").write_text("options: {r8169: {use_dac: 1}}\n")
+    build = load_build(str(tmp_path / "build.yaml"))
+    deployment = Deployment(board)
+    deployment.check(build)
+    assert deployment.start(build).parameters == {"r8169.use_dac": "1"}
+    deployment.take_back()
+    assert board.shell.run("cat /sys/module/r8169/parameters/use_dac").returncode != 0
+
+
+def test_what_a_crash_left_is_replayed_from_the_tunings_journal(board: CardBoard, tmp_path: Path) -> None:
+    build = one_module(tmp_path, made.module("r8169", VERMAGIC, srcversion="NEW"))
+    Deployment(board).start(build)
+    assert source(board) == "NEW"
+    assert replay(board.shell).done == ("module r8169 of pi4b-1",)
+    assert source(board) == "KNOWN"
+
+
+def test_what_this_board_cannot_take(board: CardBoard, tmp_path: Path) -> None:
+    other = one_module(tmp_path, made.module("r8169", made.VERMAGIC))
+    with pytest.raises(ConfigError, match=rf"r8169.ko was built for kernel 6.12.25-pinet, and pi4b-1 runs {RELEASE}"):
+        Deployment(board).check(other)
+    (board.folder / "said" / "modules").write_text("r8169 16384 1 bridge, Live 0x0\n")
+    with pytest.raises(UnsupportedError, match="module r8169 of pi4b-1 cannot be unloaded: bridge use it"):
+        Deployment(board).check(one_module(tmp_path, KNOWN))
+
+
+# -- in a namespace ---------------------------------------------------------------------------------------------------
+
+
+class NamespaceBoard:
+    """A board that shares this machine's kernel, as in the virtual lab."""
+
+    name, boots, record = "pi4b-1", True, None
+
+    def __init__(self, namespace: str) -> None:
+        # Its own host name, as every container has.
+        self.shell = SshShell(self.name, ["ip", "netns", "exec", namespace, "unshare", "--uts", "/bin/sh", "-c"])
+
+    def reboot(self, command: str) -> None:
+        raise AssertionError
+
+    def power_cycle(self) -> None:
+        raise AssertionError
+
+    power_off = power_cycle
+
+    def driver(self, name: str) -> None:
+        return None
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[NamespaceBoard]:
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    name = f"deploy-{os.getpid()}"
+    ip(f"netns add {name}")
+    yield NamespaceBoard(name)
+    ip(f"netns del {name}")
+
+
+def test_sysctls_of_a_namespace_are_set_and_taken_back(shared: NamespaceBoard, tmp_path: Path) -> None:
+    (tmp_path / "build.yaml").write_text('sysctls: {net.ipv4.tcp_rmem: "4096 65536 65536", net.ipv4.tcp_sack: 0}\n')
+    build = load_build(str(tmp_path / "build.yaml"))
+    before = shared.shell.run("cat /proc/sys/net/ipv4/tcp_rmem").stdout
+    live = Live(shared, str(tmp_path / "journal"))
+    live.check(build)
+    live.start(build)
+    assert shared.shell.run("cat /proc/sys/net/ipv4/tcp_rmem").stdout.split() == ["4096", "65536", "65536"]
+    assert len(list((tmp_path / "journal").iterdir())) == 2
+    live.take_back(())
+    assert shared.shell.run("cat /proc/sys/net/ipv4/tcp_rmem").stdout == before
+    assert list((tmp_path / "journal").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "options: {r8169: {use_dac: 1}}\n",
+            "pi4b-1 shares its kernel with others, so it cannot change modules; a kernel",
+        ),
+        ("sysctls: {net.ipv4.no_such: 1}\n", "pi4b-1 has no sysctl net.ipv4.no_such"),
+        (
+            "cmdline: quiet\n",
+            "pi4b-1 has no config.txt in /boot/firmware or /boot: no firmware of a Raspberry Pi boots it",
+        ),
+    ],
+)
+def test_what_a_namespace_cannot_take_points_to_the_emulated_lab(
+    shared: NamespaceBoard, tmp_path: Path, text: str, told: str
+) -> None:
+    (tmp_path / "build.yaml").write_text(text)
+    with pytest.raises(UnsupportedError) as refused:
+        Deployment(shared).check(load_build(str(tmp_path / "build.yaml")))
+    assert str(refused.value).startswith(told)
+    assert ("lab/emulated.yaml" in str(refused.value)) == ("sysctl" not in text)

@@ -1,0 +1,108 @@
+"""Builds on a board that really boots them in QEMU: Debian kernels, modules, panics, through labgrid."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.config import labfile
+from pytest_pinet.emulated.image import kernel_package
+from pytest_pinet.errors import BuildError
+from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.launcher import launcher_of
+from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.session import LabSession
+from pytest_pinet.model.build import Build
+from tests.support.emulated_gate import LAB, NEEDS, card_or_skip, patient
+
+pytestmark = [pytest.mark.emulated, *NEEDS]
+NODE = "virt-1"
+# Another release with other options. The known-good build's modules do not fit.
+OTHER_KERNEL = "linux-image-rt-arm64"
+KNOWN_GOOD = "console=ttyAMA0,115200 root=/dev/vda2 rootfstype=ext4 rootwait"
+# No initramfs, and a root file system that the kernel does not wait for: a panic, then a boot without a request.
+PANIC = "rdinit=/nope root=mtd0 panic=2"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
+    file = tmp_path_factory.mktemp("deploy") / "emulated.yaml"
+    file.write_text(patient((LAB / "emulated.yaml").read_text()))
+    found = labfile.load(str(file))
+    launcher = launcher_of(found)
+    assert launcher is not None
+    with card_or_skip():
+        use = launcher.use(found, str(os.getpid()), lambda: None)
+    before = dict(os.environ)
+    os.environ.update(use.environment)
+    session = LabSession(found, Identity.of_this_process("deploy"), 60.0, lambda _: None)
+    try:
+        yield session
+    finally:
+        assert session.close() == []
+        os.environ.clear()
+        os.environ.update(before)
+        use.leave()
+
+
+@pytest.fixture
+def node(lab: LabSession) -> Iterator[NodeSession]:
+    """Yield a board that runs its known-good build. Afterwards it must run it again, without another build on it."""
+    (session,) = lab._pool.get([lab.lab.nodes[NODE]], 60.0)
+    yield session
+    # Check whether it still runs a build that is no longer installed.
+    assert not session.deployment.take_back()
+    assert lab.take_warnings() == []
+
+
+def of_yaml(folder: Path, text: str) -> Build:
+    (folder / "build.yaml").write_text(text)
+    return load_build(str(folder / "build.yaml"))
+
+
+@pytest.mark.slow
+def test_another_debian_kernel_and_back(node: NodeSession) -> None:
+    build = load_build(str(kernel_package(OTHER_KERNEL, lambda _: None)))
+    deployment = node.deployment
+    deployment.check(build)
+    running = deployment.start(build)
+    assert build.kernel is not None
+    assert running.version == build.kernel.version
+    assert running.build_id in build.kernel.build_ids
+    assert running.nics["eth0"]["driver"] == "e1000e"
+    back = deployment.start(None)
+    assert back.marker is None
+    assert back.cmdline == KNOWN_GOOD
+    assert not deployment.take_back()
+    assert "pytest-pinet" not in node.shell.run("ls /boot/firmware /lib/modules /var/lib").stdout
+
+
+@pytest.mark.slow
+def test_one_module_is_swapped_without_a_boot(node: NodeSession, tmp_path: Path) -> None:
+    path = node.shell.run("modinfo -n e1000e").stdout.strip()
+    data = subprocess.run([*node.shell.argv, f"cat {path}"], capture_output=True, check=True, timeout=60).stdout
+    (tmp_path / Path(path).name).write_bytes(data)
+    build = load_build(str(tmp_path / Path(path).name))
+    before = node.shell.run("cat /proc/sys/kernel/random/boot_id").stdout
+    node.deployment.check(build)
+    running = node.deployment.start(build)
+    assert running.modules["e1000e"].build_id == build.modules["e1000e"].build_id
+    assert node.shell.run("cat /proc/sys/kernel/random/boot_id").stdout == before
+    assert node.shell.run("test -e /sys/class/net/eth0").returncode == 0
+    node.deployment.start(None)
+
+
+@pytest.mark.smoke
+def test_a_kernel_that_panics_and_boots_by_itself_is_a_finding(node: NodeSession, tmp_path: Path) -> None:
+    build = of_yaml(tmp_path, f"name: broken\ncmdline: {PANIC}\n")
+    node.deployment.check(build)
+    with pytest.raises(BuildError, match="broken does not come up on virt-1, where the known-good build does") as told:
+        node.deployment.start(build)
+    assert told.value.kind == "panic"
+    assert "Kernel panic" in told.value.excerpt
+    assert node.shell.run("cat /proc/cmdline").stdout.strip() == KNOWN_GOOD

@@ -1,0 +1,77 @@
+"""Real changes of a kernel and its driver on emulated boards: the gate finds each. tests/soak/ has more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.support.emulated_gate import NEEDS, EmulatedGate, emulated_gate
+
+pytestmark = [pytest.mark.emulated, *NEEDS]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A build, the tests that must find its change, and the tests that must not."""
+
+    build: str
+    slower: frozenset[str]
+    unchanged: frozenset[str] = frozenset()
+
+    @property
+    def tests(self) -> str:
+        return " or ".join(sorted(self.slower | self.unchanged))
+
+
+RX, UDP = frozenset({"rx"}), frozenset({"udp"})
+CHANGES = {
+    # A module parameter: interrupts are rare, so all packets wait.
+    "fewer interrupts": Change("options: {e1000e: {InterruptThrottleRate: 100}}\n", UDP),
+    # Kernel parameters: an extra copy of all packets, memory checks, threaded interrupts.
+    "bounce buffers": Change("cmdline: swiotlb=force\n", RX | UDP),
+    "memory checks": Change("cmdline: slub_debug=FZPU\n", RX | UDP),
+    "threaded interrupts": Change("cmdline: threadirqs\n", UDP),
+}
+
+# The cheapest change: it reloads a module without a boot.
+SMOKE = "fewer interrupts"
+
+USB = """
+import pytest
+
+@pytest.mark.pinet(board="virt", nic="usb-net")
+def test_usb(link, gate):
+    gate.tcp(link, direction="rx", duration="2 s")
+"""
+
+
+@pytest.fixture(scope="module")
+def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedGate]:
+    yield from emulated_gate(tmp_path_factory)
+
+
+# tests/soak has more changes, and how often each is found.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.smoke if name == SMOKE else pytest.mark.slow) for name in CHANGES]
+)
+def test_a_real_change_is_found_in_the_right_direction_only(gate: EmulatedGate, name: str) -> None:
+    change = CHANGES[name]
+    gate.switch(on=not change.build.startswith("cmdline"))
+    code = gate.run(change.build, "-k", change.tests)
+    assert code == 1, gate.text
+    assert {test for test, outcome in gate.came.items() if outcome == "regression"} == change.slower, gate.text
+    assert {test for test, outcome in gate.came.items() if outcome == "unchanged"} == change.unchanged, gate.text
+
+
+@pytest.mark.slow
+def test_a_usb_nic_and_its_host_controller_are_gated_too(gate: EmulatedGate) -> None:
+    gate.project.write("test_usb.py", USB)
+    gate.switch(on=False)
+    code = gate.run("cmdline: swiotlb=force\n", "test_usb.py")
+    assert code == 1, gate.text
+    assert gate.came == {"usb": "regression"}, gate.text
+    # Its bus reports 12 Mbit/s, which is no limit in board time.
+    (entry,) = gate.head["entries"]
+    assert entry["a_bps"] > 20e6

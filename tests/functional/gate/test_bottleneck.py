@@ -1,0 +1,187 @@
+"""The gate names what limited goodput. Each cause is provoked."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.gate_project import SCALE, GateLab, NewProject, Project, lab_text, lab_up, wait_until
+
+SCENARIOS = """
+import pytest
+
+gigabit = pytest.mark.pinet(board="pi4b", nic="onboard", profile="fast", min="1%")
+fast_ethernet = pytest.mark.pinet(board="pi3b", nic="onboard", profile="fast", min="1%")
+usb2 = pytest.mark.pinet(board="pi3b", nic="ax88179", profile="fast", min="1%")
+
+
+@gigabit
+def test_plain(link, gate):
+    gate.tcp(link, duration=1, min="500 Mbit/s")
+
+
+@gigabit
+def test_small_writes(link, gate):
+    # Each of them costs a system call. Such figures are noisy, and several connections taken: short ones.
+    gate.tcp(link, duration=1, length=64)
+
+
+@gigabit
+def test_told_peer(link, gate):
+    gate.tcp(link, direction="rx", duration=1, bitrate="200M")
+
+
+@fast_ethernet
+def test_fast_ethernet(link, gate):
+    gate.tcp(link, duration=3)
+
+
+@fast_ethernet
+def test_long(link, gate):
+    # Longer than a command takes on a busy machine.
+    gate.tcp(link, duration=15)
+
+
+@usb2
+def test_both_ways(link, gate):
+    gate.tcp(link, direction="bidir", duration=1)
+"""
+PATIENCE_S = 300
+
+
+@pytest.fixture(scope="module")
+def project(new_project: NewProject) -> Project:
+    return new_project({"test_scenarios.py": SCENARIOS})
+
+
+@pytest.fixture
+def at_full_rate(tmp_path: Path, full_rate_lab: GateLab) -> Project:
+    """Return a project with links at full rate, to test causes that slow links hide: a slow processor, packet loss."""
+    project = Project(tmp_path, full_rate_lab)
+    project.write("test_scenarios.py", SCENARIOS)
+    return project
+
+
+def limited_by(project: Project, test: str) -> dict[str, Any]:
+    """Run one scenario and return what limited it."""
+    project.pytest(f"test_scenarios.py::{test}", "-v", timeout_s=PATIENCE_S)
+    (result,) = project.results["results"]
+    found: dict[str, Any] = result["limited_by"]
+    return found
+
+
+@contextmanager
+def degraded(lab: GateLab, *words: str) -> Iterator[None]:
+    lab.pinet("degrade", *words)
+    try:
+        yield
+    finally:
+        lab.pinet("restore")
+
+
+@contextmanager
+def busy_cpu(cpu: int, seconds: float = 120) -> Iterator[None]:
+    """Keep one CPU of this machine busy. The load ends by itself after ``seconds``."""
+    loop = ["timeout", f"{seconds:g}", "taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]
+    with subprocess.Popen(loop) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+@pytest.mark.slow
+def test_a_full_line(project: Project) -> None:
+    output = project.pytest("test_scenarios.py::test_fast_ethernet", "-v", timeout_s=PATIENCE_S)
+    output.stdout.fnmatch_lines(["*limited by line rate: the line is full: 9?.? Mbit/s of 94.1 Mbit/s*"])
+    (result,) = project.results["results"]
+    dut = result["evidence"][0]
+    assert (dut["attempt"], dut["end"], dut["restarted"]) == (1, "pi3b-1:onboard", [])
+    # The device's counters include the traffic, and hardly anything else.
+    received = SCALE * sum(sample["bytes"] for sample in result["directions"]["tx"]["samples"])
+    assert received < dut["interface"]["tx_bytes"] < 1.3 * received
+    assert dut["interface"]["carrier_changes"] == 0
+    assert 0 < max(load["busy"] for load in dut["processors"]) <= 1
+    assert sum(dut["softnet"]["processed"]) > 100
+    names = {Path(name).name for name in result["files"]}
+    sources = ("stat", "softirqs", "softnet", "interrupts", "interface", "switch")
+    assert {"versions.txt", *(f"0-{name}.txt" for name in sources)} <= names
+
+
+@pytest.mark.slow
+def test_one_busy_cpu(at_full_rate: Project) -> None:
+    with busy_cpu(0):
+        found = limited_by(at_full_rate, "test_small_writes")
+    assert found["cause"] == "CPU"
+    # Both nodes run on this machine, so the load cannot be attributed to one of them.
+    assert "of the machine that carries pi4b-1:onboard and" in found["text"]
+    assert found["numbers"]["busy"] >= 0.95
+
+
+@pytest.mark.slow
+def test_losses(at_full_rate: Project, full_rate_lab: GateLab) -> None:
+    with degraded(full_rate_lab, "pi3b-1:onboard", "--loss", "2%"):
+        found = limited_by(at_full_rate, "test_fast_ethernet")
+    assert found["cause"] == "loss"
+    assert found["numbers"]["retransmit_rate"] == pytest.approx(0.02, rel=0.5)
+
+
+@pytest.mark.slow
+def test_a_peer_that_was_told_a_rate(project: Project) -> None:
+    found = limited_by(project, "test_told_peer")
+    assert found["cause"] == "sender capped"
+    assert found["text"].startswith("the sender pi4b-2:onboard was told to send 200.0 Mbit/s at most")
+
+
+@pytest.mark.slow
+def test_a_board_whose_firmware_throttles_in_mid_traffic(project: Project, gate_lab: GateLab) -> None:
+    argv = project.argv("test_scenarios.py::test_long", "-v")
+    # A throttled board is slower. A full line remains the cause even if something else is wrong.
+    with (
+        degraded(gate_lab, "pi3b-1:onboard", "--rate", "0.6"),
+        subprocess.Popen(argv, cwd=project.path, env=project.environment(), stdout=subprocess.PIPE) as process,
+    ):
+        try:
+            wait_until("traffic to start", lambda: len(gate_lab.processes("iperf3")) >= 2, PATIENCE_S)
+            gate_lab.pinet("degrade", "pi3b-1", "--throttle", "throttled")
+            output, _ = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    (result,) = project.results["results"]
+    assert result["limited_by"]["cause"] == "thermal or under-voltage", output.decode()
+    assert result["limited_by"]["text"] == "pi3b-1:onboard had throttled during the traffic"
+    # The measured value is reported with a note on its validity.
+    figure = result["directions"]["tx"]
+    assert (result["verdict"], figure["verdict"]) == ("invalid", "invalid")
+    assert figure["goodput_bps"] < 0.61 * 94.15e6
+    assert "says nothing: pi3b-1 is limited by its firmware" in result["message"]
+    assert "give it a stronger power supply, a shorter cable, or cooling" in result["notes"]
+
+
+@pytest.mark.slow
+def test_a_shared_bus(project: Project) -> None:
+    found = limited_by(project, "test_both_ways")
+    assert found["cause"] == "USB bus"
+    assert found["text"].startswith("the USB 2 bus of pi3b-1:usb, which signals 480 Mbit/s and shared by both")
+
+
+@pytest.mark.smoke
+def test_a_port_at_100_is_the_cause_and_no_regression(tmp_path: Path) -> None:
+    port = "onboard: {port: sw1/p4}"
+    text = lab_text()
+    assert port in text
+    with lab_up(tmp_path / "virtual.yaml", text.replace(port, "onboard: {port: sw1/p4, speed: 100 Mbit/s}")) as lab:
+        project = Project(tmp_path, lab)
+        project.write("test_scenarios.py", SCENARIOS)
+        found = limited_by(project, "test_plain")
+    # No build can meet this limit on such a link, so the value does not blame one.
+    assert list(project.verdicts.values()) == ["invalid"]
+    assert found["cause"] == "link speed or duplex"
+    begin = r"the link of pi4b-1:onboard runs at 100 Mbit/s, though its NIC can 1000: \d+\.\d Mbit/s"
+    assert re.match(begin, found["text"])

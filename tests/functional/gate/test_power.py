@@ -1,0 +1,113 @@
+"""Nodes that stay booted between tests, are reset, or do not boot and are then out of service."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.gate_project import GateLab, NewProject
+
+pytestmark = pytest.mark.slow
+
+KEPT = """
+import pytest
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_first(link): pass
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_second(link): pass
+
+@pytest.mark.pinet(board="pi3b", nic="onboard", reset=True)
+def test_reset(link): pass
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_after(link): pass
+"""
+
+
+def test_nodes_stay_booted_until_somebody_asks_for_a_reset(new_project: NewProject, gate_lab: GateLab) -> None:
+    project = new_project({"test_kept.py": KEPT})
+
+    def boots() -> list[int]:
+        logs = [project.path / ".pinet" / "latest" / "console" / f"{node}.log" for node in ("pi3b-1", "pi3b-2")]
+        return [log.read_text().count("Booting Linux on physical CPU") for log in logs]
+
+    project.pytest("-k", "first or second").assert_outcomes(passed=2, deselected=2)
+    assert boots() == [1, 1]
+    project.pytest().assert_outcomes(passed=4)
+    assert boots() == [2, 2]
+    assert gate_lab.nodes_on() == set()
+
+
+OUT_OF_SERVICE = """
+import pytest
+
+@pytest.mark.pinet(board="pi4b", nic="onboard")
+def test_hangs(link, gate):
+    gate.tcp(link, duration=1, bitrate="50 Mbit/s", min="10 Mbit/s")
+
+@pytest.mark.pinet(board="pi4b", nic="onboard")
+def test_hangs_still(link, gate):
+    gate.tcp(link, duration=1, bitrate="50 Mbit/s", min="10 Mbit/s")
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_well(link):
+    pass
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2", "--dist", "each")], ids=["one process", "two workers"])
+def test_a_node_that_does_not_boot_is_power_cycled_once_and_then_out_of_service(
+    new_project: NewProject, gate_lab: GateLab, options: tuple[str, ...]
+) -> None:
+    if options:
+        pytest.importorskip("xdist")
+    project = new_project({"test_out.py": OUT_OF_SERVICE})
+    gate_lab.pinet("degrade", "pi4b-1", "--freeze")
+    try:
+        # Every worker runs every test: the second worker learns from the file of the first.
+        output = project.pytest("-rs", *options, timeout_s=300)
+    finally:
+        gate_lab.pinet("restore")
+    workers = 2 if options else 1
+    output.assert_outcomes(errors=1, skipped=2 * workers - 1, passed=workers)
+    errors = [result for result in project.results["results"] if result["verdict"] == "error"]
+    assert len(errors) == 1
+    message = errors[0]["message"]
+    assert message.startswith("pi4b-1 does not answer on its serial console: ")
+    assert "(after a power cycle, too)" in message
+    output.stdout.fnmatch_lines(
+        ["not measured:", "    pi4b-1 is out of service for the rest of this run: pi4b-1 does*"]
+    )
+    log = (project.path / ".pinet" / "latest" / "console" / "pi4b-1.log").read_text()
+    assert log.count("-- power on") == 2
+    assert "pinet: restart" not in output.stdout.str()
+    assert gate_lab.nodes_on() == set()
+    assert gate_lab.holders() == []
+
+
+FAULTS = {
+    "panic at boot": (("pi4b-1", "--panic", "boot"), "kernel panic on pi4b-1 while it booted, at "),
+    "console that hangs": (("pi4b-1", "--hang-console"), "pi4b-1 does not answer on its serial console: "),
+    "dead PDU": (("pdu", "--dead"), "the power switch of pi4b-1 (http://"),
+    "PDU that lies": (("pdu/pi4b-1", "--lie"), "the power switch of pi4b-1 said yes to 'on' but still reports"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_of_power_and_console_is_an_error_that_names_the_node(
+    new_project: NewProject, gate_lab: GateLab, fault: str
+) -> None:
+    words, message = FAULTS[fault]
+    project = new_project({"test_out.py": OUT_OF_SERVICE})
+    gate_lab.pinet("degrade", *words)
+    try:
+        output = project.pytest("-k", "hangs", timeout_s=300)
+    finally:
+        gate_lab.pinet("restore")
+    output.assert_outcomes(errors=1, skipped=1, deselected=1)
+    (error,) = project.results["results"]
+    assert error["message"].startswith(message)
+    assert "\n  -> " in error["message"]
+    assert gate_lab.nodes_on() == set()
+    assert gate_lab.holders() == []

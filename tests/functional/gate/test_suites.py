@@ -1,0 +1,71 @@
+"""The suites of published systems, as a user runs them, on labs with and without the required parts."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.gate_project import LAB_FILE, PINET, GateLab, NewProject, Project, lab_text, lab_up
+
+SUITES = Path(__file__).parents[2] / "gate"
+MARKERS = "usb_gigabit usb3_adapters switch_under_test ten_gig cluster further_figures"
+
+
+def take_suites(project: Project) -> None:
+    # In the same packages, since the suites import shared code by its whole name.
+    shutil.copytree(SUITES, project.path / "tests" / "gate", ignore=shutil.ignore_patterns("__pycache__"))
+    project.write("tests/__init__.py", "")
+    markers = "".join(f"\n    {name}: a suite" for name in MARKERS.split())
+    project.write("pytest.ini", f"[pytest]\naddopts = --strict-markers -ra\nmarkers ={markers}\n")
+
+
+@pytest.fixture(scope="module")
+def published_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateLab]:
+    file = tmp_path_factory.mktemp("published-lab") / "published.yaml"
+    with lab_up(file, lab_text(LAB_FILE.with_name(file.name))) as lab:
+        yield lab
+
+
+def test_a_lab_that_lacks_a_part_skips_with_the_reason(new_project: NewProject) -> None:
+    project = new_project({})
+    take_suites(project)
+    result = project.pytest("-m", "usb_gigabit", "-k", "Wifi or OnUsb2")
+    assert result.ret == 0
+    assert result.parseoutcomes()["skipped"] == 4
+    text = " ".join(result.stdout.str().split())
+    assert "no board 'pi3b+' in lab virtual (nearest is 'pi3b'" in text
+    assert "no NIC 'usb-802.11n' on board 'pi3b' in lab virtual" in text
+
+
+@pytest.mark.smoke
+def test_published_figures_come_out_of_their_suites(
+    tmp_path_factory: pytest.TempPathFactory, published_lab: GateLab
+) -> None:
+    project = Project(tmp_path_factory.mktemp("suites"), published_lab)
+    take_suites(project)
+    chosen = [
+        "tests/gate/test_usb_gigabit.py::TestWifiAdapter",
+        "tests/gate/test_usb3_adapters.py::TestAx88179At2GHz::test_one_way",
+        "tests/gate/test_switch_under_test.py",
+        "tests/gate/test_ten_gig.py::TestLargePayload",
+        "tests/gate/test_cluster.py::test_disjoint_pairs",
+        "tests/gate/test_further_figures.py::TestPi5With5G",
+    ]
+    result = project.pytest(*chosen, "-k", "not 200K and not -5] and not -rx]", timeout_s=570)
+    outcomes = result.parseoutcomes()
+    assert (outcomes["passed"], outcomes["xfailed"]) == (6, 1)
+    assert "failed" not in outcomes
+    argv = [PINET, "published", "-o", "page.md"]
+    table = subprocess.run(argv, cwd=project.path, capture_output=True, text=True, timeout=30, check=False)
+    found = {line.split()[0]: line for line in table.stdout.splitlines() if line.strip()}
+    assert table.returncode == 0, table.stdout + table.stderr
+    for id_ in ("s0-wifi-pi3", "s1-ax-2000-oneway-tx", "s2-1", "s3-asus-mps", "s4-best", "p-pi5-rtl8126-15"):
+        assert found[id_].endswith("  ok"), found[id_]
+    assert "invalid [" in found["s2-3"]
+    assert "mss=8960 bytes was asked for" in table.stdout
+    assert "not measured" in found["s3-asus-jumbo"]
+    assert "emulated" in (project.path / "page.md").read_text()

@@ -1,0 +1,268 @@
+"""Verdicts on real links: quick if certain, confirmed if bad; link drops are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.gate_project import GateLab, NewProject, Project
+
+# A 100 Mbit/s link carries 94.15 Mbit/s with TCP timestamps.
+TESTS = """
+import pytest
+
+@pytest.mark.pinet(board="pi3b", nic="onboard", min="60 Mbit/s")
+def test_rate(link, gate):
+    gate.tcp(link, direction="tx")
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_against_a_baseline(link, gate):
+    gate.tcp(link, direction="tx")
+
+@pytest.mark.pinet(board="pi3b", nic="onboard", min="60 Mbit/s")
+def test_drop(link, gate, drop):
+    drop()
+    gate.tcp(link, direction="tx")
+"""
+CONFTEST = """
+import os, subprocess, threading
+import pytest
+
+def exec_on(node, command):
+    argv = [os.environ["PINET"], "lab", "exec", "--lab", os.environ["LAB"], node, "--", command]
+    subprocess.run(argv, check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+@pytest.fixture
+def drop(link, request):
+    '''The link goes down for 1.2 s when 3 MB have gone over it; with DROPS=2 again in the next connection.'''
+    device = link.dut.device
+    seen = f"$(cat /sys/class/net/{device}/statistics/tx_bytes)"
+    wait = f"b={seen}; until [ $(({seen} - b)) -gt 3000000 ]; do sleep 0.02; done"
+    down = f"ip link set {device} down; sleep 1.2; ip link set {device} up"
+    following = 'p=$(pgrep -x iperf3); while [ "$(pgrep -x iperf3)" = "$p" ]; do sleep 0.05; done'
+    following += "; until pgrep -x iperf3 >/dev/null; do sleep 0.05; done"
+    times = int(os.environ.get("DROPS", "1"))
+    command = f"; {following}; ".join([f"{wait}; {down}"] * times)
+    thread = threading.Thread(target=exec_on, args=[link.dut.endpoint.node.name, command])
+
+    yield thread.start
+    thread.join(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory, full_rate_lab: GateLab) -> Project:
+    """Return a project on 100 Mbit/s links at full rate, which baselines require. Its nodes stay on to shorten runs."""
+    full_rate_lab.switch_power(True, "pi3b-1", "pi3b-2")
+    full_rate_lab.await_boot("pi3b-1", "pi3b-2")
+    project = Project(tmp_path_factory.mktemp("project"), full_rate_lab)
+    project.write("test_it.py", TESTS)
+    project.write("conftest.py", CONFTEST)
+    return project
+
+
+def only_result(project: Project) -> dict[str, Any]:
+    (result,) = project.results["results"]
+    found: dict[str, Any] = result
+    return found
+
+
+@pytest.mark.slow
+def test_an_unchanged_link_passes_after_one_connection_of_3_s(project: Project) -> None:
+    project.pytest("-k", "test_rate").assert_outcomes(passed=1)
+    figures = only_result(project)["directions"]["tx"]
+    assert figures["verdict"] == "pass"
+    assert len(figures["attempts"]) == 1
+    assert sum(sample["seconds"] for sample in figures["samples"]) == pytest.approx(3, abs=0.5)
+    # A warm-up was detected and stored. A link that is steady from its first tenth of a second has none.
+    assert 0 <= figures["attempts"][0]["warmup_s"] <= 1
+
+
+@pytest.mark.slow
+def test_a_slower_link_fails_after_three_connections_one_of_them_a_fresh_link_up(
+    project: Project, full_rate_lab: GateLab
+) -> None:
+    full_rate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.4", "--direction", "tx")
+    try:
+        output = project.pytest("-k", "test_rate")
+    finally:
+        full_rate_lab.pinet("restore")
+    output.assert_outcomes(failed=1)
+    figures = only_result(project)["directions"]["tx"]
+    assert (figures["verdict"], figures["state"]) == ("fail", "confirmed")
+    # If other work disturbs the measurement, there may be more attempts.
+    assert [attempt["fresh"] for attempt in figures["attempts"]][:3] == ["connection", "connection", "link-up"]
+    low, high = figures["interval_bps"]
+    assert low < figures["goodput_bps"] < high < figures["limit_bps"]
+    output.stdout.fnmatch_lines(["  attempts   * (fresh link-up)*", "  stopped    * of * connections*"])
+
+
+@pytest.mark.slow
+def test_link_ups_can_be_forbidden(project: Project, full_rate_lab: GateLab) -> None:
+    full_rate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.4", "--direction", "tx")
+    try:
+        project.pytest("-k", "test_rate", "--pinet-confirm=connection").assert_outcomes(failed=1)
+    finally:
+        full_rate_lab.pinet("restore")
+    attempts = only_result(project)["directions"]["tx"]["attempts"]
+    assert {attempt["fresh"] for attempt in attempts} == {"connection"}
+
+
+@pytest.mark.slow
+def test_the_fast_profile_decides_with_less(project: Project, full_rate_lab: GateLab) -> None:
+    full_rate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.4", "--direction", "tx")
+    try:
+        project.pytest("-k", "test_rate", "--pinet-profile=fast").assert_outcomes(failed=1)
+    finally:
+        full_rate_lab.pinet("restore")
+    assert len(only_result(project)["directions"]["tx"]["attempts"]) == 2
+
+
+@pytest.mark.slow
+def test_a_link_that_drops_once_is_told_with_its_time_and_port_and_stands_in_no_figure(project: Project) -> None:
+    output = project.pytest("-k", "test_drop")
+    output.assert_outcomes(passed=1)
+    figures = only_result(project)["directions"]["tx"]
+    dropped, repeat = figures["attempts"][:2]
+    assert "sw1/p1" in dropped["excluded"]
+    (event,) = [event for event in dropped["events"] if event["kind"] == "link down"]
+    assert 1.0 < event["seconds"] < 5
+    assert repeat["excluded"] == ""
+    # Including the gap, goodput would be more than a third lower.
+    assert figures["goodput_bps"] > 0.8 * 94.15e6
+    assert figures["verdict"] == "marginal"
+    output.stdout.fnmatch_lines(["*link dropped for *.* s at *:*:*sw1/p1*"])
+
+
+@pytest.mark.slow
+def test_a_link_that_drops_again_is_the_lab_s_error_and_gives_no_figure(project: Project) -> None:
+    output = project.pytest("-k", "test_drop", DROPS="2")
+    output.assert_outcomes(errors=1)
+    result = only_result(project)
+    assert (result["verdict"], result["directions"]) == ("error", {})
+    assert "link dropped for " in result["message"]
+    assert "in 2 of 2 connections" in result["message"]
+
+
+def test_an_unknown_profile_is_a_mistake(new_project: NewProject) -> None:
+    output = new_project({"test_it.py": TESTS}).pytest("-k", "test_rate", "--pinet-profile=soack")
+    assert output.ret != 0
+    output.stderr.fnmatch_lines(["*--pinet-profile: unknown profile 'soack', did you mean 'soak'?*"])
+
+
+@contextmanager
+def accepted(lab: GateLab, mbps: float, runs: int = 5) -> Iterator[None]:
+    """Write a baseline of this goodput beside the lab file."""
+    file = lab.file.parent / "baselines" / "pi3b.yaml"
+    file.parent.mkdir()
+    figures = [f"{mbps + 0.01 * (n - (runs - 1) / 2)} Mbit/s" for n in range(runs)]
+    entry = {
+        "id": "pi3b:onboard/pair/tcp-P1-tx",
+        "goodput": f"{mbps} Mbit/s",
+        "runs": figures,
+        "build": {"uname": "6.12"},
+        "date": date(2026, 11, 21),
+        "reason": "for this test",
+    }
+    file.write_text(yaml.safe_dump({"baselines": [entry]}))
+    try:
+        yield
+    finally:
+        file.unlink()
+        file.parent.rmdir()
+
+
+@pytest.mark.slow
+def test_a_link_below_its_baseline_fails_by_its_tolerance(project: Project, full_rate_lab: GateLab) -> None:
+    full_rate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.6", "--direction", "tx")
+    try:
+        with accepted(full_rate_lab, 94.12):
+            output = project.pytest("-k", "test_against")
+    finally:
+        full_rate_lab.pinet("restore")
+    output.assert_outcomes(failed=1)
+    figures = only_result(project)["directions"]["tx"]
+    assert figures["limit_bps"] == pytest.approx(0.97 * 94.12e6)
+    assert figures["rule"].startswith("3% below the baseline 94.1 Mbit/s")
+    assert figures["baseline"]["change"] == "slower"
+    assert figures["baseline"]["difference"] == pytest.approx(-0.4, abs=0.1)
+    output.stdout.fnmatch_lines(["  baseline   slower: -*"])
+
+
+@pytest.mark.slow
+def test_a_link_that_is_better_than_its_baseline_is_improved(project: Project, full_rate_lab: GateLab) -> None:
+    with accepted(full_rate_lab, 50.0):
+        project.pytest("-k", "test_against").assert_outcomes(passed=1)
+    assert only_result(project)["directions"]["tx"]["verdict"] == "improved"
+
+
+@pytest.mark.slow
+def test_a_baseline_with_too_few_runs_gates_nothing_and_is_told(project: Project, full_rate_lab: GateLab) -> None:
+    with accepted(full_rate_lab, 150.0, runs=2):
+        output = project.pytest("-k", "test_against")
+    output.assert_outcomes(passed=1)
+    output.stdout.fnmatch_lines(["pi3b:onboard/pair tx not gated: 2 of 5 baseline runs"])
+
+
+COMPARED = """
+import os, subprocess
+from contextlib import contextmanager
+import pytest
+
+@contextmanager
+def slower():
+    pinet("degrade", "pi3b-1:onboard", "--rate", "0.6", "--direction", "tx")
+    try:
+        yield
+    finally:
+        pinet("restore")
+
+def pinet(*words):
+    argv = [os.environ["PINET"], "lab", words[0], "--lab", os.environ["LAB"], *words[1:]]
+    subprocess.run(argv, check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_slower(link, gate):
+    gate.compare(link, b=slower, names=("as it is", "slower"))
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_same(link, gate):
+    assert gate.compare(link).outcome == "same"
+"""
+
+
+@pytest.mark.smoke
+def test_two_states_are_measured_in_turn_and_the_slower_one_fails(new_project: NewProject) -> None:
+    project = new_project({"test_states.py": COMPARED})
+    output = project.pytest()
+    output.assert_outcomes(passed=1, failed=1)
+    slower, same = project.results["results"]
+    figures = slower["directions"]["tx"]
+    assert (slower["verdict"], same["verdict"]) == ("fail", "pass")
+    assert figures["goodput_bps"] < 0.8 * figures["limit_bps"]
+    assert slower["comparison"]["directions"]["tx"]["change"] == pytest.approx(-0.4, abs=0.1)
+    assert "".join(run["side"] for run in slower["comparison"]["runs"]).startswith("ABBABA")
+    output.stdout.fnmatch_lines(["tx ??.? Mbit/s is *.? % below the limit *.? Mbit/s", "*3% below as it is*"])
+
+
+def test_a_comparison_keeps_the_error_rate_of_the_command_line(new_project: NewProject) -> None:
+    project = new_project(
+        {
+            "test_states.py": """
+import pytest
+
+@pytest.mark.pinet(board="pi3b", nic="onboard")
+def test_same(link, gate):
+    assert gate.compare(link).error_rate == 0.2
+"""
+        }
+    )
+    project.pytest("--pinet-error-rate=20%", "--pinet-confirm=connection").assert_outcomes(passed=1)
+    (same,) = project.results["results"]
+    assert (same["comparison"]["error_rate"], same["directions"]["tx"]["error_rate"]) == (0.2, 0.2)
+    assert same["rerun"].endswith(" --pinet-error-rate=20% --pinet-confirm=connection")

@@ -1,0 +1,175 @@
+"""The history on a real PostgreSQL server, which the tests start themselves on a loopback port."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.history.history import History
+from pytest_pinet.history.lines import lines_of
+from pytest_pinet.history.records import points_of
+from pytest_pinet.history.store import HistoryStore
+from tests.support.history_records import FIGURE, day, kept
+from tests.support.report_records import NIGHT, NIGHT_SKIPPED, result, run_record
+
+pytestmark = pytest.mark.smoke
+ROOT = Path(__file__).parents[3]
+STARTS_WITHIN_S = 60
+
+
+def binaries() -> Path | None:
+    """Return the folder of initdb: from PATH, or Debian's folder."""
+    if found := shutil.which("initdb"):
+        return Path(found).parent
+    places = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return places[-1].parent if places else None
+
+
+def as_user(command: Sequence[str]) -> list[str]:
+    """Return the command for a non-root user, because PostgreSQL refuses to run as root."""
+    if os.geteuid() != 0:
+        return list(command)
+    return ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *command]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Yield the URL of a database. Its server ends with the tests."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'pytest-pinet[postgres]'")
+    tools = binaries()
+    if tools is None:
+        pytest.skip("no PostgreSQL server here: apt-get install postgresql")
+    # Below /tmp, because another user must have access.
+    folder = Path(tempfile.mkdtemp(prefix="pinet-pg-", dir="/tmp"))
+    try:
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+        data, port = folder / "data", _free_port()
+        initdb = as_user([str(tools / "initdb"), "-D", str(data), "-A", "trust", "-U", "pinet", "-E", "UTF8", "-N"])
+        done = subprocess.run(initdb, capture_output=True, text=True, timeout=120, cwd=folder, check=False)
+        assert done.returncode == 0, done.stderr
+        command = [str(tools / "postgres"), "-D", str(data), "-p", str(port), "-h", "127.0.0.1", "-k", str(folder)]
+        log = (folder / "log").open("wb")
+        process = subprocess.Popen(as_user(command), stdout=log, stderr=log, cwd=folder)
+        try:
+            _wait(process, port, folder / "log")
+            yield f"postgresql://pinet@127.0.0.1:{port}/postgres"
+        finally:
+            # SIGINT: shut down at once, despite open connections.
+            process.send_signal(2)
+            process.wait(timeout=30)
+            log.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    import psycopg
+
+    until = time.monotonic() + STARTS_WITHIN_S
+    while True:
+        try:
+            psycopg.connect(f"host=127.0.0.1 port={port} user=pinet dbname=postgres", connect_timeout=2).close()
+        except psycopg.OperationalError:
+            said = log.read_text(errors="replace")
+            assert process.poll() is None, said
+            assert time.monotonic() < until, said
+            time.sleep(0.1)
+        else:
+            return
+
+
+@pytest.fixture
+def url(server: str) -> Iterator[str]:
+    """Yield the URL of a database without tables, and delete the test's tables afterwards."""
+    yield server
+    import psycopg
+
+    with psycopg.connect(server.replace("postgresql+psycopg", "postgresql"), autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+
+
+def test_what_goes_in_comes_out(url: str) -> None:
+    run, points = points_of(run_record(NIGHT, NIGHT_SKIPPED), "/runs/x")
+    store = HistoryStore.open(url, create=True)
+    assert store.add(run, points)
+    assert not store.add(run, points)
+    assert store.points_of(run.id) == sorted(points, key=lambda point: point.figure)
+    assert store.runs() == [run]
+    store.close()
+
+
+def test_both_databases_export_the_same(url: str, tmp_path: Path) -> None:
+    exports = []
+    for target in (url, str(tmp_path / "history.db")):
+        store = HistoryStore.open(target, create=True)
+        broken = result("pi4b:onboard/pair", {}, "error", "console said \udcff and \x00")
+        store.add_all(kept([*(day(number, 900 + number) for number in range(30)), run_record([broken])]))
+        exports.append(list(lines_of(store.everything())))
+        store.close()
+    assert exports[0] == exports[1]
+
+
+def test_a_trend_comes_from_the_server(url: str) -> None:
+    store = HistoryStore.open(url, create=True)
+    store.add_all(
+        kept([day(number, 941 if number < 20 else 880, uname=f"Linux 6.12.{number // 20}") for number in range(40)])
+    )
+    store.close()
+    with History.open(url) as history:
+        trend = history.trend(FIGURE)
+    (change,) = trend.changes
+    store = HistoryStore.open(url)
+    store.add_all(kept([run_record(NIGHT)]))
+    seen = {figure.id: points for figure, points in store.latest(7)}
+    assert seen == {figure.id: store.points(figure.id, figure.lab, 7) for figure in store.figures()}
+    assert len(seen[FIGURE]) == 7
+    assert [figure.id for figure, _ in store.latest(7, "elsewhere")] == []
+    store.close()
+    assert change.differs == ("kernel 6.12.0 -> 6.12.1",)
+
+
+WRITER = """
+import sys
+sys.path[:0] = sys.argv[3:]
+from tests.support.history_records import day, kept
+from pytest_pinet.history.store import HistoryStore
+first, url = int(sys.argv[1]), sys.argv[2]
+for number in range(first, first + 20):
+    store = HistoryStore.open(url, create=True)
+    store.add_all(kept([day(number), day(0)]))
+    store.close()
+"""
+
+
+def test_several_runners_write_at_once_into_tables_that_are_not_there_yet(url: str) -> None:
+    running = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(first), url, str(ROOT)], stderr=subprocess.PIPE, text=True)
+        for first in (100, 200, 300, 400)
+    ]
+    for process in running:
+        _, said = process.communicate(timeout=180)
+        assert process.returncode == 0, said
+    store = HistoryStore.open(url)
+    (figure,) = store.figures()
+    assert figure.points == len(store.runs()) == len(store.points(FIGURE, "virtual", 1000)) == 81
+    store.close()

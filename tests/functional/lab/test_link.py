@@ -1,0 +1,234 @@
+"""A link between two network namespaces: other programs that use the device, and missing parts of a node."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import LinkError, SshError
+from pytest_pinet.execution.shell import Completed
+from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.link import link
+from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.switch.fixed import FixedSwitch
+from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
+from pytest_pinet.model.combination import Combination, Endpoint
+from tests.support.namespaces import NamespaceShell, ip
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+
+LAB = """\
+pinet:
+  name: two
+  switches:
+    sw1: {backend: fixed, ports: p1-p2}
+  nodes:
+    left:
+      board: cm4
+      interfaces: {pcie: {nic: aqc107, port: sw1/p1, device: eth0}}
+    right:
+      board: cm4
+      interfaces: {pcie: {nic: aqc107, port: sw1/p2, device: eth0}}
+"""
+# NetworkManager as seen through its command: it answers, then takes the device down and removes its addresses.
+NMCLI = """\
+#!/bin/sh
+case "$*" in
+"-g GENERAL.STATE device show eth0") cat {state} ;;
+"device set eth0 managed no")
+    (sleep 0.3; ip addr flush dev eth0; ip link set eth0 down; echo "10 (unmanaged)" >{state}) >/dev/null 2>&1 & ;;
+"device set eth0 managed yes") echo "100 (connected)" >{state}; ip link set eth0 up ;;
+*) exit 2 ;;
+esac
+"""
+
+
+class RewiringSwitch(ManagedSwitch):
+    rewires = True
+
+    def wire(self, groups: Sequence[frozenset[str]], undo: UndoStack) -> None:
+        undo.add("the wiring", lambda: None)
+
+
+class Bench:
+    """Both nodes and the cable between them."""
+
+    def __init__(self, folder: Path) -> None:
+        file = folder / "two.yaml"
+        file.write_text(LAB)
+        lab = load(file)
+        self._nodes = lab.nodes
+        self.left, self.right = (NamespaceShell(name, f"pinet-{os.getpid()}-{name}") for name in ("left", "right"))
+        self.fixed = lab.switches["sw1"]
+        self.switch = ManagedSwitch(self.fixed, FixedSwitch())
+        self.undo = UndoStack()
+
+    def connect(self) -> link.Link:
+        ends = [Endpoint(self._nodes[n], self._nodes[n].interface("pcie")) for n in ("left", "right")]
+        sessions = {s.name: cast(NodeSession, SimpleNamespace(shell=s, facts={})) for s in (self.left, self.right)}
+        return link.connect(Combination.pair(*ends), sessions, {"sw1": self.switch}, self.undo)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    found = Bench(tmp_path)
+    left, right = found.left.namespace, found.right.namespace
+    ip(f"netns add {left}")
+    ip(f"netns add {right}")
+    try:
+        ip(f"-n {left} link add eth0 type veth peer name eth0 netns {right}")
+        yield found
+    finally:
+        ip(f"netns del {left}")
+        ip(f"netns del {right}")
+
+
+def test_a_link_comes_up_and_leaves_nothing(bench: Bench) -> None:
+    found = bench.connect()
+    assert (found.path.speed_mbps, found.path.duplex) == (10_000, "full")
+    assert bench.left.addresses() == [str(found.dut.address)]
+    assert bench.undo.close() == []
+    assert bench.left.addresses() == bench.right.addresses() == []
+
+
+def test_what_the_driver_does_not_tell_is_not_made_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = bench.right.run
+
+    def untold(command: str, timeout_s: float = 10.0) -> Completed:
+        done = run(command, timeout_s)
+        text = done.stdout.replace("speed=10000", "speed=-1").replace("duplex=full", "duplex=unknown")
+        return Completed(done.returncode, text, done.stderr)
+
+    monkeypatch.setattr(bench.right, "run", untold)
+    path = bench.connect().path
+    assert (path.speed_mbps, path.duplex) == (10_000, None)
+    bench.undo.close()
+
+
+@pytest.mark.parametrize("rewires", [True, False])
+def test_the_nic_that_carries_our_ssh_is_rewired_by_nobody(bench: Bench, rewires: bool) -> None:
+    ip(f"-n {bench.left.namespace} addr add 192.168.1.7/24 dev eth0")
+    bench.left.environment["SSH_CONNECTION"] = "192.168.1.2 40000 192.168.1.7 22"
+    if not rewires:
+        assert bench.connect().path.mtu == 1500
+        assert bench.undo.close() == []
+        assert bench.left.addresses() == ["192.168.1.7/24"]
+        return
+    bench.switch = RewiringSwitch(bench.fixed, FixedSwitch())
+    with pytest.raises(LinkError, match=r"left eth0 .* carries our own ssh connection(?s:.*)-> reach left over a sec"):
+        bench.connect()
+    assert bench.undo.close() == []
+    assert bench.left.addresses() == ["192.168.1.7/24"]
+
+
+def test_ssh_over_another_nic_is_no_hindrance(bench: Bench) -> None:
+    bench.switch = RewiringSwitch(bench.fixed, FixedSwitch())
+    bench.left.environment["SSH_CONNECTION"] = "192.168.1.2 40000 192.168.1.7 22"
+    bench.connect()
+    assert bench.undo.close() == []
+
+
+@pytest.fixture
+def manager(bench: Bench, tmp_path: Path) -> Path:
+    """Run NetworkManager on the left node. Return the file with its state of the device."""
+    state = tmp_path / "state"
+    state.write_text("100 (connected)\n")
+    nmcli = tmp_path / "bin" / "nmcli"
+    nmcli.parent.mkdir()
+    nmcli.write_text(NMCLI.format(state=state))
+    nmcli.chmod(0o755)
+    bench.left.environment["PATH"] = f"{nmcli.parent}:{os.environ['PATH']}"
+    return state
+
+
+def test_network_manager_lets_go_of_the_device_and_gets_it_back(bench: Bench, manager: Path) -> None:
+    bench.left.run("ip link set eth0 up")
+    found = bench.connect()
+    assert manager.read_text() == "10 (unmanaged)\n"
+    assert bench.left.addresses() == [str(found.dut.address)]
+    assert bench.undo.close() == []
+    assert manager.read_text() == "100 (connected)\n"
+    assert bench.left.addresses() == []
+
+
+def test_network_manager_keeps_the_device_that_carries_our_ssh(bench: Bench, manager: Path) -> None:
+    ip(f"-n {bench.left.namespace} addr add 192.168.1.7/24 dev eth0")
+    bench.left.environment["SSH_CONNECTION"] = "192.168.1.2 40000 192.168.1.7 22"
+    bench.connect()
+    assert manager.read_text() == "100 (connected)\n"
+    assert bench.undo.close() == []
+
+
+def test_an_unmanaged_device_is_left_unmanaged(bench: Bench, manager: Path) -> None:
+    manager.write_text("10 (unmanaged)\n")
+    bench.connect()
+    assert bench.undo.close() == []
+    assert manager.read_text() == "10 (unmanaged)\n"
+
+
+def test_an_address_that_is_gone_already_counts_as_undone(bench: Bench) -> None:
+    bench.connect()
+    bench.left.run("ip addr flush dev eth0")
+    assert bench.undo.close() == []
+
+
+def test_an_address_that_cannot_be_taken_away_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.connect()
+    run = bench.left.run
+    monkeypatch.setattr(bench.left, "run", lambda command, timeout_s=10.0: run(command.replace("addr del", "addr no")))
+    failures = bench.undo.close()
+    assert len(failures) == 1
+    assert failures[0].startswith("could not undo address 198.1")
+
+
+def test_a_node_without_ping_is_told_what_to_install(bench: Bench, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in ("sh", "id", "cat", "ls", "grep"):
+        (tools / tool).symlink_to(f"/usr/bin/{tool}")
+    bench.left.environment["PATH"] = str(tools)
+    with pytest.raises(LinkError, match=r"left has no command 'ping'\n  -> on left: sudo apt-get install iputils-ping"):
+        bench.connect()
+    bench.undo.close()
+
+
+def test_a_node_without_ip_is_told_what_to_install(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = bench.left.run
+    monkeypatch.setattr(
+        bench.left, "run", lambda command, timeout_s=10.0: run(command.replace("command -v ip", "command -v no-ip"))
+    )
+    with pytest.raises(LinkError, match=r"left has no command 'ip'\n  -> on left: sudo apt-get install iproute2"):
+        bench.connect()
+
+
+def test_a_peer_that_hangs_is_reported_long_before_spanning_tree_could_be_over(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = bench.right.run
+    frozen = False
+
+    def hang(command: str, timeout_s: float = 10.0) -> Completed:
+        nonlocal frozen
+        if frozen:
+            raise SshError("right did not answer over ssh")
+        done = run(command, timeout_s)
+        if "addr replace" in command:
+            run("ip addr flush dev eth0")
+            frozen = True
+        return done
+
+    for shell in (bench.left, bench.right):
+        shell.run("ip link set eth0 up")
+    monkeypatch.setattr(bench.right, "run", hang)
+    started = time.monotonic()
+    with pytest.raises(SshError, match="right did not answer"):
+        bench.connect()
+    # Spanning tree would take 30 s.
+    assert time.monotonic() - started < 20

@@ -1,0 +1,82 @@
+"""labgrid's own power backends with dead power switches: their reports, and our findings."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+from labgrid import Target
+from labgrid.driver import ExternalPowerDriver
+from labgrid.driver.powerdriver import ManualPowerDriver
+
+from pytest_pinet.errors import PowerError
+from pytest_pinet.lab.labgrid import power
+from pytest_pinet.lab.labgrid.power import Power
+
+# No process listens on its port 161.
+DEAD = "127.0.0.77"
+SILENT = ("poe_mib", "raritan", "eaton")
+
+
+# In a separate process, because labgrid leaves its SNMP sockets to the garbage collector, which warns of each.
+TRIAL = """
+import sys, time
+from labgrid import Target
+from labgrid.driver import NetworkPowerDriver
+from labgrid.resource import NetworkPowerPort
+from pytest_pinet.errors import PowerError
+from pytest_pinet.lab.labgrid.power import Power
+
+target = Target("pi1")
+NetworkPowerPort(target, None, model=sys.argv[1], host=sys.argv[2], index=1)
+driver = NetworkPowerDriver(target, None)
+target.activate(driver)
+print(driver.on())
+started = time.monotonic()
+try:
+    Power("pi1", driver).switch(on=True)
+except PowerError as error:
+    print(error.message)
+print(time.monotonic() - started)
+"""
+
+
+@pytest.mark.slow
+def test_three_backends_call_a_dead_switch_a_success_and_are_found_out() -> None:
+    pytest.importorskip("pysnmp.smi")
+    trials = [
+        subprocess.Popen([sys.executable, "-W", "ignore", "-c", TRIAL, model, DEAD], stdout=subprocess.PIPE, text=True)
+        for model in SILENT
+    ]
+    for trial in trials:
+        believed, message, seconds = trial.communicate(timeout=120)[0].splitlines()
+        assert believed == "None"
+        assert message.startswith(f"the power switch of pi1 ({DEAD}, outlet 1) failed to say whether it is on: ")
+        assert float(seconds) < 2 * power.CALL_TIMEOUT_S
+
+
+def test_a_command_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(power, "CALL_TIMEOUT_S", 0.5)
+    target = Target("pi1")
+    driver = ExternalPowerDriver(target, None, cmd_on="sleep 60", cmd_off="true")
+    target.activate(driver)
+    switch = Power("pi1", driver)
+    started = time.monotonic()
+    with pytest.raises(
+        PowerError, match=r"power switch of pi1 failed to switch on: TimeoutError: no answer within 0.5"
+    ):
+        switch.switch(on=True)
+    assert time.monotonic() - started < 30
+    # Earlier failures do not disturb later commands.
+    switch.switch(on=False)
+
+
+def test_a_person_who_pulls_plugs_may_take_his_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(power, "CALL_TIMEOUT_S", 0.1)
+    target = Target("pi1")
+    driver = ManualPowerDriver(target, None)
+    target.activate(driver)
+    monkeypatch.setattr("builtins.input", lambda _: time.sleep(0.5))
+    Power("pi1", driver).switch(on=True)

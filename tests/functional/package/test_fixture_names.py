@@ -1,0 +1,109 @@
+"""``pinet_link``, ``pinet_gate``, ``pinet_tune``: short names give way to fixtures of the user and of other plugins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+LAB = Path(__file__).parents[3] / "lab" / "virtual.yaml"
+PLAN = (
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:hypothesispytest",
+    "-p",
+    "no:allure_pytest",
+    "--pinet-dry-run",
+    f"--pinet-lab={LAB}",
+    "-rs",
+)
+MARK = 'import pytest\n\n@pytest.mark.pinet(board="pi3b", nic="onboard")\n'
+OWN = """
+import pytest
+
+@pytest.fixture(params=["red", "blue"])
+def link(request):
+    return request.param
+
+@pytest.fixture
+def gate():
+    return "my gate"
+
+@pytest.fixture
+def tune():
+    return "my tune"
+"""
+ASKS_OWN = (
+    "def test_own(link, gate, tune):\n    assert link in ('red', 'blue') and (gate, tune) == ('my gate', 'my tune')\n"
+)
+OWN_NODES = ["test_it.py::test_own[[]red[]] PASSED*", "test_it.py::test_own[[]blue[]] PASSED*"]
+
+
+@pytest.mark.parametrize(
+    "arguments", ["link, gate, tune", "pinet_link, pinet_gate, pinet_tune", "link, pinet_gate, tune"]
+)
+def test_both_names_give_the_same_and_one_parameter(pytester: pytest.Pytester, arguments: str) -> None:
+    link, gate, tune = arguments.split(", ")
+    pytester.makepyfile(
+        test_it=f"{MARK}def test_it({arguments}):\n    with {tune}({link}, mtu=4000):\n        {gate}.tcp({link})\n"
+    )
+    done = pytester.runpytest_subprocess(*PLAN, "-v")
+    done.assert_outcomes(skipped=1)
+    done.stdout.fnmatch_lines(["test_it.py::test_it[[]pi3b:onboard/pair[]] SKIPPED (dry run)*", "*iperf3 -c *"])
+
+
+def test_a_test_may_ask_for_both_names(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it=f"{MARK}def test_it(link, pinet_link, gate, pinet_gate):\n"
+        "    assert link is pinet_link and gate is pinet_gate\n"
+    )
+    pytester.runpytest_subprocess(*PLAN).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("mark", ["", MARK])
+def test_fixtures_of_a_conftest_win_and_are_left_alone(pytester: pytest.Pytester, mark: str) -> None:
+    """Also in a test with our marker, by mistake or for other tests of its class."""
+    pytester.makeconftest(OWN)
+    pytester.makepyfile(test_it=mark + ASKS_OWN)
+    done = pytester.runpytest_subprocess(*PLAN, "-v", "--pinet-board=pi5")
+    done.assert_outcomes(passed=2)
+    done.stdout.fnmatch_lines(OWN_NODES)
+    assert not (pytester.path / ".pinet").exists()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_fixtures_of_another_plugin_win_whichever_is_loaded_first(pytester: pytest.Pytester, first: bool) -> None:
+    pytester.makepyfile(other_plugin=OWN, test_it=ASKS_OWN)
+    # Our plugin is an entry point: plugins of `-p` load before it, plugins of a conftest after it.
+    if first:
+        done = pytester.runpytest_subprocess(*PLAN, "-v", "-p", "other_plugin")
+    else:
+        pytester.makeconftest("pytest_plugins = ['other_plugin']")
+        done = pytester.runpytest_subprocess(*PLAN, "-v")
+    done.assert_outcomes(passed=2)
+    done.stdout.fnmatch_lines(OWN_NODES)
+
+
+def test_a_fixture_that_builds_on_ours_gets_the_combinations(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        "import pytest\n\n@pytest.fixture\ndef link(link):\n    assert link.id == 'pi3b:onboard/pair'\n"
+        "    return link\n"
+        "\n@pytest.fixture\ndef cable(pinet_link):\n    return pinet_link\n"
+    )
+    pytester.makepyfile(
+        test_it=f"{MARK}def test_same_name(link, gate):\n    gate.tcp(link)\n\n{MARK}def test_own_name(cable, gate):\n"
+        "    gate.tcp(cable)\n"
+    )
+    done = pytester.runpytest_subprocess(*PLAN, "-v")
+    done.assert_outcomes(skipped=2)
+    done.stdout.fnmatch_lines(
+        ["*test_same_name[[]pi3b:onboard/pair[]] SKIPPED (dry run)*", "*test_own_name[[]pi3b:onboard/pair[]] SKIPPED*"]
+    )
+
+
+def test_without_the_marker_a_link_says_what_is_missing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_it="def test_it(pinet_link):\n    pass\n")
+    done = pytester.runpytest_subprocess(*PLAN)
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines(["*test_it.py::test_it: a test that asks for 'link' needs @pytest.mark.pinet(board=*"])

@@ -1,0 +1,170 @@
+"""The wheel that users install, in an environment and a folder without access to the checkout."""
+
+from __future__ import annotations
+
+import configparser
+import email
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+LAB = ROOT / "lab" / "virtual.yaml"
+PLAIN = """
+import pytest
+
+@pytest.mark.pinet(board="pi4b", nic="*", topology="pair", min="94%")
+def test_line_rate(link, gate):
+    gate.tcp(link, direction="tx", streams=1)
+"""
+
+
+def sources(*under: str) -> list[str]:
+    """Return the files of the checkout that are in git, or would be after `git add`."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *under]
+    try:
+        names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    return sorted({name for name in names if (ROOT / name).is_file()})
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
+    for name in sources():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tree / name)
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(tree)]
+    done = subprocess.run(command, cwd=out, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Deprecat" not in done.stdout + done.stderr
+    (built,) = out.iterdir()
+    return built
+
+
+class Installed:
+    """The wheel in its own environment. Commands run in a folder outside the checkout."""
+
+    def __init__(self, environment: Path, folder: Path) -> None:
+        self.bin = environment / "bin"
+        self.folder = folder
+
+    def run(self, *command: str, code: int = 0) -> str:
+        """Return stdout and stderr of the command, which must exit with ``code``."""
+        clean = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "PYTEST", "PINET", "LG_"))}
+        done = subprocess.run(
+            [str(self.bin / command[0]), *command[1:]],
+            cwd=self.folder, env=clean, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=600, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    environment = tmp_path_factory.mktemp("environment")
+    found = Installed(environment, tmp_path_factory.mktemp("elsewhere"))
+    venv.create(environment, with_pip=True)
+    told = found.run("pip", "--disable-pip-version-check", "install", "--quiet", f"{wheel}[virtual]")
+    assert told == "", "pip has nothing to warn of"
+    (found.folder / "lab.yaml").write_text(LAB.read_text())
+    yield found
+    found.run("pinet", "lab", "down", "--lab", "lab.yaml")
+
+
+@pytest.mark.smoke
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    packaged = sorted(name for name in names if ".dist-info/" not in name)
+    assert packaged == sources("pytest_pinet")
+
+
+@pytest.mark.smoke
+def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    files = {name.partition(".dist-info/")[2]: name for name in archive.namelist() if ".dist-info/" in name}
+    metadata = email.message_from_string(archive.read(files["METADATA"]).decode())
+    assert metadata["License-Expression"] == "MIT"
+    assert metadata.get_all("License-File") == ["LICENSE"]
+    assert "licenses/LICENSE" in files
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert set(metadata.get_all("Provides-Extra", [])) == {
+        "cli",
+        "snmp",
+        "virtual",
+        "postgres",
+        "xdist",
+        "allure",
+        "dev",
+    }
+    assert metadata.get_payload() == (ROOT / "README.md").read_text()
+    entries = configparser.ConfigParser()
+    entries.read_string(archive.read(files["entry_points.txt"]).decode())
+    assert dict(entries["pytest11"]) == {"pinet": "pytest_pinet.plugin"}
+    assert dict(entries["console_scripts"]) == {"pinet": "pytest_pinet.cli:main"}
+
+
+@pytest.mark.smoke
+def test_installed_commands_work_away_from_the_checkout(installed: Installed) -> None:
+    installed.run("pip", "check")
+    where = installed.run("python", "-c", "import pytest_pinet; print(pytest_pinet.__file__)")
+    assert where.startswith(str(installed.bin.parent))
+    assert re.fullmatch(r"pinet, version [0-9.]+\n", installed.run("pinet", "--version"))
+    assert installed.run("pinet", "check", "lab.yaml").startswith("lab.yaml: ok, lab virtual: 6 nodes")
+    for which, file in ("lab", "config/lab.schema.json"), ("results", "report/results.schema.json"):
+        assert installed.run("pinet", "schema", which) == (ROOT / "pytest_pinet" / file).read_text()
+
+
+@pytest.mark.smoke
+def test_an_installed_plugin_collects_a_plain_test_file(installed: Installed) -> None:
+    (installed.folder / "test_probe.py").write_text(PLAIN)
+    told = installed.run("pytest", "--collect-only", "-q", "--strict-markers", "--pinet-lab=lab.yaml", "test_probe.py")
+    assert "test_probe.py::test_line_rate[pi4b:rtl8153/pair]" in told.splitlines()
+    assert "3 tests collected" in told
+
+
+@pytest.mark.smoke
+def test_an_installed_gate_warns_of_nothing_of_its_own(installed: Installed) -> None:
+    """`pinet gate` imports the plugin before pytest does.
+
+    pytest warns of this, and a project may turn warnings into errors.
+    """
+    (installed.folder / "new.yaml").write_text("sysctls: {net.core.rmem_max: 1000000}\n")
+    (installed.folder / "strict.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    (installed.folder / "test_probe.py").write_text(PLAIN)
+    words = ("--lab", "lab.yaml", "-c", "strict.ini", "--pinet-dry-run", "test_probe.py")
+    told = installed.run("pinet", "gate", "new.yaml", *words)
+    assert "3 skipped" in told
+    assert "arning" not in told
+
+
+@pytest.mark.smoke
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_an_installed_virtual_lab_starts_boots_a_node_and_stops(installed: Installed) -> None:
+    assert "export LG_COORDINATOR=127.0.0.1:" in installed.run("pinet", "lab", "up", "--lab", "lab.yaml")
+    (installed.folder / "test_boot.py").write_text(
+        "import pytest\n\n@pytest.mark.pinet(board='pi3b', nic='onboard')\ndef test_boot(link, gate):\n"
+        "    gate.tcp(link, duration=1, bitrate='50 Mbit/s', min='10 Mbit/s')\n"
+    )
+    told = installed.run("pytest", "--pinet-lab=lab.yaml", "--pinet-require=1", "test_boot.py")
+    assert "1 measured: 1 pass" in told
+    installed.run("pinet", "lab", "down", "--lab", "lab.yaml")
+
+
+def test_readme_and_ci_speak_of_the_makefiles_targets() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    readme = set(re.findall(r"\bmake ([a-z]+(?: [a-z]+)*)(?=`|\s*#)", (ROOT / "README.md").read_text()))
+    ci = re.findall(r"^make (.+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert {word for words in readme for word in words.split()} == targets
+    assert f"`make {' '.join(ci)}`" in (ROOT / "README.md").read_text()
+    assert set(ci) <= targets

@@ -1,0 +1,198 @@
+"""SNMP with net-snmp's own agent: versions, access rights, missing tables, and changes confirmed without an effect."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.errors import CapabilityError, SwitchError
+from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.switch import managed_switch, snmp
+from pytest_pinet.lab.switch.switchport import Capability
+from tests.support.linux_switch import LinuxBench, linux_bench
+from tests.support.snmpd_agent import BRIDGE_MIB, SNMPD, agent, managed, switch_of
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(not SNMPD or not shutil.which("snmpget"), reason="needs snmpd and snmp"),
+]
+V3 = {"version": "3", "user": "pinet", "auth_key": "authentic-key", "priv_key": "private-key-of-it"}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LinuxBench]:
+    with linux_bench(tmp_path_factory.mktemp("snmp")) as found, agent(found):
+        yield found
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"version": "1", "community": "writes"},
+        {"community": "reads", "write_community": "writes"},
+        {**V3, "auth_protocol": "sha256", "priv_protocol": "aes"},
+    ],
+    ids=["v1", "v2c", "v3-authPriv"],
+)
+def test_a_port_goes_down_and_comes_up(shared: LinuxBench, settings: dict[str, str]) -> None:
+    undo = UndoStack()
+    with managed(switch_of(shared, **settings), shared) as switch:
+        assert switch.capabilities == {Capability.LINK, Capability.ADMIN, Capability.COUNTERS}
+        assert switch.state("p1").admin_up
+        switch.set_admin("p1", False, undo)
+        assert not shared.is_up("p1")
+        assert undo.close() == []
+        assert shared.is_up("p1")
+        assert switch.counters(["p1", "p2"]).keys() == {"p1", "p2"}
+
+
+def test_an_agent_without_vlans_cannot_rewire(shared: LinuxBench) -> None:
+    with managed(switch_of(shared, community="writes"), shared) as switch:
+        assert not switch.rewires
+        switch.wire([frozenset({"p1", "p2"})], UndoStack())
+        with pytest.raises(
+            CapabilityError, match=r"cannot move a port to another VLAN; it can do: admin, counters, link"
+        ):
+            switch.set_vlan("p1", 20)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says", "act"),
+    [
+        (
+            {"community": "reads"},
+            r"switch sw refused to set \(1\.3\.6\.1\.2\.1\.2\.2\.1\.7\.\d+\): noAccess: this community may only read",
+            "give sw a write_community in LAB:3 that may write",
+        ),
+        (
+            {**V3, "user": "reader"},
+            r"switch sw refused to set \(.*\): noAccess: user 'reader' may only read",
+            "give sw a user in LAB:3 that may write",
+        ),
+        (
+            {"community": "reads", "write_community": "wrong"},
+            r"switch sw does not answer SNMP version 2c at 127\.0\.0\.1:1161 within 1 s",
+            "check that it is on, and its address and write_community in LAB:3",
+        ),
+        (
+            {"community": "wrong"},
+            r"switch sw does not answer SNMP version 2c at 127\.0\.0\.1:1161 within 1 s",
+            "check that it is on, and its address and community in LAB:3",
+        ),
+        (
+            {**V3, "auth_key": "wrong-key-of-it"},
+            r"switch sw at 127\.0\.0\.1:1161 refused SNMP: Wrong SNMP PDU digest",
+            "correct user, protocols and keys of sw in LAB:3",
+        ),
+        (
+            {**V3, "user": "nobody"},
+            r"switch sw at 127\.0\.0\.1:1161 refused SNMP: Unknown USM user",
+            "correct user, protocols and keys of sw in LAB:3",
+        ),
+        (
+            {"community": "reads", "address": "snmp://127.0.0.1:9"},
+            r"switch sw does not answer SNMP version 2c at 127\.0\.0\.1:9 within 1 s",
+            "check that it is on, and its address and community in LAB:3",
+        ),
+    ],
+)
+def test_who_may_not_is_told_why(shared: LinuxBench, settings: dict[str, str], says: str, act: str) -> None:
+    with managed(switch_of(shared, **settings), shared) as switch:
+        with pytest.raises(SwitchError) as caught:
+            switch.set_admin("p1", False)
+        assert re.fullmatch(says, caught.value.message)
+        assert caught.value.act == act.replace("LAB", shared.lab_file)
+    assert shared.is_up("p1")
+    # The message contains no secret.
+    assert "wrong" not in str(caught.value).replace("Wrong", "")
+
+
+def test_a_port_that_the_switch_does_not_have(shared: LinuxBench) -> None:
+    with (
+        managed(switch_of(shared, ("p1", "gi0/9"), community="reads"), shared) as switch,
+        pytest.raises(SwitchError, match=r"switch sw has no port 'gi0/9' by name, .*; it has 1, 2, .*p4"),
+    ):
+        switch.states(["gi0/9"])
+
+
+def test_a_port_may_be_called_by_its_number(shared: LinuxBench) -> None:
+    index = shared.sh("cat /sys/class/net/p2/ifindex").strip()
+    with managed(switch_of(shared, (index,), community="writes"), shared) as switch:
+        switch.set_admin(index, False)
+        assert not shared.is_up("p2")
+        switch.set_admin(index, True)
+
+
+def test_a_loop_of_somebody_else_is_left_alone(shared: LinuxBench) -> None:
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        with managed(switch_of(shared, community="reads"), shared) as switch:
+            assert switch.state("p1").admin_up
+        assert asyncio.get_event_loop() is loop
+        assert loop.run_until_complete(asyncio.sleep(0, 5)) == 5
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+@pytest.mark.parametrize("mode", ["honest", "late"])
+def test_ports_are_moved_by_q_bridge(tmp_path: Path, mode: str) -> None:
+    undo = UndoStack()
+    with (
+        linux_bench(tmp_path) as bench,
+        agent(bench, mode),
+        managed(switch_of(bench, community="writes"), bench) as switch,
+    ):
+        assert {Capability.VLAN, Capability.FDB} <= switch.capabilities
+        switch.wire([frozenset({"p1", "p2"}), frozenset({"p3", "p4"})], undo)
+        found = switch.states(["p1", "p2", "p3", "p4"])
+        assert {port: state.vlan for port, state in found.items()} == {"p1": 3900, "p2": 3900, "p3": 3902, "p4": 3902}
+        assert undo.close() == []
+        assert {state.vlan for state in switch.states(["p1", "p2", "p3", "p4"]).values()} == {1}
+
+
+@pytest.mark.parametrize(
+    ("mode", "seen"),
+    [
+        ("nothing", "switch sw said yes to VLAN 3900, but has not made it"),
+        (
+            "half",
+            "switch sw said yes, but 0.5 s later has not done it: VLAN 3900 and up on port p1 (it is in no single "
+            "access VLAN and up), VLAN 3900 and up on port p2",
+        ),
+    ],
+)
+def test_an_agent_that_does_not_do_what_it_said_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, seen: str
+) -> None:
+    monkeypatch.setattr(managed_switch, "READ_BACK_TIMEOUT_S", 0.5)
+    with (
+        linux_bench(tmp_path) as bench,
+        agent(bench, mode),
+        managed(switch_of(bench, community="writes"), bench) as switch,
+    ):
+        with pytest.raises(SwitchError) as caught:
+            switch.wire([frozenset({"p1", "p2"})], UndoStack())
+        assert caught.value.message.startswith(seen)
+
+
+@pytest.mark.skipif(not BRIDGE_MIB, reason="needs Debian's snmp-bridge-mib")
+def test_the_bridge_agent_of_debian_takes_any_vlan_and_has_none(tmp_path: Path) -> None:
+    with linux_bench(tmp_path) as bench, agent(bench, "debian"):
+        backend = snmp.connect(switch := switch_of(bench, community="writes"), switch.settings)
+        try:
+            # The agent confirms.
+            with pytest.raises(SwitchError, match="switch sw said yes to VLAN 20, but has not made it"):
+                backend.configure("p1", vlan=20)
+            assert backend.states(["p1"])["p1"].vlan is None
+            # A value without read-back is not reported as a capability, so that no code relies on it.
+            assert Capability.VLAN not in backend.capabilities
+        finally:
+            backend.close()

@@ -1,0 +1,154 @@
+"""Missing programs or other versions on a node: reported before traffic, or worked around."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.errors import (
+    ConfigError,
+    TrafficError,
+    UnsupportedError,
+)
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic import iperf3_watch
+from pytest_pinet.traffic.iperf3 import Iperf3
+from tests.support.iperf3_ends import DUT, PEER, TCP, Ends
+from tests.support.local_shell import LocalShell
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    ends = Ends()
+    yield ends
+    assert ends.left_behind() == []
+
+
+@pytest.mark.parametrize("missing", ["dut-1", "peer-1"])
+def test_a_missing_iperf3_names_the_end_and_the_remedy(ends: Ends, missing: str) -> None:
+    bare = LocalShell(missing, env={"PATH": "/nonexistent"})
+    dut, peer = (bare, ends.peer) if missing == "dut-1" else (ends.dut, bare)
+    with pytest.raises(TrafficError, match=f"{missing} has no iperf3\n  -> on {missing}: install the package iperf3"):
+        Iperf3().measure(dut, peer, DUT, PEER, TCP)
+
+
+def test_an_iperf3_that_went_missing_since_is_named(ends: Ends, tmp_path: Path) -> None:
+    iperf3 = Iperf3()
+    iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
+    ends.dut._env = _tools(tmp_path, "timeout", "grep", "sleep")
+    with pytest.raises(TrafficError, match=r"dut-1 has no iperf3 \(.*\)\n  -> on dut-1: install the package iperf3"):
+        iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
+
+
+def test_a_timeout_that_went_missing_since_is_named(ends: Ends, tmp_path: Path) -> None:
+    iperf3 = Iperf3()
+    iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
+    ends.dut._env = _tools(tmp_path, "iperf3", "grep", "sleep")
+    with pytest.raises(
+        TrafficError, match=r"dut-1 has no timeout \(.*\)\n  -> on dut-1: install the package coreutils"
+    ):
+        iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
+
+
+# The answers of busybox 1.35 and 1.30 to unknown options.
+BUSYBOX = """for word in %s; do
+    [ "$1" = $word ] && { echo "timeout: unrecognized option '$1'" >&2; exit 1; }
+done
+exec /usr/bin/timeout --foreground "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("unknown", "line"),
+    [
+        ("--foreground", "LC_ALL=C timeout -k 1 21 iperf3"),
+        ("--foreground -k", "LC_ALL=C timeout 21 iperf3"),
+        (None, "LC_ALL=C iperf3"),
+    ],
+)
+def test_an_end_with_a_lesser_timeout_or_none_measures(
+    ends: Ends, tmp_path: Path, unknown: str | None, line: str
+) -> None:
+    ends.peer._env = _tools(tmp_path, "iperf3", "grep", "sleep", "cat", "true")
+    if unknown is not None:
+        _script(tmp_path / "timeout", BUSYBOX % unknown)
+    measurement = ends.measure(TCP)
+    assert measurement.raw["client.cmd"].startswith(f"{line} -c")
+    assert measurement.raw["server.cmd"].startswith("LC_ALL=C timeout --foreground -k 1 26 iperf3 -s")
+    assert measurement.raw["client.err"] == ""
+
+
+def _script(path: Path, script: str) -> None:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def _tool(folder: Path, script: str) -> dict[str, str]:
+    _script(folder / "iperf3", script)
+    return {"PATH": f"{folder}:/usr/bin:/bin"}
+
+
+def _tools(folder: Path, *names: str) -> dict[str, str]:
+    """Return an environment with these programs only."""
+    for name in names:
+        found = shutil.which(name)
+        assert found is not None
+        (folder / name).symlink_to(found)
+    return {"PATH": str(folder)}
+
+
+def test_an_old_iperf3_is_refused_before_traffic(ends: Ends, tmp_path: Path) -> None:
+    ends.peer._env = _tool(tmp_path, "echo 'iperf 3.9 (cJSON 1.7.13)'")
+    with pytest.raises(UnsupportedError, match=r"--bidir needs iperf3 3\.11 .*: dut-1 has 3\.\d+, peer-1 has 3\.9"):
+        ends.measure(replace(TCP, direction=Direction.BIDIR))
+    assert len(ends.spawned["dut-1"]) == len(ends.spawned["peer-1"]) == 1  # the version queries
+
+
+def test_something_else_called_iperf3_is_refused(ends: Ends, tmp_path: Path) -> None:
+    ends.peer._env = _tool(tmp_path, "echo hello")
+    with pytest.raises(TrafficError, match=r"'iperf3 --version' on peer-1 gives no version \(exit status 0\)"):
+        ends.measure(TCP)
+
+
+def test_a_server_that_never_listens_is_reported(ends: Ends, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iperf3_watch, "CONNECT_TIMEOUT_S", 0.5)
+    ends.dut._env = _tool(tmp_path, "[ $1 = --version ] && exec /usr/bin/iperf3 --version\nexec sleep 60")
+    with pytest.raises(TrafficError, match=r"server on dut-1 runs, but does not listen on port \d+ after 0\.5 s"):
+        ends.measure(TCP)
+
+
+def test_the_version_is_asked_once_in_a_session(ends: Ends) -> None:
+    iperf3 = Iperf3()
+    for _ in range(2):
+        iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
+    # Each run starts iperf3 and reads its sockets once.
+    assert len(ends.spawned["dut-1"]) == 1 + 2 * 2
+    iperf3.tools.forget(ends.dut)
+    iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
+    assert len(ends.spawned["dut-1"]) == 1 + 2 * 2 + 1 + 2
+
+
+def test_an_unknown_congestion_control_is_unsupported(ends: Ends) -> None:
+    with pytest.raises(UnsupportedError, match="does not have the congestion control that was asked for"):
+        ends.measure(replace(TCP, congestion="nosuch"))
+
+
+def test_a_clamped_window_is_told(ends: Ends) -> None:
+    most = int(Path("/proc/sys/net/core/wmem_max").read_text())
+    if most > 2**28:
+        pytest.skip("net.core.wmem_max is too large to exceed")
+    (sentence, _) = ends.measure(replace(TCP, window=most * 3 // 2)).unmet
+    assert sentence.startswith(f"window={most * 3 // 2} bytes was not effective on ")
+    assert sentence.endswith(f"-1: the kernel gave {most} (raise net.core.wmem_max)")
+    with pytest.raises(UnsupportedError, match="refuses the window that was asked for"):
+        ends.measure(replace(TCP, window=most * 3))
+
+
+def test_mistakes_are_told_before_anything_runs(ends: Ends) -> None:
+    with pytest.raises(ConfigError, match="udp needs a bitrate"):
+        ends.measure(Traffic(Direction.TX, udp=True))
+    assert ends.spawned == {"dut-1": [], "peer-1": []}

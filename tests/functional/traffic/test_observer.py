@@ -1,0 +1,263 @@
+"""The observer on a real device in a namespace: rates, carrier changes with time and duration, and its own end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.evidence.observer import STALE_S, Observer, command
+from pytest_pinet.model.events import EventKind
+from tests.support.gate_project import wait_until
+from tests.support.local_shell import LocalProcess, LocalShell
+from tests.support.shaped_link import ShapedLink, shaped_link
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+
+
+@pytest.fixture(scope="module")
+def link() -> Iterator[ShapedLink]:
+    with shaped_link("100mbit") as link:
+        yield link
+
+
+def members(group: int) -> list[str]:
+    """Return the running processes of a process group."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            comm, rest = (folder / "stat").read_text().rsplit(")", 1)
+        except OSError:
+            continue
+        if int(rest.split()[2]) == group and rest.split()[0] != "Z":
+            found.append(comm.partition("(")[2])
+    return found
+
+
+class Remembering(LocalShell):
+    """This machine, with the last started process."""
+
+    last: LocalProcess
+
+    def spawn(self, command: str) -> LocalProcess:
+        self.last = super().spawn(command)
+        return self.last
+
+
+def wait_for_rate(observer: Observer) -> float:
+    deadline = time.monotonic() + 20
+    while (rate := observer.rate()) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return rate
+
+
+@needs_root
+def test_it_tells_the_receive_rate_while_traffic_runs(link: ShapedLink) -> None:
+    # At most 500 packets per second of 1442 bytes with headers: 5.8 Mbit/s.
+    traffic = link.dut.spawn(f"ping -q -i 0.002 -s 1400 -w 60 {link.peer_address} >/dev/null")
+    rates = []
+    with Observer(link.peer, "eth0", "sw1/p5", 60) as observer:
+        deadline = time.monotonic() + 20
+        while len(observer.text.splitlines()) < 10:
+            assert time.monotonic() < deadline
+            rates.append(observer.rate() or 0.0)
+            time.sleep(0.05)
+    traffic.stop()
+    # A busy machine sends fewer.
+    assert 0.5e6 < max(rates) < 6.5e6
+    assert observer.events(0.0) == ()
+
+
+def look_on(observer: Observer, looks: int = 3) -> None:
+    """Wait until the observer has made some more readings and so knows the current state."""
+    observer.rate()
+    seen, deadline = len(observer.text.splitlines()), time.monotonic() + 20
+    while len(observer.text.splitlines()) < seen + looks:
+        assert time.monotonic() < deadline
+        observer.rate()
+        time.sleep(0.02)
+
+
+@needs_root
+def test_a_link_that_drops_is_told_with_time_and_length(link: ShapedLink) -> None:
+    with Observer(link.dut, "eth0", "sw1/p5", 60) as observer:
+        started = time.monotonic()
+        wait_for_rate(observer)
+        before, wall = time.monotonic(), datetime.now()
+        link.carrier(False)
+        time.sleep(1.5)
+        link.carrier(True)
+        came_back = time.monotonic()
+        look_on(observer)
+        (event,) = observer.events(started)
+    assert event.kind is EventKind.LINK_DOWN
+    # test_carrier.py tests the precision on recordings. Here both the observer and the change may be late.
+    assert before - started - 0.5 < event.start_s < came_back - started
+    assert 0.5 * 1.5 < event.seconds < came_back - before + 0.5
+    said = re.fullmatch(r"link dropped for (\d\.\d) s at (\d\d:\d\d:\d\d), sw1/p5", event.text)
+    assert said is not None, event.text
+    assert float(said.group(1)) == pytest.approx(event.seconds, abs=0.051)
+    assert said.group(2) in {f"{wall + timedelta(seconds=s):%H:%M:%S}" for s in range(-1, 4)}
+
+
+@needs_root
+def test_a_blink_between_two_looks_is_told(link: ShapedLink) -> None:
+    with Observer(link.dut, "eth0", "sw1/p5", 5) as observer:
+        started = time.monotonic()
+        wait_for_rate(observer)
+        before = time.monotonic()
+        link.carrier(False)
+        link.carrier(True)
+        took = time.monotonic() - before
+        look_on(observer)
+        events = observer.events(started)
+    assert [event.kind for event in events] == [EventKind.LINK_DOWN]
+    assert "sw1/p5" in events[0].text
+    # At most the actual duration and one reading on each side.
+    assert events[0].seconds <= took + 1
+
+
+@needs_root
+def test_what_happens_between_two_runs_is_no_event_of_either(link: ShapedLink) -> None:
+    with Observer(link.dut, "eth0", "sw1/p5", 60) as observer:
+        first = time.monotonic()
+        wait_for_rate(observer)
+        first_end = time.monotonic()
+        # The time between them is longer than the observer needs for a reading.
+        look_on(observer, 5)
+        link.carrier(False)
+        look_on(observer)
+        link.carrier(True)
+        look_on(observer, 5)
+        second = time.monotonic()
+        look_on(observer)
+        assert observer.events(first, first_end) == ()
+        assert observer.events(second) == ()
+        assert len(observer.events(first)) == 1
+
+
+def carrier_changes(link: ShapedLink) -> int:
+    return int(link.dut.run("cat /sys/class/net/eth0/carrier_changes").stdout)
+
+
+@needs_root
+def test_a_blink_on_purpose_right_before_a_run_is_none_of_its_events(link: ShapedLink) -> None:
+    with Observer(link.dut, "eth0", "sw1/p5", 60) as observer:
+        wait_for_rate(observer)
+        link.carrier(False)
+        link.carrier(True)
+        observer.accept(carrier_changes(link))
+        started = time.monotonic()
+        wait_for_rate(observer)
+        look_on(observer)
+        assert observer.events(started) == ()
+        # An unexpected change is reported as before.
+        observer.accept(carrier_changes(link))
+        link.carrier(False)
+        link.carrier(True)
+        look_on(observer)
+        assert [event.kind for event in observer.events(started)] == [EventKind.LINK_DOWN]
+
+
+@needs_root
+def test_a_link_that_stays_down_is_told(link: ShapedLink) -> None:
+    with Observer(link.dut, "eth0", "sw1/p5", 60) as observer:
+        started = time.monotonic()
+        wait_for_rate(observer)
+        before = time.monotonic()
+        link.carrier(False)
+        look_on(observer, 8)
+    took = time.monotonic() - before
+    link.carrier(True)
+    (event,) = observer.events(started)
+    assert "stayed down for the last " in event.text
+    assert 0 < event.seconds < took + 0.5
+
+
+def test_nobody_there_is_no_error() -> None:
+    with Observer(LocalShell(), "eth77", "sw1/p5", 2) as observer:
+        time.sleep(0.2)
+        assert observer.rate() is None
+    assert observer.events(time.monotonic()) == ()
+    with Observer(LocalShell(env={"PATH": "/nonexistent"}), "lo", "sw1/p5", 2) as observer:
+        assert observer.rate() is None
+
+
+def test_a_rate_is_not_shown_on_when_the_end_went_silent() -> None:
+    shell = Remembering()
+    with Observer(shell, "lo", "sw1/p5", 60) as observer:
+        wait_for_rate(observer)
+        os.killpg(shell.last.pid, signal.SIGSTOP)
+        wait_until("the rate to be gone", lambda: observer.rate() is None, timeout_s=STALE_S + 20)
+        os.killpg(shell.last.pid, signal.SIGCONT)
+    assert members(shell.last.pid) == []
+
+
+def test_it_ends_with_its_context() -> None:
+    shell = Remembering()
+    with Observer(shell, "lo", "sw1/p5", 60) as observer:
+        wait_for_rate(observer)
+        assert members(shell.last.pid)
+    assert members(shell.last.pid) == []
+
+
+@pytest.mark.parametrize("interpreter", ["bash", "dash"])
+def test_it_dies_of_old_age(interpreter: str, tmp_path: Path) -> None:
+    for name in ("sleep", "sh", *(["bash"] if interpreter == "bash" else [])):
+        (tmp_path / name).symlink_to(f"/bin/{'dash' if name == 'sh' else name}")
+    shell = Remembering(env={"PATH": str(tmp_path)})
+    process = shell.spawn(command("lo", 2))
+    lines: list[str] = []
+
+    def told() -> bool:
+        lines.extend(process.lines())
+        return bool(lines)
+
+    wait_until("its first line", told, timeout_s=20)
+    assert ("bash" in members(process.pid)) == (interpreter == "bash")
+    wait_until("its end", lambda: not members(process.pid), timeout_s=30)
+    lines = process.stop().stdout.splitlines()
+    # Ten readings per second with bash, five without, for at most two seconds; fewer on a busy machine.
+    assert 2 <= len(lines) <= (21 if interpreter == "bash" else 11)
+    assert {len(line.split()) for line in lines} == {7}
+
+
+def test_it_ends_at_once_when_its_life_is_taken() -> None:
+    # Without its sleep a read returns at once. A script that does not notice would use a whole core.
+    process = LocalShell().spawn(f"sleep() {{ command sleep 0.5; }}; {command('lo', 60)}")
+    wait_until("its end", lambda: process.poll() == 0, timeout_s=30)
+    assert len(process.lines()) <= 10
+
+
+RUNNER = """
+import time
+from pytest_pinet.evidence.observer import LIFETIME_S, Observer
+from pytest_pinet.evidence import observer
+from tests.support.local_shell import LocalShell
+observer.LIFETIME_S = 1.0
+class Telling(LocalShell):
+    def spawn(self, command):
+        process = super().spawn(command)
+        print(process.pid, flush=True)
+        return process
+with Observer(Telling(), "lo", "p", 1):
+    time.sleep(60)
+"""
+
+
+def test_a_runner_that_is_killed_leaves_it_to_its_deadline() -> None:
+    with subprocess.Popen([sys.executable, "-c", RUNNER], stdout=subprocess.PIPE) as runner:
+        assert runner.stdout is not None
+        group = int(runner.stdout.readline())
+        runner.kill()
+        runner.wait(5)
+    wait_until("its end", lambda: not members(group), timeout_s=30)

@@ -1,0 +1,86 @@
+"""A third-party package adds a traffic tool: a lab file selects it, gates measure with it, results name it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import replay_tool
+from tests.support.gate_project import GateLab, NewProject, Project, lab_that_runs
+
+TEST = """
+import pytest
+
+@pytest.mark.pinet(board="pi3b", nic="onboard", min="90%")
+def test_it(link, gate):
+    gate.{call}
+"""
+REPLAY = """
+test_it*:
+  - connections: [{goodput: 93.0}]
+"""
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    """Return a folder of installed packages: one working tool, and one whose module cannot be imported."""
+    replay_tool.install(tmp_path, "broken", "no_such_module_at_all:Tool")
+    return replay_tool.install(tmp_path)
+
+
+def lab_file(lab: GateLab, folder: Path, keys: str) -> Path:
+    """Return a lab file for the running lab that selects other tools."""
+    file = folder / "virtual.yaml"
+    file.write_text(lab_that_runs(lab, keys))
+    return file
+
+
+def run(project: Project, packages: Path, keys: str, *options: str) -> pytest.RunResult:
+    file = lab_file(project.lab, project.path, keys)
+    environment = {**project.lab.environment, "PYTHONPATH": str(packages)}
+    return project.pytest(*options, lab_file=file, **environment)  # type: ignore[arg-type]  # none is a time
+
+
+@pytest.mark.parametrize(
+    ("call", "keys"), [("tcp(link)", "traffic_tool: replay"), ("http(link, duration=1)", "http_tool: replay")]
+)
+def test_it_is_found_used_and_named_in_the_result(
+    new_project: NewProject, packages: Path, call: str, keys: str
+) -> None:
+    project = new_project({"test_it.py": TEST.format(call=call), "replay.yaml": REPLAY})
+    run(project, packages, f"  {keys}\n").assert_outcomes(passed=1)
+    (result,) = project.results["results"]
+    assert result["tool"] == "replay"
+    assert result["versions"] == {"dut": "replay 1.0", "peer": "replay 1.0"}
+    assert result["directions"]["tx"]["goodput_bps"] == pytest.approx(93e6, rel=0.001)
+    assert any(name.endswith("replay.txt") for name in result["files"])
+
+
+def test_a_dry_run_names_it_and_makes_up_no_commands(new_project: NewProject, packages: Path) -> None:
+    project = new_project({"test_it.py": TEST.format(call="tcp(link)"), "replay.yaml": REPLAY})
+    output = run(project, packages, "  traffic_tool: replay\n", "--pinet-dry-run")
+    output.stdout.fnmatch_lines(["    traffic tool replay sends tcp-P1"])
+    output.stdout.no_fnmatch_line("*iperf3*")
+
+
+def test_a_name_that_no_package_has_is_told_with_file_and_line(new_project: NewProject, packages: Path) -> None:
+    project = new_project({"test_it.py": TEST.format(call="tcp(link)")})
+    output = run(project, packages, "  traffic_tool: repaly\n")
+    assert output.ret == pytest.ExitCode.USAGE_ERROR
+    output.stderr.fnmatch_lines(
+        ["ERROR: *virtual.yaml:* unknown traffic tool 'repaly', did you mean 'replay'? (accepted: *, wrk)"]
+    )
+
+
+def test_a_tool_that_cannot_be_imported_is_told_before_a_node_is_touched(
+    new_project: NewProject, packages: Path, gate_lab: GateLab
+) -> None:
+    before = gate_lab.nodes_on()
+    project = new_project({"test_it.py": TEST.format(call="tcp(link)")})
+    output = run(project, packages, "  traffic_tool: broken\n")
+    output.assert_outcomes(errors=1)
+    output.stdout.fnmatch_lines(
+        ["traffic tool 'broken' of package pinet-broken 1.0 cannot be imported: ModuleNotFoundError: *"]
+    )
+    assert gate_lab.nodes_on() == before

@@ -1,0 +1,99 @@
+"""The boot of a virtual board: its boot partition, the stand-in firmware, and the resulting link model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.gate_project import GateLab, wait_until
+
+BOOT = "/boot/firmware"
+
+
+def interface(lab: GateLab, node: str, name: str) -> dict[str, Any]:
+    for entry in lab.status()["nodes"]:
+        if entry["name"] == node:
+            return next(i for i in entry["interfaces"] if i["name"] == name)
+    raise AssertionError(node)
+
+
+def cycle(lab: GateLab, node: str) -> None:
+    lab.switch_power(False, node)
+    lab.switch_power(True, node)
+    lab.await_boot(node)
+
+
+@pytest.fixture
+def board(gate_lab: GateLab, request: pytest.FixtureRequest) -> Any:
+    """Yield a running board, and restore its boot partition afterwards."""
+    node = str(request.param)
+    gate_lab.switch_power(True, node)
+    gate_lab.await_boot(node)
+    kept = {name: gate_lab.pinet("exec", node, "--", f"cat {BOOT}/{name}") for name in ("config.txt", "cmdline.txt")}
+    yield node
+    for name, text in kept.items():
+        gate_lab.pinet("exec", node, "--", f"printf %s '{text}' > {BOOT}/{name}")
+    gate_lab.switch_power(False, node)
+
+
+@pytest.mark.parametrize("board", ["pi4b-1"], indirect=True)
+def test_a_clock_in_config_txt_holds_from_the_next_power_on(gate_lab: GateLab, board: str) -> None:
+    assert gate_lab.pinet("exec", board, "--", "vcgencmd get_config arm_freq") == "arm_freq=1500\n"
+    gate_lab.pinet("exec", board, "--", f"echo arm_freq=2000 >> {BOOT}/config.txt")
+    assert interface(gate_lab, board, "usb")["model"] == "usb3-ax88179"
+    cycle(gate_lab, board)
+    assert gate_lab.pinet("exec", board, "--", "vcgencmd get_config arm_freq") == "arm_freq=2000\n"
+    found = interface(gate_lab, board, "usb")
+    assert found["model"] == "usb3-ax88179 (2000 MHz)"
+    assert found["tx_goodput_bps"] / 1e6 == pytest.approx(827, abs=1)
+
+
+@pytest.mark.parametrize("board", ["cm4-1"], indirect=True)
+def test_the_kernel_is_told_the_line_of_cmdline_txt_and_the_card_runs_by_it(gate_lab: GateLab, board: str) -> None:
+    before = gate_lab.pinet("exec", board, "--", "cat /proc/cmdline")
+    assert "MaxPayload 128 bytes, MaxReadReq" in gate_lab.pinet("exec", board, "--", "lspci -D -vv")
+    gate_lab.pinet("exec", board, "--", f"sed -i 's/$/ pci=pcie_bus_perf/' {BOOT}/cmdline.txt")
+    cycle(gate_lab, board)
+    assert gate_lab.pinet("exec", board, "--", "cat /proc/cmdline") == f"{before.strip()} pci=pcie_bus_perf\n"
+    assert interface(gate_lab, board, "pcie")["rx_goodput_bps"] / 1e6 == pytest.approx(3420, abs=5)
+    # As a tuning reads it: one for the bridge and one for the card. The board's own NIC is not behind them.
+    assert gate_lab.pinet("exec", board, "--", "lspci -D -vv").count("MaxPayload 512 bytes, MaxReadReq") == 2
+    assert "bus-info: 0000:01:00.0" in gate_lab.pinet("exec", board, "--", "ethtool -i eth1")
+    assert "0000:01" not in gate_lab.pinet("exec", board, "--", "ethtool -i eth0")
+    refused = gate_lab.pinet("exec", board, "--", "echo x > /proc/cmdline 2>&1 || echo refused")
+    assert "refused" in refused
+
+
+@pytest.mark.parametrize("board", ["cm4-1"], indirect=True)
+def test_the_rates_follow_the_mtu_of_the_device_until_the_power_goes(gate_lab: GateLab, board: str) -> None:
+    def mtu() -> int:
+        return int(interface(gate_lab, board, "pcie")["mtu"])
+
+    gate_lab.pinet("exec", board, "--", "ip link set eth1 mtu 9000")
+    wait_until("the lab to see the MTU", lambda: mtu() == 9000)
+    assert interface(gate_lab, board, "pcie")["tx_goodput_bps"] / 1e6 == pytest.approx(3248, abs=5)
+    cycle(gate_lab, board)
+    assert mtu() == 1500
+    assert interface(gate_lab, board, "pcie")["tx_goodput_bps"] / 1e6 == pytest.approx(3020, abs=5)
+
+
+@pytest.mark.parametrize("board", ["pi3b-1"], indirect=True)
+def test_what_the_firmware_tells_of_throttling_is_over_with_a_boot_at_the_latest(gate_lab: GateLab, board: str) -> None:
+    def bits() -> str:
+        return gate_lab.pinet("exec", board, "--", "vcgencmd get_throttled").strip()
+
+    def faults() -> list[str]:
+        return next(list(node["faults"]) for node in gate_lab.status()["nodes"] if node["name"] == board)
+
+    assert bits() == "throttled=0x0"
+    gate_lab.pinet("degrade", board, "--throttle", "under-voltage")
+    gate_lab.pinet("degrade", board, "--throttle", "throttled")
+    assert bits() == "throttled=0x50005"
+    assert faults() == ["firmware: under-voltage", "firmware: throttled"]
+    cycle(gate_lab, board)
+    assert bits() == "throttled=0x50005"
+    assert board in gate_lab.pinet("restore")
+    assert (bits(), faults()) == ("throttled=0x50000", [])
+    cycle(gate_lab, board)
+    assert bits() == "throttled=0x0"

@@ -1,0 +1,137 @@
+"""When a virtual lab ends in any way, nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.virtual import launcher as launching
+from pytest_pinet.virtual.launcher import launcher
+from pytest_pinet.virtual.processes import ProcessId, wait_gone
+from pytest_pinet.virtual.runtime import Runtime
+from tests.support.small_virtual_lab import processes, small_lab
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    found = small_lab(tmp_path)
+    yield found
+    launcher().down(found)
+
+
+def power_on(lab: Lab) -> list[ProcessId]:
+    """Switch two nodes on. Return the processes of nodes and switch."""
+    runtime = Runtime.of(lab.file)
+    ports = runtime.read_json("ports.json")
+    assert ports is not None
+    for index in (1, 2):
+        url = f"http://127.0.0.1:{ports['pdu']}/relay/{index}/value"
+        urlopen(Request(url, data=b"1", method="PUT"), timeout=20).close()
+    machines = runtime.read_json("machines.json")
+    assert machines is not None
+    assert len(machines["processes"]) == 6
+    return [ProcessId(**value) for value in machines["processes"]]
+
+
+def marked(lab: Lab) -> list[int]:
+    """Return the processes with the lab's mark in their environment, and all processes in their namespaces."""
+    mark = f"PINET_VLAB={Runtime.of(lab.file).path}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def assert_nothing_left(lab: Lab, known: list[ProcessId]) -> None:
+    assert wait_gone(known, 30.0) == []
+    assert marked(lab) == []
+    assert not Runtime.of(lab.file).path.exists()
+    assert not Runtime.of(lab.file).path.with_suffix(".lock").exists()
+
+
+def test_down_leaves_nothing(lab: Lab) -> None:
+    launcher().up(lab)
+    known = [*power_on(lab), *processes(lab).values()]
+    assert len(marked(lab)) >= 3
+    launcher().down(lab)
+    assert_nothing_left(lab, known)
+    launcher().down(lab)  # harmless
+    assert launcher().find(lab) is None
+
+
+def test_a_killed_daemon_takes_its_nodes_along_and_down_removes_the_rest(lab: Lab) -> None:
+    launcher().up(lab)
+    machines = power_on(lab)
+    known = processes(lab)
+    known["daemon"].kill(signal.SIGKILL)
+    assert wait_gone(machines, 30.0) == []
+    assert known["coordinator"].alive
+    assert launcher().find(lab) is None
+    launcher().down(lab)
+    assert_nothing_left(lab, [*machines, *known.values()])
+
+
+def test_ctrl_c_before_the_daemon_has_said_who_it_is_ends_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object, what: str, *__: object) -> None:
+        assert what == "the daemon to bind its ports"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(launching, "_await", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        launcher().up(lab)
+    assert marked(lab) == []
+
+
+def test_up_after_a_crash_starts_afresh(lab: Lab) -> None:
+    first = launcher().up(lab)
+    known = processes(lab)
+    known["daemon"].kill(signal.SIGKILL)
+    second = launcher().up(lab)
+    assert wait_gone(known.values(), 30.0) == []
+    assert second["LG_COORDINATOR"] != first["LG_COORDINATOR"]
+
+
+def test_sigterm_to_the_daemon_ends_everything(lab: Lab) -> None:
+    launcher().up(lab)
+    known = [*power_on(lab), *processes(lab).values()]
+    processes(lab)["daemon"].kill(signal.SIGTERM)
+    assert wait_gone(known, 30.0) == []
+
+
+def test_two_labs_run_at_once(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = small_lab(tmp_path / "other")
+    try:
+        assert launcher().up(lab)["LG_COORDINATOR"] != launcher().up(other)["LG_COORDINATOR"]
+        power_on(lab)
+        power_on(other)
+    finally:
+        launcher().down(other)
+    assert launcher().find(lab) is not None
+
+
+def test_two_that_start_the_same_lab_at_once_share_it(lab: Lab) -> None:
+    code = (
+        "import sys; from pytest_pinet.config.labfile import load;"
+        "from pytest_pinet.virtual.launcher import launcher;"
+        "print(launcher().up(load(sys.argv[1]))['LG_COORDINATOR'])"
+    )
+    argv = [sys.executable, "-c", code, lab.file]
+    both = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    addresses = [process.communicate(timeout=30)[0] for process in both]
+    assert addresses[0] == addresses[1] != ""

@@ -1,0 +1,325 @@
+"""Each fault of the virtual lab works, is visible, and is gone after a restore."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+from collections.abc import Iterator
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import pytest
+from click.testing import CliRunner
+
+from pytest_pinet.cli.lab import lab as lab_command
+from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.virtual.launcher import launcher
+from pytest_pinet.virtual.status import ssh_command, status
+from tests.support.gate_project import wait_until
+from tests.support.small_virtual_lab import LAB_FILE, SNMP_LAB_FILE, Bench, console, expect, small_lab
+from tests.support.snmp_tools import ADMIN, BASE_PORT, IN_OCTETS, LLDP_NAME, OPER, PVID, ROW, Snmp
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    lab = small_lab(tmp_path_factory.mktemp("faults"), SNMP_LAB_FILE)
+    found = Bench(lab)
+    try:
+        yield found
+    finally:
+        launcher().down(lab)
+
+
+@pytest.fixture(autouse=True)
+def whole(bench: Bench) -> Iterator[None]:
+    yield
+    bench.restore()
+    assert shown(bench) == {}
+
+
+@pytest.fixture
+def agent(bench: Bench) -> Snmp:
+    return Snmp(bench.environment)
+
+
+@pytest.fixture
+def pair(bench: Bench) -> Bench:
+    """Yield a bench where left (port 1) and right (port 2) are on and have addresses."""
+    bench.boot("left", "right")
+    address(bench)
+    return bench
+
+
+def address(bench: Bench) -> None:
+    bench.ssh("left", "ip addr replace 10.1.0.1/24 dev eth0")
+    bench.ssh("right", "ip addr replace 10.1.0.2/24 dev eth0")
+    wait_until("right to answer", bench.pings)
+
+
+def pinet(bench: Bench, *words: str) -> str:
+    """Run `pinet lab WORDS`. Return its output, also if it failed."""
+    done = CliRunner().invoke(lab_command, [words[0], "--lab", bench.lab.file, *words[1:]])
+    return done.output if done.exception is None else f"{done.output}{done.exception}"
+
+
+def shown(bench: Bench) -> dict[str, list[str]]:
+    """Return the faults in the status by name."""
+    found = status(bench.lab.file)
+    assert found is not None
+    wrong = {entry["name"]: entry["faults"] for entry in (*found["nodes"], *found["switches"])}
+    wrong |= {f"{n['name']}:{i['name']}": i["faults"] for n in found["nodes"] for i in n["interfaces"]}
+    wrong |= {n["name"]: ["frozen"] for n in found["nodes"] if n["frozen"]}
+    return {name: faults for name, faults in {**wrong, "pdu": found["pdu"]["faults"]}.items() if faults}
+
+
+def test_a_dead_pdu_does_not_answer_until_it_is_restored(bench: Bench) -> None:
+    assert pinet(bench, "degrade", "pdu", "--dead") == "degraded: pdu\n"
+    assert shown(bench) == {"pdu": ["does not answer"]}
+    assert "! pdu: does not answer" in pinet(bench, "status")
+    for request in (Request(pdu_url(bench, 1)), Request(pdu_url(bench, 1), data=b"1", method="PUT")):
+        with pytest.raises((TimeoutError, URLError)):
+            urlopen(request, timeout=0.3)
+    assert pinet(bench, "restore", "pdu") == "restored: pdu\n"
+    assert bench.outlet("left") in ("0", "1")
+
+
+def pdu_url(bench: Bench, index: int) -> str:
+    return f"http://127.0.0.1:{bench.ports()['pdu']}/relay/{index}/value"
+
+
+def test_a_pdu_that_lies_says_yes_and_does_nothing(bench: Bench) -> None:
+    bench.boot("left")
+    pinet(bench, "degrade", "pdu", "--lie")
+    assert shown(bench) == {"pdu": ["lies"]}
+    assert bench.outlet("left", "0") == "0"
+    assert bench.outlet("left") == "1"
+    assert bench.answers("left")
+    bench.restore("pdu")
+    assert bench.outlet("left", "0") == bench.outlet("left") == "0"
+
+
+def test_one_outlet_can_lie_alone(bench: Bench) -> None:
+    bench.outlet("left", "0")
+    bench.outlet("right", "0")
+    assert pinet(bench, "degrade", "pdu/right", "--lie") == "degraded: pdu/right\n"
+    assert shown(bench) == {"pdu": ["lies about right"]}
+    bench.outlet("left", "1")
+    bench.outlet("right", "1")
+    assert (bench.outlet("left"), bench.outlet("right")) == ("1", "0")
+
+
+def test_a_console_that_hangs_says_nothing_while_ssh_goes_on(bench: Bench) -> None:
+    bench.outlet("left", "0")
+    with console(bench, "left") as sock:
+        pinet(bench, "degrade", "left", "--hang-console")
+        assert shown(bench) == {"left": ["console hangs"]}
+        bench.boot("left")
+        assert bench.ssh("left", "echo here").strip() == "here"
+        sock.sendall(b"\n")
+        sock.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            sock.recv(1)
+        bench.restore("left")
+        sock.settimeout(20)
+        sock.sendall(b"\n")
+        expect(sock, rb"left login: $")
+
+
+def test_a_kernel_that_panics_at_boot_says_so_and_hangs_each_time(bench: Bench) -> None:
+    bench.outlet("left", "0")
+    pinet(bench, "degrade", "left", "--panic", "boot")
+    assert shown(bench) == {"left": ["panics at boot"]}
+    for _ in range(2):
+        with console(bench, "left") as sock:
+            bench.outlet("left", "1")
+            seen = expect(sock, rb"end Kernel panic - not syncing: VFS: Unable to mount root fs .*\]---\r\n")
+            assert re.search(rb"\[ +0\.000000\] Booting Linux", seen)
+            assert b"Call trace:\r\n" in seen
+            assert b"login:" not in seen
+        agent = Snmp(bench.environment)
+        assert agent.get(OPER, agent.get(BASE_PORT, 1)) == "1"
+        assert not bench.answers("left")
+        assert shown(bench) == {"left": ["panics at boot", "hangs in a kernel panic"]}
+        bench.outlet("left", "0")
+    bench.restore("left")
+    bench.boot("left")
+
+
+def test_a_restored_node_that_hung_in_a_panic_boots(bench: Bench) -> None:
+    bench.outlet("left", "0")
+    bench.degrade("left", panic="boot")
+    bench.outlet("left", "1")
+    with console(bench, "left") as sock:
+        bench.restore("left")
+        expect(sock, rb"left login: $")
+
+
+def test_a_panic_now_stops_the_node_until_it_is_power_cycled(pair: Bench) -> None:
+    with console(pair, "right") as sock:
+        pinet(pair, "degrade", "right", "--panic", "now")
+        seen = expect(sock, rb"end Kernel panic - not syncing: Oops: Fatal exception in interrupt \]---\r\n")
+        assert b"Unable to handle kernel NULL pointer dereference" in seen
+        assert shown(pair) == {"right": ["hangs in a kernel panic"]}
+        assert not pair.pings()
+        assert not pair.answers("right")
+        pair.outlet("right", "0")
+        pair.outlet("right", "1")
+        expect(sock, rb"right login: $")
+    assert shown(pair) == {}
+    assert "switched off" in pinet(pair, "degrade", "both", "--panic", "now")
+
+
+@pytest.mark.parametrize("line", ["NETDEV WATCHDOG: eth0 (lan78xx): transmit queue 0 timed out", "hwmon: Undervoltage"])
+def test_a_line_of_the_kernel_stands_on_the_console(bench: Bench, line: str) -> None:
+    bench.boot("left")
+    with console(bench, "left") as sock:
+        assert pinet(bench, "degrade", "left", "--console-line", line) == "degraded: left\n"
+        expect(sock, rb"\[ +\d+\.\d{6}\] " + re.escape(line).encode() + rb"\r\n")
+    assert line in (bench.runtime.path / "console-left.log").read_text()
+    assert shown(bench) == {}
+
+
+def test_ssh_that_drops_ends_sessions_and_lets_new_ones_in(bench: Bench) -> None:
+    bench.boot("left")
+    session = subprocess.Popen(ssh_command(bench.lab.file, "left", ["echo ready; cat"]), stdin=-1, stdout=-1)
+    assert session.stdout is not None
+    assert session.stdout.readline() == b"ready\n"
+    pinet(bench, "degrade", "left", "--drop-ssh")
+    session.communicate(timeout=20)
+    assert session.returncode == 255
+    assert bench.ssh("left", "echo again").strip() == "again"
+
+
+def test_a_switch_that_lies_acknowledges_and_changes_nothing(bench: Bench, agent: Snmp) -> None:
+    bench.boot("left")
+    pinet(bench, "degrade", "sw-1", "--lie")
+    assert shown(bench) == {"sw-1": ["lies"]}
+    index = agent.get(BASE_PORT, 1)
+    assert agent.set(ADMIN, index, "i", "2") == agent.set(ROW, 3900, "i", "4") == ""
+    assert (agent.get(ADMIN, index), agent.get(OPER, index)) == ("1", "1")
+    assert list(agent.walk(ROW)) == ["1"]
+    assert "inconsistentValue" in agent.set(PVID, 1, "u", "3900")
+    bench.restore("sw-1")
+    assert agent.set(ROW, 3900, "i", "4") == ""
+    assert list(agent.walk(ROW)) == ["1", "3900"]
+    assert agent.set(ROW, 3900, "i", "6") == ""
+
+
+def test_a_switch_may_lie_about_one_port_only(bench: Bench, agent: Snmp) -> None:
+    pinet(bench, "degrade", "sw-1/p1", "--lie")
+    assert shown(bench) == {"sw-1": ["lies about p1"]}
+    assert agent.set(ROW, 3900, "i", "4") == ""
+    for port in (1, 2):
+        agent.join(port, 3900)
+    assert (agent.get(PVID, 1), agent.get(PVID, 2)) == ("1", "3900")
+    bench.restore("sw-1/p1")
+    for port in (1, 2):
+        assert agent.set(PVID, port, "u", "1") == ""
+    assert agent.set(ROW, 3900, "i", "6") == ""
+
+
+def test_a_dead_switch_answers_nobody_and_forwards_on(pair: Bench, agent: Snmp) -> None:
+    pinet(pair, "degrade", "sw-1", "--dead")
+    assert shown(pair) == {"sw-1": ["does not answer"]}
+    assert "Timeout" in agent.run("snmpget", f"{PVID}.1", timeout_s=0.3)
+    assert pair.pings()
+    pair.restore("sw-1")
+    assert agent.get(PVID, 1) == "1"
+
+
+def test_stale_counters_are_as_old_as_they_were_told_to_be(pair: Bench, agent: Snmp) -> None:
+    index = agent.get(BASE_PORT, 1)
+    pinet(pair, "degrade", "sw-1", "--stale-counters", "2")
+    assert shown(pair) == {"sw-1": ["counters 2 s old"]}
+    before = agent.get(IN_OCTETS, index)
+    pair.ssh("left", "ping -c3 -i 0.1 -W1 -s 1000 10.1.0.2")
+    assert agent.get(IN_OCTETS, index) == before
+    wait_until("the counters to move", lambda: int(agent.get(IN_OCTETS, index)) > int(before) + 3000, 4)
+
+
+def test_swapped_cables_are_found_in_each_others_ports(pair: Bench, agent: Snmp) -> None:
+    indices = [agent.get(BASE_PORT, port) for port in (1, 2, 4)]
+    pair.outlet("left", "1")
+    assert pinet(pair, "degrade", "left:onboard", "--swap-with", "right:onboard") == "degraded: left:onboard\n"
+    assert shown(pair) == {"left:onboard": ["plugged into sw-1/p2"], "right:onboard": ["plugged into sw-1/p1"]}
+    assert [agent.get(BASE_PORT, port) for port in (1, 2, 4)] == indices
+    wait_until("LLDP", lambda: neighbour(agent, indices[0]) == "right" and neighbour(agent, indices[1]) == "left")
+    wait_until("right to answer", pair.pings)
+    assert agent.set(ADMIN, indices[0], "i", "2") == ""
+    assert pair.node_carrier("left")
+    assert not pair.node_carrier("right")
+    assert agent.set(ADMIN, indices[0], "i", "1") == ""
+    assert pair.iperf()["mbps"] == pytest.approx(94.1, rel=0.1)
+    pair.restore("left")
+    assert shown(pair) == {}
+    wait_until("LLDP", lambda: neighbour(agent, indices[0]) == "left" and neighbour(agent, indices[1]) == "right")
+    assert pair.iperf()["mbps"] == pytest.approx(94.1, rel=0.1)
+
+
+def neighbour(agent: Snmp, if_index: str) -> str | None:
+    return next((name for index, name in agent.walk(LLDP_NAME).items() if index.split(".")[1] == if_index), None)
+
+
+def test_faults_of_swapped_cables_go_with_the_cable(pair: Bench) -> None:
+    pair.degrade("left:onboard", swap_with="right:onboard")
+    pair.degrade("left", rate=0.5, direction="rx")
+    wait_until("right to answer", pair.pings)
+    assert pair.iperf("-R")["mbps"] == pytest.approx(47, rel=0.1)
+    pair.degrade("left", down=True)
+    assert not pair.node_carrier("left")
+    assert pair.node_carrier("right")
+    with pytest.raises(LabError, match="a cable that is pulled cannot be swapped"):
+        pair.degrade("left:onboard", swap_with="right:onboard")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["left", "--dead"],
+            "--dead does not go with 'left', which is a node or one of its interfaces; it takes --rate",
+        ),
+        (
+            ["pdu", "--loss", "1%"],
+            "--loss does not go with 'pdu', which is the power distribution unit; it takes --dead",
+        ),
+        (["sw-1/p1", "--dead"], "--dead takes a whole switch, such as 'sw-1', not a port"),
+        (["sw-1/p1", "--stale-counters", "3"], "--stale-counters takes a whole switch"),
+        (["sw-1/p9", "--lie"], "no port of sw-1 is called 'p9', did you mean"),
+        (["sw-2/p1", "--lie"], "no switch is called 'sw-2', did you mean 'sw-1'?"),
+        (["pdu/lft", "--lie"], "no node is called 'lft', did you mean 'left'?"),
+        (["pdu/left", "--dead"], "--dead takes the whole pdu"),
+        (["sw1", "--dead"], "no node is called 'sw1', did you mean 'sw-1'?"),
+        (["left:onboard", "--panic", "now"], "--panic takes a whole node, such as 'left', not an interface"),
+        (["both", "--swap-with", "left:onboard"], "both has several cables; name one, both:onboard or both:usb"),
+        (["left", "--swap-with", "both"], "--swap-with both: expected one interface"),
+        (["left", "--swap-with", "left:onboard"], "cannot be swapped with itself"),
+        (["left"], "say what is to be wrong"),
+        (["sw-1", "--stale-counters", "-1"], "--stale-counters -1: expected seconds"),
+        (["left", "--direction", "tx"], "goes with --rate or --loss"),
+    ],
+)
+def test_a_fault_that_makes_no_sense_is_one_sentence(bench: Bench, words: list[str], message: str) -> None:
+    assert message in pinet(bench, "degrade", *words)
+
+
+def test_a_switch_that_is_managed_over_ssh_can_be_dead_but_not_lie(tmp_path_factory: pytest.TempPathFactory) -> None:
+    lab = small_lab(tmp_path_factory.mktemp("linux-faults"), LAB_FILE)
+    try:
+        linux = Bench(lab)
+        with pytest.raises(ConfigError, match=r"managed over ssh, .* only one with backend snmp lies"):
+            linux.degrade("sw-1", lie=True)
+        linux.degrade("sw-1", dead=True)
+        port = int(linux.environment["LG_SWITCH_SW_1"].rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as sock:
+            sock.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                sock.recv(1)
+        linux.restore()
+        assert linux.switch("hostname").strip() == "sw-1"
+    finally:
+        launcher().down(lab)

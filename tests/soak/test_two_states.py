@@ -1,0 +1,77 @@
+"""Two states of a real link, measured alternately, are told apart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.rate_shaper import reduced
+from pytest_pinet.lab.visit import Visit
+from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.report.comparison import ComparisonRecord
+from tests.support.gate_project import GateLab
+from tests.support.visited_link import rates, visited
+
+# Relative change per second: 1.5 % in the time of two pairs, which is half of the tolerance.
+DRIFT = 0.001
+RUNS = 10
+
+
+@pytest.fixture
+def opened(gate_lab: GateLab) -> Iterator[tuple[Visit, Link]]:
+    with visited(gate_lab) as found:
+        yield found
+
+
+def shaped(link: Link, part: Callable[[], float]) -> Callable[[], AbstractContextManager[object]]:
+    return lambda: reduced(link.peer, rates(link, part(), part()), 60)
+
+
+def compared(opened: tuple[Visit, Link], a: State, b: State, way: Direction = Direction.TX) -> ComparisonRecord:
+    here, link = opened
+    with here.measuring(link.combination):
+        return compare(link, Traffic(way, duration_s=2.0, warmup_s=None), a, b, here.tool, ComparisonPlan(most_pairs=6))
+
+
+def drifting(begin: float) -> Callable[[], float]:
+    """Return a function that gives a share of the rate, which falls or rises evenly from now on."""
+    started = time.monotonic()
+    slope = -DRIFT if begin > 0.95 else DRIFT
+    return lambda: begin + slope * (time.monotonic() - started)
+
+
+@pytest.mark.soak("A link that is compared with itself is the same, within 1 %.", runs=RUNS)
+def test_the_same_state_twice(opened: tuple[Visit, Link]) -> None:
+    record = compared(opened, State("one"), State("two"), Direction.RX)
+    assert record["result"] == "same"
+    assert record["directions"]["rx"]["change"] == pytest.approx(0.0, abs=0.01)
+
+
+@pytest.mark.soak("A state that is 5 % slower is found, and its change is measured within 1 %.", runs=RUNS)
+def test_five_percent(opened: tuple[Visit, Link]) -> None:
+    record = compared(opened, State("as it is"), State("slower", shaped(opened[1], lambda: 0.95)))
+    assert record["result"] == "slower"
+    assert record["directions"]["tx"]["change"] == pytest.approx(-0.05, abs=0.01)
+
+
+@pytest.mark.soak("Drift of both states by 0.1 % per second is not taken for a difference.", runs=RUNS)
+def test_drift_alone(opened: tuple[Visit, Link]) -> None:
+    both = shaped(opened[1], drifting(0.98))
+    record = compared(opened, State("one", both), State("two", both))
+    assert record["result"] == "same"
+    values = [run["goodput_bps"]["tx"] for run in record["runs"]]
+    assert values[-1] < 0.993 * values[0], "nothing drifted"
+
+
+@pytest.mark.soak("A state that is 5 % slower is found within 1 % in spite of drift by 0.1 % per second.", runs=RUNS)
+def test_five_percent_and_drift(opened: tuple[Visit, Link]) -> None:
+    rate = drifting(0.90)
+    link = opened[1]
+    record = compared(opened, State("one", shaped(link, rate)), State("two", shaped(link, lambda: 0.95 * rate())))
+    assert record["result"] == "slower"
+    assert record["directions"]["tx"]["change"] == pytest.approx(-0.05, abs=0.01)

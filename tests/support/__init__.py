@@ -1,0 +1,1 @@
+"""Shared test code: stand-ins, and folders in which real pytest processes run."""

@@ -1,0 +1,273 @@
+"""A board that boots from a folder: a real sshd in its own namespaces, with boot files and modules in folders.
+
+/proc/version, the command line and the boot id are what a firmware would make of the boot files at power-on. It boots
+tryboot.txt once after ``reboot '0 tryboot'``, otherwise config.txt.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_pinet.builds.image import read_image
+from pytest_pinet.errors import ConsoleError, SshError
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.lab.ssh.shell import SshShell
+
+CONFIG = "# mine\ndtparam=audio=on\nauto_initramfs=1\n[all]\nkernel=kernel8.img\n"
+CMDLINE = "console=ttyAMA0 root=/dev/mmcblk0p2 rootwait\n"
+_INIT = """\
+set -eu
+mount --make-rprivate /
+mount --bind $CARD/boot /boot
+# A machine without modules of its own has no such folder, and none is made there for a test.
+lib=$(readlink -f /lib)
+[ -d /lib/modules ] || mount -t overlay -o lowerdir=$lib,upperdir=$CARD/upper,workdir=$CARD/work overlay $lib
+mkdir -p /lib/modules
+mount --bind $CARD/modules /lib/modules
+mount --bind $CARD/var /var/lib
+# Not the start-up files of this machine's root, which every command over ssh would read.
+mount -t tmpfs tmpfs /root
+mount -t tmpfs tmpfs /run
+mkdir -p /run/sshd
+mount -t proc proc /proc
+if [ ! -e /proc/modules ]; then
+    # A kernel without modules: what it lacks stands beside what it has.
+    mkdir /run/proc && mount --move /proc /run/proc && mount -t tmpfs tmpfs /proc
+    for f in /run/proc/[a-z]*; do ln -s $f /proc/; done
+    : > /proc/modules
+fi
+mount --bind $CARD/said/modules /proc/modules
+mount -t tmpfs tmpfs /sys/module
+for m in $(cut -d' ' -f1 /proc/modules); do $CARD/bin/modprobe -q $m; done
+mount --bind $CARD/said/version /proc/version
+mount --bind $CARD/said/cmdline /proc/cmdline
+mount --bind $CARD/said/notes /sys/kernel/notes
+mount --bind $CARD/said/boot_id /proc/sys/kernel/random/boot_id
+exec /usr/sbin/sshd -D -e -f $CARD/sshd_config
+"""
+_REBOOT = """\
+#!/bin/sh
+echo "reboot $*" > $CARD/asked.new
+mv $CARD/asked.new $CARD/asked
+"""
+_MKINITRAMFS = """\
+#!/bin/sh
+[ "$1" = -o ] && [ -d "/lib/modules/$3" ] && ls "/lib/modules/$3" > "$2"
+"""
+# These commands have the readable effects of the real ones on a kernel. A file that contains "refuse" is rejected.
+_LOAD = """\
+#!/bin/sh
+options=-q; [ "$1" != -q ] || shift
+case $1 in -a) exit 0 ;; */*) file=$1 ;; *) file=$CARD/known/$1.ko; options= ;; esac
+name=${1##*/}; name=${name%%.ko*}; shift
+! grep -q refuse $file || { echo "insmod: ERROR: could not insert module $file: Invalid module format" >&2; exit 1; }
+mkdir -p /sys/module/$name/parameters; echo live > /sys/module/$name/initstate
+tr '\\0' '\\n' < $file | sed -n 's/^srcversion=//p' > /sys/module/$name/srcversion
+for o; do echo ${o#*=} > /sys/module/$name/parameters/${o%%=*}; done
+grep -q "^$name " /proc/modules || echo "$name 16384 0 - Live 0x0" >> /proc/modules
+"""
+_UNLOAD = """\
+#!/bin/sh
+grep -q "^$1 " /proc/modules || { echo "rmmod: ERROR: Module $1 is not currently loaded" >&2; exit 1; }
+left=$(grep -v "^$1 " /proc/modules); echo "$left" > /proc/modules; rm -rf /sys/module/$1
+"""
+_SSHD = """\
+ListenAddress 127.0.0.1
+Port {port}
+HostKey {folder}/key
+AuthorizedKeysFile {folder}/key.pub
+PidFile none
+StrictModes no
+UsePAM no
+UseDNS no
+KexAlgorithms curve25519-sha256
+PermitRootLogin prohibit-password
+SetEnv PATH={folder}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin CARD={folder}
+"""
+# The version of the known-good kernel, which is not in an image.
+KNOWN_VERSION = "Linux version 6.12.20-good (me@here) (gcc) #1 SMP"
+UP_S = 60.0
+_TOOLS = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+
+
+def ssh_to(folder: Path, port: int, kind: type[SshShell] = SshShell) -> SshShell:
+    """Return a shell on the board over ssh."""
+    options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+    options += ["-o", "ConnectTimeout=30", "-o", "BatchMode=yes", "-i", str(folder / "key"), "-p", str(port)]
+    return kind(CardBoard.name, ["ssh", "-x", *options, "-l", "root", "127.0.0.1", "--"])
+
+
+class CardBoard:
+    """Implements the Board interface of deployments. Kernels with a release in ``broken`` do not come up."""
+
+    name = "pi4b-1"
+    boots = True
+    record = None
+
+    def __init__(self, folder: Path, netboot: bool = False) -> None:
+        self.folder = folder
+        self.firmware = folder / ("tftp" if netboot else "boot/firmware")
+        self.broken: set[str] = set()
+        self.booted_by: list[str] = []
+        self.drivers: dict[str, Any] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        # A test and the board itself may request a boot at the same time.
+        self._lock = threading.Lock()
+        for name in ("boot/firmware", "modules", "var", "said", "bin", "upper", "work", "known", "tftp"):
+            (folder / name).mkdir(parents=True)
+        commands = {"reboot": _REBOOT, "mkinitramfs": _MKINITRAMFS, "rmmod": _UNLOAD}
+        commands |= {"modprobe": _LOAD, "insmod": _LOAD}
+        for name, script in commands.items():
+            (folder / "bin" / name).write_text(script)
+            (folder / "bin" / name).chmod(0o755)
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        (folder / "sshd_config").write_text(_SSHD.format(port=self.port, folder=folder))
+        (self.firmware / "config.txt").write_text(CONFIG)
+        (self.firmware / "cmdline.txt").write_text(CMDLINE)
+        (self.firmware / "kernel8.img").write_bytes(b"known-good kernel")
+        (self.firmware / "initramfs8").write_bytes(b"known-good initramfs")
+        (self.firmware / "bcm2711-rpi-4-b.dtb").write_bytes(b"known-good tree")
+        (folder / "modules" / "6.12.20-good").mkdir()
+        self.shell = ssh_to(folder, self.port)
+
+    # -- power and firmware ---------------------------------------------------------------------------------------
+
+    def power_off(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def power_cycle(self) -> None:
+        (self.folder / "asked").unlink(missing_ok=True)
+        self._boot("")
+        self.wait()
+
+    def reboot(self, command: str) -> None:
+        """Run the deployment's command, then boot. The command must call ``reboot``."""
+        at_once = command.replace("sleep 1", "sleep 0")
+        assert self.shell.run(f"{{ {at_once}; }} </dev/null >/dev/null 2>&1").returncode == 0
+        assert self.obey(), "it did not call reboot"
+        self.wait()
+
+    def obey(self) -> bool:
+        """Boot if a process on the board has called ``reboot`` since the last time. Return whether it did."""
+        asked = self.folder / "asked"
+        try:
+            words = asked.read_text().split()
+        except FileNotFoundError:
+            return False
+        asked.unlink()
+        self._boot(" ".join(words[1:]))
+        return True
+
+    def driver(self, name: str) -> Any:
+        return self.drivers.get(name)
+
+    def _boot(self, argument: str) -> None:
+        with self._lock:
+            self._boot_alone(argument)
+
+    def _boot_alone(self, argument: str) -> None:
+        self.power_off()
+        tryboot = argument == "0 tryboot" and (self.firmware / "tryboot.txt").exists()
+        settings = self._settings("tryboot.txt" if tryboot else "config.txt")
+        prefix = settings.get("os_prefix", "")
+        kernel = self.firmware / f"{prefix}{settings['kernel']}"
+        if prefix and not kernel.exists():
+            prefix, kernel = "", self.firmware / settings["kernel"]
+        self.booted_by.append(prefix or "config.txt")
+        data = kernel.read_bytes()
+        version, notes = KNOWN_VERSION, b""
+        if data != b"known-good kernel":
+            identity = read_image(data)
+            version, notes = identity.version, data[data.index(b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0") :][:36]
+            assert (self.firmware / f"{prefix}initramfs8").exists()
+            if identity.release in self.broken:
+                return
+        cmdline = (self.firmware / f"{prefix}{settings.get('cmdline', 'cmdline.txt')}").read_text()
+        said = self.folder / "said"
+        for name, text in (("version", f"{version}\n"), ("cmdline", cmdline), ("boot_id", f"{uuid.uuid4()}\n")):
+            (said / name).write_text(text)
+        (said / "notes").write_bytes(notes)
+        (said / "modules").write_text("".join(f"{path.stem} 16384 0 - Live 0x0\n" for path in self.known_modules))
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-c", _INIT],
+                env={"CARD": str(self.folder), "PATH": os.environ["PATH"]},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _settings(self, name: str) -> dict[str, str]:
+        text = (self.firmware / name).read_text()
+        return dict(re.findall(r"^(\w+)=(\S*)", text, re.MULTILINE))
+
+    def wait(self) -> None:
+        """Wait until the board answers. Raises ConsoleError."""
+
+        def up() -> bool:
+            try:
+                # Only the first answer of each shell has this long timeout.
+                return ssh_to(self.folder, self.port).run("true", timeout_s=UP_S).returncode == 0
+            except SshError:
+                return False
+
+        if self._process is None or not Deadline(UP_S).wait_until(up):
+            raise ConsoleError(f"{self.name} does not answer on its serial console", "look at it")
+
+    @property
+    def powered(self) -> bool:
+        return self._process is not None
+
+    @property
+    def known_modules(self) -> list[Path]:
+        """Return the modules that its known-good build loads: the files in ``known``."""
+        return sorted((self.folder / "known").glob("*.ko"))
+
+    # -- what a test asks -----------------------------------------------------------------------------------------
+
+    def files(self) -> dict[str, bytes]:
+        """Return all files of its boot partition, its modules and /var/lib."""
+        found = {}
+        for base in ("boot", "modules", "var", "tftp"):
+            for path in sorted((self.folder / base).rglob("*")):
+                found[str(path.relative_to(self.folder))] = path.read_bytes() if path.is_file() else b""
+        return found
+
+
+@contextmanager
+def card_board(folder: Path, netboot: bool = False, modules: Mapping[str, bytes] | None = None) -> Iterator[CardBoard]:
+    """Yield a board that has booted its known-good build, which loads these modules."""
+    if os.geteuid() != 0:
+        pytest.skip("namespaces need root")
+    missing = [name for name in ("sshd", "depmod", "unshare") if shutil.which(name, path=_TOOLS) is None]
+    if missing:
+        pytest.skip(f"{missing[0]} is not installed")
+    board = CardBoard(folder, netboot)
+    for name, data in (modules or {}).items():
+        (folder / "known" / f"{name}.ko").write_bytes(data)
+    try:
+        board.power_cycle()
+        yield board
+    finally:
+        board.power_off()
+        shutil.rmtree(folder, ignore_errors=True)

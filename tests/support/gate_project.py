@@ -1,0 +1,241 @@
+"""The virtual lab for tests of the gate, and folders in which pytest runs as a user would run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+from pytest_pinet.config.labfile import load
+from pytest_pinet.virtual.launcher import launcher
+from pytest_pinet.virtual.runtime import Runtime
+
+LAB_FILE = Path(__file__).parents[2] / "lab" / "virtual.yaml"
+BIN = Path(sys.executable).parent
+PINET = str(BIN / "pinet")
+# pytest detects CI by these variables. In CI it prints full reasons in its summary.
+CI = ("CI", "BUILD_NUMBER")
+# Links of test labs run at this share of their rate. Reports give values at full rate; counters do not.
+SCALE = 0.1
+
+
+def lab_text(file: Path = LAB_FILE, scale: float = SCALE) -> str:
+    """Return a lab file for tests: links run at a tenth of their rate, which even a busy machine can carry.
+
+    Each process has its own domain, so that tests that run in parallel need not wait for each other.
+    """
+    domain = f"host{os.getpid()}"
+    text = file.read_text()
+    for old, new in (("scale: auto", f"scale: {scale:g}"), ('    host: "*"', f'    {domain}: "*"')):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def lab_that_runs(lab: GateLab, keys: str) -> str:
+    """Return a lab file for the running lab, with ``keys`` instead of the launcher and the scale."""
+    return lab.text_without_launcher().replace("\npinet:\n", f"\npinet:\n{keys}", 1)
+
+
+def wait_until(what: str, condition: Callable[[], object], timeout_s: float = 60.0) -> None:
+    """Wait for a condition. ``what`` names it in the error message."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"after {timeout_s:g} s still waiting for {what}")
+        time.sleep(0.05)
+
+
+class GateLab:
+    """The running virtual lab, as a user sees it."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._lab = load(file)
+        self._runtime = Runtime.of(str(file))
+        self.environment = dict(launcher().up(self._lab))
+
+    def down(self) -> None:
+        launcher().down(self._lab)
+
+    def pinet(self, command: str, *words: str) -> str:
+        """Run ``pinet lab COMMAND --lab FILE WORDS``."""
+        argv = [PINET, "lab", command, "--lab", str(self.file), *words]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def text_without_launcher(self) -> str:
+        """Return its lab file without launcher and scale, as for an existing lab."""
+        lines = self.file.read_text().splitlines(keepends=True)
+        kept = [line for line in lines if not line.startswith(("  launcher: ", "  scale: "))]
+        assert len(kept) == len(lines) - 2
+        return "".join(kept)
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.pinet("status", "--json"))
+        return found
+
+    def nodes_on(self) -> set[str]:
+        return {node["name"] for node in self.status()["nodes"] if node["power"] == "on"}
+
+    def switch_power(self, on: bool, *nodes: str) -> None:
+        """Switch nodes through the PDU, as a user without a lease would."""
+        ports = self._runtime.read_json("ports.json")
+        assert ports is not None
+        for node in nodes:
+            index = list(self._lab.nodes).index(node) + 1
+            url = f"http://127.0.0.1:{ports['pdu']}/relay/{index}/value"
+            urlopen(Request(url, data=b"1" if on else b"0", method="PUT"), timeout=20).close()
+
+    def await_boot(self, *nodes: str) -> None:
+        for node in nodes:
+            wait_until(f"the boot of {node}", lambda node=node: self.answers(node))  # type: ignore[misc]
+
+    def answers(self, node: str) -> bool:
+        """Return whether the node executes a command."""
+        argv = [PINET, "lab", "exec", "--lab", str(self.file), node, "--", "true"]
+        try:
+            return subprocess.run(argv, capture_output=True, timeout=20, check=False).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def addresses(self, node: str) -> list[str]:
+        """Return every IPv4 address of a node except the loopback's."""
+        lines = self.pinet("exec", node, "--", "ip", "-o", "-4", "addr").splitlines()
+        return [line.split()[3] for line in lines if line.split()[1] != "lo"]
+
+    def port_groups(self) -> dict[str, str]:
+        """Return the bridge of each switch port, independent of the switch's management."""
+        (switch,) = self.status()["switches"]
+        groups: dict[str, str] = switch["groups"]
+        return groups
+
+    def holders(self) -> list[str]:
+        """Return the acquired places, as labgrid's own client lists them."""
+        argv = [str(BIN / "labgrid-client"), "-x", self.environment["LG_COORDINATOR"], "places", "--acquired"]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True).stdout.split()
+
+    def processes(self, name: str) -> list[int]:
+        """Return the processes of this name in the nodes. Seen from the host, so that frozen nodes are included."""
+        machines = self._runtime.read_json("machines.json") or {"processes": []}
+        own = Path("/proc/self/ns/pid").readlink()
+        spaces = {link for p in machines["processes"] if (link := _pid_namespace(p["pid"])) not in (own, None)}
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and _pid_namespace(int(entry.name)) in spaces:
+                try:
+                    if (entry / "comm").read_text().strip() == name:
+                        found.append(int(entry.name))
+                except OSError:
+                    continue
+        return found
+
+    def await_traffic(self) -> None:
+        """Wait until both ends of a measurement run."""
+        wait_until("traffic to start", lambda: len(self.processes("iperf3")) >= 2, timeout_s=120)
+
+
+def _pid_namespace(pid: int) -> Path | None:
+    try:
+        return Path(f"/proc/{pid}/ns/pid").readlink()
+    except OSError:
+        return None
+
+
+@contextmanager
+def lab_up(file: Path, text: str) -> Iterator[GateLab]:
+    """Write ``text`` to ``file`` and yield its virtual lab."""
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    file.write_text(text)
+    lab = GateLab(file)
+    try:
+        yield lab
+    finally:
+        lab.down()
+
+
+class Project:
+    """A folder with a user's test files. pytest runs there in its own process."""
+
+    def __init__(self, folder: Path, lab: GateLab) -> None:
+        self.path = folder
+        self.lab = lab
+        # All warnings are errors, so that tests notice warnings of pytest-pinet.
+        (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+
+    def write(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text)
+
+    def argv(self, *options: str, lab_file: Path | None = None) -> list[str]:
+        # Disable other plugins that cost half a second per run.
+        words = (
+            "-m",
+            "pytest",
+            "-p",
+            "no:hypothesispytest",
+            "-p",
+            "no:allure_pytest",
+            f"--pinet-lab={lab_file or self.lab.file}",
+        )
+        return [sys.executable, *words, *options]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        ours = ("PYTEST_", "LG_", "PINET_")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(ours) and k not in CI}
+        return {**kept, "LAB": str(self.lab.file), "PINET": PINET, "COLUMNS": "80", **more}
+
+    def pytest(
+        self, *options: str, timeout_s: float = 300, lab_file: Path | None = None, **environment: str
+    ) -> pytest.RunResult:
+        """Run pytest to its end."""
+        started = time.perf_counter()
+        done = subprocess.run(
+            self.argv(*options, lab_file=lab_file),
+            cwd=self.path,
+            env=self.environment(**environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
+        lines, errors = done.stdout.splitlines(), done.stderr.splitlines()
+        return pytest.RunResult(done.returncode, lines, errors, time.perf_counter() - started)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """Return ``results.json`` of the latest run."""
+        found: dict[str, Any] = json.loads((self.path / ".pinet" / "latest" / "results.json").read_text())
+        return found
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Return the verdict of each test in the latest run, in order."""
+        return {result["test"].partition("::")[2]: result["verdict"] for result in self.results["results"]}
+
+
+NewProject = Callable[[Mapping[str, str]], Project]
+
+
+def project_maker(tmp_path_factory: pytest.TempPathFactory, lab: GateLab) -> NewProject:
+    """Return a function that makes a folder with test files, whose tests use this lab."""
+
+    def make(files: Mapping[str, str]) -> Project:
+        project = Project(tmp_path_factory.mktemp("project"), lab)
+        for name, text in files.items():
+            project.write(name, text)
+        return project
+
+    return make

@@ -1,0 +1,71 @@
+"""Pings in A/B comparisons: which build causes a missed limit, and after how many turns this is known."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from pytest_pinet.ab.pings import Pings
+from pytest_pinet.judge.interleaved import Side, side
+from pytest_pinet.report.change import BuildRecord
+from pytest_pinet.report.change_head import change_head
+from pytest_pinet.report.record import ResultRecord
+from pytest_pinet.report.text_wrap import CONTINUED, wrap
+
+
+def pinged(verdict: str) -> ResultRecord:
+    return cast(ResultRecord, {"verdict": verdict, "message": "loss of 3 %", "notes": []})
+
+
+def end(*verdicts: str) -> tuple[int, str, str]:
+    """Return the number of turns until the decision, its verdict and message. Turns are A B B A B A A B."""
+    pings = Pings()
+    for turn, verdict in enumerate(verdicts):
+        pings.take(side(turn), lambda v=verdict: pinged(v))  # type: ignore[misc]
+        if pings.decided:
+            break
+    pings.give_up()
+    record = pings.record()
+    return len(pings.turns), record["verdict"], "; ".join([record["message"], *record["notes"]])
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "turns", "verdict", "word"),
+    [
+        (["pass", "pass"], 2, "pass", "loss"),
+        (["pass", "fail", "fail", "pass"], 4, "fail", "missed in 2 of 2 turns of the build under test"),
+        (["pass", "fail", "pass"], 3, "pass", "missed in 1 of 2 turns"),
+        (["fail"], 1, "inconclusive", "the known-good build misses it, too"),
+        (["pass", "fail", "fail", "fail"], 4, "inconclusive", "the known-good build misses it, too"),
+        (["pass", "fail"], 2, "inconclusive", "too few turns"),
+    ],
+)
+def test_ends(verdicts: list[str], turns: int, verdict: str, word: str) -> None:
+    found = end(*verdicts)
+    assert found[:2] == (turns, verdict)
+    assert word in found[2]
+
+
+def test_while_it_goes_on_nothing_bad_is_said() -> None:
+    pings = Pings()
+    for which, verdict in ((Side.A, "pass"), (Side.B, "fail")):
+        pings.take(which, lambda v=verdict: pinged(v))  # type: ignore[misc]
+    assert not pings.decided
+    assert pings.record()["verdict"] == "pass"
+
+
+def test_the_answer_has_the_reason_whole_although_the_result_has_it_wrapped() -> None:
+    why = "pi4b:onboard/pair the median took 3.10 ms, 55 % above the limit 2 ms: missed in 2 of 2 turns of the build"
+    message = "\n".join([*wrap(why, hanging=CONTINUED), "  repeat     pytest test_it.py"])
+    assert "\n    " in message
+    build: BuildRecord = {
+        "name": "new", "key": "1", "release": None, "files": [], "config": [], "cmdline": [], "options": [],
+        "sysctls": [],
+    }  # fmt: skip
+    result = cast(
+        ResultRecord,
+        {"id": "pi4b:onboard/pair/ping", "verdict": "fail", "message": message, "ping": {}, "directions": {}},
+    )
+    head = change_head(build, build, [result], accepted=False, turns=4)
+    assert [entry["text"] for entry in head["entries"]] == [why]

@@ -1,0 +1,228 @@
+"""A/B comparisons with several workers: each boots its own boards, and there is one common answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.change_session import CONFTEST, LOG, Bench, bench_with
+
+# Two pairs without common nodes, each with its own switch.
+TWO_PAIRS = """\
+pinet:
+  switches:
+    s: {backend: fixed, ports: p1-p9}
+    t: {backend: fixed, ports: p1-p9}
+  nodes:
+    one: {board: pi4b, interfaces: {onboard: {port: s/p1}}}
+    two: {board: cm4, interfaces: {onboard: {port: s/p2}}}
+    three: {board: pi5, interfaces: {onboard: {port: t/p1}}}
+    four: {board: cm4, interfaces: {onboard: {port: t/p2}}}
+"""
+BOARDS = """
+import pytest
+
+@pytest.mark.pinet(board=["pi4b", "pi5"], nic="onboard")
+@pytest.mark.parametrize("direction", ["tx", "rx"])
+def test_way(link, gate, direction):
+    gate.tcp(link, direction=direction)
+"""
+
+
+@pytest.fixture
+def pairs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    # Workers are separate processes.
+    paths = [str(Path(__file__).parents[3]), str(pytester.path), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    # Their controller is not the worker that may run this test.
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    with bench_with(pytester, BOARDS) as found:
+        (pytester.path / "lab.yaml").write_text(TWO_PAIRS)
+        yield found
+
+
+def head(bench: Bench) -> dict[str, Any]:
+    found: dict[str, Any] = bench.record["change"]
+    return found
+
+
+def with_workers(bench: Bench, *options: str) -> pytest.RunResult:
+    words = bench.words("--pinet-build=new.yaml", "--pinet-baseline=good.yaml", "-p", "xdist", *options)
+    return bench.pytester.runpytest_subprocess(*words, timeout=240)
+
+
+def boots_of(pytester: pytest.Pytester) -> dict[str, str]:
+    """Return the boards that each worker booted, in order."""
+    logs = {path.suffix: path.read_text().splitlines() for path in pytester.path.glob(f"{LOG}.*")}
+    return {
+        name: " ".join(line.split()[1] for line in lines if line.startswith("boot")) for name, lines in logs.items()
+    }
+
+
+def test_each_worker_boots_boards_that_share_no_node_and_the_answer_is_of_all(
+    pairs: Bench, pytester: pytest.Pytester
+) -> None:
+    pairs.plan("PLAN = Plan(boot_noise=0.0005, noise=0.0005)")
+    result = with_workers(pairs, "-n2")
+    result.assert_outcomes(passed=4)
+    boots = boots_of(pytester)
+    # One worker per board, with all its tests in the same boots.
+    assert sorted(sorted(set(words.split())) for words in boots.values()) == [["one"], ["three"]]
+    found = head(pairs)
+    assert found["turns"] == sum(len(words.split()) for words in boots.values())
+    assert found["answer"] == "pass"
+    assert [entry["outcome"] for entry in found["entries"]] == ["unchanged"] * 4
+
+
+def test_workers_find_what_one_process_finds(pairs: Bench) -> None:
+    pairs.plan('PLAN = Plan(ratio={"onboard": 0.95}, boot_noise=0.0005, noise=0.0005)')
+    result = with_workers(pairs, "-n2")
+    result.assert_outcomes(failed=4)
+    assert head(pairs)["answer"] == "regression"
+    result.stdout.fnmatch_lines(["new must not go in: 4 of 4 figures slower*"])
+
+
+def test_boards_that_share_a_node_stay_on_one_worker(pairs: Bench, pytester: pytest.Pytester) -> None:
+    (pytester.path / "lab.yaml").write_text(TWO_PAIRS.replace("t/p1", "s/p5").replace("t/p2", "s/p6").replace(
+        "    four: {board: cm4, interfaces: {onboard: {port: s/p6}}}\n", ""
+    ))  # fmt: skip
+    with_workers(pairs, "-n2").assert_outcomes(passed=4)
+    assert sorted(set(words.split()) for words in boots_of(pytester).values() if words) == [{"one", "three"}]
+
+
+def test_a_board_that_refuses_the_build_ends_the_run_of_all_workers(pairs: Bench) -> None:
+    pairs.plan('PLAN = Plan(check=lambda build: ConfigError("the module is of another kernel"))')
+    result = with_workers(pairs, "-n2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines(["No answer on new: the module is of another kernel."])
+    assert "Exit: the module is of another kernel" in result.stdout.str() + result.stderr.str()
+
+
+def test_a_build_that_changes_before_all_workers_have_read_it_is_not_measured(pairs: Bench) -> None:
+    pairs.plan(
+        "import os\nfrom pathlib import Path\nif os.environ.get('PYTEST_XDIST_WORKER') == 'gw1':\n"
+        "    Path('new.yaml').write_text('sysctls: {net.core.rmem_max: 4000}')\n\nPLAN = Plan()"
+    )
+    result = with_workers(pairs, "-n2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines(["*a file of a build changed while the workers of this run read*"])
+
+
+def test_a_distribution_that_might_split_a_board_is_refused(pairs: Bench) -> None:
+    result = with_workers(pairs, "-n2", "--dist=load")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--pinet-build: --dist load may split the tests of a board: leave it to -n alone"])
+
+
+def test_so_is_one_of_workers_that_are_named(pairs: Bench) -> None:
+    assert with_workers(pairs, "--dist=load", "--tx=2*popen").ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_worker_that_dies_in_mid_boot_leaves_no_answer(pairs: Bench, pytester: pytest.Pytester) -> None:
+    pairs.plan(
+        """
+import os
+
+def die(side, boot):
+    if boot == 2 and os.environ["PYTEST_XDIST_WORKER"] == "gw0":
+        os._exit(1)
+
+PLAN = Plan(traffic=die, boot_noise=0.0005, noise=0.0005)
+"""
+    )
+    result = with_workers(pairs, "-n2")
+    # Another worker measures the board again, except for the test that crashed.
+    result.assert_outcomes(passed=3, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "LeaseError: worker gw0 died while it ran this test*",
+            "No answer on new: no figure is slower, but 1 test failed*",
+        ]
+    )
+    assert head(pairs)["exit"] == 3
+
+
+def all_left(pytester: pytest.Pytester, result: pytest.RunResult) -> bool:
+    """Return whether both workers finished leaving the lab and reported it."""
+    logs = [path.read_text().splitlines() for path in pytester.path.glob(f"{LOG}.*")]
+    told = result.stdout.str().count("pinet: nobody switched off the light")
+    return [log[-1] for log in logs] == ["left", "left"] and told == 2
+
+
+@pytest.mark.slow
+def test_workers_leave_the_lab_before_they_are_ended(pairs: Bench, pytester: pytest.Pytester) -> None:
+    # xdist kills workers that take more than ten seconds.
+    pairs.plan("PLAN = Plan(boot_noise=0.0005, noise=0.0005, leaving_s=12)")
+    result = with_workers(pairs, "-n2")
+    result.assert_outcomes(passed=4)
+    assert all_left(pytester, result)
+
+
+# The signal goes only to the controller, as in CI systems. Without a message, a worker continues for some 16 boots.
+INTERRUPTING = """
+import os, signal, time
+from pathlib import Path
+
+TIMES = list(range({times}))
+
+def interrupt(side, boot):
+    time.sleep(0.5)
+    if boot == 2 and os.environ["PYTEST_XDIST_WORKER"] == "gw0" and TIMES:
+        if TIMES.pop(0):
+            # Where pytest is at the first one still, a second one ends pytest itself.
+            late = time.monotonic() + 20
+            while not list(Path(".pinet/runs").glob("*/stop")) and time.monotonic() < late:
+                time.sleep(0.1)
+        os.kill(os.getppid(), signal.SIGINT)
+
+PLAN = Plan(ratio={{"onboard": 0.99}}, traffic=interrupt, leaving_s=12)
+"""
+
+
+@pytest.mark.slow
+def test_after_ctrl_c_workers_stop_and_leave_the_lab_before_they_are_ended(
+    pairs: Bench, pytester: pytest.Pytester
+) -> None:
+    pairs.plan(INTERRUPTING.format(times=1))
+    result = with_workers(pairs, "-n2")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["pinet: workers gw?, gw? leave the lab as they found it (at most 180 s)"])
+    assert all_left(pytester, result)
+    assert all(len(words.split()) <= 8 for words in boots_of(pytester).values())
+    assert pairs.record["complete"] is False
+    assert head(pairs)["turns"] == sum(len(words.split()) for words in boots_of(pytester).values())
+
+
+@pytest.mark.slow
+def test_after_ctrl_c_once_more_nobody_waits_and_results_are_written(pairs: Bench) -> None:
+    pairs.plan(INTERRUPTING.format(times=2))
+    result = with_workers(pairs, "-n2")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert "Traceback" not in result.stderr.str()
+    assert "pinet: worker gw0 had not left the lab when it was ended; the next run puts it right" in result.stdout.str()
+    assert pairs.record["complete"] is False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("conftest", "test"),
+    [
+        ("def pytest_sessionstart(session): assert not hasattr(session.config, 'workerinput')", "def test(): pass"),
+        ("", "import os, time\ndef test(): os.kill(os.getppid(), 2); time.sleep(120)"),
+    ],
+    ids=["workers that did not begin", "workers without a link"],
+)
+def test_nobody_waits_for_workers_that_have_nothing_to_leave(
+    pairs: Bench, pytester: pytest.Pytester, conftest: str, test: str
+) -> None:
+    pytester.makeconftest(CONFTEST + conftest)
+    pytester.makepyfile(test_it=test)
+    result = with_workers(pairs, "-n2")
+    assert result.ret != 0
+    assert "leave the lab" not in result.stdout.str()
+    # Its worker would take two minutes.
+    assert result.duration < 90

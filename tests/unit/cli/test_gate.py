@@ -1,0 +1,120 @@
+"""``pinet gate``: exit codes for scripts and git bisect."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pytest_pinet.cli.gate import code_of
+from pytest_pinet.errors import ConfigError, PinetError, UnsupportedError
+from pytest_pinet.report.change import ChangeHeadRecord
+from tests.support.change_session import Bench, bench_with
+
+TEST = """
+import pytest
+
+@pytest.mark.pinet(board="pi4b", nic="onboard")
+def test_tx(link, gate):
+    gate.tcp(link, direction="tx")
+"""
+OK, INTERRUPTED, INTERNAL, USAGE, NOTHING = 0, 2, 3, 4, 5
+
+
+def head(exit_code: int, bisect: int) -> ChangeHeadRecord:
+    return cast(ChangeHeadRecord, {"exit": exit_code, "bisect_exit": bisect})
+
+
+@pytest.mark.parametrize(
+    ("status", "found", "refused", "plain", "bisect"),
+    [
+        (OK, head(0, 0), None, 0, 0),
+        (1, head(1, 1), None, 1, 1),
+        (1, head(1, 125), None, 1, 125),
+        (1, head(2, 125), None, 2, 125),
+        (1, head(3, 125), None, 3, 125),
+        (USAGE, None, None, 4, 132),
+        (USAGE, None, UnsupportedError("no boot partition"), 4, 132),
+        (USAGE, None, ConfigError("vermagic"), 4, 125),
+        (NOTHING, None, None, 4, 132),
+        (INTERNAL, None, None, 2, 125),
+        (OK, None, None, 3, 125),
+        (INTERNAL, head(0, 0), None, 2, 125),
+        (INTERRUPTED, head(0, 0), None, 130, 130),
+    ],
+)
+def test_exit_codes(
+    status: int, found: ChangeHeadRecord | None, refused: PinetError | None, plain: int, bisect: int
+) -> None:
+    assert code_of(status, found, refused, bisect=False) == plain
+    assert code_of(status, found, refused, bisect=True) == bisect
+
+
+@pytest.fixture
+def bench(pytester: pytest.Pytester) -> Iterator[Bench]:
+    with bench_with(pytester, TEST) as found:
+        yield found
+
+
+def gate(bench: Bench, *words: str) -> tuple[int, str]:
+    argv = [sys.executable, "-m", "pytest_pinet.cli", "gate", *words]
+    argv[1:3] = ["-c", "from pytest_pinet.cli import main; main()"]
+    done = subprocess.run(
+        argv, cwd=bench.pytester.path, capture_output=True, text=True, timeout=240, check=False,
+        env=_environment(bench.pytester.path),
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def _environment(folder: Path) -> dict[str, Any]:
+    import os
+
+    return {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[3]}:{folder}", "PINET_HISTORY": "off"}
+
+
+def test_it_answers_by_its_exit_code_and_passes_on_what_is_for_pytest(bench: Bench) -> None:
+    words = ("new.yaml", "--baseline=good.yaml", "--lab=lab.yaml", "-k", "tx", "-q")
+    assert gate(bench, *words)[0] == 0
+    bench.plan('PLAN = Plan(ratio={"onboard": 0.97})')
+    code, text = gate(bench, *words)
+    assert code == 1, text
+    assert "new must not go in" in text
+    assert gate(bench, "--bisect", *words)[0] == 1
+
+
+@pytest.mark.slow
+def test_a_commit_that_does_not_boot_or_compile_is_skipped(bench: Bench) -> None:
+    bench.plan(
+        'PLAN = Plan(start=lambda side, boot: BuildError("panic", "panic") if side is Side.B else None)'
+    )  # fmt: skip
+    words = ("--baseline=good.yaml", "--lab=lab.yaml")
+    assert gate(bench, "new.yaml", *words)[0] == 1
+    assert gate(bench, "new.yaml", "--bisect", *words)[0] == 125
+    code, text = gate(bench, "no-image.yaml", "--bisect", *words)
+    assert (code, "no-image.yaml" in text) == (125, True)
+
+
+@pytest.mark.slow
+def test_a_mistake_of_whoever_bisects_ends_the_bisection(bench: Bench) -> None:
+    code, text = gate(bench, "new.yaml", "--bisect", "--baseline=gone.yaml", "--lab=lab.yaml")
+    assert code == 132
+    assert "--pinet-baseline: gone.yaml" in text
+    assert gate(bench, "new.yaml", "--baseline=good.yaml", "--lab=lab.yaml", "--boots=2")[0] == 4
+
+
+def test_a_dry_run_tells_its_plan_and_answers_nothing(bench: Bench) -> None:
+    code, text = gate(bench, "new.yaml", "--baseline=good.yaml", "--lab=lab.yaml", "--pinet-dry-run")
+    assert code == 0, text
+    assert "A good, B new: 4 to 16 turns" in text
+
+
+@pytest.mark.slow
+def test_a_regression_is_one_also_where_workers_stop_at_the_first(bench: Bench) -> None:
+    bench.plan('PLAN = Plan(ratio={"onboard": 0.97})')
+    words = ("new.yaml", "--baseline=good.yaml", "--lab=lab.yaml", "-p", "xdist", "-n1", "-x")
+    assert gate(bench, *words)[0] == 1
+    assert gate(bench, "--bisect", *words)[0] == 1

@@ -1,0 +1,64 @@
+"""The help text of every command and option, compared with golden files."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+
+import pytest
+
+from tests.support.golden import check, check_all
+
+Help = Callable[..., str]
+
+
+@pytest.fixture
+def help_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Help:
+    """Return a function for the output of `pinet WORDS --help`.
+
+    It runs in this process, since thirty processes are too slow.
+    """
+    (script,) = entry_points(group="console_scripts", name="pinet")
+    main = script.load()
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["pinet", *words, "--help"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def commands(text: str) -> list[str]:
+    """The commands that a help text lists."""
+    _, _, listed = text.partition("\nCommands:\n")
+    return re.findall(r"^  ([a-z][a-z0-9-]*)", listed, re.M)
+
+
+def test_every_command(help_of: Help) -> None:
+    found: dict[str, str] = {}
+    waiting: list[tuple[str, ...]] = [()]
+    while waiting:
+        words = waiting.pop(0)
+        text = help_of(*words)
+        found[f"help/{'-'.join(['pinet', *words])}.txt"] = text
+        waiting += [(*words, command) for command in commands(text)]
+    assert len(found) > 20
+    check_all(found)
+
+
+def test_options_of_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = pytester.runpytest_subprocess("--help").stdout.str()
+    options = re.search(r"^network throughput of boards .*?(?=^\S)", text, re.M | re.S)
+    keys = re.findall(r"^  pinet_\w+ .*\n(?:   .*\n)*", text, re.M)
+    markers = pytester.runpytest_subprocess("--markers").stdout.str()
+    marker = re.search(r"^@pytest\.mark\.pinet.*?\n(?=\n)", markers, re.M | re.S)
+    assert options is not None
+    assert marker is not None
+    check("help/pytest.txt", "\n".join([options[0], *keys, marker[0]]))

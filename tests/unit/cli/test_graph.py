@@ -1,0 +1,257 @@
+"""``pinet matrix`` and ``pinet graph`` on the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_pinet.cli import main, pinet
+from tests.support.diagram_labs import FIFTY, ROOT, SWITCHES
+
+LAB = str(ROOT / "lab" / "virtual.yaml")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(pinet, arguments, catch_exceptions=False)
+
+
+def mistake(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """Return the message of ``pinet`` on a mistake."""
+    monkeypatch.setattr(sys, "argv", ["pinet", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 4
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err
+
+
+def test_the_matrix_has_pairs_by_default() -> None:
+    result = run("matrix", "--lab", LAB)
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    assert lines[0] == "    combination        interfaces, the one under test first"
+    assert lines[1] == "ok  pi3b:onboard/pair  pi3b-1:onboard, pi3b-2:onboard"
+    assert lines[-1] == "lab virtual: 9 of 9 combinations possible"
+
+
+def test_the_lab_file_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PINET_LAB", LAB)
+    assert run("matrix").output.endswith("lab virtual: 9 of 9 combinations possible\n")
+    assert run("graph").output.startswith("lab virtual: 6 nodes")
+
+
+def test_globs_and_topologies_choose() -> None:
+    result = run(
+        "matrix", "--lab", LAB, "--board", "pi4*", "--nic", "rtl*", "--topology", "incast:5", "--topology", "chain"
+    )
+    ids = [line.split()[1] for line in result.output.splitlines() if line.startswith(("ok ", "-  "))]
+    assert ids == ["pi4b:rtl8153/incast:5", "pi4b:rtl8153/chain"]
+
+
+def test_all_shows_one_of_each_kind_in_a_grid() -> None:
+    lines = run("matrix", "--lab", LAB, "--topology", "all").output.splitlines()
+    assert lines[0] == "board:NIC     pair  pairs:3  incast:5  outcast:5  mesh:6  chain  opposed"
+    assert lines[1] == "pi3b:onboard  ok    ok       ok        ok         ok      ok     ok"
+    assert lines[-1] == "lab virtual: 63 of 63 combinations possible"
+
+
+def test_json_is_a_list_for_a_ci_matrix() -> None:
+    result = run("matrix", "--lab", LAB, "--nic", "onboard", "--board", "pi4b", "--topology", "pair",
+                 "--topology", "mesh:7", "--json")  # fmt: skip
+    possible, impossible = json.loads(result.output)
+    source = possible["limits"]["tx"]["source"]
+    assert possible == {
+        "id": "pi4b:onboard/pair",
+        "board": "pi4b",
+        "nic": "onboard",
+        "topology": "pair",
+        "tuning": "",
+        "nodes": ["pi4b-1", "pi4b-2"],
+        "interfaces": ["pi4b-1:onboard", "pi4b-2:onboard"],
+        "uplinks": [],
+        "places": ["pi4b-1", "pi4b-2"],
+        "limits": {"tx": {"min": "94%", "source": source}, "rx": {"min": "94%", "source": source}},
+        "possible": True,
+        "reason": None,
+    }
+    assert source.startswith(f"{LAB}:")
+    assert impossible["possible"] is False
+    assert impossible["nodes"] == impossible["places"] == []
+    assert impossible["reason"].startswith("mesh:7 needs 7 nodes that reach each other over switch sw1")
+
+
+def test_tunings_stand_in_the_matrix_and_name_combinations() -> None:
+    asked = ("--lab", LAB, "--nic", "onboard", "--board", "pi4b", "--tuning", "none", "--tuning", "mtu=9000+rps=all")
+    assert [one["id"] for one in json.loads(run("matrix", *asked, "--json").output)] == [
+        "pi4b:onboard/pair",
+        "pi4b:onboard/pair/rps=all+mtu=9000",
+    ]
+    assert "tuned rps=all+mtu=9000" in run("matrix", *asked).output
+    assert run("graph", "pi4b:onboard/pair/mtu=9000", "--lab", LAB).output.startswith("pi4b:onboard/pair/mtu=9000 in")
+
+
+def test_a_tuning_that_nobody_knows_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = mistake(capsys, monkeypatch, "matrix", "--lab", LAB, "--tuning", "rsp=all")
+    assert "--tuning: unknown tuning 'rsp', did you mean 'rps'?" in told
+    told = mistake(capsys, monkeypatch, "graph", "pi4b:onboard/pair/mtu=x", "--lab", LAB)
+    assert "'pi4b:onboard/pair/mtu=x': mtu: 'x' is not a number of bytes such as 1500 or 9000" in told
+
+
+def test_uplinks_stand_in_the_matrix(tmp_path: Path) -> None:
+    (tmp_path / "lab.yaml").write_text(SWITCHES)
+    result = run("matrix", "--lab", str(tmp_path / "lab.yaml"), "--topology", "incast:3", "--json")
+    first = json.loads(result.output)[0]
+    assert first["id"] == "pi4b:onboard/incast:3"
+    assert first["uplinks"] == ["trunk-a", "trunk-b"]
+    assert set(first["uplinks"]) < set(first["places"])
+    assert first["limits"] == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--board", "pi4"], "pinet: --board: unknown board of lab virtual 'pi4', did you mean 'pi4b'?"),
+        (["--nic", "rtl8135"], "pinet: --nic: unknown nic of lab virtual 'rtl8135', did you mean 'rtl8153'?"),
+        (["--topology", "pare"], "pinet: --topology: 'pare' is not a topology; expected pair, pairs:N, incast:N"),
+        (["--topology", "mesh:2"], "pinet: --topology: 'mesh:2': mesh takes a number from 3 to 64"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: list[str], sentence: str
+) -> None:
+    said = mistake(capsys, monkeypatch, "matrix", "--lab", LAB, *options)
+    assert said.startswith(sentence)
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["pi4b:onbord/incast:5"],
+         "no combination 'pi4b:onbord/incast:5' in lab virtual; did you mean 'pi4b:onboard/incast:5'? "
+         "('pinet matrix --topology all' lists them)"),
+        (["pi4b:onboard/incst:5"],
+         "no combination 'pi4b:onboard/incst:5' in lab virtual; did you mean 'pi4b:onboard/incast:5'? "
+         "('pinet matrix --topology all' lists them)"),
+        (["x"],
+         "no combination 'x' in lab virtual; ids look like 'pi3b:onboard/pair' "
+         "('pinet matrix --topology all' lists them)"),
+        (["pi5:onboard/mesh:7"],
+         "lab virtual cannot do pi5:onboard/mesh:7: mesh:7 needs 7 nodes that reach each other over switch sw1, "
+         "and lab virtual has only cm4-1, pi3b-1, pi3b-2, pi4b-1, pi4b-2, pi5-1 there"),
+        (["pi5:onboard/incast:2", "--direction", "tx"],
+         "--direction: direction 'tx' makes no sense in topology incast:2; accepted: rx"),
+        (["--direction", "tx"], "--direction tx goes with a combination, such as pi4b:onboard/pair"),
+        (["--dot", "/proc/nowhere/lab.dot"], "--dot: cannot write /proc/nowhere/lab.dot: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_drawn_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: list[str], sentence: str
+) -> None:
+    said = mistake(capsys, monkeypatch, "graph", "--lab", LAB, *options)
+    assert said == f"pinet: {sentence}\n"
+
+
+def test_a_graph_without_an_id_is_the_lab(tmp_path: Path) -> None:
+    result = run("graph", "--lab", LAB, "--dot", str(tmp_path / "lab.dot"))
+    assert result.exit_code == 0
+    assert "|-- p9   10 Gbit/s   cm4-1:pcie      cm4, aqc107 on pcie2x1, eth1\n" in result.output
+    assert (tmp_path / "lab.dot").read_text().startswith('digraph "lab virtual" {\n')
+
+
+def test_a_graph_of_a_combination_goes_the_way_that_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "pair.dot"
+    result = run("graph", "pi4b:rtl8153/pair", "--lab", LAB, "--direction", "rx", "--dot", str(file))
+    assert "cm4-1:pcie  ----> pi4b-2:usb\n" in result.output
+    assert "domains  host" in result.output
+    assert '"cm4-1:pcie" -> "pi4b-2:usb" [' in file.read_text()
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="needs Debian's graphviz")
+@pytest.mark.parametrize("combination", [[], ["pi4b:onboard/incast:5"]])
+def test_graphviz_renders_the_same_facts_without_overlap(tmp_path: Path, combination: list[str]) -> None:
+    run("graph", *combination, "--lab", LAB, "--dot", str(tmp_path / "graph.dot"), "--svg", str(tmp_path / "graph.svg"))
+    svg = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.parse(tmp_path / "graph.svg").getroot()
+    texts = [text.text for text in root.iter(f"{svg}text")]
+    nodes = re.findall(r"^ *(\".*?\") \[", (tmp_path / "graph.dot").read_text(), re.MULTILINE)
+    drawn = [group for group in root.iter(f"{svg}g") if group.get("class") == "node"]
+    assert len(drawn) == len([node for node in nodes if "->" not in node]) > 5
+    assert any(str(text).endswith("100 Mbit/s") for text in texts)
+    assert any("genet, eth0" in str(text) for text in texts)
+    areas = [area(group) for group in drawn]
+    for left, top, right, bottom in areas:
+        inside = [a for a in areas if a[0] < right and left < a[2] and a[1] < bottom and top < a[3]]
+        assert inside == [(left, top, right, bottom)]
+
+
+def area(group: ElementTree.Element) -> tuple[float, float, float, float]:
+    """Return left, top, right and bottom of all polygons of a node."""
+    points = [
+        tuple(map(float, point.split(",")))
+        for polygon in group.iter("{http://www.w3.org/2000/svg}polygon")
+        for point in str(polygon.get("points")).split()
+    ]
+    return min(x for x, _ in points), min(y for _, y in points), max(x for x, _ in points), max(y for _, y in points)
+
+
+def test_without_graphviz_one_sentence_names_its_package(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["pinet", "graph", "--lab", LAB, "--svg", str(tmp_path / "lab.svg")])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert capsys.readouterr() == (
+        "",
+        "pinet: --svg needs Graphviz (Debian package graphviz), "
+        "and the program 'dot' cannot be run: No such file or directory\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "sentence"),
+    [
+        ("echo 'syntax error in line 1' >&2; exit 3", "Graphviz failed with exit code 3: syntax error in line 1"),
+        ("exec sleep 60", "Graphviz did not end within 0.2 s; --dot writes its input"),
+    ],
+)
+def test_trouble_of_graphviz_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, sentence: str
+) -> None:
+    stand_in = tmp_path / "dot"
+    stand_in.write_text(f"#!/bin/sh\n{program}\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("pytest_pinet.cli.graph._RENDER_TIMEOUT_S", 0.2 if "sleep" in program else 60.0)
+    monkeypatch.setattr(sys, "argv", ["pinet", "graph", "--lab", LAB, "--svg", str(tmp_path / "lab.svg")])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == f"pinet: --svg: {sentence}\n"
+    assert not (tmp_path / "lab.svg").exists()
+
+
+def test_a_launcher_makes_a_domain_of_its_host(tmp_path: Path) -> None:
+    text = Path(LAB).read_text()
+    (tmp_path / "lab.yaml").write_text(text[: text.index("  # One measurement at a time in each domain")])
+    assert "host: all nodes" in run("graph", "--lab", str(tmp_path / "lab.yaml")).output
+
+
+def test_fifty_nodes_are_no_trouble(tmp_path: Path) -> None:
+    (tmp_path / "lab.yaml").write_text(FIFTY)
+    result = run("matrix", "--lab", str(tmp_path / "lab.yaml"), "--topology", "all")
+    assert result.output.splitlines()[0].split() == [
+        "board:NIC", "pair", "pairs:25", "incast:49", "outcast:49", "mesh:50", "chain", "opposed"
+    ]  # fmt: skip

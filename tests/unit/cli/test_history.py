@@ -1,0 +1,360 @@
+"""``pinet history``, ``compare``, ``summary`` and ``export`` on the command line."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from pytest_pinet.cli import main, pinet
+from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.report.markdown import MOST_CHARACTERS, summary_markdown, verdict_in_words
+from pytest_pinet.report.record import RunRecord
+from tests.support.history_records import FIGURE, day, kept
+from tests.support.report_records import NIGHT, NIGHT_SKIPPED, direction, result, run_record
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PINET_HISTORY", raising=False)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(pinet, arguments, catch_exceptions=False)
+
+
+def mistake(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    monkeypatch.setattr(sys, "argv", ["pinet", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 4
+    return capsys.readouterr().err
+
+
+def keep(records: Sequence[RunRecord], url: str = ".pinet/history.db") -> None:
+    store = HistoryStore.open(url, create=True)
+    store.add_all(kept(records))
+    store.close()
+
+
+def families_of(text: str) -> list[Any]:
+    """Parse a text with Prometheus' own OpenMetrics reader."""
+    return list(text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
+
+
+def written(record: RunRecord, name: str = "results.json") -> str:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(json.dumps(record))
+    return name
+
+
+def slower(at: int = 20, count: int = 40) -> list[RunRecord]:
+    chance = random.Random(1)
+    return [
+        day(n, (940 if n < at else 890) + chance.gauss(0, 1), uname=f"Linux 6.12.{20 + n // at}-v8+ #1")
+        for n in range(count)
+    ]
+
+
+# -- history ----------------------------------------------------------------------------------------------------------
+
+
+def test_history_shows_trends_without_a_word() -> None:
+    keep(slower())
+    lines = run("history").output.splitlines()
+    assert lines[0].startswith(f"{FIGURE}  889.5 Mbit/s emulated  pass  2026-10-10  40 runs")
+    assert lines[2].startswith("  moved at run night-20-")
+    assert lines[-1] == "1 figure; the level of 1 moved"
+    assert run("history", "show", "pi4b:*").output.splitlines() == lines
+
+
+def test_history_shows_what_is_asked_for() -> None:
+    keep([*slower(), *(day(n, combination="cm4:onboard/pair") for n in range(50, 60))])
+    assert run("history", "cm4:*").output.splitlines()[-1] == "1 figure; the level of 0 moved"
+    assert run("history", "--changed").output.splitlines()[-1] == "1 figure; the level of 1 moved"
+    assert "moved at" not in run("history", "--matters", "10").output
+    assert "moved at" not in run("history", "--last", "15").output
+
+
+def test_history_is_json_too() -> None:
+    keep(slower())
+    (trend,) = json.loads(run("history", "--json").output)
+    assert len(trend["points"]) == 40
+    (change,) = trend["changes"]
+    assert change["relative"] == pytest.approx(-0.053, abs=0.002)
+    assert change["build_after"]["uname"] == "Linux 6.12.21-v8+ #1"
+    assert len(json.loads(run("history", "--runs", "--json", "--last", "3").output)) == 3
+
+
+def test_history_lists_runs() -> None:
+    keep(slower(count=3))
+    lines = run("history", "--runs").output.splitlines()
+    assert [line.partition("  ")[2] for line in lines] == [
+        f"2026-09-0{n} 02:00  lab virtual  1 pass" for n in (1, 2, 3)
+    ]
+
+
+def test_an_export_makes_the_same_history() -> None:
+    keep([*slower(), run_record(NIGHT, NIGHT_SKIPPED)])
+    assert run("history", "export", "-o", "all.jsonl").exit_code == 0
+    done = run("history", "import", "--history", "other.db", "all.jsonl")
+    assert done.output == "41 runs read, 41 of them new\n"
+    assert run("history", "import", "--history", "other.db", "all.jsonl").output == "41 runs read, 0 of them new\n"
+    assert run("history", "export", "--history", "other.db").output == Path("all.jsonl").read_text()
+
+
+def test_results_of_runs_can_be_imported() -> None:
+    files = [written(record, f"runs/{n}/results.json") for n, record in enumerate(slower(count=3))]
+    assert run("history", "import", *files).output == "3 runs read, 3 of them new\n"
+
+
+def test_a_figure_that_nobody_measured_is_a_mistake(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(slower(count=1))
+    said = mistake(capsys, monkeypatch, "history", "pi4b:onbord/pair/tcp-P1-tx")
+    assert "unknown figure of this history 'pi4b:onbord/pair/tcp-P1-tx', did you mean" in said
+    assert "there is no history x.db; a run with a lab makes one" in mistake(
+        capsys, monkeypatch, "history", "--history", "x.db"
+    )
+    assert "missing.json: No such file or directory; expected a results.json or an export" in mistake(
+        capsys, monkeypatch, "history", "import", "missing.json"
+    )
+
+
+# -- compare ----------------------------------------------------------------------------------------------------------
+
+
+def two(a: Any, b: Any) -> Result:
+    return run("compare", written(a, "a.json"), written(b, "b.json"))
+
+
+def test_a_slower_file_is_exit_code_1() -> None:
+    done = two(day(1, 941), day(2, 880))
+    assert done.exit_code == 1
+    assert done.output.splitlines() == [
+        "A: a.json (1 run of 6.12.25-v8+ bcmgenet, emulated)",
+        "B: b.json (1 run of 6.12.25-v8+ bcmgenet, emulated)",
+        "",
+        "figure                                  A             B  change  B is",
+        f"{FIGURE}  941.0 Mbit/s  880.0 Mbit/s   -6.5%  SLOWER",
+        "    1 against 1 run",
+        "",
+        "1 figure: 1 slower",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "code", "word"),
+    [
+        (day(1, 941), day(2, 935), 0, "same"),
+        (day(1, 800), day(2, 941), 0, "faster"),
+        (day(1, 941, interval_bps=[900e6, 980e6]), day(2, 900, interval_bps=[860e6, 940e6]), 3, "INCONCLUSIVE"),
+        (day(1, 941), day(2, 500, "invalid"), 3, "MISSING"),
+        (day(1, 941), {**day(2, 941), "figures": "measured"}, 3, "not comparable"),
+        (run_record([]), run_record([]), 3, "no figure to compare"),
+    ],
+)
+def test_the_exit_code_says_what_came_out(a: Any, b: Any, code: int, word: str) -> None:
+    done = two(a, b)
+    assert done.exit_code == code
+    assert word in done.output
+
+
+def test_other_parameters_are_not_comparable() -> None:
+    other = day(2, 800)
+    other["results"][0]["parameters"] = "other"
+    done = two(day(1), other)
+    assert done.exit_code == 3
+    assert "measured with other parameters" in done.output
+
+
+def test_runs_of_the_history_are_compared() -> None:
+    keep(slower(count=40))
+    assert run("compare", "latest~1", "latest").exit_code == 0
+    assert run("compare", "night-3-", "latest").exit_code == 1
+    assert run("compare", "night-3-", "latest", "--tolerance", "10").exit_code == 0
+
+
+def test_builds_are_compared_with_all_their_runs() -> None:
+    keep(slower())
+    done = run("compare", "6.12.20", "6.12.21")
+    assert done.exit_code == 1
+    assert "A: 6.12.20 (20 runs of 6.12.20-v8+ bcmgenet, emulated)" in done.output
+    assert "slower: -5.3 % (-5.4 to -5.2 %), tolerance 3%; 20 runs against 20" in done.output
+    (one,) = json.loads(run("compare", "6.12.20", "6.12.21", "--json").output)
+    assert one["outcome"] == "slower"
+    assert one["change"] == pytest.approx(-0.053, abs=0.002)
+
+
+def test_only_some_figures_are_compared() -> None:
+    a = written(run_record(NIGHT), "a.json")
+    assert run("compare", a, a, "-k", "aqc107").output.splitlines()[-1] == "2 figures: 2 same"
+    assert max(map(len, run("compare", a, a).output.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("gone.json", "there is no file 'gone.json'; expected a results.json, a run folder, a run of the history"),
+        ("6.99", "has no run and no build '6.99'; expected a results.json"),
+        ("latest~7", "has only 2 runs; 'latest~7' is none of them"),
+        ("night-", "several runs begin with 'night-'"),
+    ],
+)
+def test_what_cannot_be_compared_is_a_mistake(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, what: str, said: str
+) -> None:
+    keep(slower(count=2))
+    assert said in mistake(capsys, monkeypatch, "compare", what, "latest")
+
+
+# -- summary ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (run_record(NIGHT), "Throughput fails in 2 of 11 measurements."),
+        (run_record(NIGHT[:1]), "Throughput holds: one measurement keeps its limit."),
+        (run_record(NIGHT[:4]), "Throughput holds: all 4 measurements keep their limits."),
+        (run_record(NIGHT[-1:]), "Nothing was measured, so nothing is known."),
+        (run_record([]), "Nothing was measured, so nothing is known."),
+        (run_record(NIGHT[8:10]), "No verdict: nothing failed, but 1 inconclusive, 1 invalid of 2 measurements."),
+    ],
+)
+def test_the_verdict_stands_first_in_words(record: Any, words: str) -> None:
+    words += " The figures are emulated."
+    assert verdict_in_words(record) == words
+    path = written(record)
+    assert run("summary", path, "--format", "md").output.splitlines()[0] == f"## {words}"
+    assert run("summary", path).output.splitlines()[0] == words
+
+
+def test_an_interrupted_run_on_hardware_says_so() -> None:
+    record: Any = {**run_record(NIGHT[:1]), "figures": "measured", "complete": False}
+    assert verdict_in_words(record) == "Throughput holds: one measurement keeps its limit. The run was interrupted."
+
+
+def test_a_markdown_page_has_what_is_bad_first_and_the_rest_folded() -> None:
+    text = summary_markdown(run_record(NIGHT, NIGHT_SKIPPED))
+    table, _, rest = text.partition("<details>")
+    assert table.count("| \u274c FAIL |") == 2
+    assert "pass |" not in table
+    assert "<summary>cm4:onboard/pair: ERROR</summary>" in rest
+    assert "-> check the cable between cm4-1 and port sw1/5" in rest
+    assert "<summary>6 that pass</summary>" in rest
+    assert "<summary>2 not measured</summary>" in rest
+    assert rest.count("<details") + 1 == rest.count("</details>")
+
+
+def test_a_markdown_page_says_how_flows_shared() -> None:
+    one = result("pi4b:onboard/incast:2", {"rx": direction(941e6, 885e6)})
+    flows = [{**direction(rate), "name": name, "direction": "rx"} for name, rate in (("b>a", 470e6), ("c>a", 471e6))]
+    one["flows"] = flows  # type: ignore[typeddict-item]
+    one["evenness"] = {
+        "least_share": 0.998, "least_flow": "b>a", "jain": 1.0, "rule": None, "verdict": "pass", "reason": ""
+    }  # fmt: skip
+    told = r"<br>2 flows, 470.0 to 471.0 Mbit/s; the least got 99.8 % of its fair share \(b\>a\), Jain's index 1.000"
+    assert told in summary_markdown(run_record([one]))
+
+
+def test_text_of_a_lab_does_not_break_the_page() -> None:
+    one = result(
+        "pi4b:onboard/pair", {"tx": direction(7e8, 9e8, "fail")}, message="``` <script> | x\nnext", notes=("a|b",)
+    )
+    one["build"] = {"uname": "Linux <b>|6.1|</b> `x`"}
+    text = summary_markdown(run_record([one]))
+    assert "<script>" not in text.partition("```text")[0]
+    assert text.count("```") == 2
+    assert r"Linux \<b\>\|6.1\|\</b\> \`x\`" in text
+
+
+def test_a_page_fits_a_comment() -> None:
+    many = [result(f"pi4b:nic{n}/pair", {"tx": direction(941e6, 885e6)}) for n in range(2000)]
+    many += [
+        result(f"pi4b:bad{n}/pair", {"tx": direction(700e6, 885e6, "fail")}, message="slow\n" * 20) for n in range(50)
+    ]
+    text = summary_markdown(run_record(many))
+    assert len(text) <= MOST_CHARACTERS
+    assert text.count("<details") == text.count("</details>")
+    assert text.rstrip().endswith("</sub>")
+
+
+def test_a_summary_of_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "there is no '.pinet/latest'; expected a results.json or a run folder" in mistake(
+        capsys, monkeypatch, "summary"
+    )
+    Path("empty").mkdir()
+    assert "empty has no results.json" in mistake(capsys, monkeypatch, "summary", "empty")
+
+
+# -- export -----------------------------------------------------------------------------------------------------------
+
+
+def test_openmetrics_is_read_by_its_own_parser() -> None:
+    one = result('pi4b:o"n\\b/pair', {"tx": direction(941e6)})
+    text = run("export", written(run_record([*NIGHT, one])), "--format", "openmetrics").output
+    families = {family.name: family for family in families_of(text)}
+    goodput = families["pinet_goodput_bits_per_second"]
+    assert goodput.unit == "bits_per_second"
+    by_figure = {sample.labels["figure"]: sample.value for sample in goodput.samples}
+    assert by_figure[FIGURE] == 941.3e6
+    assert by_figure['pi4b:o"n\\b/pair/tcp-P1-tx'] == 941e6
+    assert len(families["pinet_limit_bits_per_second"].samples) < len(by_figure)
+    verdicts = [
+        s for s in families["pinet_verdict"].samples if s.value == 1 and s.labels["figure"] == "cm4:onboard/pair"
+    ]
+    assert [sample.labels["pinet_verdict"] for sample in verdicts] == ["error"]
+    assert all(sample.labels["emulated"] == "true" for sample in goodput.samples)
+
+
+def test_openmetrics_of_a_figure_that_was_measured_twice_has_it_once() -> None:
+    again = run_record([NIGHT[3], NIGHT[3]])
+    text = run("export", written(again), "--format", "openmetrics").output
+    (family,) = [f for f in families_of(text) if f.name == "pinet_goodput_bits_per_second"]
+    assert len(family.samples) == 1
+
+
+# The fields of a custom result that github-action-benchmark reads (its src/extract.ts and src/extractRangeInfo.ts).
+ACTION = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "value": {"type": "number"},
+            "unit": {"type": "string"},
+            "range": {"type": "string"},
+            "extra": {"type": "string"},
+        },
+        "required": ["name", "value", "unit"],
+        "additionalProperties": False,
+    },
+}
+RANGE = re.compile(r"(?P<prefix>(\+-|\u00b1)\s*)(?P<value>\d.+)")
+
+
+def test_benchmark_action_json_is_what_the_action_reads() -> None:
+    keep([run_record(NIGHT), day(1, 941, interval_bps=[930e6, 945e6])])
+    night = json.loads(run("export", "2026", "--format", "benchmark-action").output)
+    (one,) = json.loads(run("export", "night-1", "--format", "benchmark-action", "-o", "-").output)
+    for entries in (night, [one]):
+        jsonschema.validate(entries, ACTION)
+    assert len(night) == 12
+    assert (one["name"], one["value"], one["unit"]) == (FIGURE, 941.0, "Mbit/s")
+    found = RANGE.match(one["range"])
+    assert found is not None
+    assert float(found["value"]) == 11.0
+    assert one["extra"].splitlines()[:2] == ["verdict pass", "build 6.12.25-v8+ bcmgenet"]

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_pinet.cli import pinet
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.history.history import History
+from pytest_pinet.report.allure.content import figure_ids
+from pytest_pinet.report.allure.identity import Subject
+from pytest_pinet.report.allure.stand_in import write_stand_in
+from pytest_pinet.report.trends import THIS_RUN, all_series, run_facts, series_of_runs, series_with
+from tests.support.half_year_history import half_year, keep
+
+RUNS = half_year(1, runs=12)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder from which Allure cannot be found."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "venv"))
+    for name in ("PINET_HISTORY", "PINET_ALLURE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def history(here: Path) -> Path:
+    (here / ".pinet").mkdir()
+    keep(RUNS, str(here / ".pinet" / "history.db"))
+    return here
+
+
+def report(*words: str) -> Result:
+    return CliRunner().invoke(pinet, ["report", *words], catch_exceptions=True)
+
+
+def run_folders(root: Path) -> None:
+    for run in RUNS:
+        folder = root / ".pinet" / "runs" / run["run"]
+        folder.mkdir(parents=True)
+        (folder / "results.json").write_text(json.dumps(run))
+
+
+def allure_3(here: Path) -> None:
+    """Write a stand-in for Allure 3 that makes a page."""
+    command = here / "node_modules" / ".bin" / "allure"
+    command.parent.mkdir(parents=True)
+    command.write_text(
+        '#!/bin/sh\n[ "$1" != --version ] || { echo 3.18.0; exit; }\n'
+        "for word; do case $word in *allurerc.json)\n"
+        'out=$(sed \'s/.*"output": "\\([^"]*\\)".*/\\1/\' "$word");; esac; done\n'
+        'mkdir -p "$out"; echo "<html>" > "$out/index.html"\n'
+    )
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+
+
+def test_the_page_of_a_history_is_written_and_named(history: Path) -> None:
+    done = report("-o", "out/page.html")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("report: out/page.html (")
+    assert "pytest-pinet's own page" in done.output
+    assert "cm4:i226v/pair" in (history / "out" / "page.html").read_text()
+
+
+def test_without_a_history_the_run_folders_serve(here: Path) -> None:
+    run_folders(here)
+    (here / ".pinet" / "runs" / "killed").mkdir()
+    (here / ".pinet" / "runs" / "killed" / "results.json").write_text('{"run":')
+    assert report().exit_code == 0
+    assert "cm4:i226v/pair" in (here / "report.html").read_text()
+
+
+def test_both_sources_give_the_same_trends(history: Path) -> None:
+    run_folders(history)
+    with History.open(str(history / ".pinet" / "history.db")) as kept:
+        assert {s.figure: [dot.goodput_bps for dot in s.dots] for s in all_series(kept, 200)} == {
+            s.figure: [dot.goodput_bps for dot in s.dots] for s in series_of_runs(history, {}, 200)
+        }
+
+
+def test_with_nothing_measured_there_is_nothing_to_report(here: Path) -> None:
+    error = report().exception
+    assert isinstance(error, ConfigError)
+    assert (
+        str(error)
+        == "nothing to report: there are no runs in .pinet/history.db nor below .pinet/runs; run pytest first"
+    )
+
+
+def test_a_folder_of_results_that_is_not_there_is_a_mistake(history: Path) -> None:
+    error = report("--allure-results", "nowhere").exception
+    assert isinstance(error, ConfigError)
+    assert "--allure-results: there is no folder nowhere; expected what pytest --alluredir wrote" in str(error)
+
+
+def test_without_allure_our_own_page_is_written_and_that_is_said(history: Path) -> None:
+    (history / "res").mkdir()
+    write_stand_in(history / "res", Subject("pi4b", "onboard", "pair", "test_rate", {}, "test_a.py"))
+    done = CliRunner().invoke(pinet, ["report", "--allure-results", "res"])
+    assert done.exit_code == 0
+    assert "no Allure was found ('make report' installs it)" in done.output
+    assert (history / "report.html").is_file()
+
+
+def test_with_many_results_the_report_is_a_folder_that_must_be_served(history: Path) -> None:
+    results = history / "res"
+    results.mkdir()
+    for number in range(101):
+        write_stand_in(results, Subject("pi4b", f"nic{number}", "pair", "test_rate", {}, "test_a.py"))
+    allure_3(history)
+    done = report("--allure-results", "res", "-o", "report.html")
+    assert done.exit_code == 0, done.exception
+    assert (history / "report" / "index.html").is_file()
+    assert "to read it: python3 -m http.server -d report" in done.output
+
+
+def test_only_so_many_runs_are_shown_as_are_asked_for(history: Path) -> None:
+    for last, told in (("5", "Newest 5 runs as a table"), ("200", "Newest 12 runs as a table")):
+        report("--last", last)
+        assert told in (history / "report.html").read_text()
+
+
+def test_a_folder_without_any_result_is_told(history: Path) -> None:
+    (history / "res").mkdir()
+    allure_3(history)
+    done = report("--allure-results", "res")
+    assert done.exit_code == 0, done.exception
+    assert "pinet: res holds no result of any test: nothing was measured" in done.stderr
+
+
+def test_the_newest_point_of_a_trend_is_the_run_that_goes_on(history: Path) -> None:
+    results = [one for one in half_year(2, runs=1)[0]["results"] if one["directions"]][:2]
+    with History.open(str(history / ".pinet" / "history.db")) as kept:
+        found = series_with(kept, results, 60, True)
+    assert [series.figure for series in found] == [f for one in results for f in figure_ids(one).values()]
+    assert {series.dots[-1].run for series in found} == {THIS_RUN}
+    assert all(len(series.dots) > 5 for series in found)
+    assert all(len(series.dots) == 1 for series in series_with(None, results, 60, True))
+
+
+def test_a_run_is_known_by_its_id_in_the_history_and_numbered(history: Path) -> None:
+    url = str(history / ".pinet" / "history.db")
+    with History.open(url) as kept:
+        newest = kept.runs()[-1].id
+    facts = run_facts(RUNS[-1], url)
+    assert (facts.id, facts.order) == (newest, len(RUNS))
+    assert facts.build.startswith("6.12.")
+    assert run_facts(RUNS[-1], None).order is None
+
+
+def test_nothing_but_the_listener_needs_allure_pytest() -> None:
+    """The gate and all reports work without allure-pytest."""
+    names = ["pytest_pinet.session.session", "pytest_pinet.cli.report", "pytest_pinet.report.trends"]
+    modules = ", ".join([*names, "pytest_pinet.report.allure.tool"])
+    hidden = "import sys; sys.modules.update(allure_commons=None, allure_pytest=None, allure=None); import "
+    subprocess.run([sys.executable, "-c", hidden + modules], check=True, timeout=60)

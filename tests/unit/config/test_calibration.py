@@ -1,0 +1,155 @@
+"""The file that `pinet calibrate` writes beside a lab file, and its effect on the gate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pytest_pinet.config import labfile
+from pytest_pinet.config.calibration import Calibration, load_calibration, read_calibration, write_calibration
+from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.judge.limits import most_specific
+from pytest_pinet.judge.noise import UNKNOWN
+from pytest_pinet.model.limit_parser import parse_limit
+from pytest_pinet.model.limits import Metric, Origin
+from pytest_pinet.model.quantities import Share
+from tests.support.link_stand_in import key
+
+MISTAKES = yaml.safe_load(Path(__file__).with_name("calibration_mistakes.yaml").read_text(encoding="utf-8"))
+LAB = """\
+pinet:
+  switches:
+    sw: {backend: fixed, ports: [1, 2]}
+  nodes:
+    a: {board: pi4b, interfaces: {onboard: {port: sw/1}}}
+    b: {board: pi4b, interfaces: {onboard: {port: sw/2}}}
+"""
+GOOD = """\
+# Written by `pinet calibrate`: the noise of each figure, and the tolerance that it can carry.
+calibration:
+- id: pi4b:onboard/pair/tcp-P1-tx
+  noise: {connections: 0.3%, links: 0.2%, boots: null, runs: 10, link_ups: 1}
+  tolerance: 3%
+  repeats: 3
+  margin: 1.2%
+  date: 2026-11-21
+  build: {kernel: 6.12.34-v8+}
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabOfFile:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lab.yaml").write_text(LAB)
+    return labfile.load("lab.yaml")
+
+
+def calibration(name: str = "pi4b:onboard/pair/tcp-P1-tx", links: float | None = 0.002) -> Calibration:
+    return Calibration(
+        id=name,
+        connections=Share(0.003),
+        links=None if links is None else Share(links),
+        boots=None,
+        runs=10,
+        tolerance=Share(0.03),
+        repeats=3,
+        margin=Share(0.012),
+        date=date(2026, 11, 21),
+        build={"kernel": "6.12.34-v8+"},
+    )
+
+
+def test_before_the_first_calibration_there_is_none(lab: LabOfFile) -> None:
+    assert load_calibration(lab) == {}
+
+
+def test_it_is_read_beside_the_lab_file_or_where_that_says(lab: LabOfFile) -> None:
+    Path("lab.calibration.yaml").write_text(GOOD)
+    assert load_calibration(lab) == {"pi4b:onboard/pair/tcp-P1-tx": calibration()}
+    Path("lab.yaml").write_text(f"{LAB}  calibration: noise/bench.yaml\n")
+    other = labfile.load("lab.yaml")
+    assert load_calibration(other) == {}
+    write_calibration(other.calibration, [calibration("x:y/pair/tcp-P1-rx")])
+    assert list(load_calibration(other)) == ["x:y/pair/tcp-P1-rx"]
+
+
+def test_it_gives_the_noise_that_the_judge_reckons_with(lab: LabOfFile) -> None:
+    Path("lab.calibration.yaml").write_text(GOOD)
+    noise = load_calibration(lab)["pi4b:onboard/pair/tcp-P1-tx"].noise
+    assert (noise.connections, noise.freedom, noise.links) == pytest.approx((0.003, 9, 0.002))
+    assert noise.source == "calibration of 2026-11-21, 10 runs (lab.calibration.yaml:3)"
+
+
+def test_what_nobody_measured_is_not_taken_as_quiet() -> None:
+    assert calibration(links=None).noise.sessions == UNKNOWN.sessions
+    assert calibration(links=0.0001).noise.sessions == UNKNOWN.sessions
+    assert calibration(links=0.02).noise.sessions == pytest.approx(0.02)
+    measured = replace(calibration(links=0.0003), boots=Share(0.0004))
+    assert measured.noise.sessions == pytest.approx(0.0005)
+
+
+def test_its_tolerance_yields_to_whatever_anybody_wrote() -> None:
+    proposed = calibration().limit
+    for origin in (Origin.LAB_FILE, Origin.MARKER):
+        written = parse_limit(Metric.TOLERANCE, "5%", origin, "written")
+        limit = most_specific([proposed, written], key("pi4b", "onboard"), Metric.TOLERANCE)
+        assert limit is not None
+        assert limit.source == "written"
+    assert str(proposed.bound) == "3%"
+
+
+def test_writing_keeps_the_entries_of_other_figures(tmp_path: Path) -> None:
+    path = tmp_path / "lab.calibration.yaml"
+    write_calibration(path, [calibration("b:x/pair/tcp-P1-tx"), calibration("a:x/pair/tcp-P1-tx", links=None)])
+    louder = replace(calibration("b:x/pair/tcp-P1-tx"), connections=Share(0.02), repeats=7)
+    write_calibration(path, [louder])
+    found = read_calibration(path)
+    assert list(found) == ["a:x/pair/tcp-P1-tx", "b:x/pair/tcp-P1-tx"]
+    assert found["b:x/pair/tcp-P1-tx"] == louder
+    assert found["a:x/pair/tcp-P1-tx"].links is None
+
+
+def test_what_is_written_is_the_same_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "lab.calibration.yaml"
+    write_calibration(path, [calibration()])
+    assert path.read_text() == GOOD
+    write_calibration(path, [calibration()])
+    assert path.read_text() == GOOD
+
+
+def test_a_broken_file_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "lab.calibration.yaml"
+    path.write_text("calibration: [\n")
+    with pytest.raises(ConfigError, match="this is not YAML"):
+        write_calibration(path, [calibration()])
+    assert path.read_text() == "calibration: [\n"
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake["says"][:60])
+def test_a_mistake_is_one_sentence(lab: LabOfFile, mistake: dict[str, str]) -> None:
+    assert mistake["old"] in GOOD
+    Path("lab.calibration.yaml").write_text(GOOD.replace(mistake["old"], mistake["new"], 1))
+    with pytest.raises(ConfigError) as caught:
+        load_calibration(lab)
+    assert str(caught.value) == f"lab.calibration.yaml:{mistake['says']}"
+
+
+def test_an_id_that_stands_twice_names_both_places(lab: LabOfFile) -> None:
+    Path("lab.calibration.yaml").write_text(GOOD + GOOD.partition("calibration:\n")[2])
+    with pytest.raises(ConfigError) as caught:
+        load_calibration(lab)
+    assert str(caught.value) == (
+        "lab.calibration.yaml:10: 'pi4b:onboard/pair/tcp-P1-tx' stands here again, first in lab.calibration.yaml:3; "
+        "expected it once"
+    )
+
+
+def test_the_noise_is_known_as_well_as_its_runs_and_link_ups_tell() -> None:
+    found = replace(calibration(), runs=32, link_ups=8).noise
+    assert (found.freedom, found.session_freedom) == (24, 7)
+    assert replace(calibration(), runs=32).noise.session_freedom is None

@@ -1,0 +1,82 @@
+"""Known values before a measurement, read from the files beside a lab."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.config.baselines import AcceptedBaseline, write_baselines
+from pytest_pinet.config.calibration import Calibration, write_calibration
+from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.judge.noise import UNKNOWN
+from pytest_pinet.judge.reference import ANY_TOLERANCE, Reference
+from pytest_pinet.model.limits import Metric
+from pytest_pinet.model.quantities import Bitrate, Share
+from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.traffic import Direction
+from tests.support import doctor_lab
+from tests.support.link_stand_in import key
+
+KEY, OTHER = key("pi4b", "onboard"), key("pi4b", "onboard", Direction.RX)
+FIGURE = "pi4b:onboard/pair/tcp-P1-tx"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> LabOfFile:
+    """Return a lab with one accepted and calibrated metric."""
+    found = doctor_lab.lab(tmp_path)
+    assert isinstance(found, LabOfFile)
+    runs = tuple(Bitrate.mbps(mbps) for mbps in (940, 941, 942))
+    found.baselines.mkdir()
+    path = found.baselines / "all.yaml"
+    write_baselines(
+        path, [AcceptedBaseline(FIGURE, runs[1], runs, {"kernel": "6.12"}, date(2026, 11, 21), "first", Where("x"))]
+    )
+    some, none = Share(0.002), Share(0.0)
+    write_calibration(
+        found.calibration, [Calibration(FIGURE, some, none, none, 20, Share(0.04), 2, some, date(2026, 11, 21), {})]
+    )
+    return found
+
+
+def test_without_a_lab_nothing_is_known() -> None:
+    assert ReferenceData().of(KEY) == Reference(UNKNOWN, None, ANY_TOLERANCE)
+    assert ANY_TOLERANCE.metric is Metric.TOLERANCE
+
+
+def test_a_lab_without_files_knows_nothing_either(tmp_path: Path) -> None:
+    found = doctor_lab.lab(tmp_path)
+    assert isinstance(found, LabOfFile)
+    assert ReferenceData(found).of(KEY) == Reference()
+
+
+def test_a_figure_is_what_its_files_say(lab: LabOfFile) -> None:
+    known = ReferenceData(lab).of(KEY)
+    baseline = known.baseline
+    assert baseline is not None
+    assert (baseline.figure, len(baseline.runs), baseline.builds) == (Bitrate.mbps(941), 3, ("kernel 6.12",))
+    assert known.noise.connections == 0.002
+    limit = known.tolerance
+    assert limit.bound == Tolerance(Share(0.04))
+    assert limit.source.startswith(f"{lab.calibration}:")
+
+
+def test_nothing_is_known_of_another_figure(lab: LabOfFile) -> None:
+    known = ReferenceData(lab)
+    assert known.of(OTHER) == Reference()
+    assert known.of_traffic(KEY.combination, KEY.traffic)[Direction.TX] == known.of(KEY) != Reference()
+
+
+def test_runs_with_limits_of_their_own_ask_no_baseline_but_know_the_noise(lab: LabOfFile) -> None:
+    known = ReferenceData(lab, gated=False).of(KEY)
+    assert known.baseline is None
+    assert known.noise.connections == 0.002
+    # A broken file must not affect them.
+    (lab.baselines / "broken.yaml").write_text("baselines: 7\n")
+    ReferenceData(lab, gated=False)
+    with pytest.raises(ConfigError, match=r"broken\.yaml"):
+        ReferenceData(lab)

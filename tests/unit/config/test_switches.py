@@ -1,0 +1,92 @@
+"""Valid settings of a switch, and the messages on mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.config.labfile import load
+from pytest_pinet.config.switches import counter_latency_s, default_vlan, group_vlans, seconds, snmp_address
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.lab import Switch
+
+LAB = """\
+pinet:
+  switches:
+    sw:
+      backend: {backend}
+      ports: {ports}
+{settings}
+  nodes:
+    a:
+      board: pi4b
+      interfaces: {{onboard: {{port: sw/p1}}}}
+"""
+
+
+def switch(tmp_path: Path, settings: str, backend: str = "snmp", ports: str = "p1-p8") -> Switch:
+    lines = "\n".join(f"      {line.strip()}" for line in settings.split(";"))
+    (tmp_path / "lab.yaml").write_text(LAB.format(backend=backend, ports=ports, settings=lines))
+    return load(str(tmp_path / "lab.yaml")).switches["sw"]
+
+
+def test_what_is_not_said(tmp_path: Path) -> None:
+    found = switch(tmp_path, "address: snmp://10.0.0.2")
+    assert (default_vlan(found), group_vlans(found)) == (1, range(3900, 4000))
+    assert counter_latency_s(found, 5.0) == 5.0
+    many = switch(tmp_path, "address: snmp://10.0.0.2", ports="p1-p200")
+    assert group_vlans(many) == range(3800, 4000)
+
+
+def test_what_is_said(tmp_path: Path) -> None:
+    found = switch(tmp_path, "address: 10.0.0.2; default_vlan: 7; group_vlans: 100-120; counter_latency: 500 ms")
+    assert (default_vlan(found), group_vlans(found), counter_latency_s(found, 5.0)) == (7, range(100, 121), 0.5)
+    assert snmp_address("snmp://10.0.0.2:1161") == ("10.0.0.2", 1161)
+    assert snmp_address("switch.lab") == ("switch.lab", 161)
+    assert (seconds("2"), seconds("2 s"), seconds("0.5")) == (2.0, 2.0, 0.5)
+    switch(tmp_path, 'address: !template "$LG_SWITCH_SW"; community: !template "$LG_COMMUNITY"')
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("community: public", "3: pinet.switches.sw lacks the key 'address', which backend 'snmp' needs"),
+        (
+            "address: http://x",
+            "6: pinet.switches.sw.address: expected an address such as 'snmp://10.0.0.2:161', got 'http",
+        ),
+        ("address: 10.0.0.2:99999", "6: pinet.switches.sw.address: expected an address such as"),
+        ("address: x; version: 2", "7: pinet.switches.sw.version: expected one of 1, 2c, 3, got '2'"),
+        ("address: x; timeout: soon", "7: pinet.switches.sw.timeout: 'soon' is not a duration such as"),
+        (
+            "address: x; default_vlan: 5000",
+            "7: pinet.switches.sw.default_vlan: expected a number from 1 to 4094, got '5000'",
+        ),
+        (
+            "address: x; group_vlans: 9-1",
+            "7: pinet.switches.sw.group_vlans: expected an ascending range of VLANs such as",
+        ),
+        (
+            "address: x; group_vlans: 10-16",
+            "7: pinet.switches.sw has 8 ports but only 7 VLANs for groups of them; expected",
+        ),
+        (
+            "address: x; default_vlan: 3950",
+            "7: pinet.switches.sw: default_vlan 3950 is one of the group_vlans, which are",
+        ),
+        (
+            'address: x; default_vlan: !template "$LG_V"',
+            "7: pinet.switches.sw.default_vlan: expected a number from 1 to",
+        ),
+        ("address: x; version: 3", "3: pinet.switches.sw lacks the key 'user', which SNMP version 3 needs"),
+        ("address: x; user: me", "7: pinet.switches.sw: SNMP version 2c knows no 'user'"),
+        ("address: x; version: 3; community: me", "8: pinet.switches.sw: SNMP version 3 knows no 'community'"),
+        ("address: x; auth_protocol: sha1", "7: pinet.switches.sw.auth_protocol: expected one of md5, sha, sha224"),
+        ("address: x; comunity: me", "7: unknown key 'comunity' in pinet.switches.sw, did you mean 'community'?"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_its_line(tmp_path: Path, settings: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        switch(tmp_path, settings)
+    assert str(caught.value).startswith(f"{tmp_path / 'lab.yaml'}:{says}")

@@ -1,0 +1,207 @@
+"""The lab file's settings of emulated boards, and the resulting QEMU command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.config.labfile import load
+from pytest_pinet.emulated.machine import RASPI3B, VIRT, Files, NicDevice, command
+from pytest_pinet.emulated.prepare import prepare
+from pytest_pinet.emulated.requirements import PACKAGES, Devices, check_commands, devices
+from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.topology import parse_topology
+from pytest_pinet.virtual.boot_settings import BootSettings
+from pytest_pinet.virtual.launcher import launcher
+from pytest_pinet.virtual.runtime import Runtime
+from pytest_pinet.virtual.spec import LabSpec, spec_of
+
+EMULATED = Path(__file__).parents[3] / "lab" / "emulated.yaml"
+
+
+def changed(tmp_path: Path, old: str, new: str) -> Lab:
+    text = EMULATED.read_text()
+    assert old in text
+    (tmp_path / "lab.yaml").write_text(text.replace(old, new))
+    return load(tmp_path / "lab.yaml")
+
+
+def qemu(*nics: NicDevice, virtual_clock: bool = True) -> str:
+    files = Files("k", "i", "/a,b/card")
+    return " ".join(command(VIRT, files, "root=x", nics, "/dev/pts/7", (5, 6), virtual_clock))
+
+
+def test_the_lab_file_has_boards_of_qemu_and_a_peer_in_the_wall_s_time() -> None:
+    lab = load(EMULATED)
+    assert [(node.name, node.machine, node.clock) for node in lab.nodes.values()] == [
+        ("virt-1", "virt", "virtual"),
+        ("virt-2", "virt", "virtual"),
+        ("raspi3b", "raspi3b", "virtual"),
+        ("peer", None, "wall"),
+    ]
+    assert lab.figures == "emulated"
+    assert "counts instructions, not seconds" in lab.meaning
+    assert load(EMULATED.with_name("virtual.yaml")).meaning == "sets the rates of its links itself"
+
+
+def test_every_board_is_measured_against_an_end_in_the_wall_s_time() -> None:
+    lab = load(EMULATED)
+    ends = EndpointSelector(lab)
+    pair = parse_topology("pair")
+    for interface in lab.interfaces():
+        if lab.nodes[interface.node].clock == "virtual":
+            assert ends.combination(interface, pair).ends[1].node.name == "peer"
+    # Measurements in board time say nothing about an end in wall time.
+    with pytest.raises(NotEnoughNodes, match="all that peer reaches has a clock of its own"):
+        ends.combination(lab.nodes["peer"].interfaces[0], pair)
+
+
+def test_what_the_daemon_gets_says_it_all() -> None:
+    spec = spec_of(load(EMULATED))
+    assert LabSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    board, *_, peer = spec.nodes
+    assert (board.machine, board.clock, [i.driver for i in board.interfaces]) == (
+        "virt",
+        "virtual",
+        ["e1000e", "virtio_net"],
+    )
+    # Emulated links have no shaper. The peer's link is a wire.
+    assert board.interfaces[0].model.shape(BootSettings(0)).tx_bps > 9e10
+    assert peer.interfaces[0].model.shape(BootSettings(0)).tx_bps < 1e10
+
+
+def test_a_card_that_was_made_anew_is_no_other_lab() -> None:
+    from dataclasses import replace
+
+    spec = spec_of(load(EMULATED))
+    assert replace(spec, image="/somewhere/card.img").digest == spec.digest
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("machine: virt", "machine: vrit", r":\d+: .*'vrit'.*did you mean 'virt'"),
+        ("clock: virtual", "clock: sun", r":\d+: .*clock.*'sun'"),
+        ("launcher: virtual\n", "launcher: virtual\n  scale: 0.5\n", "nobody shapes those of 'virt-1'"),
+        ("launcher: virtual\n", "figures: measured\n", "has the key 'machine', which only a launcher reads"),
+    ],
+)
+def test_mistakes_in_the_lab_file_are_one_sentence_with_the_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        changed(tmp_path, old, new)
+
+
+def test_a_nic_that_qemu_does_not_have_is_told_before_anything_is_started(tmp_path: Path) -> None:
+    lab = changed(tmp_path, "driver: e1000e", "driver: bcmgenet")
+    with pytest.raises(
+        ConfigError, match=r"QEMU's virt has no NIC for the driver 'bcmgenet'.*cdc_ether, e1000, e1000e, igb"
+    ):
+        prepare(lab, lambda _: None)
+
+
+def test_a_raspberry_pi_has_nics_on_usb_alone(tmp_path: Path) -> None:
+    lab = changed(tmp_path, "driver: cdc_ether, bus: usb2", "driver: smsc95xx, bus: usb2")
+    with pytest.raises(ConfigError, match=r"QEMU's raspi3b has no NIC for the driver 'smsc95xx'.*: cdc_ether$"):
+        prepare(lab, lambda _: None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_nobody_is_locked_out_while_a_first_card_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(EMULATED.read_text())
+    lab = load(file)
+
+    def prepared(*_: object) -> Path:
+        with Runtime.of(lab.file).locked():
+            raise LabError("enough seen")
+
+    monkeypatch.setattr("pytest_pinet.virtual.runtime.LOCK_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("pytest_pinet.emulated.prepare.prepare", prepared)
+    with pytest.raises(LabError, match="enough seen"):
+        launcher().up(lab)
+    assert not Runtime.of(lab.file).path.exists()
+
+
+def test_a_nic_that_this_qemu_is_too_old_for_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = Devices("7.2.22", frozenset({"e1000e", "virtio-net-pci", "usb-net"}))
+    monkeypatch.setattr("pytest_pinet.emulated.prepare.check_commands", lambda: None)
+    monkeypatch.setattr("pytest_pinet.emulated.prepare.devices", lambda: offered)
+    monkeypatch.setattr("pytest_pinet.emulated.prepare.card_image", lambda _: tmp_path / "card.img")
+    assert prepare(load(EMULATED), lambda _: None) == tmp_path / "card.img"
+    with pytest.raises(LabError, match=r"QEMU 7\.2\.22 of this machine has no igb, which virt-1:igb is"):
+        prepare(load(EMULATED.with_name("emulated-igb.yaml")), lambda _: None)
+
+
+@pytest.mark.smoke  # since `make smoke` installs it
+@pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="QEMU is missing")
+def test_qemu_itself_is_asked_what_it_has() -> None:
+    found = devices()
+    assert re.fullmatch(r"[0-9]+\.[0-9.]+", found.version)
+    assert all(device in found for device in ("e1000e", "virtio-net-pci", "usb-net"))
+    assert ("igb" in found) == (int(found.version.partition(".")[0]) >= 8)
+
+
+def test_a_qemu_that_cannot_tell_is_not_taken_for_one_without_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "qemu-system-aarch64").write_text("#!/bin/sh\necho 'failed to open module: x.so' >&2\nexit 134\n")
+    (tmp_path / "qemu-system-aarch64").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(LabError, match=r"-device help` failed \(134\): failed to open module: x\.so"):
+        devices()
+
+
+def test_missing_tools_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_pinet.virtual.requirements.SEARCH", "/nowhere")
+    with pytest.raises(LabError, match=r"emulated boards need depmod, mcopy, .*qemu-system-aarch64") as caught:
+        check_commands()
+    assert all(package in str(caught.value) for package in PACKAGES.values())
+
+
+def test_a_virtual_clock_is_one_processor_that_counts_its_instructions() -> None:
+    assert "-accel tcg,tb-size=128 -smp 1 -icount shift=4,sleep=on" in qemu()
+    assert "-smp 2" in qemu(virtual_clock=False)
+    assert "icount" not in qemu(virtual_clock=False)
+
+
+def test_each_driver_becomes_its_device_without_a_boot_rom() -> None:
+    nics = [
+        NicDevice("e1000e", "02:00:00:00:00:01", "tap0", 1000),
+        NicDevice("virtio_net", "02:00:00:00:00:02", "tap1", 10000),
+        NicDevice("cdc_ether", "02:00:00:00:00:03", "tap2", 1000),
+    ]
+    line = qemu(*nics)
+    assert "-device e1000e,id=dev0,netdev=nic0,mac=02:00:00:00:00:01,romfile= " in line
+    assert "virtio-net-pci,id=dev1,netdev=nic1,mac=02:00:00:00:00:02,speed=10000,duplex=full,romfile=" in line
+    assert line.index("qemu-xhci") < line.index("usb-net,id=dev2")
+    assert "qemu-xhci" not in qemu(*nics[:2])
+
+
+def test_a_raspberry_pi_has_its_card_in_its_slot_and_all_its_nics_on_one_usb_port() -> None:
+    nics = [NicDevice("cdc_ether", "02:00:00:00:00:01", "tap0", 100)]
+    files = Files("k", "i", "/card", "/device-tree")
+    line = " ".join(command(RASPI3B, files, RASPI3B.cmdline.strip(), nics, "/dev/pts/7", (5, 6), True))
+    assert "-machine raspi3b -m 1024M " in line
+    assert "-smp 4 -icount" in line
+    assert "-append console=ttyS1,115200 root=/dev/mmcblk0p2 rootfstype=ext4 rootwait " in line
+    assert "-dtb /device-tree " in line
+    assert "-drive if=sd,format=raw" in line
+    assert "-serial null -serial chardev:console -device usb-hub,port=1 " in line
+    assert "usb-net,netdev=mgmt,mac=52:54:00:12:34:56,port=1.2 " in line
+    assert line.endswith("usb-net,id=dev0,netdev=nic0,mac=02:00:00:00:00:01,port=1.1")
+    assert "virtio" not in line
+
+
+def test_a_guest_that_reboots_ends_qemu_and_a_comma_in_a_path_is_a_comma() -> None:
+    line = qemu()
+    assert " -no-reboot " in line
+    assert "file=/a,,b/card" in line

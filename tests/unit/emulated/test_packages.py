@@ -1,0 +1,156 @@
+"""Packages of emulated boards come from this machine's Debian sources, through a separate apt."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.emulated import packages
+from pytest_pinet.emulated.cache import FORGOTTEN_AFTER_S, cache, forget_old, locked, used
+from pytest_pinet.emulated.image import kernels
+from pytest_pinet.emulated.packages import Apt, PackageSource, machine_sources
+from pytest_pinet.errors import LabError
+
+
+def tool(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder, first on PATH, for stand-ins of apt's commands."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+LISTS = """\
+Debian|http://mirror/debian/|bookworm|main
+Debian|http://mirror/debian/|bookworm|main
+Debian|http://mirror/debian/|bookworm|non-free
+Somebody|http://other/|bookworm|main
+Debian|http://mirror/security/|bookworm-security|main
+"""
+
+
+def test_only_debian_s_main_counts_and_each_once(apt: Path) -> None:
+    tool(apt, "apt-get", f"cat <<'END'\n{LISTS}END")
+    assert machine_sources() == [
+        PackageSource("http://mirror/debian/", "bookworm", "main"),
+        PackageSource("http://mirror/security/", "bookworm-security", "main"),
+    ]
+
+
+def test_a_machine_without_debian_is_told_what_to_do(apt: Path) -> None:
+    tool(apt, "apt-get", "echo 'Ubuntu|http://mirror/ubuntu/|noble|main'")
+    with pytest.raises(LabError, match="knows no Debian source with its lists read"):
+        machine_sources()
+
+
+def test_backports_are_asked_for_and_done_without_where_a_mirror_lacks_them(apt: Path, tmp_path: Path) -> None:
+    tool(
+        apt,
+        "apt-get",
+        f"case \"$*\" in *indextargets*) cat <<'END'\n{LISTS}END\n;; "
+        "*Error-Mode*) echo 'E: no such release' >&2; exit 100 ;; esac",
+    )
+    said: list[str] = []
+    Apt(tmp_path / "home", said.append).update()
+    assert "backports" not in (tmp_path / "home" / "sources.list").read_text()
+    assert said == ["reading the lists of arm64 packages"]
+    tool(apt, "apt-get", f"case \"$*\" in *indextargets*) cat <<'END'\n{LISTS}END\n;; esac")
+    Apt(tmp_path / "home", said.append).update()
+    assert (
+        "deb [arch=arm64] http://mirror/debian/ bookworm-backports main\n"
+        in (tmp_path / "home" / "sources.list").read_text()
+    )
+
+
+def test_what_apt_says_stands_in_the_error(apt: Path, tmp_path: Path) -> None:
+    tool(apt, "apt-get", "echo 'E: Unable to locate package nonsense' >&2; exit 100")
+    with pytest.raises(LabError, match=r"`apt-get download .* failed: E: Unable to locate package nonsense"):
+        Apt(tmp_path, lambda _: None).fetch("nonsense")
+
+
+def test_a_package_that_was_cut_short_is_fetched_again(apt: Path, tmp_path: Path) -> None:
+    plan = 'case "$*" in *--print-uris*) echo "x linux_6.deb 9 SHA256:0";; '
+    tool(apt, "apt-get", f"{plan}*) echo a part > linux_6.deb; exit 100;; esac")
+    with pytest.raises(LabError, match="failed"):
+        Apt(tmp_path, lambda _: None).fetch("linux")
+    tool(apt, "apt-get", f"{plan}*) echo whole > linux_6.deb;; esac")
+    assert Apt(tmp_path, lambda _: None).fetch("linux").read_text() == "whole\n"
+    assert [path.name for path in (tmp_path / "single").iterdir()] == ["linux_6.deb"]
+
+
+def test_an_apt_that_hangs_is_given_up(apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "FETCH_TIMEOUT_S", 0.2)
+    tool(apt, "apt-get", "exec sleep 5")
+    with pytest.raises(LabError, match=r"took more than 0\.2 s"):
+        Apt(tmp_path, lambda _: None).fetch("anything")
+
+
+def test_the_newest_kernel_of_each_series_and_flavour_is_listed(
+    apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    tool(apt, "apt-get", f"case \"$*\" in *indextargets*) cat <<'END'\n{LISTS}END\n;; esac")
+    names = ["6.1.0-9-arm64", "6.1.0-50-arm64", "6.1.0-50-rt-arm64", "6.12.9+deb12-arm64", "6.12.73+deb12-arm64"]
+    tool(apt, "apt-cache", "".join(f"echo 'linux-image-{name} - Linux';" for name in names))
+    assert kernels(lambda _: None) == [
+        "linux-image-6.1.0-50-arm64",
+        "linux-image-6.1.0-50-rt-arm64",
+        "linux-image-6.12.73+deb12-arm64",
+    ]
+
+
+def card(folder: Path, age_s: float) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "card.img").touch()
+    last = time.time() - age_s
+    for path in (folder / "card.img", folder):
+        os.utime(path, (last, last))
+    return folder / "card.img"
+
+
+def test_the_cards_that_were_used_last_are_kept(tmp_path: Path) -> None:
+    cards = [card(tmp_path / f"recipe{age}", 1000 + age) for age in range(5)]
+    used(cards[4])
+    (tmp_path / "apt").mkdir()
+    (tmp_path / "recipe9.draft").mkdir()
+    forget_old(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["apt", "recipe0", "recipe1", "recipe4"]
+
+
+def test_the_cards_of_a_lab_that_was_never_stopped_go_in_the_end(tmp_path: Path) -> None:
+    for lab, age_s in (("lives", 10.0), ("forgotten", FORGOTTEN_AFTER_S + 10)):
+        card(tmp_path / "cards" / lab / "virt-1", age_s)
+        os.utime(tmp_path / "cards" / lab, (time.time() - age_s,) * 2)
+    forget_old(tmp_path)
+    assert [path.name for path in (tmp_path / "cards").iterdir()] == ["lives"]
+
+
+def test_a_cache_that_cannot_be_written_is_told_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    said = r"kept in .*/file/pinet/emulated, and that cannot be written: Not a directory"
+    with pytest.raises(LabError, match=said) as caught, locked(cache()):
+        pass
+    assert "XDG_CACHE_HOME" in str(caught.value)
+
+
+def test_a_full_disk_is_told_and_other_trouble_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(LabError, match=r"cannot be written: No space left on device"), locked(cache()):
+        Path("/dev/full").write_text("x")
+    with pytest.raises(FileNotFoundError), locked(cache()):
+        Path("/nowhere").read_text()

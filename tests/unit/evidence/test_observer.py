@@ -1,0 +1,85 @@
+"""The lifetime of an observer, and longer runs; on this machine's loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from pytest_pinet.evidence import observer as observing
+from pytest_pinet.evidence.observer import Observer
+from tests.support.local_shell import LocalProcess, LocalShell
+
+
+class Remembering(LocalShell):
+    """This machine, with all started processes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spawned: list[LocalProcess] = []
+
+    def spawn(self, command: str) -> LocalProcess:
+        self.spawned.append(super().spawn(command))
+        return self.spawned[-1]
+
+
+def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_one_that_lives_long_enough_is_left_alone() -> None:
+    shell = Remembering()
+    with Observer(shell, "lo", "p", 60) as observer:
+        assert observer.alive
+        observer.ensure(60)
+        assert len(shell.spawned) == 1
+    assert not observer.alive
+
+
+def test_one_that_was_killed_is_started_again_and_tells_of_the_next_run() -> None:
+    shell = Remembering()
+    with Observer(shell, "lo", "p", 60) as observer:
+        until(lambda: observer.rate() is not None)
+        seen = len(observer.text.splitlines())
+        os.killpg(shell.spawned[0].pid, signal.SIGKILL)
+        until(lambda: not observer.alive)
+        observer.ensure(5)
+        assert observer.alive
+        until(lambda: observer.rate() is not None)
+        assert observer.events(time.monotonic() - 0.1) == ()
+        # Its earlier output is still evidence.
+        assert len(observer.text.splitlines()) > seen
+    assert [process.poll() is not None for process in shell.spawned] == [True, True]
+
+
+def test_one_that_would_die_of_old_age_during_the_run_is_started_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observing, "LIFETIME_S", 3.0)
+    shell = Remembering()
+    with Observer(shell, "lo", "p", 1) as observer:
+        observer.ensure(30)
+        assert len(shell.spawned) == 2
+        assert shell.spawned[0].poll() is not None
+        assert "sleep 33" in " ".join(_command_lines(shell.spawned[1]))
+        observer.ensure(30)
+        assert len(shell.spawned) == 2
+
+
+def _command_lines(process: LocalProcess) -> list[str]:
+    done = LocalShell().run(f"ps -o args= -g {process.pid}")
+    return done.stdout.splitlines()
+
+
+def test_after_its_context_nothing_is_started() -> None:
+    shell = Remembering()
+    observer = Observer(shell, "lo", "p", 1)
+    observer.ensure(5)
+    with observer:
+        pass
+    observer.ensure(5)
+    assert len(shell.spawned) == 1

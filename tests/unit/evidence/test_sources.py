@@ -1,0 +1,281 @@
+"""The evidence that each source extracts from texts of real and unusual nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_pinet.evidence.counting import rise, rises, rises_by_cpu
+from pytest_pinet.evidence.interface_counters import InterfaceCounters
+from pytest_pinet.evidence.interrupts import Interrupts, parse_interrupts
+from pytest_pinet.evidence.kernel_messages import KernelMessages, last_stamp
+from pytest_pinet.evidence.nic_counters import NicCounters
+from pytest_pinet.evidence.processors import Processors, uptime
+from pytest_pinet.evidence.softirqs import SoftIrqs
+from pytest_pinet.evidence.softnet import Softnet
+from pytest_pinet.evidence.sources import EvidenceSource, Texts
+from pytest_pinet.evidence.temperature import Thermals, parse_temperature
+from pytest_pinet.model.conditions import Throttling
+from pytest_pinet.model.evidence import EndEvidence, Heat
+
+NONE = EndEvidence("pi4b-1:onboard", "eth0", traffic_s=2.0)
+
+
+def added(source: EvidenceSource, before: str, after: str) -> EndEvidence:
+    return source.add(NONE, Texts(before, after))
+
+
+# -- counters ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_counter_may_pass_the_end_of_its_32_bits_or_begin_anew() -> None:
+    assert rise(5, 9) == 4
+    assert rise(2**32 - 5, 3) == 8
+    assert rise(1000, 3) is None
+    assert rise(2**40, 3) is None
+
+
+def test_counters_that_one_reading_lacks_are_left_out() -> None:
+    assert rises({"a": 1, "gone": 5}, {"a": 3, "fresh": 7}) == {"a": 2}
+    assert rises({"a": 1, "b": 9}, {"a": 3, "b": 2}) is None
+
+
+def test_a_cpu_that_was_switched_off_is_left_out() -> None:
+    assert rises_by_cpu({"x": {0: 1, 1: 1}}, {"x": {0: 4}}) == {"x": (3,)}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        Processors(),
+        Interrupts(),
+        SoftIrqs(),
+        Softnet(),
+        InterfaceCounters(),
+        NicCounters(),
+        KernelMessages(),
+        Thermals(),
+    ],
+    ids=lambda source: source.name,
+)
+@pytest.mark.parametrize("text", ["", "\n", "hello", "cat: not found\n::\n: :", "\x00\xff 1 2 3", "0 0 0"])
+def test_odd_texts_tell_nothing(source: EvidenceSource, text: str) -> None:
+    assert added(source, text, text).restarted == ()
+    found = added(source, text, text)
+    told = (found.processors, found.interrupts, found.softirqs, found.interface, found.nic, found.before, found.kernel)
+    assert not any(told)
+
+
+# -- /proc/stat -------------------------------------------------------------------------------------------------------
+
+BOOT = "b34e98b6-900d-4878-982a-e208fb836b9f"
+
+
+def stat(up: float, *cpus: str, boot: str = BOOT) -> str:
+    return "\n".join([f"{up} 400.00", boot, "cpu  9 9 9 9 9 9 9 9 0 0", *cpus])
+
+
+def test_the_load_of_each_cpu_is_of_the_time_in_which_traffic_ran() -> None:
+    before = stat(100.0, "cpu0 100 0 50 800 10 0 40 0 0 0", "cpu1 0 0 0 1000 0 0 0 0 0 0")
+    after = stat(102.2, "cpu0 120 0 70 820 10 10 190 0 0 0", "cpu1 0 0 0 1200 10 0 10 0 0 0")
+    found = added(Processors(), before, after)
+    assert found.machine == BOOT
+    assert found.window_s == pytest.approx(2.2)
+    assert found.processors is not None
+    first, second = found.processors
+    # 200 of 220 ticks in 2.2 s, of which 2.0 s were traffic: idle time outside of traffic does not count.
+    assert first.busy == pytest.approx(1.0)
+    assert first.softirq == pytest.approx(150 / 200)
+    assert first.irq == pytest.approx(10 / 200)
+    assert first.interrupts == pytest.approx(0.8)
+    assert second.busy == pytest.approx(10 / 220 * 1.1)
+    assert found.busiest is first
+
+
+def test_readings_that_are_far_from_the_traffic_are_told_as_they_are() -> None:
+    before, after = stat(100.0, "cpu0 0 0 0 0 0 0 0 0"), stat(104.0, "cpu0 200 0 0 200 0 0 0 0")
+    (load,) = added(Processors(), before, after).processors or ()
+    assert load.busy == 0.5
+
+
+def test_a_node_that_was_booted_meanwhile_tells_no_load() -> None:
+    after = stat(3.0, "cpu0 1 0 0 1 0 0 0 0", boot="another")
+    found = added(Processors(), stat(100.0, "cpu0 0 0 0 0 0 0 0 0"), after)
+    assert (found.processors, found.restarted) == (None, ("stat",))
+
+
+def test_idle_ticks_may_fall_by_a_few() -> None:
+    before, after = stat(1.0, "cpu0 0 0 0 100 5 0 0 0"), stat(3.0, "cpu0 100 0 0 200 4 0 0 0")
+    (load,) = added(Processors(), before, after).processors or ()
+    assert load.busy == pytest.approx(0.5)
+
+
+def test_an_old_kernel_has_fewer_columns() -> None:
+    before, after = stat(1.0, "cpu0 0 0 0 0 0"), stat(3.0, "cpu0 100 0 0 100 0")
+    (load,) = added(Processors(), before, after).processors or ()
+    assert (load.busy, load.softirq) == (0.5, 0.0)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("12.34 5.6\nx", 12.34), ("", None), ("no", None)])
+def test_the_uptime_of_a_reading(text: str, seconds: float | None) -> None:
+    assert uptime(text) == seconds
+
+
+# -- /proc/interrupts, softirqs, softnet ------------------------------------------------------------------------------
+
+# A Pi 4 (6.1), the same NIC on two lines; and x86 with MSI.
+PI4 = """           CPU0       CPU1       CPU2       CPU3
+ 11:     123456         11         12         13     GICv2  30 Level     arch_timer
+ 30:          0          0          0          0     GICv2 105 Level     fe980000.usb, dwc_otg
+ 38:      70000          0          0          0     GICv2 189 Level     eth0
+ 39:       8000          5          0          0     GICv2 190 Level     eth0
+ 54:    1000000          0          0          0  BRCM STB PCIe MSI 524288 Edge      xhci_hcd
+IPI0:       100        200        300        400       Rescheduling interrupts
+Err:          0
+"""
+X86 = """           CPU0       CPU1
+ 38:          0      11801 PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0
+ 40:          7          0  IO-APIC   9-fasteoi   acpi
+ 41:          7          0  IO-APIC   1-edge
+NMI:          0          0   Non-maskable interrupts
+"""
+
+
+def test_interrupts_are_named_by_what_they_are_for() -> None:
+    assert parse_interrupts(PI4) == {
+        "arch_timer": {0: 123456, 1: 11, 2: 12, 3: 13},
+        "fe980000.usb, dwc_otg": dict.fromkeys(range(4), 0),
+        "eth0": {0: 78000, 1: 5, 2: 0, 3: 0},
+        "xhci_hcd": {0: 1000000, 1: 0, 2: 0, 3: 0},
+        "Rescheduling interrupts": {0: 100, 1: 200, 2: 300, 3: 400},
+    }
+    assert set(parse_interrupts(X86)) == {"virtio2-input.0", "acpi", "irq 41", "Non-maskable interrupts"}
+
+
+def test_only_what_came_is_told() -> None:
+    after = PI4.replace("70000", "90000").replace("8000          5", "8000        105")
+    assert added(Interrupts(), PI4, after).interrupts == {"eth0": (20000, 100, 0, 0)}
+
+
+def test_interrupts_that_began_anew_are_not_told_as_a_difference() -> None:
+    found = added(Interrupts(), PI4, PI4.replace("70000", "10"))
+    assert (found.interrupts, found.restarted) == (None, ("interrupts",))
+
+
+def test_softirqs_of_the_network() -> None:
+    text = """                    CPU0       CPU1
+          HI:          1          0
+      NET_TX:        {0}          7
+      NET_RX:        {1}          8
+"""
+    found = added(SoftIrqs(), text.format(100, 1000), text.format(150, 3000))
+    assert found.softirqs == {"NET_TX": (50, 0), "NET_RX": (2000, 0)}
+
+
+OLD = "0000000a 00000000 00000001 00000000 00000000 00000000 00000000 00000000 00000000 00000000"
+NEW = "0772a377 00000001 00000033 00000000 00000000 00000000 00000000 00000000 00000000 00000002 00000000 00000000 {}"
+
+
+def test_softnet_is_hexadecimal_and_grew_with_the_kernels() -> None:
+    found = added(Softnet(), OLD, OLD.replace("0000000a", "0000001a"))
+    assert found.softnet == {"processed": (16,), "dropped": (0,), "time_squeeze": (0,), "received_rps": (0,)}
+    # The line of CPU 3; the others are off.
+    before, after = NEW.format("00000003"), NEW.format("00000003").replace("00000033", "00000043")
+    assert added(Softnet(), before, after).softnet == {
+        "processed": (0,),
+        "dropped": (0,),
+        "time_squeeze": (16,),
+        "received_rps": (0,),
+    }
+    # Before 2.6.36.
+    assert added(Softnet(), OLD[:80], OLD[:80]).softnet == {"processed": (0,), "dropped": (0,), "time_squeeze": (0,)}
+
+
+# -- the device -------------------------------------------------------------------------------------------------------
+
+
+def test_counters_of_the_device_whatever_its_driver() -> None:
+    text = "statistics/rx_bytes:{0}\nstatistics/rx_dropped:{1}\ncarrier_changes:{2}\n"
+    found = added(InterfaceCounters(), text.format(2**32 - 100, 3, 1), text.format(400, 3, 3))
+    assert found.interface == {"rx_bytes": 500, "rx_dropped": 0, "carrier_changes": 2}
+
+
+def test_a_driver_that_was_loaded_anew() -> None:
+    text = "statistics/rx_bytes:{0}\ncarrier_changes:{1}\n"
+    found = added(InterfaceCounters(), text.format(5_000_000, 5), text.format(400, 2))
+    assert (found.interface, found.restarted) == (None, ("interface",))
+
+
+def test_bytes_that_passed_the_end_of_32_bits_more_than_once_are_left_out() -> None:
+    text = "statistics/rx_bytes:{0}\nstatistics/rx_packets:{1}\n"
+    assert added(InterfaceCounters(), text.format(3_000_000_000, 5), text.format(1, 9)).interface == {
+        "rx_bytes": 2**32 - 3_000_000_000 + 1,
+        "rx_packets": 4,
+    }
+    found = added(InterfaceCounters(), text.format(4_000, 5), text.format(1, 9))
+    assert (found.interface, found.restarted) == ({"rx_packets": 4}, ())
+
+
+def test_a_drivers_own_counters_that_changed() -> None:
+    text = "NIC statistics:\n     rx_packets: {0}\n     rbuf_ovflow_cnt: {1}\n     tx_pause: 0\n     [0]: rx_bytes: 7\n"
+    assert added(NicCounters(), text.format(10, 0), text.format(30, 4)).nic == {"rx_packets": 20, "rbuf_ovflow_cnt": 4}
+    assert added(NicCounters(), "no stats available", "no stats available").nic is None
+
+
+def test_a_level_among_a_drivers_counters_is_no_restart() -> None:
+    text = "     rx_packets: {0}\n     tx_packets: {1}\n     tx_queue_length: {2}\n"
+    found = added(NicCounters(), text.format(10, 20, 7), text.format(30, 25, 3))
+    assert (found.nic, found.restarted) == ({"rx_packets": 20, "tx_packets": 5}, ())
+    found = added(NicCounters(), text.format(10, 20, 7), text.format(1, 2, 9))
+    assert (found.nic, found.restarted) == (None, ("ethtool",))
+
+
+# -- the kernel's log -------------------------------------------------------------------------------------------------
+
+
+def test_lines_of_trouble_are_kept() -> None:
+    after = (
+        "[  100.1] eth0: Link is Up - 1Gbps/Full\n"
+        "[  101.5] NETDEV WATCHDOG: eth0 (bcmgenet): transmit queue 2 timed out\n"
+        "[  102.0] hwmon hwmon1: Undervoltage detected!\nread"
+    )
+    assert added(KernelMessages(), "", after).kernel == (
+        "[  101.5] NETDEV WATCHDOG: eth0 (bcmgenet): transmit queue 2 timed out",
+        "[  102.0] hwmon hwmon1: Undervoltage detected!",
+    )
+
+
+def test_a_log_that_may_not_be_read_is_not_one_without_trouble() -> None:
+    assert added(KernelMessages(), "", "").kernel is None
+    assert added(KernelMessages(), "", "read").kernel == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("[   12.500000] eth0: Link is Up", 12.5), ("", None), ("no stamps", None), ("[1.0] a\n[2.0] b", 2.0)],
+)
+def test_where_a_log_ends(text: str, seconds: float | None) -> None:
+    assert last_stamp(text) == seconds
+
+
+# -- clock, temperature, throttling -----------------------------------------------------------------------------------
+
+POLICY = "/sys/devices/system/cpu/cpufreq/policy0"
+
+
+def test_what_the_firmware_measured_beats_what_the_kernel_asked_for() -> None:
+    text = (
+        "frequency(48)=600117184\nthrottled=0x50005\n/sys/class/thermal/thermal_zone0/temp:84231\n"
+        f"{POLICY}/scaling_cur_freq:1500000\n{POLICY}/cpuinfo_max_freq:1500000\n"
+    )
+    assert parse_temperature(text) == Heat(600.117184, 1500.0, 84.231, Throttling(0x50005))
+
+
+def test_without_the_firmwares_command() -> None:
+    text = (
+        f"{POLICY}/scaling_cur_freq:600000\n{POLICY.replace('0', '4')}/scaling_cur_freq:2400000\n"
+        "/sys/devices/platform/soc/soc:firmware/get_throttled:50000\n"
+    )
+    assert parse_temperature(text) == Heat(2400.0, None, None, Throttling(0x50000))
+    found = added(Thermals(), text, "")
+    assert found.before is not None
+    assert found.after is None

@@ -1,0 +1,43 @@
+"""Calls that return, that fail, and that never end."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+
+import pytest
+
+from pytest_pinet.execution.bounded_call import call_within
+
+
+def test_what_comes_in_time_is_what_it_is() -> None:
+    assert call_within(5, lambda: 42) == 42
+    with pytest.raises(ZeroDivisionError):
+        call_within(5, lambda: 1 // 0)
+
+
+def test_what_never_ends_is_left_behind() -> None:
+    release = threading.Event()
+    started = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.1 s"):
+        call_within(0.1, release.wait)
+    assert time.monotonic() - started < 2
+    release.set()
+
+
+def test_a_command_that_never_ends_is_killed_and_no_other() -> None:
+    statuses: list[int] = []
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        with pytest.raises(TimeoutError):
+            call_within(0.3, lambda: statuses.append(subprocess.run(["sleep", "60"], check=False).returncode))
+        deadline = time.monotonic() + 5
+        while not statuses:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert statuses == [-9]
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()

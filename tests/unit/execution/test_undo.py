@@ -1,0 +1,48 @@
+"""Undo steps run in reverse order, all of them, and report failures."""
+
+from pytest_pinet.execution.undo import UndoStack
+
+
+def test_steps_run_last_first() -> None:
+    order: list[str] = []
+    undo = UndoStack()
+    for name in ("first", "second", "third"):
+        undo.add(name, lambda name=name: order.append(name))  # type: ignore[misc]
+    assert undo.close() == []
+    assert order == ["third", "second", "first"]
+
+
+def test_a_failing_step_does_not_stop_the_others() -> None:
+    order: list[str] = []
+
+    def fail() -> None:
+        raise RuntimeError("the switch is gone\nand so is this line")
+
+    undo = UndoStack()
+    undo.add("the address", lambda: order.append("address"))
+    undo.add("port p3", fail)
+    assert undo.close() == ["could not undo port p3: the switch is gone"]
+    assert order == ["address"]
+
+
+def test_closing_again_does_nothing() -> None:
+    order: list[str] = []
+    undo = UndoStack()
+    undo.add("once", lambda: order.append("once"))
+    undo.close()
+    assert undo.close() == []
+    assert order == ["once"]
+
+
+def test_what_touches_a_lost_node_stays_as_it_is_and_is_named() -> None:
+    order: list[str] = []
+    undo = UndoStack()
+    undo.add("the wiring of p1 and p2", lambda: order.append("wiring"))
+    for node in ("pi1", "pi2"):
+        undo.add(f"the address of {node}", lambda node=node: order.append(node), node)  # type: ignore[misc]
+    assert undo.close(lost=["pi1"]) == [
+        "left the address of pi1 as it is: pi1 is not ours any more",
+        "left the wiring of p1 and p2 as it is: pi1 is not ours any more",
+    ]
+    assert order == ["pi2"]
+    assert undo.close() == []

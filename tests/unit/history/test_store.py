@@ -1,0 +1,304 @@
+"""The history's file: records stay the same, duplicates count once, processes share it, and old files stay readable."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.history import database, tables
+from pytest_pinet.history.history import History
+from pytest_pinet.history.lines import import_lines, lines_of
+from pytest_pinet.history.records import points_of
+from pytest_pinet.history.save import import_results, keep_run
+from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.model.verdict import Verdict
+from tests.support.history_records import FIGURE, day, kept
+from tests.support.report_records import NIGHT, NIGHT_SKIPPED, result, run_record
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[HistoryStore]:
+    opened = HistoryStore.open(str(tmp_path / "history.db"), create=True)
+    yield opened
+    opened.close()
+
+
+def test_what_goes_in_comes_out(store: HistoryStore) -> None:
+    run, points = points_of(run_record(NIGHT, NIGHT_SKIPPED), "/runs/x")
+    assert store.add(run, points)
+    assert store.points_of(run.id) == sorted(points, key=lambda point: point.figure)
+    assert store.runs() == [run]
+
+
+def test_a_run_is_kept_once(store: HistoryStore) -> None:
+    run, points = points_of(run_record(NIGHT))
+    assert store.add(run, points)
+    before = store.figures()
+    assert not store.add(run, points)
+    assert store.figures() == before
+
+
+def test_runs_of_the_same_name_are_different_runs(store: HistoryStore) -> None:
+    mine, yours = day(1), day(1) | {"session": "another"}
+    assert store.add_all(kept([mine, yours])) == 2
+    (figure,) = store.figures()
+    assert figure.points == 2
+
+
+def test_a_result_without_a_figure_is_a_point_of_its_combination(store: HistoryStore) -> None:
+    store.add_all(kept([run_record(NIGHT)]))
+    (point,) = store.points("cm4:onboard/pair", "virtual", 10)
+    assert point.goodput_bps is None
+    assert point.verdict is Verdict.ERROR
+    assert point.reason.startswith("no carrier on eth0")
+
+
+def test_directions_of_one_measurement_are_figures_of_their_own(store: HistoryStore) -> None:
+    store.add_all(kept([run_record(NIGHT)]))
+    ids = [figure.id for figure in store.figures()]
+    assert "pi4b:onboard/pair/tcp-P1-bidir-tx" in ids
+    assert "pi4b:onboard/pair/tcp-P1-bidir-rx" in ids
+    assert len(ids) == len(set(ids)) == 13
+
+
+def test_a_figure_that_was_measured_again_is_numbered(store: HistoryStore) -> None:
+    again = day(1)
+    again["results"] = again["results"] * 3
+    store.add_all(kept([again]))
+    assert [point.number for point in store.points(FIGURE, "virtual", 10)] == [1, 2, 3]
+
+
+def test_the_last_points_come_oldest_first(store: HistoryStore) -> None:
+    store.add_all(kept([day(number, 900 + number) for number in (5, 1, 9, 3)]))
+    assert [point.goodput_bps for point in store.points(FIGURE, "virtual", 3)] == [903e6, 905e6, 909e6]
+    assert [run.id.partition("-")[2][0] for run in store.runs(2)] == ["5", "9"]
+
+
+def test_a_comparison_of_states_is_no_point_of_the_trend(store: HistoryStore) -> None:
+    compared: Any = day(1)
+    compared["results"][0]["comparison"] = {"id": "x"}
+    store.add_all(kept([compared]))
+    assert store.figures() == []
+
+
+def test_labs_are_kept_apart(store: HistoryStore) -> None:
+    bench: Any = day(2, 500) | {"lab": "bench", "figures": "measured"}
+    store.add_all(kept([day(1), bench, day(3)]))
+    assert [figure.lab for figure in store.figures()] == ["bench", "virtual"]
+    assert store.lab_of(FIGURE) == "virtual"
+    history = History(store)
+    assert len(history.trend(FIGURE).points) == 2
+    (point,) = history.trend(FIGURE, lab="bench").points
+    assert not point.emulated
+    assert history.last_run("bench") == history.runs(lab="bench")[0]
+
+
+def test_text_that_no_database_takes_is_escaped(store: HistoryStore) -> None:
+    broken = result("pi4b:onboard/pair", {}, "error", "console said \udcff and \x00")
+    store.add_all(kept([run_record([broken])]))
+    (point,) = store.points("pi4b:onboard/pair", "virtual", 1)
+    assert point.reason == "console said \\udcff and \\x00"
+
+
+def test_what_fails_half_way_leaves_nothing(store: HistoryStore) -> None:
+    run, points = points_of(day(1))
+    broken = replace(points[0], figure="pi4b:other/pair/tcp-P1-tx", reason=5)  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):
+        store.add(run, [*points, broken])
+    assert store.runs() == []
+    assert store.add(run, points)
+    assert [figure.id for figure in store.figures()] == [FIGURE]
+
+
+WRITER = """
+import sys
+sys.path[:0] = sys.argv[3:]
+from tests.support.history_records import day, kept
+from pytest_pinet.history.store import HistoryStore
+first, url = int(sys.argv[1]), sys.argv[2]
+for number in range(first, first + 20):
+    store = HistoryStore.open(url, create=True)
+    store.add_all(kept([day(number), day(0)]))
+    store.close()
+"""
+
+
+def test_several_processes_write_at_once(tmp_path: Path) -> None:
+    url = str(tmp_path / "shared.db")
+    command = [sys.executable, "-c", WRITER]
+    here = str(Path(__file__).parents[3])
+    running = [
+        subprocess.Popen([*command, str(first), url, here], stderr=subprocess.PIPE, text=True)
+        for first in (100, 200, 300, 400)
+    ]
+    for process in running:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+    store = HistoryStore.open(url)
+    (figure,) = store.figures()
+    assert figure.points == 81
+    assert len(store.runs()) == 81
+    assert len(store.points(FIGURE, "virtual", 1000)) == 81
+    store.close()
+
+
+def test_a_reader_sees_the_last_state_while_somebody_writes(store: HistoryStore, tmp_path: Path) -> None:
+    store.add_all(kept([day(1)]))
+    reader = HistoryStore.open(str(tmp_path / "history.db"))
+    with store._database.writing():
+        assert len(reader.runs()) == 1
+    reader.close()
+
+
+def test_a_stored_history_of_version_1_is_read(tmp_path: Path) -> None:
+    shutil.copy(DATA / "history" / "v1.db", tmp_path)
+    with History.open(str(tmp_path / "v1.db")) as history:
+        runs = history.runs()
+        assert [len(history.points_of(run.id)) for run in runs] == [13, 2]
+        trend = history.trend("pi4b:onboard/pair/tcp-P1-tx")
+    assert [point.verdict for point in trend.points] == [Verdict.PASS, Verdict.PASS]
+    assert trend.points[0].attempts.connections == 1
+
+
+def test_a_stored_export_of_version_1_is_read(store: HistoryStore) -> None:
+    lines = (DATA / "history" / "v1.jsonl").read_text().splitlines()
+    assert import_lines(store, lines, "v1.jsonl") == (2, 2)
+    assert import_lines(store, lines, "v1.jsonl") == (0, 2)
+    assert list(lines_of(store.everything())) == lines
+
+
+def test_an_older_file_is_migrated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sqlalchemy import Connection, text
+
+    def to_2(connection: Connection) -> None:
+        connection.execute(text("ALTER TABLE pinet_runs ADD COLUMN place TEXT NOT NULL DEFAULT ''"))
+
+    path = tmp_path / "v1.db"
+    shutil.copy(DATA / "history" / "v1.db", path)
+    monkeypatch.setattr(tables, "VERSION", 2)
+    monkeypatch.setattr(tables, "MIGRATIONS", {2: to_2})
+    for _ in range(2):
+        store = HistoryStore.open(str(path))
+        assert len(store.runs()) == 2
+        store.close()
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT value FROM pinet_meta").fetchall() == [("2",)]
+        assert "place" in [row[1] for row in connection.execute("PRAGMA table_info(pinet_runs)")]
+    connection.close()
+
+
+def test_every_version_has_its_migration() -> None:
+    assert sorted(tables.MIGRATIONS) == list(range(2, tables.VERSION + 1))
+
+
+def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    HistoryStore.open(str(path), create=True).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE pinet_meta SET value = '9'")
+    connection.close()
+    with pytest.raises(ConfigError, match=r"new\.db is of version 9, and this pytest-pinet reads up to 1: update it"):
+        HistoryStore.open(str(path), create=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("missing.db", r"^there is no history missing\.db; a run with a lab makes one"),
+        ("folder", r"^history folder is a folder; expected a path such as '\.pinet/history\.db'"),
+        ("text.db", r"^history text\.db: file is not a database; expected a path such as"),
+        ("other.db", r"^other\.db holds no history of pytest-pinet; expected one that a run has made$"),
+        ("mysql://me:secret@host/x", r"^--pinet-history: no history in 'mysql'; expected a path such as"),
+        ("what://", r"^--pinet-history: no history in 'what'; expected a path such as"),
+        ("sqlite://", r"^--pinet-history: a history in memory would be gone at once; expected a path such as"),
+        ("nonsense ://secret", r"^--pinet-history: this is no URL; expected a path such as"),
+    ],
+)
+def test_a_url_that_is_no_history_is_a_users_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("text.db").write_text("no database " * 100)
+    sqlite3.connect("other.db").close()
+    with pytest.raises(ConfigError, match=said) as caught:
+        HistoryStore.open(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(ConfigError, match=r"^history postgresql\+psycopg://me:\*\*\*@127\.0\.0\.1:9/x: ") as caught:
+        HistoryStore.open("postgresql://me:secret@127.0.0.1:9/x")
+    assert "secret" not in str(caught.value)
+
+
+def test_without_sqlalchemy_a_run_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    said = keep_run(None, day(1), tmp_path / ".pinet" / "runs" / "r")
+    assert said is not None
+    assert said.splitlines()[0] == database.MISSING
+    assert said.splitlines()[1].startswith("not in the history; later: pinet history import ")
+
+
+def test_a_run_is_kept_beside_the_run_folders(tmp_path: Path) -> None:
+    folder = tmp_path / ".pinet" / "runs" / "r"
+    assert keep_run(None, day(1), folder) is None
+    with History.open(str(tmp_path / ".pinet" / "history.db")) as history:
+        (run,) = history.runs()
+    assert run.folder == str(folder)
+
+
+@pytest.mark.parametrize("word", ["off", "none", " OFF "])
+def test_history_can_be_off(tmp_path: Path, word: str) -> None:
+    assert keep_run(word, day(1), tmp_path / "a" / "b" / "r") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_results_are_imported_with_their_folder(store: HistoryStore, tmp_path: Path) -> None:
+    path = tmp_path / "night" / "results.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(day(1)))
+    assert import_results(store, path)
+    assert not import_results(store, path)
+    assert store.runs()[0].folder == str(path.parent)
+    path.write_text("{")
+    with pytest.raises(ConfigError, match=r"results\.json is no JSON"):
+        import_results(store, path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}", r"^x:1: ValueError: no heading; expected lines of 'pinet history export'$"),
+        (
+            '{"format":"pytest-pinet history","version":3}',
+            r"^x:1: ValueError: version 3, and this pytest-pinet reads 1",
+        ),
+        ('{"format":"pytest-pinet history","version":1}\n{"point":{}}', "^x:2: ValueError: a point before its run"),
+        ('{"format":"pytest-pinet history","version":1}\n{"run":{}}', "^x:2: KeyError: 'started'"),
+        ('{"format":"pytest-pinet history","version":1}\nwhat', "^x:2: JSONDecodeError: "),
+    ],
+)
+def test_lines_that_are_no_export_are_named(store: HistoryStore, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        import_lines(store, text.splitlines(), "x")
+
+
+def test_keys_of_later_versions_are_left_out(store: HistoryStore) -> None:
+    lines = [json.loads(line) for line in (DATA / "history" / "v1.jsonl").read_text().splitlines()]
+    for line in lines[1:]:
+        next(iter(line.values()))["colour"] = "blue"
+    assert import_lines(store, map(json.dumps, lines), "x") == (2, 2)

@@ -1,0 +1,167 @@
+"""From points to a trend: levels, changes with their builds, comparability, and the text."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from pytest_pinet.history.builds import differences, is_dirty, name_of
+from pytest_pinet.history.points import Band, Point, Trend
+from pytest_pinet.history.text import figure_lines, run_lines, spark
+from pytest_pinet.history.trends import trend
+from pytest_pinet.report.record import RunRecord
+from pytest_pinet.report.trends import series_of
+from tests.support.history_records import FIGURE, day, kept
+
+
+def points_of(records: list[RunRecord]) -> list[Point]:
+    return [point for _, points in kept(records) for point in points]
+
+
+def trend_of(records: list[RunRecord]) -> Trend:
+    return trend(FIGURE, "virtual", points_of(records))
+
+
+def slower_from(at: int, count: int = 40, **more: Any) -> list[RunRecord]:
+    chance = random.Random(1)
+    return [
+        day(
+            number,
+            (940 if number < at else 890) + chance.gauss(0, 1),
+            uname=f"Linux 6.12.{20 + number // 5}-v8+ #1",
+            **more,
+        )
+        for number in range(count)
+    ]
+
+
+def test_a_change_names_the_builds_before_and_after() -> None:
+    (change,) = trend_of(slower_from(20)).changes
+    assert change.run.startswith("night-20-")
+    assert change.last_before.startswith("night-19-")
+    assert change.differs == ("kernel 6.12.23-v8+ -> 6.12.24-v8+",)
+    assert change.relative == pytest.approx(-0.053, abs=0.002)
+    assert not change.gradual
+
+
+def test_a_change_is_told_in_words() -> None:
+    lines = figure_lines(trend_of(slower_from(20)))
+    assert lines[0] == f"{FIGURE}  889.5 Mbit/s emulated  pass  2026-10-10  40 runs  lab virtual"
+    assert lines[1].startswith("  [")
+    assert lines[2].startswith("  moved at run night-20-")
+    assert lines[2].endswith("(2026-09-21): 940.0 Mbit/s -> 890.2 Mbit/s (-5.3 %)")
+    assert lines[3:] == [
+        "    build before: 6.12.23-v8+ bcmgenet; after: 6.12.24-v8+ bcmgenet",
+        "    differs: kernel 6.12.23-v8+ -> 6.12.24-v8+",
+    ]
+
+
+def test_a_change_without_a_new_build_points_to_the_lab() -> None:
+    records = [day(number, (940 if number < 20 else 890) + number % 4) for number in range(40)]
+    trend = trend_of(records)
+    assert trend.changes[0].differs == ()
+    assert "    differs: the build is the same: look at the lab" in figure_lines(trend)
+
+
+def test_another_iperf3_and_another_board_are_named() -> None:
+    records = slower_from(20)
+    for number, record in enumerate(records):
+        record["results"][0]["versions"] = {"dut": "3.12" if number < 20 else "3.18"}
+        record["results"][0]["serials"] = {"pi4b-1:onboard": "aa" if number < 20 else "bb"}
+    (change,) = trend_of(records).changes
+    assert change.differs[1:] == ("iperf3 of dut 3.12 -> 3.18", "board of pi4b-1:onboard aa -> bb")
+
+
+def test_of_the_places_where_it_may_be_the_one_with_a_new_build_is_named() -> None:
+    records = slower_from(20)
+    # A bad value right before the step looks like the step's start.
+    records[19]["results"][0]["directions"]["tx"]["goodput_bps"] = 892e6
+    (change,) = trend_of(records).changes
+    assert change.run.startswith("night-20-")
+
+
+def test_figures_with_other_parameters_are_another_trend() -> None:
+    records = slower_from(20)
+    for record in records[20:]:
+        record["results"][0]["parameters"] = "other"
+    assert trend_of(records).changes == ()
+
+
+def test_emulated_figures_and_measured_ones_are_two_trends() -> None:
+    records: list[Any] = slower_from(20)
+    assert trend_of(records[:20] + [record | {"figures": "measured"} for record in records[20:]]).changes == ()
+
+
+def test_what_is_invalid_or_an_error_moves_no_level() -> None:
+    records = slower_from(99)
+    for number in range(30, 40):
+        records[number] = day(number, 500, "invalid")
+    found = trend_of(records)
+    assert found.changes == ()
+    assert found.levels_bps[29] is not None
+    assert found.levels_bps[30] is None
+
+
+def test_a_baseline_is_a_band(tmp_path: Any) -> None:
+    from datetime import date
+
+    from pytest_pinet.config.baselines import AcceptedBaseline
+    from pytest_pinet.errors import Where
+    from pytest_pinet.model.quantities import Bitrate
+
+    accepted = AcceptedBaseline(
+        FIGURE, Bitrate.mbps(941), (Bitrate.mbps(940), Bitrate.mbps(942)), {}, date(2026, 11, 22), "x", Where("f")
+    )
+    band = trend(FIGURE, "virtual", points_of(slower_from(99)), accepted).baseline
+    assert band is not None
+    assert (band.low_bps, band.figure_bps, band.high_bps, band.runs) == (940e6, 941e6, 942e6, 2)
+
+
+def test_charts_get_the_figure_of_a_baseline_not_the_middle_of_its_runs() -> None:
+    point = points_of([day(0)])[0]
+    found = Trend(FIGURE, "virtual", (point,), Band(941e6, 900e6, 942e6, 5, "2026-11-22", "x"))
+    assert series_of(found, point.combination).band_bps == (900e6, 941e6, 942e6)
+
+
+def test_a_flat_course_looks_flat_and_failures_stand_out() -> None:
+    assert set(spark(points_of([day(number, 941 + number % 2 * 0.5) for number in range(10)]))) <= {"~", "="}
+    assert spark(points_of([day(0, 941), day(1, 700, "fail"), day(2, 941)])) == "#!#"
+
+
+def test_runs_are_listed_with_what_came_of_them() -> None:
+    ((run, _),) = kept([day(1, 941) | {"complete": False}])
+    (line,) = run_lines([run])
+    assert line == f"{run.id}  2026-09-02 02:00  lab virtual  1 pass  interrupted"
+    assert run_lines([]) == ["no runs"]
+
+
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        ({"uname": "Linux 6.12.25-v8+ #1 SMP aarch64", "driver": "r8152"}, "6.12.25-v8+ r8152"),
+        ({"uname": "6.12.25-v8+ aarch64"}, "6.12.25-v8+"),
+        ({"uname": None, "driver": None}, "unknown"),
+        ({}, "unknown"),
+    ],
+)
+def test_a_build_has_a_short_name(build: dict[str, str | None], name: str) -> None:
+    assert name_of(build) == name
+
+
+def test_builds_differ_in_what_both_know() -> None:
+    before = {"uname": "Linux 6.1 #1", "firmware": "1.0", "driver": None, "bus_info": "usb-1"}
+    after = {"uname": "Linux 6.1 #2", "firmware": "1.1", "driver": "r8152", "bus_info": "usb-2"}
+    assert differences(before, after) == ("kernel Linux 6.1 #1 -> Linux 6.1 #2", "firmware 1.0 -> 1.1")
+
+
+def test_a_driver_of_the_kernels_tree_is_not_named_twice() -> None:
+    before = {"uname": "Linux 6.1 #1", "driver_version": "6.1"}
+    after = {"uname": "Linux 6.2 #1", "driver_version": "6.2"}
+    assert differences(before, after) == ("kernel 6.1 -> 6.2",)
+
+
+def test_a_dirty_build_is_known_by_its_mark() -> None:
+    assert is_dirty({"uname": "Linux 6.12.25-v8+-dirty #1", "firmware": None})
+    assert not is_dirty({"uname": "Linux 6.12.25-v8+ #1"})

@@ -1,0 +1,207 @@
+"""The judge of two builds, simulated: its error rates, the changes that it finds, and the number of boots."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+
+import pytest
+
+from pytest_pinet.judge.change import LEAST_APART, LEAST_BOOTS, MOST_BOOTS, Boot, connections_per_turn, judge_change
+from pytest_pinet.judge.interleaved import Result, Side, side
+from pytest_pinet.judge.noise import UNKNOWN, Noise
+
+CALIBRATED = Noise(0.003, 20, 0.001, "calibrated", session_freedom=6)
+RUNS = 300
+
+
+def boots(
+    seed: int, change: float, between: float, within: float, count: int = MOST_BOOTS, drift: float = 0.0, each: int = 3
+) -> list[Boot]:
+    """Return boots of a link.
+
+    ``between`` and ``within`` are standard deviations, ``drift`` is the drift over eight boots.
+    """
+    dice = random.Random(seed)
+    made = []
+    for index in range(count):
+        level = 1e9 * math.exp(dice.gauss(0, between) + drift * index / 8)
+        level *= 1 + change if side(index) is Side.B else 1
+        made.append(Boot(side(index), index, tuple(level * math.exp(dice.gauss(0, within)) for _ in range(each))))
+    return made
+
+
+def end(made: list[Boot], noise: Noise, tolerance: float = 0.01, figures: int = 1) -> tuple[Result, int]:
+    """Return the result, and after how many boots."""
+    for count in range(1, len(made) + 1):
+        found = judge_change(made[:count], tolerance, noise, figures=figures)
+        if found.decided:
+            return found.result, count
+    raise AssertionError(f"no end after {len(made)} boots: {found.why}")
+
+
+def simulated(
+    change: float, between: float, within: float, noise: Noise = UNKNOWN, drift: float = 0.0, figures: int = 1
+) -> tuple[Counter[Result], float]:
+    """Return the percentages of results in all runs, and the mean number of boots."""
+    ends = [
+        end(boots(seed, change, between, within, drift=drift), noise, figures=figures) for seed in range(RUNS)
+    ]  # fmt: skip
+    counts = Counter({result: 100 * number / RUNS for result, number in Counter(one for one, _ in ends).items()})
+    return counts, sum(count for _, count in ends) / RUNS
+
+
+NOISES = [(0.0005, 0.001), (0.001, 0.003), (0.003, 0.0055), (0.006, 0.006), (0.01, 0.005)]
+
+
+@pytest.mark.parametrize(("between", "within"), NOISES)
+@pytest.mark.parametrize("drift", [0.0, 0.01])
+def test_an_unchanged_build_is_called_slower_in_one_of_a_hundred_at_most(
+    between: float, within: float, drift: float
+) -> None:
+    found, _ = simulated(0.0, between, within, drift=drift)
+    assert found[Result.SLOWER] <= 1
+    assert found[Result.FASTER] <= 1
+
+
+@pytest.mark.parametrize(("between", "within"), NOISES)
+def test_two_percent_are_never_passed_more_often_than_that(between: float, within: float) -> None:
+    found, _ = simulated(-0.02, between, within)
+    assert found[Result.SAME] + found[Result.FASTER] <= 1
+
+
+@pytest.mark.parametrize(("between", "within"), NOISES[:3])
+def test_two_percent_are_found_and_no_change_passes_where_boots_repeat_as_emulated_ones_do(
+    between: float, within: float
+) -> None:
+    found, boots_made = simulated(-0.02, between, within)
+    assert found[Result.SLOWER] >= 97
+    assert boots_made <= LEAST_APART + 0.5
+    found, boots_made = simulated(0.0, between, within)
+    assert found[Result.SAME] >= 97
+    assert boots_made <= 9
+
+
+def test_what_is_calibrated_takes_four_boots() -> None:
+    for change, result in ((0.0, Result.SAME), (-0.02, Result.SLOWER), (0.03, Result.FASTER)):
+        found, boots_made = simulated(change, 0.001, 0.003, CALIBRATED)
+        assert found[result] >= 99
+        assert boots_made <= LEAST_BOOTS + 0.2
+
+
+def test_boots_that_differ_by_far_more_than_was_calibrated_are_not_believed_after_four() -> None:
+    # Recorded on a machine with twice the load that it can carry. The build is unchanged, and drift explains the
+    # values.
+    recorded = (("A", 224.37), ("B", 224.82), ("B", 224.78), ("A", 218.61))
+    made = [Boot(Side(name), at, (level * 1e6,)) for at, (name, level) in enumerate(recorded)]
+    emulated = Noise(0.0025, 4, 0.0011, "calibrated", session_freedom=4)
+    assert judge_change(made, noise=emulated).result is Result.GO_ON
+    made[3] = Boot(Side.A, 3, (224.4e6,))
+    assert judge_change(made, noise=emulated).result is Result.SAME
+
+
+def test_what_is_obvious_takes_four_boots_of_a_bench_that_nobody_knows() -> None:
+    assert end(boots(1, -0.3, 0.003, 0.005), UNKNOWN) == (Result.SLOWER, LEAST_BOOTS)
+
+
+def test_boots_that_differ_more_than_the_tolerance_leave_it_undecided_and_soon() -> None:
+    found, boots_made = simulated(0.0, 0.03, 0.01)
+    assert found[Result.INCONCLUSIVE] >= 80
+    assert boots_made < MOST_BOOTS - 4
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.7])
+@pytest.mark.parametrize("jump", [0.02, 0.03])
+def test_boots_of_two_kinds_are_no_change(part: float, jump: float) -> None:
+    """Virtio NICs of emulated boards receive 644 or 657 Mbit/s from boot to boot, and nothing in between."""
+    dice = random.Random(11)
+    runs = 2 * RUNS
+    counts = Counter(end(two_kinds(dice, part, jump), UNKNOWN)[0] for _ in range(runs))
+    assert counts[Result.SLOWER] <= runs * 0.01
+    assert counts[Result.FASTER] <= runs * 0.01
+
+
+def test_who_allows_too_few_boots_is_told_how_many_it_takes() -> None:
+    made = boots(1, -0.02, 0.0005, 0.001, 8)
+    found = judge_change(made, most_boots=8)
+    assert found.result is Result.INCONCLUSIVE
+    assert found.why.endswith(f"takes {LEAST_APART} turns (--pinet-boots), or `pinet calibrate --boots`")
+    assert judge_change(made, most_boots=9).result is Result.GO_ON
+    assert judge_change(made, noise=CALIBRATED, most_boots=8).result is Result.SLOWER
+    assert "--pinet-boots" not in judge_change(boots(1, 0.0, 0.03, 0.01, 8), most_boots=8).why
+
+
+# Recorded goodput (Mbit/s) of an unchanged emulated board that sends four streams while other work uses the processors,
+# one boot each. The durations were still in the peer's time; today they are in the board's own time.
+RECORDED = (648.5, 645.5, 654.8, 626.9, 633.2, 617.8)
+
+
+@pytest.mark.parametrize("change", [0.0, -0.005])
+def test_a_difference_smaller_than_the_recorded_noise_is_inconclusive(change: float) -> None:
+    dice = random.Random(3)
+    counts: Counter[Result] = Counter()
+    for _ in range(RUNS):
+        levels = [dice.choice(RECORDED) * (1 + change if side(index) is Side.B else 1) for index in range(MOST_BOOTS)]
+        counts[end([Boot(side(index), index, (level,)) for index, level in enumerate(levels)], UNKNOWN)[0]] += 1
+    assert counts[Result.INCONCLUSIVE] >= 0.85 * RUNS
+    assert counts[Result.SLOWER] <= 0.015 * RUNS
+    assert counts[Result.FASTER] <= 0.015 * RUNS
+
+
+def two_kinds(dice: random.Random, part: float, jump: float) -> list[Boot]:
+    """Return unchanged boots. A share ``part`` is faster by ``jump``."""
+    levels = [644e6 * (1 + jump * (dice.random() < part)) * math.exp(dice.gauss(0, 0.0005)) for _ in range(MOST_BOOTS)]
+    return [Boot(side(index), index, (level,)) for index, level in enumerate(levels)]
+
+
+def test_of_many_figures_an_unchanged_build_is_still_called_slower_in_one_of_a_hundred() -> None:
+    wrong = 0
+    for run in range(60):
+        ends = [end(boots(run * 12 + n, 0.0, 0.006, 0.006), UNKNOWN, figures=12)[0] for n in range(12)]
+        wrong += Result.SLOWER in ends
+    assert wrong <= 1
+
+
+def test_one_odd_boot_in_six_decides_nothing() -> None:
+    made = boots(5, 0.0, 0.001, 0.002)
+    made[2] = Boot(made[2].side, made[2].at, tuple(level * 0.9 for level in made[2].levels))
+    result, count = end(made, UNKNOWN)
+    assert result is Result.SAME
+    assert count >= 7, "an odd boot of B takes four of B"
+    assert "an odd turn of B left out" in judge_change(made[:count]).why
+
+
+def test_a_build_that_is_odd_in_half_of_its_boots_does_not_pass() -> None:
+    made = boots(6, 0.0, 0.001, 0.002)
+    for index, boot in enumerate(made):
+        if boot.side is Side.B and index % 2:
+            made[index] = Boot(boot.side, boot.at, tuple(level * 0.9 for level in boot.levels))
+    assert end(made, UNKNOWN)[0] in (Result.SLOWER, Result.INCONCLUSIVE)
+
+
+def test_boots_without_a_figure_are_left_out() -> None:
+    made = boots(7, -0.05, 0.001, 0.002)
+    made[1] = Boot(made[1].side, made[1].at, ())
+    made[4] = Boot(made[4].side, made[4].at, (0.0, math.nan))
+    assert end(made, UNKNOWN)[0] is Result.SLOWER
+
+
+def test_the_change_is_told_without_drift_and_with_its_interval() -> None:
+    found = judge_change(boots(8, -0.05, 0.0005, 0.001, 8, drift=0.04))
+    assert found.change == pytest.approx(-0.05, abs=0.003)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < -0.05 < found.high
+
+
+def test_a_tolerance_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ValueError, match="a tolerance of 0 makes no sense"):
+        judge_change([], 0)
+
+
+def test_a_boot_is_worth_more_connections_the_dearer_it_is() -> None:
+    assert connections_per_turn(UNKNOWN, boot_s=30, connection_s=40) == 2
+    assert connections_per_turn(UNKNOWN, boot_s=30, connection_s=4) == 5
+    assert connections_per_turn(UNKNOWN, boot_s=0.5, connection_s=4) == 1
+    assert connections_per_turn(Noise(0.003, 9, 0.0, "x"), boot_s=30, connection_s=4) == 6

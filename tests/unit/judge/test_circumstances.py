@@ -1,0 +1,77 @@
+"""A value below its limit with another explanation is invalid, not a failure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_pinet.judge.circumstances import Circumstances, excused
+from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.model.judgement import MeasurementJudgement
+from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.verdict import Verdict
+from tests.support import link_stand_in
+from tests.support.link_stand_in import flow, judged, one_try
+
+PEER = "two:onboard"
+BUSY = "the processors of two were 97 % busy with something else before the traffic\n  -> look what runs on two"
+TX, RX, BIDIR = Direction.TX, Direction.RX, Direction.BIDIR
+FAST = PROFILES["fast"]
+
+
+def least(mbps: float, way: Direction, metric: Metric = Metric.GOODPUT) -> Limit:
+    return Limit(Bitrate.mbps(mbps), Origin.MARKER, "the test's", direction=way, metric=metric)
+
+
+def pair(tx: float, rx: float, *limits: Limit, **more: object) -> MeasurementJudgement:
+    """Judge both directions at these Mbit/s, with enough attempts for a verdict."""
+    flows = (flow(payload=round(tx * 125_000)), replace(flow(1, 0, payload=round(rx * 125_000)), way=RX))
+    circumstances = Circumstances(**more)  # type: ignore[arg-type]
+    return figures(link_stand_in.facts(), Traffic(BIDIR), [one_try(*flows)] * 6, GatePlan(limits, FAST), circumstances)
+
+
+def test_a_peer_that_cannot_reach_the_limit_by_itself_is_what_limited() -> None:
+    found = pair(700, 900, least(900, TX), capacities={PEER: Bitrate.mbps(720)})
+    assert (found.verdict, found.directions[TX].verdict) == (Verdict.INVALID, Verdict.INVALID)
+    assert "two:onboard itself moves no more than 720.0 Mbit/s over its own loopback" in found.reason
+    assert "\n" not in found.reason
+
+
+def test_a_peer_that_can_do_better_is_no_excuse() -> None:
+    assert pair(700, 900, least(900, TX), capacities={PEER: Bitrate(9e9)}).verdict is Verdict.FAIL
+
+
+def test_what_nothing_excuses_stays_failed() -> None:
+    found = pair(700, 600, least(900, TX), least(650, RX), capacities={PEER: Bitrate.mbps(720)})
+    assert (found.directions[TX].verdict, found.directions[RX].verdict) == (Verdict.INVALID, Verdict.FAIL)
+    assert found.verdict is Verdict.FAIL
+    assert found.reason.startswith("rx: ")
+
+
+def test_the_limit_of_a_sum_is_shared_by_its_peers() -> None:
+    link = link_stand_in.facts(("two:onboard", "one:onboard", "one:usb"), "incast:2")
+    tries = [one_try(*(replace(flow(end, 0, payload=50_000_000), way=RX) for end in (1, 2)))] * 6
+    plan = GatePlan([least(900, RX, Metric.SUM)], FAST)
+
+    def verdict(capacities: dict[str, Bitrate]) -> Verdict:
+        return figures(link, Traffic(RX), tries, plan, Circumstances(capacities=capacities)).directions[RX].verdict
+
+    assert verdict({}) is Verdict.FAIL
+    assert verdict({"one:onboard": Bitrate.mbps(800), "one:usb": Bitrate.mbps(800)}) is Verdict.FAIL
+    assert verdict({"one:onboard": Bitrate.mbps(800)}) is Verdict.INVALID
+
+
+def test_other_work_on_an_end_is_an_excuse() -> None:
+    found = pair(700, 900, least(900, TX), busy=[BUSY])
+    assert found.verdict is Verdict.INVALID
+    assert "700.0 Mbit/s is below the limit 900.0 Mbit/s, but the processors of two were 97 % busy" in found.reason
+
+
+@pytest.mark.parametrize(("goodput", "limit"), [(700e6, None), (930e6, 900e6)], ids=["no limit", "another rule missed"])
+def test_what_did_not_fail_for_its_rate_needs_no_excuse(goodput: float, limit: float | None) -> None:
+    found = judged(goodput, limit, Verdict.FAIL)
+    assert excused(found, Circumstances(busy=[BUSY]), {PEER: Bitrate(1e6)}) is found

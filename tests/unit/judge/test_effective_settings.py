@@ -1,0 +1,148 @@
+"""A setting that the kernel did not apply makes the result invalid, but the value stays visible."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.circumstances import Circumstances
+from pytest_pinet.judge.effective_settings import failed_requests, unmet, unseen
+from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.oracle import Oracle
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.verdict import judge
+from pytest_pinet.model.http import HttpReport
+from pytest_pinet.model.judgement import MeasurementJudgement
+from pytest_pinet.model.measurement import Measurement
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.sockets import Sockets
+from pytest_pinet.model.traffic import Direction, HttpTraffic, Traffic
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.traffic import http_record, http_text, sockets_record
+from tests.support import link_stand_in
+from tests.support.link_stand_in import flow, one_try
+
+TX = Traffic(Direction.TX)
+JUMBO = replace(TX, mss=8960)
+WINDOW = replace(TX, window=204_800)
+
+
+def with_buffers(sndbuf: int, rcvbuf: int) -> Try:
+    measured = flow(sockets=Sockets(1, 1448, sndbuf_bytes=sndbuf))
+    far = replace(measured.flow, far_sockets=Sockets(1, 1448, rcvbuf_bytes=rcvbuf))
+    return one_try(replace(measured, flow=far))
+
+
+def test_an_mss_above_the_mtu_is_told_with_what_was_used() -> None:
+    (sentence,) = unmet(link_stand_in.facts(), JUMBO, [one_try(flow(sockets=Sockets(1, 1448)))] * 2)
+    assert sentence == (
+        "mss=8960 bytes was asked for, but segments of one:onboard carried 1448 bytes: MTU 1500 allows no more than "
+        "mss=1460"
+    )
+
+
+def test_an_mss_that_is_used_is_no_trouble() -> None:
+    link = link_stand_in.facts()
+    jumbo = link_stand_in.facts(mtu=9000)
+    assert unmet(jumbo, JUMBO, [one_try(flow(sockets=Sockets(1, 8948)))]) == []
+    assert unmet(link, replace(TX, mss=536), [one_try(flow(sockets=Sockets(1, 524)))]) == []
+
+
+def test_what_was_read_while_the_link_was_down_is_no_trouble() -> None:
+    down = replace(one_try(flow(sockets=Sockets(1, 36))), excluded="link dropped for 1.2 s")
+    link = link_stand_in.facts()
+    assert unmet(link, replace(TX, mss=536), [down, one_try(flow(sockets=Sockets(1, 524)))]) == []
+
+
+def test_an_mss_of_which_nobody_told() -> None:
+    link, untold = link_stand_in.facts(), [one_try(flow())]
+    # An MSS larger than the MTU is never effective.
+    assert unmet(link, JUMBO, untold) == ["mss=8960 bytes was asked for, but MTU 1500 allows no more than mss=1460"]
+    small = replace(TX, mss=536)
+    assert unmet(link, small, untold) == []
+    (note,) = unseen(small, untold)
+    assert note == "mss=536 bytes was asked for, and no sender could tell what it used (ss of iproute2)"
+    assert unseen(TX, untold) == []
+    assert unseen(small, [*untold, one_try(flow(sockets=Sockets(1, 524)))]) == []
+
+
+@pytest.mark.parametrize(
+    ("sndbuf", "rcvbuf", "told"),
+    [
+        (409_600, 409_600, []),
+        (425_984, 409_600, []),
+        (300_000, 409_600, [("one:onboard", 150_000, "wmem_max")]),
+        (300_000, 212_992, [("one:onboard", 150_000, "wmem_max"), ("two:onboard", 106_496, "rmem_max")]),
+    ],
+)
+def test_a_window_that_was_cut_is_told_for_each_end(sndbuf: int, rcvbuf: int, told: list[tuple[str, int, str]]) -> None:
+    assert unmet(link_stand_in.facts(), WINDOW, [with_buffers(sndbuf, rcvbuf)]) == [
+        f"window=204800 bytes was not effective on {end}: the kernel gave {size} (raise net.core.{sysctl})"
+        for end, size, sysctl in told
+    ]
+
+
+def test_what_the_tool_told_is_not_told_twice() -> None:
+    one = with_buffers(300_000, 300_000)
+    one = replace(one, measurements=tuple(replace(m, unmet=("window=... on one",)) for m in one.measurements))
+    assert unmet(link_stand_in.facts(), WINDOW, [one]) == ["window=... on one"]
+
+
+def judged(one: Try, **more: Any) -> MeasurementJudgement:
+    plan = GatePlan((), PROFILES["fast"])
+    return figures(link_stand_in.facts(), one.measurements[0].traffic, [one], plan, Circumstances(**more))
+
+
+@pytest.mark.parametrize("which", ["ineffective", "broken"])
+def test_values_stay_and_are_invalid(which: str) -> None:
+    invalid = judged(one_try(flow()), **{which: ["mss=8960 bytes was asked for\n  -> do this"]})
+    assert (invalid.verdict, invalid.wanted) == (Verdict.INVALID, None)
+    assert invalid.reason == "mss=8960 bytes was asked for"
+    found = invalid.directions[Direction.TX]
+    assert found.verdict is Verdict.INVALID
+    assert found.goodput.bps == pytest.approx(1_448_000 * 8)
+    assert found.reason == "11.6 Mbit/s says nothing: mss=8960 bytes was asked for"
+
+
+def test_requests_that_failed_fail_the_test() -> None:
+    traffic = HttpTraffic(Direction.TX, streams=2, size=1448)
+    one = one_try(flow(), traffic=traffic)
+
+    def answered(report: HttpReport) -> Try:
+        measurement = Measurement(traffic, {Direction.TX: one.flows[0].flow}, http=report)
+        return replace(one, measurements=(measurement,))
+
+    good = answered(HttpReport(1000, 1.0, 1.5e6))
+    assert failed_requests([good]) == ""
+    bad = answered(HttpReport(1000, 1.0, 1.5e6, refused=3, timeout=2))
+    why = failed_requests([good, bad])
+    assert why == "of 2000 requests 3 not answered with 2xx, 2 timed out"
+    failed = judged(good, unanswered=why)
+    assert (failed.verdict, failed.reason, failed.wanted) == (Verdict.FAIL, f"tx: {why}", None)
+    assert judged(good, unanswered=why, ineffective=["window"]).verdict is Verdict.INVALID
+    record = http_record(1448, 2, [HttpReport(1000, 1.0, 1.5e6), HttpReport(1000, 1.0, 1.5e6, refused=3, timeout=2)])
+    assert record["requests_per_s"] == pytest.approx(998.5)
+    text = http_text(record)
+    assert text.endswith("requests/s of 1448 bytes on 2 connections, 3 not answered with 2xx, 2 timed out")
+
+
+def test_what_arrives_above_the_cap_is_a_measurement_error() -> None:
+    oracle = Oracle(Bitrate.mbps(941), "1000 Mbit/s link")
+    cap = Bitrate.mbps(400)
+    assert judge(Bitrate.mbps(408), oracle, None, cap).verdict is Verdict.PASS
+    found = judge(Bitrate.mbps(496), oracle, None, cap)
+    assert found.verdict is Verdict.INVALID
+    assert found.reason == (
+        "496.0 Mbit/s is above the 400.0 Mbit/s that the sender was told to send at most: a measurement error"
+    )
+
+
+def test_sockets_of_a_flow_are_recorded_from_both_ends() -> None:
+    (measured,) = with_buffers(400_000, 300_000).flows
+    record = sockets_record(measured.flow)
+    assert record is not None
+    assert (record["mss"], record["sndbuf_bytes"], record["rcvbuf_bytes"]) == (1448, 400_000, 300_000)
+    assert sockets_record(flow().flow) is None

@@ -1,0 +1,128 @@
+"""From the attempts of one metric to its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from pytest_pinet.judge.confirm import confirm
+from pytest_pinet.judge.gate import Ruling, rule_on
+from pytest_pinet.judge.noise import UNKNOWN
+from pytest_pinet.judge.oracle import Oracle
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.verdict import Verdict
+
+STANDARD = PROFILES["standard"]
+WIRE = Oracle(Bitrate(941e6), "1000 Mbit/s link")
+LIMIT = Limit(Bitrate(900e6), Origin.MARKER, "the test's limit")
+
+
+def attempt(mbps: float, seconds: float = 3.0, excluded: str = "") -> Attempt:
+    steps = round(seconds / 0.1)
+    samples = tuple(Sample(n * 0.1, 0.1, round(mbps * 1e6 / 8 * 0.1), warmup=n < 3) for n in range(steps))
+    return Attempt(samples, excluded=excluded)
+
+
+def ruled(attempts: Sequence[Attempt], limit: Limit | None = LIMIT, oracle: Oracle = WIRE) -> Ruling:
+    counted = [one for one in attempts if not one.excluded]
+    goodput = Bitrate(sum(one.goodput.bps for one in counted) / len(counted) if counted else 0.0)
+    return rule_on(attempts, goodput, goodput, oracle, limit, UNKNOWN, STANDARD)
+
+
+def test_a_link_well_above_its_limit_passes_on_its_first_connection() -> None:
+    ruling = ruled([attempt(940)])
+    assert (ruling.judgement.verdict, ruling.wanted, ruling.state) == (Verdict.PASS, None, "")
+    assert ruling.stopped
+
+
+def test_one_slow_connection_is_a_suspicion_and_asks_for_another() -> None:
+    assert ruled([attempt(800)]).wanted is not None
+
+
+def test_a_regression_is_called_one_only_after_fresh_connections() -> None:
+    slow = [attempt(800)]
+    while ruled(slow).wanted is not None:
+        slow.append(attempt(800))
+    assert len(slow) == STANDARD.fails_after
+    ruling = ruled(slow)
+    assert (ruling.judgement.verdict, ruling.state) == (Verdict.FAIL, "confirmed")
+    assert ruling.low is not None
+    assert ruling.high is not None
+    assert ruling.low < 800e6 < ruling.high < 900e6
+
+
+def test_a_suspicion_asks_for_a_fresh_link_up_before_it_is_called_a_regression() -> None:
+    assert Fresh.LINK in {ruled([attempt(800)] * count).wanted for count in range(1, STANDARD.fails_after)}
+
+
+def test_what_repeats_cleared_is_marginal_and_says_so() -> None:
+    attempts = [attempt(880)]
+    while ruled(attempts).wanted is not None:
+        attempts.append(attempt(938))
+    ruling = ruled(attempts)
+    assert (ruling.judgement.verdict, ruling.state) == (Verdict.MARGINAL, "cleared")
+    assert f"below it in 1 of {len(attempts)} connections" in ruling.judgement.reason
+
+
+def test_after_the_end_of_its_course_more_attempts_change_nothing() -> None:
+    failed = [attempt(800)] * STANDARD.fails_after
+    assert ruled([*failed, *[attempt(941)] * 5]).judgement.verdict is Verdict.FAIL
+
+
+def test_what_varies_by_more_than_its_margin_is_inconclusive_at_the_end_of_the_budget() -> None:
+    attempts: list[Attempt] = []
+    for number in range(100):
+        attempts.append(attempt(940 if number % 2 else 858))
+        ruling = ruled(attempts)
+        if ruling.wanted is None:
+            break
+    assert ruling.judgement.verdict is Verdict.INCONCLUSIVE
+    assert sum(one.traffic_seconds for one in attempts) <= STANDARD.budget_s + 1e-6
+    assert ruling.state == "undecided"
+
+
+def test_above_the_physical_limit_is_a_measurement_error_at_once() -> None:
+    ruling = ruled([attempt(960)])
+    assert (ruling.judgement.verdict, ruling.wanted) == (Verdict.INVALID, None)
+
+
+def test_without_a_limit_one_connection_is_enough() -> None:
+    ruling = ruled([attempt(100)], limit=None)
+    assert (ruling.judgement.verdict, ruling.wanted) == (Verdict.PASS, None)
+
+
+def test_an_attempt_that_does_not_count_gives_no_figure_and_asks_for_another() -> None:
+    ruling = ruled([attempt(100, excluded="link dropped for 2.1 s")])
+    assert ruling.wanted is Fresh.CONNECTION
+    ruling = ruled([attempt(100, excluded="link dropped for 2.1 s"), attempt(940)])
+    assert ruling.judgement.verdict is Verdict.MARGINAL
+    assert "link dropped for 2.1 s" in ruling.judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("held", "verdict"),
+    [
+        ([], None),
+        ([True], Verdict.PASS),
+        ([False], None),
+        ([False, False], None),
+        ([False, False, False], Verdict.FAIL),
+        ([False, True, False], Verdict.FAIL),
+        ([False, True, True], Verdict.MARGINAL),
+    ],
+)
+def test_a_rule_that_is_missed_once_is_asked_again(held: list[bool], verdict: Verdict | None) -> None:
+    assert confirm(held, STANDARD) is verdict
+    assert confirm(held[::-1], STANDARD) is verdict
+
+
+def test_a_soak_holds_a_rule_in_all_of_its_connections() -> None:
+    soak = replace(STANDARD, passes_after=2)
+    assert confirm([True], soak) is None
+    assert confirm([True, True], soak) is Verdict.PASS

@@ -1,0 +1,41 @@
+"""Pings with limits on loss and latency: a limit fails only if several series miss it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_pinet.judge.pings import judge_pings
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.ping import PingReport
+from pytest_pinet.model.quantities import Bitrate, Duration, Share
+from pytest_pinet.model.verdict import Verdict
+from tests.support.link_stand_in import key
+
+LATENCY = Limit(Duration(0.002), Origin.MARKER, "the test's", metric=Metric.LATENCY)
+FAST = PROFILES["fast"]
+
+
+def judged(*means_ms: float, limits: tuple[Limit, ...] = (LATENCY,)) -> tuple[Verdict | None, tuple[str, ...]]:
+    """Judge series of ten pings with these mean round-trip times."""
+    rounds = [PingReport(10, 10, ms / 2e3, ms / 1e3, ms / 5e2, None) for ms in means_ms]
+    found = judge_pings(rounds, limits, key("pi4b", "onboard"), FAST)
+    return found.verdict, found.reasons
+
+
+def test_a_series_that_holds_all_limits_is_enough() -> None:
+    assert judged(0.5) == (Verdict.PASS, ("mean round-trip time 0.5 ms holds the limit 2 ms",))
+
+
+def test_a_miss_is_a_suspicion_until_others_miss_it_too() -> None:
+    assert judged(3.0)[0] is None
+    misses = [3.0] * FAST.fails_after
+    assert judged(*misses) == (Verdict.FAIL, ("mean round-trip time 3 ms is above the limit 2 ms",))
+    assert judged(3.0, *[0.5] * (FAST.fails_after - 1))[0] is Verdict.MARGINAL
+
+
+@pytest.mark.parametrize(
+    "limits", [(), (Limit(Bitrate(9e8), Origin.MARKER, "it"),), (Limit(Share(0.1), Origin.MARKER, "it", board="pi5"),)]
+)
+def test_what_no_limit_speaks_of_passes(limits: tuple[Limit, ...]) -> None:
+    assert judged(50.0, limits=limits) == (Verdict.PASS, ())

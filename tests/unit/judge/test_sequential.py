@@ -1,0 +1,344 @@
+"""The sequential rule: when it stops, with which decision, and which changes must not affect it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from pytest_pinet.judge.noise import UNKNOWN, Noise
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.sequential import Decision, DecisionOutcome, decide
+from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.events import Event, EventKind
+from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.quantities import Bitrate
+from tests.support.judge_attempts import attempt_of, steady, with_dips
+
+STANDARD, SOAK = PROFILES["standard"], PROFILES["soak"]
+LIMIT = Bitrate.mbps(900)
+QUIET = Noise(connections=0.003, freedom=10, sessions=0.001, source="calibrated")
+
+
+def course(make: Callable[[int], Attempt], noise: Noise = UNKNOWN, profile: str = "standard") -> Decision:
+    """Add attempts until the rule stops."""
+    attempts: list[Attempt] = []
+    while True:
+        attempts.append(make(len(attempts)))
+        decision = decide(attempts, LIMIT, noise, PROFILES[profile])
+        if decision.outcome is not DecisionOutcome.GO_ON:
+            return decision
+        assert len(attempts) < 50, "the rule never stops"
+
+
+@pytest.mark.parametrize("noise", [UNKNOWN, QUIET], ids=["unknown", "quiet"])
+@pytest.mark.parametrize(
+    ("relative", "outcome", "seconds"),
+    [
+        (0.031, DecisionOutcome.PASS, 3),
+        (-0.021, DecisionOutcome.FAIL, 9),
+        (-0.5, DecisionOutcome.FAIL, 9),
+        (5.0, DecisionOutcome.PASS, 3),
+        (-1.0, DecisionOutcome.FAIL, 9),
+    ],
+)
+def test_a_clear_figure_decides_with_the_fewest_connections(
+    relative: float, outcome: DecisionOutcome, seconds: float, noise: Noise
+) -> None:
+    decision = course(lambda _: steady(900 * (1 + relative)), noise)
+    assert decision.outcome is outcome
+    assert decision.seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("noise", [UNKNOWN, QUIET], ids=["unknown", "quiet"])
+@pytest.mark.parametrize(("relative", "outcome"), [(-0.005, DecisionOutcome.FAIL), (0.005, DecisionOutcome.PASS)])
+def test_half_a_per_cent_from_the_limit_is_no_dead_zone(
+    relative: float, outcome: DecisionOutcome, noise: Noise
+) -> None:
+    decision = course(lambda _: steady(900 * (1 + relative)), noise)
+    assert decision.outcome is outcome
+    assert decision.seconds <= (30 if noise.assumed else 12)
+
+
+def test_a_pass_explains_itself() -> None:
+    decision = decide([steady(929)], LIMIT, QUIET, STANDARD)
+    assert decision.why == "certain after 1 connection (3 s): 3.2 % above the limit, noise 0.30 %"
+    assert decision.ratio == pytest.approx(929 / 900)
+    assert decision.low is not None
+    assert decision.ratio is not None
+    assert decision.high is not None
+    assert 1.02 < decision.low < decision.ratio < decision.high < 1.05
+
+
+def test_a_fail_explains_itself() -> None:
+    decision = decide([steady(880)] * 3, LIMIT, QUIET, STANDARD)
+    assert decision.why.startswith("below the limit in 3 of 3 connections (9 s): 2.2 % below the limit on average")
+
+
+def test_noise_larger_than_the_margin_is_refused_with_the_margin_that_could_be_judged() -> None:
+    decision = course(lambda index: steady(905 * (0.96, 1.04, 0.99, 1.02)[index % 4]))
+    assert decision.outcome is DecisionOutcome.INCONCLUSIVE
+    assert "between connections is more than the margin" in decision.why
+    assert decision.carries is not None
+    assert decision.carries > 0.03
+    assert f"a margin of {decision.carries * 100:.0f} % could be judged" in decision.why
+
+
+def test_a_noise_known_to_be_too_large_is_refused_before_the_budget_is_spent() -> None:
+    drifting = Noise(connections=0.005, freedom=10, sessions=0.03, source="calibrated")
+    decision = course(lambda _: steady(910), drifting)
+    assert decision.outcome is DecisionOutcome.INCONCLUSIVE
+    assert decision.seconds == pytest.approx(9)
+
+
+def test_a_suspect_is_confirmed_on_a_fresh_link_up() -> None:
+    slow = steady(850)
+    assert decide([slow], LIMIT, UNKNOWN, STANDARD).next_fresh is Fresh.CONNECTION
+    assert decide([slow] * 2, LIMIT, UNKNOWN, STANDARD).next_fresh is Fresh.LINK
+    assert decide([slow] * 3, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.FAIL
+    waiting = decide([slow] * 3, LIMIT, UNKNOWN, STANDARD, fresh_link=True)
+    assert (waiting.outcome, waiting.next_fresh) == (DecisionOutcome.GO_ON, Fresh.LINK)
+    outlasted = [slow, slow, replace(slow, fresh=Fresh.LINK)]
+    assert decide(outlasted, LIMIT, UNKNOWN, STANDARD, fresh_link=True).outcome is DecisionOutcome.FAIL
+
+
+def test_a_regression_that_a_fresh_link_up_cures_is_not_confirmed() -> None:
+    cured = [steady(850), steady(850), steady(930, fresh=Fresh.LINK)]
+    assert decide(cured, LIMIT, UNKNOWN, STANDARD, fresh_link=True).outcome is DecisionOutcome.GO_ON
+
+
+def test_a_rough_link_of_which_nothing_is_known_is_taken_to_differ_between_days_too() -> None:
+    rough = [steady(925 * factor) for factor in (0.98, 1.02) * 4]
+    known = Noise(0.02, 10, 0.003, "calibrated")
+    assert decide(rough, LIMIT, known, STANDARD).outcome is DecisionOutcome.PASS
+    assert decide(rough, LIMIT, UNKNOWN, STANDARD).outcome is not DecisionOutcome.PASS
+
+
+def test_a_rough_link_far_above_its_limit_passes_when_its_connections_took_longer_than_planned() -> None:
+    values = random.Random(3)
+
+    def make(_: int) -> Attempt:
+        mbps = [5 * LIMIT.bps / 1e6 * (1 + values.gauss(0, 0.05)) for _ in range(33)]
+        return Attempt(tuple(Sample(n / 10, 0.1, round(rate * 1e5 / 8)) for n, rate in enumerate(mbps)))
+
+    decision = course(make, profile="fast")
+    assert (decision.outcome, decision.connections) == (DecisionOutcome.PASS, 7)
+
+
+def test_one_odd_connection_says_nothing_about_other_days() -> None:
+    decision = course(lambda index: steady(870 if index == 1 else 915))
+    assert (decision.outcome, decision.below) == (DecisionOutcome.PASS, 1)
+    assert decision.seconds <= 30
+
+
+def test_three_bad_connections_of_five_are_not_enough_for_a_regression() -> None:
+    mixed = [steady(864)] * 3 + [steady(904)] * 2
+    assert decide(mixed, LIMIT, Noise(0.02, 50, 0.0, "calibrated"), STANDARD).outcome is DecisionOutcome.GO_ON
+    assert (
+        decide([*mixed, steady(864)], LIMIT, Noise(0.02, 50, 0.0, "calibrated"), STANDARD).outcome
+        is DecisionOutcome.FAIL
+    )
+
+
+def test_excluded_attempts_give_no_figure_but_cost_their_traffic() -> None:
+    broken = replace(steady(100), excluded="the link was lost")
+    decision = decide([broken, steady(930)], LIMIT, UNKNOWN, STANDARD)
+    assert (decision.outcome, decision.connections) == (DecisionOutcome.PASS, 1)
+    assert decision.seconds == pytest.approx(6)
+    assert "the link was lost" in decision.flagged
+    assert decide([broken] * 20, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.INCONCLUSIVE
+
+
+def test_a_dropped_link_is_never_averaged_into_a_figure() -> None:
+    down = Event(EventKind.LINK_DOWN, 1.0, 2.1, "link dropped for 2.1 s at 14:03:07, sw1/p5")
+    dropped = replace(with_dips(930, [(0.9, 2.1, 0.0)]), events=(down,))
+    decision = decide([dropped, steady(930)], LIMIT, QUIET, STANDARD)
+    assert decision.outcome is DecisionOutcome.PASS
+    assert decision.ratio == pytest.approx(930 / 900)
+    assert decision.flagged == (down.text,)
+
+
+def test_a_dip_is_flagged_and_needs_two_steady_connections_to_be_passed() -> None:
+    dipped = with_dips(930, [(1.0, 1.0, 0.5)])
+    assert decide([dipped, steady(930)], LIMIT, QUIET, STANDARD).outcome is DecisionOutcome.GO_ON
+    decision = decide([dipped, steady(930), steady(930)], LIMIT, QUIET, STANDARD)
+    assert decision.outcome is DecisionOutcome.PASS
+    assert decision.flagged == ("50 % of the rate for 1.0 s, 1.0 s after the start",)
+    assert decision.why.endswith("1 of 3 connections disturbed")
+
+
+def test_a_stall_of_most_of_a_connection_is_told_and_not_taken_for_a_slow_link() -> None:
+    stalled = with_dips(930, [(1.0, 2.0, 0.0)])
+    decision = decide([stalled, steady(930), steady(930)], LIMIT, UNKNOWN, STANDARD)
+    assert decision.outcome is DecisionOutcome.PASS
+    assert decision.flagged == ("0 % of the rate for 2.0 s, 1.0 s after the start",)
+    assert decide([stalled] * 3, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.FAIL
+
+
+def test_a_stall_of_all_that_counts_leaves_the_level_that_was_there_before() -> None:
+    died = attempt_of([930.0] * 10 + [0.0] * 20, warmup=10)
+    decision = decide([died, steady(930), steady(930)], LIMIT, UNKNOWN, STANDARD)
+    assert (decision.outcome, decision.below, len(decision.flagged)) == (DecisionOutcome.PASS, 1, 1)
+    assert decide([died] * 3, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("low", "events"),
+    [(9, ()), (12, (Event(EventKind.SLOW_START, 0.0, 1.2, "slow start"),))],
+    ids=["within the cap", "beyond it"],
+)
+def test_a_slow_start_is_told_and_spoils_no_figure(low: int, events: tuple[Event, ...]) -> None:
+    slow = attempt_of([930 / 2] * low + [930] * (30 - low), warmup=min(low, 10), events=events)
+    limit = Bitrate.mbps(850)
+    decision = decide([slow] * 3, limit, QUIET, STANDARD)
+    assert (decision.outcome, decision.disturbed, len(decision.flagged)) == (DecisionOutcome.PASS, 0, 3)
+    assert decide([slow], limit, QUIET, STANDARD).outcome is DecisionOutcome.PASS
+
+
+def test_a_dip_after_a_slow_start_disturbs() -> None:
+    rates = [930 / 2] * 12 + [930] * 8 + [0] * 7 + [930] * 3
+    event = Event(EventKind.SLOW_START, 0.0, 1.2, "slow start")
+    found = decide([attempt_of(rates, warmup=10, events=(event,))], LIMIT, QUIET, STANDARD)
+    assert (found.outcome, found.disturbed) == (DecisionOutcome.GO_ON, 1)
+
+
+def test_a_link_that_stalls_in_every_connection_fails() -> None:
+    decision = course(lambda _: with_dips(930, [(1.0, 0.6, 0.0)]), QUIET)
+    assert decision.outcome is DecisionOutcome.FAIL
+    assert decision.disturbed == decision.connections
+
+
+def test_the_soak_profile_flags_a_dip_that_half_of_the_short_gates_never_meet() -> None:
+    late = with_dips(930, [(7.0, 1.0, 0.5)], seconds=11.0)
+    decision = decide([steady(930, 11.0), late], LIMIT, QUIET, SOAK)
+    assert decision.outcome is not DecisionOutcome.PASS
+    assert decision.flagged
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, math.inf, math.nan])
+def test_a_limit_that_is_no_rate_is_refused(limit: float) -> None:
+    with pytest.raises(ValueError, match="expected a finite rate above 0"):
+        decide([steady(930)], Bitrate(limit), UNKNOWN, STANDARD)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5, -0.1, math.nan])
+def test_an_error_rate_that_nobody_can_keep_is_refused(rate: float) -> None:
+    with pytest.raises(ValueError, match=r"expected more than 0 and less than 0\.5"):
+        decide([steady(930)], LIMIT, UNKNOWN, STANDARD, error_rate=rate)
+
+
+ODD = [
+    Sample(0.0, math.nan, 1000),
+    Sample(0.0, math.inf, 1000),
+    Sample(0.0, -1.0, 1000),
+    Sample(0.0, 1.0, -1),
+    Sample(0.0, 1e-300, 10**18),
+    Sample(0.0, 1.0, 10**400),
+    Sample(0.0, 0.0, 5),
+]
+
+
+@pytest.mark.parametrize("sample", ODD, ids=repr)
+def test_a_sample_that_cannot_be_gives_no_figure(sample: Sample) -> None:
+    odd = Attempt((*steady(930).samples, sample))
+    decision = decide([odd], LIMIT, UNKNOWN, STANDARD)
+    assert (decision.outcome, decision.ratio) == (DecisionOutcome.GO_ON, None)
+    assert decision.flagged
+    assert decide([odd, steady(930)], LIMIT, QUIET, STANDARD).ratio == pytest.approx(930 / 900)
+
+
+@pytest.mark.parametrize("samples", [(), (Sample(0.0, 1.0, 10**8, warmup=True),)], ids=["empty", "warm-up only"])
+def test_without_a_counted_sample_there_is_no_figure(samples: tuple[Sample, ...]) -> None:
+    attempts = [Attempt(samples)]
+    assert decide(attempts, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.GO_ON
+    assert decide(attempts * 10, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.INCONCLUSIVE
+
+
+def test_one_sample_is_enough_for_a_figure() -> None:
+    attempt = Attempt((Sample(0.0, 3.0, round(930e6 / 8 * 3)),))
+    assert decide([attempt], LIMIT, QUIET, STANDARD).outcome is DecisionOutcome.PASS
+
+
+def test_nothing_that_ever_arrives_fails_and_a_huge_rate_passes() -> None:
+    assert decide([steady(0)] * 3, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.FAIL
+    assert decide([steady(9e8)], LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.PASS
+
+
+levels = st.floats(min_value=800, max_value=1000)
+sizes = st.floats(min_value=0, max_value=0.05)
+seeds = st.integers(min_value=0, max_value=2**16)
+
+
+@st.composite
+def attempts(draw: st.DrawFn, least: int = 1) -> list[Attempt]:
+    """Return up to eight connections of one link, with a level, spread between and within them, and dips."""
+    level, between, within = draw(levels), draw(sizes), draw(sizes)
+    values = random.Random(draw(seeds))
+    dip_rate = draw(st.sampled_from([0.0, 0.0, 0.1]))
+    found = []
+    for _ in range(draw(st.integers(min_value=least, max_value=8))):
+        own = level * math.exp(values.gauss(0, between))
+        rates = [own * max(0.0, 1 + values.gauss(0, within)) for _ in range(30)]
+        if values.random() < dip_rate:
+            rates[10:20] = [rate / 2 for rate in rates[10:20]]
+        fresh = values.choice((Fresh.CONNECTION, Fresh.LINK))
+        found.append(attempt_of(rates, fresh=fresh))
+    return found
+
+
+def scaled(made: Sequence[Attempt], factor: int) -> list[Attempt]:
+    return [replace(a, samples=tuple(replace(s, bytes=s.bytes * factor) for s in a.samples)) for a in made]
+
+
+noises = st.sampled_from([UNKNOWN, QUIET, Noise(0.03, 6, 0.01, "calibrated", links=0.005)])
+
+
+@given(attempts(), noises, st.integers(min_value=1001, max_value=1300))
+@settings(max_examples=150, deadline=None)
+def test_a_better_link_never_gets_a_worse_verdict(made: list[Attempt], noise: Noise, thousandths: int) -> None:
+    # Scaled by integers, with the limit scaled for the worse link, so that rounding loses no byte.
+    worse = decide(scaled(made, 1000), Bitrate(LIMIT.bps * 1000), noise, STANDARD)
+    better = decide(scaled(made, thousandths), Bitrate(LIMIT.bps * 1000), noise, STANDARD)
+    # GO_ON and INCONCLUSIVE are no verdicts; both rank between fail and pass.
+    rank = {DecisionOutcome.FAIL: 0, DecisionOutcome.INCONCLUSIVE: 1, DecisionOutcome.GO_ON: 1, DecisionOutcome.PASS: 2}
+    assert rank[better.outcome] >= rank[worse.outcome]
+
+
+@given(attempts(), noises, st.integers(min_value=2, max_value=10**5))
+@settings(max_examples=100, deadline=None)
+def test_scaling_samples_and_limit_together_changes_nothing(made: list[Attempt], noise: Noise, factor: int) -> None:
+    one = decide(made, LIMIT, noise, STANDARD)
+    other = decide(scaled(made, factor), Bitrate(LIMIT.bps * factor), noise, STANDARD)
+    assert (other.outcome, other.next_fresh, other.why) == (one.outcome, one.next_fresh, one.why)
+    assert other.ratio == pytest.approx(one.ratio)
+
+
+@given(attempts(least=2), noises, st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_the_order_of_attempts_changes_nothing(made: list[Attempt], noise: Noise, shuffler: random.Random) -> None:
+    mixed = list(made)
+    shuffler.shuffle(mixed)
+    assert decide(mixed, LIMIT, noise, STANDARD) == decide(made, LIMIT, noise, STANDARD)
+
+
+@given(st.floats(min_value=800, max_value=1000), st.sampled_from(sorted(PROFILES)), noises)
+@example(900.0, "standard", UNKNOWN)
+@settings(max_examples=60, deadline=None)
+def test_a_steady_link_is_never_judged_wrong(mbps: float, name: str, noise: Noise) -> None:
+    assume(abs(mbps / 900 - 1) > 1e-6 or mbps == 900)
+    seconds = PROFILES[name].connection_s
+    decision = course(lambda _: steady(mbps, seconds), noise, name)
+    assert decision.outcome is not (DecisionOutcome.PASS if mbps < 900 else DecisionOutcome.FAIL)
+
+
+@given(attempts(), st.sampled_from([(0.001, 0.01), (0.01, 0.05), (0.05, 0.2)]))
+@settings(max_examples=60, deadline=None)
+def test_who_wants_fewer_errors_never_gets_a_verdict_sooner(made: list[Attempt], rates: tuple[float, float]) -> None:
+    strict, loose = (decide(made, LIMIT, QUIET, STANDARD, error_rate=rate) for rate in rates)
+    decided = (DecisionOutcome.PASS, DecisionOutcome.FAIL)
+    assert strict.outcome not in decided or loose.outcome is strict.outcome

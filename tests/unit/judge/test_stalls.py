@@ -1,0 +1,79 @@
+"""Dips: found where they are; the rule states which dips are too rare to find."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.stalls import blind_spots, find_dips, unseen_share
+from tests.support.judge_attempts import attempt_of, steady, with_dips
+
+RATE = 930e6
+
+
+@given(
+    st.integers(min_value=3, max_value=90),
+    st.integers(min_value=5, max_value=15),
+    st.floats(min_value=0.0, max_value=0.6),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_planted_dip_is_found_with_its_time_and_length(start: int, length: int, left: float) -> None:
+    samples = with_dips(930, [(start / 10, length / 10, left)], seconds=11).samples
+    (dip,) = find_dips(samples, RATE)
+    assert dip.start_s == pytest.approx(start / 10, abs=0.11)
+    assert dip.seconds == pytest.approx(length / 10, abs=0.11)
+    assert dip.left == pytest.approx(left, abs=0.01)
+
+
+def test_two_dips_are_told_apart() -> None:
+    dips = find_dips(with_dips(930, [(2.0, 1.0, 0.5), (7.0, 2.1, 0.0)], seconds=11).samples, RATE)
+    assert [str(dip) for dip in dips] == [
+        "50 % of the rate for 1.0 s, 2.0 s after the start",
+        "0 % of the rate for 2.1 s, 7.0 s after the start",
+    ]
+
+
+@given(st.floats(min_value=1e-3, max_value=1e5), st.integers(min_value=0, max_value=60))
+def test_a_steady_link_has_none(mbps: float, count: int) -> None:
+    samples = attempt_of([mbps] * count).samples
+    assert find_dips(samples, mbps * 1e6) == ()
+
+
+def test_the_start_of_tcp_and_single_late_samples_are_no_dips() -> None:
+    rates = [0.0, 300.0, 600.0] + [930.0] * 10 + [775.0, 994.0] + [930.0] * 10
+    assert find_dips(attempt_of(rates).samples, RATE) == ()
+
+
+def test_a_link_that_is_rough_all_the_time_has_no_dips() -> None:
+    values = random.Random(3)
+    rates = [930 * max(0.05, values.gauss(1, 0.4)) for _ in range(110)]
+    assert find_dips(attempt_of(rates).samples, RATE) == ()
+
+
+def test_half_second_samples_show_dips_too() -> None:
+    (dip,) = find_dips(attempt_of([930, 930, 465, 465, 930, 930], seconds=0.5, warmup=1).samples, RATE)
+    assert (dip.start_s, dip.seconds) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("level", [0.0, -1.0])
+def test_without_a_level_nothing_is_below_it(level: float) -> None:
+    assert find_dips(steady(930).samples, level) == ()
+
+
+def test_each_profile_says_what_it_cannot_see() -> None:
+    said = "Profile standard may miss faults that are active less than 78 % of the time."
+    assert blind_spots(PROFILES["standard"], 0.01) == said
+    assert "Profile soak may miss faults that are active less than 19 % of" in blind_spots(PROFILES["soak"], 0.01)
+
+
+def test_a_higher_error_rate_leaves_fewer_faults_that_are_missed_too_often() -> None:
+    assert "less than 42 % of the time" in blind_spots(PROFILES["standard"], 0.2)
+
+
+@given(st.integers(min_value=1, max_value=600), st.floats(min_value=1e-4, max_value=0.4))
+def test_the_unseen_share_is_missed_exactly_at_the_error_rate(seconds: int, error_rate: float) -> None:
+    assert (1 - unseen_share(seconds, error_rate)) ** seconds == pytest.approx(error_rate)

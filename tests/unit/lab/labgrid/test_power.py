@@ -1,0 +1,59 @@
+"""Power switches with read-back, without read-back, and with wrong answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_pinet.errors import PowerError
+from pytest_pinet.lab.labgrid import power
+from pytest_pinet.lab.labgrid.power import Power
+
+
+class Blind:
+    """A driver that switches but cannot report its state."""
+
+    def __init__(self) -> None:
+        self.real = False
+
+    def on(self) -> None:
+        self.real = True
+
+    def off(self) -> None:
+        self.real = False
+
+
+class Unimplemented(Blind):
+    """Behaves like labgrid's PDUDaemonDriver."""
+
+    def get(self) -> bool:
+        raise NotImplementedError("pdudaemon does not support retrieving the port's state")
+
+
+class Stuck(Blind):
+    def get(self) -> bool:
+        return False
+
+
+class Broken(Blind):
+    def get(self) -> bool:
+        raise ConnectionRefusedError("connection refused")
+
+
+@pytest.mark.parametrize("driver", [Blind(), Unimplemented()])
+def test_a_switch_that_cannot_tell_is_unknown_and_is_believed(driver: Blind) -> None:
+    switch = Power("pi1", driver)
+    assert switch.is_on() is None
+    switch.switch(on=True)
+    assert driver.real
+    assert switch.is_on() is None
+
+
+def test_a_switch_that_lies_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(power, "SETTLE_TIMEOUT_S", 0.1)
+    with pytest.raises(PowerError, match="power switch of pi1 said yes to 'on' but still reports the opposite"):
+        Power("pi1", Stuck()).switch(on=True)
+
+
+def test_a_switch_that_fails_is_an_error_and_not_unknown() -> None:
+    with pytest.raises(PowerError, match="power switch of pi1 failed to say whether it is on: ConnectionRefusedError"):
+        Power("pi1", Broken()).is_on()

@@ -1,0 +1,123 @@
+"""How a node handles builds under test: leftovers of other runs, and its own build."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_pinet.errors import LabError, SshError
+from pytest_pinet.lab.deploy.recovery import Leftover
+from pytest_pinet.lab.node.node_session import NodeSession
+from tests.unit.lab.node.test_node_session import Answering, Board, bring_up
+
+FOUND = "pytest_pinet.lab.deploy.recovery.put_back"
+
+
+@pytest.fixture(autouse=True)
+def _answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_pinet.lab.node.node_session.SshShell", Answering)
+
+
+def left(monkeypatch: pytest.MonkeyPatch, *found: Leftover | SshError) -> None:
+    """Set the leftovers that the next logins find."""
+    answers = list(found)
+
+    def put_back(_: object) -> Leftover:
+        answer = answers.pop(0)
+        if isinstance(answer, SshError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(FOUND, put_back)
+
+
+def test_a_build_that_still_runs_is_booted_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    left(monkeypatch, Leftover("1a2b3c4d5e6f", files=True))
+    board = Board(True)
+    found = bring_up(board)
+    assert board.log == ["off", "console", "on"]
+    assert found.take_warnings() == [
+        "removed the build under test that had been left on pi1: booted its known-good build"
+    ]
+
+
+def test_files_of_a_build_that_does_not_run_cost_no_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    left(monkeypatch, Leftover(files=True, failed=("build new on pi1 (Read-only file system)",)))
+    board = Board(True)
+    found = bring_up(board)
+    assert board.log == []
+    assert found.take_warnings() == [
+        "removed the build under test that had been left on pi1",
+        "could not remove build new on pi1 (Read-only file system) from pi1",
+    ]
+
+
+def test_a_boot_that_a_killed_process_had_asked_for_comes_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    left(monkeypatch, SshError("the ssh connection to pi1 was lost"), Leftover(files=True))
+    board = Board(True)
+    found = bring_up(board)
+    assert board.log == ["off", "console", "on"]
+    assert found.take_warnings() == ["removed the build under test that had been left on pi1"]
+
+
+class Deployed:
+    """Replaces Deployment."""
+
+    active = True
+
+    def __init__(self, trouble: LabError | None = None, stale: bool = True) -> None:
+        self.boots = 0
+        self._trouble, self._stale = trouble, stale
+
+    def after_boot(self) -> None:
+        self.boots += 1
+
+    def take_back(self) -> bool:
+        if self._trouble is not None:
+            raise self._trouble
+        return self._stale
+
+    def words(self) -> str:
+        return "build new"
+
+
+def with_build(board: Board, deployed: Deployed) -> NodeSession:
+    found = bring_up(board)
+    found._deployment = deployed  # type: ignore[assignment]
+    return found
+
+
+def test_whatever_boots_it_the_build_that_is_wanted_runs_again() -> None:
+    board = Board(True)
+    found = with_build(board, deployed := Deployed())
+    found.reset()
+    found.switch_on()
+    found.log_in()
+    assert deployed.boots == 1
+
+
+def test_a_node_that_runs_a_build_is_booted_when_it_is_given_back() -> None:
+    board = Board(True)
+    found = with_build(board, Deployed())
+    found.leave()
+    found.mend()
+    assert [word for word in board.log if word != "invalidate"] == ["off", "console", "on"]
+
+
+def test_one_that_cannot_take_its_build_back_is_booted_too() -> None:
+    board = Board(True)
+    found = with_build(board, Deployed(LabError("pi1 keeps build new")))
+    with pytest.raises(LabError, match="pi1 keeps build new"):
+        found.leave()
+    found.mend()
+    assert [word for word in board.log if word != "invalidate"] == ["off", "console", "on"]
+
+
+def test_one_that_does_not_answer_is_told_of() -> None:
+    board = Board(True)
+    found = with_build(board, Deployed())
+    found._shell = None
+    found.leave()
+    assert found.take_warnings() == [
+        "left build new on pi1, which does not answer: it boots its known-good build, and whoever logs in next removes "
+        "the rest"
+    ]

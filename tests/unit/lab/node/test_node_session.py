@@ -1,0 +1,384 @@
+"""When a node is switched, power-cycled, waited for, and restored to its initial state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pexpect import TIMEOUT
+
+from pytest_pinet.catalogue.load import load
+from pytest_pinet.errors import ConsoleError, SshError, Where
+from pytest_pinet.lab.console.login import BootPanic
+from pytest_pinet.lab.console.record import ConsoleRecord
+from pytest_pinet.lab.labgrid.power import Power
+from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession
+from pytest_pinet.model.lab import Node
+from pytest_pinet.model.tuning import Tuning
+from pytest_pinet.tuning.journal import Replayed
+from tests.support.local_shell import LocalShell
+
+BOOT_S = 60.0
+
+
+class Answering(LocalShell):
+    """Replaces the node over ssh: a shell without leftovers."""
+
+    def __init__(self, name: str, _prefix: object) -> None:
+        super().__init__(name)
+
+
+@pytest.fixture(autouse=True)
+def _answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_pinet.lab.node.node_session.SshShell", Answering)
+
+
+class Outlet:
+    delay = 0.01
+
+    def __init__(self, found: bool | None, log: list[str]) -> None:
+        self._on, self._log = found, log
+
+    def get(self) -> bool:
+        if self._on is None:
+            raise NotImplementedError
+        return self._on
+
+    def _switch(self, on: bool) -> None:
+        self._log.append("on" if on else "off")
+        self._on = None if self._on is None else on
+
+    def on(self) -> None:
+        self._switch(True)
+
+    def off(self) -> None:
+        self._switch(False)
+
+
+class Board:
+    """Replaces PiStrategy and its drivers. ``answers`` are the results of consecutive steps."""
+
+    def __init__(self, found: bool | None, *answers: Exception | None) -> None:
+        self.log: list[str] = []
+        self.timeouts: list[float] = []
+        self.node_power = Power("pi1", Outlet(found, self.log))
+        self._answers = list(answers)
+        self.path: list[str] = []
+        self._staging: Callable[[], object] = lambda: None
+        self.record: ConsoleRecord | None = None
+        self.ssh = SimpleNamespace(
+            username="", ssh_prefix=[], networkservice=SimpleNamespace(username="root", port=22, address="pi1")
+        )
+
+    def get_driver(self, *_: Any, **__: Any) -> Board:
+        return self
+
+    def _meet(self, timeout_s: float) -> None:
+        self.path = ["somewhere"]
+        self.timeouts.append(timeout_s)
+        answer = self._answers.pop(0) if self._answers else None
+        if answer is not None:
+            raise answer
+
+    def log_in(self, timeout_s: float) -> None:
+        self._meet(timeout_s)
+
+    def connect(self, timeout_s: float) -> None:
+        self._meet(timeout_s)
+
+    def stage(self, put: Callable[[], object]) -> None:
+        self._staging = put
+
+    def force(self, state: str) -> None:
+        self.path = [state]
+
+    def switch_on(self) -> None:
+        self.log.append("console")
+        self.node_power.rest()
+        self.node_power.switch(on=True)
+
+    def transition(self, state: str) -> None:
+        if state == "staged":
+            assert self.path == ["off"]
+            self.path = ["off", "staged"]
+            self._staging()
+        elif self.path != ["off"]:
+            assert state == "off"
+            self.path = ["off"]
+            self.node_power.switch(on=False)
+
+    def invalidate(self) -> None:
+        self.path = []
+        self.log.append("invalidate")
+
+    def abandon(self) -> None:
+        self.log.append("abandon")
+
+
+def session(board: Board) -> NodeSession:
+    node = Node("pi1", load().boards["pi4b"], "pi1", "pi1", (), Where("lab.yaml", 1), BOOT_S)
+    return NodeSession(node, board)
+
+
+def bring_up(board: Board) -> NodeSession:
+    found = session(board)
+    found.switch_on()
+    found.log_in()
+    return found
+
+
+def test_found_off_is_switched_on_with_the_console_open_and_off_again_at_the_end() -> None:
+    board = Board(False)
+    bring_up(board).leave()
+    assert board.log == ["console", "on", "off", "invalidate"]
+
+
+def test_found_on_is_neither_switched_on_nor_off() -> None:
+    board = Board(True)
+    bring_up(board).leave()
+    assert board.log == ["invalidate"]
+
+
+def test_unknown_that_answers_is_left_alone() -> None:
+    board = Board(None)
+    bring_up(board).leave()
+    assert board.log == ["invalidate"]
+    assert board.timeouts[0] < BOOT_S
+
+
+def test_unknown_that_is_silent_is_switched_on_and_stays_on() -> None:
+    board = Board(None, TIMEOUT("nothing"))
+    bring_up(board).leave()
+    assert board.log == ["off", "console", "on", "invalidate"]
+
+
+def test_after_a_boot_ssh_gets_what_the_console_leaves_of_the_boot_timeout() -> None:
+    board = Board(False)
+    bring_up(board)
+    assert board.timeouts == [pytest.approx(BOOT_S, abs=1), pytest.approx(BOOT_S, abs=1)]
+
+
+def test_a_node_that_was_on_gets_the_short_ssh_timeout() -> None:
+    board = Board(True)
+    bring_up(board)
+    assert board.timeouts[1] == SSH_TIMEOUT_S
+
+
+@pytest.mark.parametrize(
+    "answers", [(TIMEOUT("nothing"),), (None, Exception("Timeout while waiting for ssh connection"))]
+)
+def test_silence_of_a_node_that_was_on_is_answered_by_one_power_cycle(answers: tuple[Exception | None, ...]) -> None:
+    board = Board(True, *answers)
+    found = bring_up(board)
+    assert board.log == ["off", "console", "on"]
+    # We did not boot it, so there is no warning.
+    assert found.take_warnings() == []
+
+
+def test_a_boot_that_fails_is_answered_by_one_power_cycle_which_is_told() -> None:
+    board = Board(False, TIMEOUT("nothing"))
+    found = bring_up(board)
+    assert board.log == ["console", "on", "off", "console", "on"]
+    assert found.take_warnings() == [
+        "pi1 came up after a second power cycle only: pi1 does not answer on its serial console: "
+        + str(TIMEOUT("nothing")).splitlines()[0]
+    ]
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_a_second_boot_that_fails_is_the_end(on: bool) -> None:
+    board = Board(on, TIMEOUT("nothing"), TIMEOUT("still nothing"))
+    with pytest.raises(ConsoleError, match=r"pi1 does not answer .* nothing \(after a power cycle, too\)"):
+        bring_up(board)
+    assert board.log.count("on") == (1 if on else 2)
+    assert len(board.timeouts) == 2
+
+
+def test_a_panic_at_boot_is_named_and_carries_the_console() -> None:
+    board = Board(False, BootPanic("pi1 panicked"), BootPanic("pi1 panicked"))
+    board.record = ConsoleRecord("pi1")
+    board.record.feed(b"[ 1.0] Run /init\n[ 1.1] Kernel panic - not syncing: VFS: Unable to mount root fs\n")
+    found = session(board)
+    found.switch_on()
+    meet = board._meet
+
+    def panic_again(timeout_s: float) -> None:
+        assert board.record is not None
+        if board.timeouts:
+            board.record.feed(b"[ 1.2] Kernel panic - not syncing: again\n")
+        meet(timeout_s)
+
+    board._meet = panic_again  # type: ignore[method-assign]
+    with pytest.raises(ConsoleError, match=r"kernel panic on pi1 while it booted, at .*: \[1.2\] Kernel p.*ing: again"):
+        found.log_in()
+    assert board.log == ["console", "on", "off", "console", "on"]
+
+
+def test_a_panic_between_log_in_and_ssh_is_a_panic() -> None:
+    board = Board(False, None, SshError("gave up"), None, SshError("gave up"))
+    record = board.record = ConsoleRecord("pi1")
+    meet = board._meet
+
+    def connect(timeout_s: float) -> None:
+        record.feed(b"Kernel panic - not syncing: late\n")
+        meet(timeout_s)
+
+    board.connect = connect  # type: ignore[method-assign]
+    with pytest.raises(ConsoleError, match="kernel panic on pi1 while it booted") as caught:
+        bring_up(board)
+    assert "Kernel panic - not syncing: late" in caught.value.excerpt
+    assert "after a power cycle, too" in caught.value.message
+
+
+def test_a_reset_boots_a_node_that_answers() -> None:
+    board = Board(True)
+    found = bring_up(board)
+    found.reset_due = True
+    found.switch_on()
+    found.log_in()
+    assert board.log == ["off", "console", "on"]
+    assert board.timeouts[2] == pytest.approx(BOOT_S, abs=1)
+    found.leave()
+    assert board.log == ["off", "console", "on", "invalidate"]
+
+
+def test_what_is_staged_is_put_in_place_without_power_and_booted() -> None:
+    board = Board(True)
+    found = session(board)
+    found.stage(lambda: board.log.append("staged"))
+    found.switch_on()
+    found.log_in()
+    assert board.log == ["off", "staged", "console", "on"]
+
+
+def test_a_node_with_a_broken_kernel_is_given_back_booting() -> None:
+    board = Board(True)
+    found = bring_up(board)
+    found.leave()
+    found.reset_due = True
+    found.mend()
+    assert board.log == ["invalidate", "off", "console", "on", "invalidate"]
+    found.mend()
+    assert board.log.count("on") == 1
+
+
+def test_a_broken_node_that_was_found_off_is_off_and_needs_no_mending() -> None:
+    board = Board(False)
+    found = bring_up(board)
+    found.leave()
+    found.reset_due = True
+    found.mend()
+    assert board.log == ["console", "on", "off", "invalidate"]
+
+
+@pytest.mark.parametrize(
+    "answers", [(ConsoleError("refused user 'root'"),), (None, SshError("ssh refused root@pi1: Permission denied"))]
+)
+def test_a_refusal_is_raised_at_once_and_power_is_not_touched(answers: tuple[Exception | None, ...]) -> None:
+    board = Board(True, *answers)
+    with pytest.raises((ConsoleError, SshError), match="refused"):
+        bring_up(board)
+    assert board.log == []
+
+
+def test_ssh_trouble_is_called_ssh_trouble() -> None:
+    with pytest.raises(SshError, match="pi1 does not answer over ssh: Timeout while"):
+        bring_up(Board(False, *2 * (None, Exception("Timeout while waiting for ssh connection"))))
+
+
+@pytest.mark.parametrize(("found", "stays_on"), [(False, True), (True, False), (None, False)])
+def test_a_lost_node_is_let_go_of_with_its_power_as_it_is(found: bool | None, stays_on: bool) -> None:
+    board = Board(found)
+    lost = bring_up(board)
+    assert lost.abandon() is stays_on
+    assert not lost.ready
+    assert "off" not in board.log
+    assert board.log[-1] == "abandon"
+
+
+def test_what_a_dead_run_left_is_put_back_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_pinet.lab.node.node_session.replay", lambda _: Replayed(done=("mtu=9000 of pi1:usb",)))
+    board = Board(True)
+    found = bring_up(board)
+    assert board.log == []
+    assert found.take_warnings() == ["put back mtu=9000 of pi1:usb, which had been left on pi1"]
+
+
+def test_a_node_whose_settings_cannot_be_put_back_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = Replayed(failed=("mtu=9000 of pi1:usb (Device or resource busy)",))
+    monkeypatch.setattr("pytest_pinet.lab.node.node_session.replay", lambda _: failed)
+    board = Board(True)
+    found = bring_up(board)
+    assert board.log == ["off", "console", "on"]
+    assert found.take_warnings() == [
+        "could not put back mtu=9000 of pi1:usb (Device or resource busy) on pi1: booted it anew"
+    ]
+
+
+def test_a_node_that_hangs_while_settings_are_put_back_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(_: object) -> Replayed:
+        raise SshError("pi1 did not answer over ssh within 30 s")
+
+    monkeypatch.setattr("pytest_pinet.lab.node.node_session.replay", hang)
+    board = Board(True)
+    found = bring_up(board)
+    assert board.log == ["off", "console", "on"]
+    assert found.take_warnings() == [
+        "could not put back what had been left (pi1 did not answer over ssh within 30 s) on pi1: booted it anew"
+    ]
+
+
+def test_boot_files_that_a_dead_run_left_take_a_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [True, False]
+    monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", lambda _: left.pop(0))
+    board = Board(False)
+    found = bring_up(board)
+    assert board.log == ["console", "on", "off", "console", "on"]
+    assert found.take_warnings() == ["put back the boot files of pi1, which had been left changed: booted it anew"]
+
+
+def test_boot_files_that_could_not_be_written_are_put_back_by_the_next_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_card(*_: object) -> None:
+        raise SshError("the ssh connection to pi1 was lost")
+
+    monkeypatch.setattr("pytest_pinet.tuning.booting.prepare", no_card)
+    looked = [0]
+
+    def put_back(_: object) -> bool:
+        looked[0] += 1
+        return False
+
+    monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", put_back)
+    found = bring_up(Board(True))
+    with pytest.raises(SshError):
+        found.boot_with(Tuning((("arm_freq", "2000"),)))
+    # A later request for the same settings must not get a node that was never booted with them.
+    assert not found.boot_tuning
+    assert found.reset_due
+    found.switch_on()
+    found.log_in()
+    assert looked == [2]
+
+
+def test_a_node_with_boot_settings_of_a_test_gets_its_files_back_and_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[Tuning] = []
+    monkeypatch.setattr("pytest_pinet.tuning.booting.prepare", lambda _, tuning: prepared.append(tuning))
+    monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", lambda _: False)
+    board = Board(True)
+    found = bring_up(board)
+    fast = Tuning((("arm_freq", "2000"),))
+    found.boot_with(fast)
+    found.boot_with(fast)
+    assert prepared == [fast]
+    assert found.reset_due
+    found.reset_if_due()
+    found.switch_on()
+    found.log_in()
+    board.log.clear()
+    found.leave()
+    # It still runs with a clock setting that is no longer requested, so its next boot is due.
+    assert found.reset_due
+    found.mend()
+    assert board.log == ["invalidate", "off", "console", "on", "invalidate"]

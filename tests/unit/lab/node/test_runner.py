@@ -1,0 +1,104 @@
+"""The machine that runs pytest as a node of the lab file: a peer without a target, and never under test."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.lab.node.runner import RunnerSession
+from pytest_pinet.matrix.expansion import combinations
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.session.marker import read_marker
+from pytest_pinet.tuning.journal import Replayed
+
+LAB = """\
+targets:
+  pi:
+    resources:
+      RemotePlace: {name: pi}
+pinet:
+  boards:
+    pc: {title: A desktop, clock_mhz: 3000, cores: 8, buses: [pcie3x1], onboard: i210}
+  nics:
+    i210: {title: Intel I210, chip: I210, driver: igb, bus: pcie3x1, speeds_mbps: [10, 100, 1000], mtu_max: 9000}
+  switches:
+    s: {backend: fixed, ports: p1-p4}
+  nodes:
+    pi:
+      board: pi4b
+      interfaces:
+        onboard: {port: s/p1}
+    here:
+      board: pc
+      runner: true
+      interfaces:
+        lan: {nic: i210, port: s/p2, device: enp3s0}
+"""
+
+
+def load_text(folder: Path, text: str) -> Lab:
+    file = folder / "lab.yaml"
+    file.write_text(text)
+    return load(file)
+
+
+def test_it_needs_no_target_and_is_the_peer(tmp_path: Path) -> None:
+    lab = load_text(tmp_path, LAB)
+    assert lab.nodes["here"].runner
+    assert not lab.nodes["pi"].runner
+    (found,) = combinations(lab, read_marker("t", [pytest.mark.pinet().mark]))
+    assert isinstance(found, Combination)
+    assert (found.dut.node.name, found.peer.node.name) == ("pi", "here")
+    # It is leased like any other node, so that only one test at a time uses its NIC.
+    assert found.places == ("here", "pi")
+
+
+def test_it_is_never_under_test(tmp_path: Path) -> None:
+    lab = load_text(tmp_path, LAB)
+    (missing,) = combinations(lab, read_marker("t", [pytest.mark.pinet(board="pc").mark]))
+    assert not isinstance(missing, Combination)
+    assert missing.reason == "no board 'pc' in lab lab (it has pi4b)"
+
+
+def test_it_is_not_booted_for_what_cannot_be_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = Replayed(failed=("mtu=9000 of here:lan (Device or resource busy)",))
+    monkeypatch.setattr("pytest_pinet.lab.node.node_session.replay", lambda _: failed)
+    monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", lambda _: pytest.fail("it is not ours to boot"))
+    session = RunnerSession(load_text(tmp_path, LAB).nodes["here"])
+    session.switch_on()
+    session.log_in()
+    assert session.take_warnings() == [
+        "could not put back mtu=9000 of here:lan (Device or resource busy) on here: "
+        "it stays like that until somebody boots it"
+    ]
+    assert session.shell.run("echo up").stdout == "up\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "board: pi4b\n",
+            "board: pi4b\n      runner: true\n",
+            "nodes 'pi' and 'here' both claim to be the machine that pytest runs on",
+        ),
+        (
+            "  switches:",
+            "  launcher: virtual\n  switches:",
+            "node 'here' is the machine that pytest runs on: launcher 'virtual' cables none",
+        ),
+        (
+            "    here:\n      board: pc\n      runner: true\n",
+            "    here:\n      board: pc\n",
+            "node 'here' has no target",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        load_text(tmp_path, LAB.replace(old, new))

@@ -1,0 +1,63 @@
+"""The contention domains of a lab, and the key that distinguishes labs."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.lab.queue import contention
+from pytest_pinet.lab.queue.contention import all_domains, domains_of, lab_key
+from pytest_pinet.lab.queue.host_queue import queue_folder
+from pytest_pinet.matrix import inventory
+from tests.support.diagram_labs import virtual_lab
+
+
+def test_nodes_that_a_launcher_makes_share_a_host_whatever_else_they_share() -> None:
+    lab = virtual_lab()
+    everybody = tuple(lab.nodes)
+    declared = {"shelf": ("pi3b-1",)}
+    assert all_domains(replace(lab, domains={})) == {"host": everybody}
+    assert all_domains(replace(lab, domains=declared)) == {**declared, "host": everybody}
+    # The domain keeps the user's name if it contains all nodes.
+    assert all_domains(replace(lab, domains={"bus": everybody})) == {"bus": everybody}
+    assert all_domains(replace(lab, domains=declared, launcher=None)) == declared
+
+
+def test_a_combination_measures_in_the_domains_of_its_nodes() -> None:
+    lab = replace(virtual_lab(), domains={"shelf": ("pi3b-1",), "rack": ("pi4b-1",)})
+    pair = inventory.combination(lab, "pi4b:onboard/pair")
+    assert {node.name for node in pair.nodes} >= {"pi4b-1"}
+    assert domains_of(lab, pair) == ["rack", "host"]
+    assert domains_of(replace(lab, launcher=None), pair) == ["rack"]
+
+
+def test_a_coordinator_is_the_same_by_each_of_its_names() -> None:
+    lab = replace(virtual_lab(), launcher=None)
+    names = ("localhost:20408", "127.0.0.1:20408", "127.0.0.1", "localhost", "[::1]:20408", "LOCALHOST:20408")
+    assert {lab_key(lab, name) for name in names} == {"this host:20408"}
+    assert lab_key(lab, "127.0.0.1:9000") == "this host:9000"
+    # A documentation address (RFC 5737). No packet is sent there.
+    assert lab_key(lab, "192.0.2.1:20408") == lab_key(lab, "192.0.2.1") == "192.0.2.1:20408"
+    assert lab_key(lab, "not a name:1") == "not a name:1"
+
+
+def test_a_name_of_this_host_on_the_network_is_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    contention._resolved.cache_clear()
+    asked = (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.1.1", 20408))
+    monkeypatch.setattr("socket.getaddrinfo", lambda host, port, type: [asked])
+    assert lab_key(replace(virtual_lab(), launcher=None), "bench:20408") == "this host:20408"
+
+
+def test_labs_that_a_launcher_makes_share_this_host() -> None:
+    assert lab_key(virtual_lab(), "127.0.0.1:1") == lab_key(virtual_lab(), "127.0.0.1:2")
+
+
+def test_all_users_of_a_host_queue_in_the_same_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = queue_folder()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    assert queue_folder() == before
+    assert str(before) in ("/run/lock/pinet", "/tmp/pinet")

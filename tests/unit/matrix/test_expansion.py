@@ -1,0 +1,94 @@
+"""The combinations of a lab, and the choice of the peer."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.config import labfile
+from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes, capacity
+from pytest_pinet.matrix.expansion import Missing, combinations, marker_name
+from pytest_pinet.matrix.request import Request
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.topology import parse_topology
+from pytest_pinet.session.marker import read_marker
+from tests.support.link_stand_in import key
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    return labfile.load(Path(__file__).parents[3] / "lab" / "virtual.yaml")
+
+
+def ask(boards: str = "*", nics: str = "*", topology: str = "pair") -> Request:
+    return Request((boards,), (nics,), (parse_topology(topology),), ())
+
+
+def found(lab: Lab, request: Request) -> list[Combination]:
+    return [c for c in combinations(lab, request) if isinstance(c, Combination)]
+
+
+def test_a_model_that_two_nodes_have_is_measured_once(lab: Lab) -> None:
+    assert [c.id for c in found(lab, ask("pi3b"))] == ["pi3b:onboard/pair", "pi3b:ax88179/pair"]
+
+
+def test_a_nic_answers_to_its_chip_and_its_products(lab: Lab) -> None:
+    for name in ("rtl8153", "cablecreation-rtl8153", "rtl81*"):
+        assert "pi4b:rtl8153/pair" in [c.id for c in found(lab, ask("pi4b", name))]
+    assert [c.id for c in found(lab, ask("pi4b", "genet"))] == ["pi4b:onboard/pair"]
+
+
+def test_a_peer_is_another_node_that_does_not_limit_what_is_measured(lab: Lab) -> None:
+    for combination in found(lab, ask()):
+        dut, peer = combination.dut.interface, combination.peer.interface
+        assert dut.node != peer.node
+        best = max(capacity(i) for i in lab.interfaces() if i.node != dut.node)
+        assert capacity(peer) >= min(capacity(dut), best), combination
+        if dut.bus is not Bus.USB2:
+            assert peer.bus not in (Bus.USB2, Bus.USB3), combination
+
+
+def test_peers_are_spread_over_the_lab(lab: Lab) -> None:
+    uses = Counter(node.name for c in found(lab, ask()) for node in c.nodes)
+    assert max(uses.values()) <= 5, uses
+    pairs = [frozenset(node.name for node in c.nodes) for c in found(lab, ask())]
+    assert any(not a & b for a in pairs for b in pairs), "two combinations can be measured at once"
+
+
+def test_no_peer_on_a_switch_of_its_own(lab: Lab) -> None:
+    alone = Lab(lab.name, lab.file, {"pi5-1": lab.nodes["pi5-1"]}, lab.switches)
+    with pytest.raises(NotEnoughNodes):
+        EndpointSelector(alone).peer(alone.interfaces()[0])
+    (missing, _) = combinations(alone, ask())
+    assert isinstance(missing, Missing)
+    assert missing.reason == (
+        "pair needs 2 nodes that reach each other over switch sw1, and lab virtual has only pi5-1 there"
+    )
+
+
+def test_nodes_are_leased_in_one_order(lab: Lab) -> None:
+    for combination in found(lab, ask()):
+        places = [node.place for node in combination.nodes]
+        assert places == sorted(places)
+
+
+def test_marker_names_are_identifiers() -> None:
+    assert marker_name("board", "pi3b+") == "board_pi3bplus"
+    assert marker_name("nic", "usb-802.11n").isidentifier()
+
+
+def test_a_limit_of_the_marker_counts_as_naming_what_the_marker_names(lab: Lab) -> None:
+    request = read_marker("test_it", [pytest.mark.pinet(board="pi4b", nic=["genet", "ax88179"], min="94%").mark])
+    (first, *_) = found(lab, request)
+    (limit,) = request.limits_for(first)
+    assert (limit.board, limit.nic) == ("pi4b", "onboard")
+    assert limit.matches(key("pi4b", "onboard"))
+
+
+def test_the_nearer_marker_wins_argument_by_argument() -> None:
+    near, far = pytest.mark.pinet(nic="onboard").mark, pytest.mark.pinet(board="pi5", nic="*", min="90%").mark
+    request = read_marker("test_it", [near, far])
+    assert (request.boards, request.nics) == (("pi5",), ("onboard",))
+    assert str(request.limits[0].minimum) == "90%"

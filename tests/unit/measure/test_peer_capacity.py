@@ -1,0 +1,71 @@
+"""The capacity of an end by itself, measured with real iperf3 over this machine's loopback."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.measure.peer_capacity import ceilings
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic.iperf3 import Iperf3
+from tests.support import link_stand_in
+from tests.support.link_stand_in import TX, flow
+from tests.support.local_shell import LocalShell
+
+needs_iperf3 = pytest.mark.skipif(shutil.which("iperf3") is None, reason="no iperf3 on this machine")
+NOWHERE = {"PATH": "/nonexistent"}
+
+
+def udp(mbps: float) -> Traffic:
+    return Traffic(Direction.TX, udp=True, bitrate=Bitrate.mbps(mbps))
+
+
+@needs_iperf3
+def test_tcp_is_measured_unthrottled_once_and_of_the_peer_only(tmp_path: Path) -> None:
+    link = link_stand_in.link(tmp_path)
+    throttled = replace(TX, bitrate=Bitrate.mbps(20))
+    found, doubts = ceilings(link, throttled, [flow()], Iperf3())
+    ((end, most),) = found.items()
+    assert end == "two:onboard"
+    assert most > Bitrate.mbps(200)
+    assert doubts == []
+    # Another rate of the same traffic needs no measurement: this link's ends could not even answer.
+    silent = replace(link, ends=tuple(replace(one, shell=LocalShell(env=NOWHERE)) for one in link.ends))
+    assert ceilings(silent, TX, [flow()], Iperf3()) == ({end: most}, [])
+
+
+@needs_iperf3
+def test_udp_of_another_rate_or_size_is_measured_again(tmp_path: Path) -> None:
+    link, tool = link_stand_in.link(tmp_path), Iperf3()
+    found = [ceilings(link, udp(mbps), [flow()], tool) for mbps in (10, 40)]
+    assert [round(most["two:onboard"].bps / 1e7) for most, _ in found] == [1, 4]
+    assert len(link.peer.session.facts) == 2
+    ceilings(link, replace(udp(10), length=200), [flow()], tool)
+    assert len(link.peer.session.facts) == 3
+
+
+def test_an_end_that_cannot_be_measured_is_a_doubt_and_no_error(tmp_path: Path) -> None:
+    silent = LocalShell("one", env=NOWHERE)
+    link = link_stand_in.link(tmp_path, shells=(silent, LocalShell("two", env=NOWHERE)))
+    found, doubts = ceilings(link, TX, [flow()], Iperf3())
+    assert found == {}
+    (doubt,) = doubts
+    assert doubt == "what two:onboard moves over its own loopback could not be measured: two has no iperf3"
+
+
+def test_of_several_ends_those_that_answer_are_told(tmp_path: Path) -> None:
+    link = link_stand_in.link(
+        tmp_path,
+        (("two", "onboard"), ("one", "onboard"), ("two", "pcie")),
+        tuple(LocalShell(env=NOWHERE) for _ in range(3)),
+        "incast:2",
+    )
+    # A value known for the lease needs no iperf3. End 2 is another NIC of the device under test and is not measured.
+    link.ends[1].session.facts["loopback tcp-P1"] = Bitrate(5e9)
+    found, doubts = ceilings(link, TX, [flow(1, 0), flow(2, 0)], Iperf3())
+    assert found == {"one:onboard": Bitrate(5e9)}
+    assert doubts == []

@@ -1,0 +1,86 @@
+"""The ends of a topology, the connections between them, and the flows."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pytest_pinet.model.topology import FORM, all_names, parse_topology
+from pytest_pinet.model.traffic import Direction
+
+
+def sends(name: str, direction: Direction) -> list[tuple[int, int]]:
+    """Return sender and receiver of every one-way flow."""
+    return [
+        (run.a, run.b) if way is Direction.TX else (run.b, run.a)
+        for run in parse_topology(name).runs(direction)
+        for way in run.direction.parts
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "direction", "flows"),
+    [
+        ("pair", Direction.TX, [(0, 1)]),
+        ("pair", Direction.BIDIR, [(0, 1), (1, 0)]),
+        ("pairs:3", Direction.TX, [(0, 1), (2, 3), (4, 5)]),
+        ("pairs:2", Direction.RX, [(1, 0), (3, 2)]),
+        ("opposed", Direction.TX, [(0, 1), (3, 2)]),
+        ("incast:3", Direction.RX, [(1, 0), (2, 0), (3, 0)]),
+        ("outcast:2", Direction.TX, [(0, 1), (0, 2)]),
+        ("mesh:3", Direction.BIDIR, [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)]),
+        ("chain", Direction.TX, [(3, 1)]),
+        ("chain", Direction.RX, [(1, 3)]),
+    ],
+)
+def test_who_sends_to_whom(name: str, direction: Direction, flows: list[tuple[int, int]]) -> None:
+    assert sends(name, direction) == flows
+
+
+@pytest.mark.parametrize("name", ["pair", "pairs:5", "opposed", "incast:7", "outcast:2", "mesh:4", "chain"])
+def test_every_end_is_in_exactly_one_segment(name: str) -> None:
+    topology = parse_topology(name)
+    assert sorted(end for segment in topology.segments for end in segment) == list(range(topology.ends))
+
+
+@pytest.mark.parametrize("name", ["pairs:3", "opposed", "incast:4", "outcast:4", "mesh:3"])
+def test_flows_stay_in_their_segment(name: str) -> None:
+    topology = parse_topology(name)
+    for run in topology.runs(topology.directions[0]):
+        assert any({run.a, run.b} <= set(segment) for segment in topology.segments)
+
+
+def test_a_chain_needs_one_node_less_than_it_has_ends() -> None:
+    assert (parse_topology("chain").ends, parse_topology("chain").nodes) == (4, 3)
+    assert parse_topology("incast:5").nodes == 6
+
+
+def test_a_number_left_out_is_the_smallest_and_stands_in_the_name() -> None:
+    names = [parse_topology(kind).name for kind in ("pairs", "incast", "outcast", "mesh")]
+    assert names == ["pairs:2", "incast:2", "outcast:2", "mesh:3"]
+    assert parse_topology("incast") == parse_topology("incast:2")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("star", f"'star' is not a topology; expected {FORM}"),
+        ("pair:2", f"'pair:2' is not a topology; expected {FORM}"),
+        ("incast:1", "'incast:1': incast takes a number from 2 to 64, such as 'incast:3'"),
+        ("mesh:x", "'mesh:x': mesh takes a number from 3 to 64, such as 'mesh:4'"),
+        ("pairs:", "'pairs:': pairs takes a number from 2 to 64, such as 'pairs:3'"),
+    ],
+)
+def test_what_is_no_topology_says_what_is(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        parse_topology(text)
+
+
+def test_a_direction_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"direction 'tx' makes no sense in topology incast:2; accepted: rx"):
+        parse_topology("incast:2").runs(Direction.TX)
+
+
+def test_globs_are_matched_against_real_names() -> None:
+    assert all(parse_topology(name).name == name for name in all_names())

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.allure.derived import (
+    KnownTest,
+    allure2_history,
+    allure3_history,
+    known_tests,
+    remembered,
+    runs_of,
+)
+from pytest_pinet.report.allure.identity import Subject
+from pytest_pinet.report.allure.stand_in import write_stand_in
+from tests.support.chart_series import dot, series
+
+SUBJECT = Subject("pi4b", "onboard", "pair", "test_rate", {}, "test_rate.py")
+TX, RX = series(direction="tx", runs=30, step=25), series(direction="rx", runs=30)
+TEST = KnownTest(SUBJECT.id, "pi4b:onboard/pair", SUBJECT.combination, (TX.figure, RX.figure))
+
+
+def history3(*without: str) -> list[dict[str, Any]]:
+    text = allure3_history(runs_of([TX, RX], *(without or ("",))), [TEST])
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_each_run_is_one_line_named_by_its_build_oldest_first() -> None:
+    lines = history3()
+    assert len(lines) == 30
+    assert lines[0]["name"] == "6.12.0-v8+ (2026-06-01)"
+    stamps = [line["timestamp"] for line in lines]
+    assert stamps == sorted(stamps)
+    assert set(lines[0]) == {"uuid", "name", "timestamp", "url", "knownTestCaseIds", "metrics", "testResults"}
+
+
+def test_metrics_are_what_the_metrics_file_of_a_run_calls_them() -> None:
+    line = history3()[0]
+    assert line["metrics"] == {
+        TX.figure: pytest.approx(TX.dots[0].goodput_bps / 1e6, abs=1e-3),  # type: ignore[operator]
+        RX.figure: pytest.approx(RX.dots[0].goodput_bps / 1e6, abs=1e-3),  # type: ignore[operator]
+    }
+
+
+def test_a_test_stands_in_the_history_with_the_worst_of_its_figures() -> None:
+    lines = history3()
+    assert [line["testResults"][SUBJECT.allure3_id]["status"] for line in lines[23:27]] == [
+        "passed", "passed", "failed", "failed"
+    ]  # fmt: skip
+
+
+def test_the_run_that_is_reported_is_not_in_its_own_history() -> None:
+    """The run would count twice: once from the results, once from the history."""
+    assert [line["metrics"] for line in history3("r029")] == [line["metrics"] for line in history3()[:-1]]
+
+
+def test_the_history_is_the_same_whenever_it_is_derived() -> None:
+    assert history3() == history3()
+    assert len({line["uuid"] for line in history3()}) == 30
+
+
+def test_an_invalid_figure_is_no_metric_but_a_broken_test() -> None:
+    bad = replace(TX, dots=[dot(0, 951e6, Verdict.INVALID)], shifts=())
+    (line,) = [json.loads(one) for one in allure3_history(runs_of([bad], ""), [TEST]).splitlines()]
+    assert line["metrics"] == {}
+    assert line["testResults"][SUBJECT.allure3_id]["status"] == "broken"
+
+
+def test_allure_2_gets_the_20_runs_that_it_shows_newest_first() -> None:
+    files = allure2_history(runs_of([TX, RX], ""), [TEST])
+    history, trend = json.loads(files["history.json"]), json.loads(files["history-trend.json"])
+    assert [item["status"] for item in history[SUBJECT.id]["items"]] == ["failed"] * 5 + ["passed"] * 15
+    assert history[SUBJECT.id]["statistic"] == {
+        "failed": 5, "broken": 0, "skipped": 0, "passed": 15, "unknown": 0, "total": 20
+    }  # fmt: skip
+    assert [point["buildOrder"] for point in trend] == list(range(30, 10, -1))
+
+
+def test_a_test_that_was_never_measured_has_no_history() -> None:
+    other = replace(TEST, id="x", figures=("pi5:onboard/pair/tcp-P1-tx",))
+    assert json.loads(allure2_history(runs_of([TX], ""), [other])["history.json"]) == {}
+
+
+def test_tests_are_read_from_results_and_what_is_none_of_ours_is_passed_over(tmp_path: Path) -> None:
+    write_stand_in(tmp_path, SUBJECT)
+    (tmp_path / "a-result.json").write_text('{"name": "other", "testCaseId": "1"}')
+    (tmp_path / "b-result.json").write_text("{")
+    (tmp_path / "c-result.json").write_text(
+        json.dumps(
+            {
+                "name": "measured",
+                "testCaseId": SUBJECT.id,
+                "parameters": [{"name": "combination", "value": SUBJECT.combination}],
+                "labels": [{"name": "figure", "value": TX.figure}],
+            }
+        )
+    )
+    assert known_tests(tmp_path) == [KnownTest(SUBJECT.id, "measured", SUBJECT.combination, (TX.figure,))]
+
+
+def test_a_lab_error_keeps_the_history_of_its_test(tmp_path: Path) -> None:
+    memory = tmp_path / "allure-tests.json"
+    failed = replace(TEST, figures=())
+    assert remembered([failed], memory) == [failed]
+    assert remembered([TEST], memory) == [TEST]
+    assert remembered([failed], memory) == [TEST]
+    memory.write_text("{")
+    assert remembered([failed], memory) == [failed]
+    assert remembered([TEST], tmp_path / "no folder" / "x.json") == [TEST]

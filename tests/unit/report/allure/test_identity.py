@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_pinet.report.allure.identity import Subject, tell_apart
+
+RATE = Subject("pi4b", "onboard", "pair", "test_rate", {"direction": "tx"}, "tests/gate/test_rate.py")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(RATE, board="cm4"),
+        replace(RATE, nic="ax88179"),
+        replace(RATE, topology="incast:3"),
+        replace(RATE, test="test_other"),
+        replace(RATE, test="TestOf::test_rate"),
+        replace(RATE, parameters={"direction": "rx"}),
+        replace(RATE, parameters={"direction": "tx", "streams": 2}),
+        replace(RATE, parameters={}),
+        replace(RATE, tuning="rps=all"),
+        replace(RATE, tuning="rps=all+mtu=9000"),
+    ],
+)
+def test_what_is_measured_differently_has_an_id_of_its_own(other: Subject) -> None:
+    assert other.id != RATE.id
+
+
+def test_a_renamed_file_keeps_the_id() -> None:
+    assert replace(RATE, path="elsewhere/test_new_name.py").id == RATE.id
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"queues": 1, "streams": 12}, {"queues": 11, "streams": 2}),
+        ({"a": "x", "b": "yz"}, {"a": "xy", "b": "z"}),
+        ({"streams": 1}, {"streams": "1"}),
+        ({"a": None}, {"a": "None"}),
+        ({"a": True}, {"a": 1}),
+    ],
+)
+def test_parameters_that_collide_in_allure_pytest_do_not_collide_here(
+    one: dict[str, object], other: dict[str, object]
+) -> None:
+    """allure-python issue 778: it hashes values without names and separators, so one of two results disappears."""
+    assert replace(RATE, parameters=one).id != replace(RATE, parameters=other).id
+
+
+NAMES = st.text('ab:/-[]",', max_size=4)
+
+
+SUBJECTS = st.builds(
+    Subject, NAMES, NAMES, NAMES, NAMES, st.dictionaries(NAMES, NAMES, max_size=2), st.just("a.py"), st.just(""), NAMES
+)
+
+
+@given(SUBJECTS, SUBJECTS)
+def test_two_different_tests_never_share_an_id(one: Subject, other: Subject) -> None:
+    assert (one.id == replace(other, path="b.py").id) == (one == other)
+
+
+def test_the_order_of_parameters_means_nothing() -> None:
+    assert (
+        replace(RATE, parameters={"a": 1, "b": 2}).id
+        == replace(RATE, parameters=dict(reversed({"a": 1, "b": 2}.items()))).id
+    )
+
+
+def test_tests_of_the_same_name_in_two_files_are_told_apart_by_these() -> None:
+    other = replace(RATE, path="tests/nightly/test_rate.py")
+    alone = replace(RATE, board="cm4")
+    found = tell_apart([RATE, other, alone])
+    assert len({subject.id for subject in found}) == 3
+    assert found[2].id == alone.id
+
+
+def test_the_id_is_what_it_always_was() -> None:
+    """Changing this id cuts every trend in every report."""
+    assert RATE.id == "31aa51eef180d9b616316dcd0bc81992"
+
+
+def test_a_tuning_is_part_of_the_combination() -> None:
+    assert replace(RATE, tuning="rps=all").combination == "pi4b:onboard/pair/rps=all"
+    assert replace(RATE, tuning="rps=all").allure3_id.split(".")[1] != RATE.allure3_id.split(".")[1]
+
+
+def test_allure_3_hashes_the_combination_once_more() -> None:
+    def md5(text: str) -> str:
+        return hashlib.md5(text.encode()).hexdigest()
+
+    assert RATE.allure3_id == f"{md5(RATE.id)}.{md5('combination:pi4b:onboard/pair')}"

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_pinet.history.points import Point
+from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.charts.overview import overview_chart
+from pytest_pinet.report.charts.paper import Paper
+from pytest_pinet.report.charts.scale import AxisScale, RateUnit, rate_range
+from pytest_pinet.report.charts.sparkline import sparkline
+from pytest_pinet.report.charts.style import COLOURS, DARK, LIGHT
+from pytest_pinet.report.charts.throughput import throughput_chart
+from pytest_pinet.report.charts.trend import NARROW, trend_chart, trend_words
+from pytest_pinet.report.rows import rows_of
+from pytest_pinet.report.series import FigureSeries
+from tests.support.chart_series import dot, series
+from tests.support.report_records import NIGHT, direction, result, samples
+
+_NAMESPACE = "{http://www.w3.org/2000/svg}"
+
+
+def texts(paper: Paper) -> list[str]:
+    """Return the texts of a chart. The chart must be well-formed XML."""
+    root = ElementTree.fromstring(paper.svg())
+    return ["".join(element.itertext()) for element in root.iter(f"{_NAMESPACE}text")]
+
+
+def empty(dots: list[Point]) -> FigureSeries:
+    return replace(series(), dots=dots, shifts=(), band_bps=None)
+
+
+# -- axes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [(0, 10, [0, 2, 4, 6, 8, 10]), (880, 945, [880, 900, 920, 940]), (0, 0.3, [0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3])],
+)
+def test_ticks_are_round_and_within_the_axis(low: float, high: float, ticks: list[float]) -> None:
+    assert AxisScale(low, high, 0, 100).ticks() == pytest.approx(ticks)
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e12), max_size=8))
+def test_every_range_of_rates_can_be_drawn(rates: list[float]) -> None:
+    low, high = rate_range(rates)
+    assert low < high
+    assert all(low <= rate <= high for rate in rates)
+    assert 1 <= len(AxisScale(low, high, 300, 0).ticks()) <= 13
+
+
+def test_noise_is_not_blown_up_to_fill_the_chart() -> None:
+    low, high = rate_range([940.0e6, 940.1e6])
+    assert (high - low) / 940e6 >= 0.02
+
+
+def test_an_axis_says_when_it_does_not_begin_at_zero() -> None:
+    assert "Mbit/s, axis does not begin at 0" in texts(trend_chart(series()))
+    wide = empty([dot(0, 10e6), dot(1, 940e6)])
+    assert "Mbit/s" in texts(trend_chart(wide))
+
+
+def test_one_unit_for_all_numbers_of_an_axis() -> None:
+    unit = RateUnit.of(9.4e9)
+    assert [unit.number(bps, 0.5e9) for bps in (0.5e9, 9e9)] == ["0.5", "9.0"]
+
+
+# -- the trend ----------------------------------------------------------------------------------------------------
+
+
+def test_a_trend_names_limit_physical_limit_baseline_and_builds() -> None:
+    found = texts(trend_chart(series(step=40)))
+    assert {"limit 885.0 Mbit/s", "physical 941.5 Mbit/s", "baseline 940.8 Mbit/s"} <= set(found)
+    assert {f"6.12.{n}-v8+" for n in range(10)} <= set(found)
+    assert "-8.6 %" in found
+    assert any("emulated" in text for text in found)
+
+
+def test_the_words_of_a_trend_name_the_change_and_its_builds() -> None:
+    words = trend_words(series(step=40))
+    assert "60 runs from 2026-06-01 to 2026-07-30" in words
+    assert "-8.6 %, 941.0 Mbit/s to 860.0 Mbit/s, with 6.12.6-v8+ (before: 6.12.5-v8+)." in words
+
+
+def test_what_measured_nothing_has_a_mark_and_no_figure() -> None:
+    chart = trend_chart(empty([dot(0, 941e6), dot(1, None, Verdict.ERROR), dot(2, 940e6)]))
+    assert "no figure, error" in chart.svg()
+    assert "error" in texts(chart)
+
+
+@pytest.mark.parametrize("dots", [[], [dot(0, None, Verdict.ERROR)], [dot(0, 941e6)], [dot(0, 0.0), dot(1, 0.0)]])
+def test_a_trend_of_nearly_nothing_is_drawn(dots: list[Point]) -> None:
+    for paper in (trend_chart(empty(dots)), trend_chart(empty(dots), width=NARROW), sparkline(empty(dots))):
+        assert ElementTree.fromstring(paper.svg()).tag == f"{_NAMESPACE}svg"
+
+
+def test_each_verdict_has_a_shape_of_its_own() -> None:
+    shapes = {}
+    for verdict in SEVERITY:
+        if verdict is Verdict.SKIPPED:
+            continue
+        paper = Paper(20, 20, "")
+        paper.mark(10, 10, verdict)
+        shape = paper.inline(label=False)
+        for name in set(LIGHT):
+            shape = shape.replace(f"f-{name}", "f").replace(f"s-{name}", "s")
+        shapes[verdict] = shape
+    assert len(set(shapes.values())) == len(shapes)
+
+
+def test_names_cannot_break_out_of_a_picture() -> None:
+    evil = replace(series(runs=3), figure='</title><script>alert(1)</script>"&\x00\ud800')
+    svg = trend_chart(evil).svg()
+    ElementTree.fromstring(svg)
+    assert "<script" not in svg
+
+
+def test_what_an_image_may_not_have_is_not_there() -> None:
+    for paper in (trend_chart(series()), throughput_chart(NIGHT[0]), overview_chart(rows_of(NIGHT), "t", "n")):
+        svg = paper.svg()
+        assert not [word for word in ("<script", "href", "url(", "@import", "<foreignObject") if word in svg]
+        assert "fill:var(--paper)" in svg
+
+
+# -- throughput over time -----------------------------------------------------------------------------------------
+
+
+def test_throughput_shows_each_direction_with_its_figure_limit_and_physical_limit() -> None:
+    both = result(
+        "pi4b:onboard/pair",
+        {"tx": direction(920e6, 885e6), "rx": direction(841.2e6, 885e6, "fail")},
+        traffic="tcp-P1-bidir",
+    )
+    found = texts(throughput_chart(both))
+    assert {"tx 920.0 Mbit/s", "rx 841.2 Mbit/s", "limit 885.0 Mbit/s", "physical 941.5 Mbit/s"} <= set(found)
+    assert "seconds of traffic" in found
+
+
+def test_connections_follow_each_other_and_an_event_is_named() -> None:
+    one = direction(900e6, 885e6)
+    one["samples"] = [{**sample, "attempt": n} for n in (1, 2, 3) for sample in samples(900e6)]
+    one["attempts"] = [one["attempts"][0], {**one["attempts"][0]}, {**one["attempts"][0]}]
+    one["attempts"][1]["events"] = [{"kind": "stall", "start_s": 2.0, "seconds": 0.5, "text": "nothing came"}]
+    found = texts(throughput_chart(result("pi4b:onboard/pair", {"tx": one})))
+    assert {"#1", "#2", "#3", "stall"} <= set(found)
+
+
+def test_each_of_several_flows_has_a_line_that_differs_from_all_others() -> None:
+    flows = [
+        {
+            **direction(300e6 + n * 1e6),
+            "name": f"pi4b-1:onboard>pi{n}",
+            "sender": "",
+            "receiver": "",
+            "direction": "tx",
+            "fair_bps": 1.0,
+        }
+        for n in range(14)
+    ]
+    many = {**result("pi4b:onboard/outcast:14", {"tx": direction(940e6)}), "flows": flows}
+    svg = throughput_chart(many).svg()  # type: ignore[arg-type]
+    looks = [part.partition('"')[0] for part in svg.split('class="s-hue')[1:]]
+    assert len({look for look in looks if look.endswith(" strong")}) == 14
+
+
+# -- the overview of a run -----------------------------------------------------------------------------------------
+
+
+def test_the_overview_has_every_figure_worst_first() -> None:
+    found = texts(overview_chart(rows_of(NIGHT), "Run 1", "12 figures"))
+    verdicts = [text for text in found if ", " in text and text.partition(",")[0] in list(Verdict)]
+    assert len(verdicts) == len(rows_of(NIGHT))
+    order = [SEVERITY.index(Verdict(text.partition(",")[0])) for text in verdicts]
+    assert order == sorted(order)
+
+
+# -- colours ------------------------------------------------------------------------------------------------------
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def _contrast(one: str, other: str) -> float:
+    bright, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_and_marks_stand_out_from_their_paper(colours: dict[str, str]) -> None:
+    """WCAG 2.2 requires a contrast of 4.5 for text, and 3 for other elements with a meaning."""
+    for name in ("ink", "muted", *COLOURS.values()):
+        assert _contrast(colours[name], colours["paper"]) >= 4.5, name
+    for name in ("limit", "oracle", "line", *(f"hue{n}" for n in range(6))):
+        assert _contrast(colours[name], colours["paper"]) >= 3, name
+
+
+def test_charts_are_small_and_quick() -> None:
+    assert len(trend_chart(series()).svg()) < 40_000
+    assert len(sparkline(series()).inline()) < 2_000

@@ -1,0 +1,92 @@
+"""The bottleneck in the terminal, in a failure and in results.json."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+
+from pytest_pinet.model.conditions import Throttling
+from pytest_pinet.model.diagnosis import Cause, Diagnosis
+from pytest_pinet.model.evidence import EndEvidence, Heat, ProcessorLoad
+from pytest_pinet.report.evidence import evidence_record, limited_by_record
+from pytest_pinet.report.failure import failure_text
+from pytest_pinet.report.record import ResultRecord
+from pytest_pinet.report.schema import results_schema
+from pytest_pinet.report.terminal import summary_table
+from tests.support.report_records import direction, result, run_record
+
+BUSY = Diagnosis(Cause.IRQ, "CPU 0 of pi4b-1:onboard was 99 % busy, 97 % in interrupts and softirqs", {"busy": 0.99})
+
+
+def slow() -> ResultRecord:
+    found = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
+    found["limited_by"] = limited_by_record(BUSY)
+    return found
+
+
+def test_a_failure_says_it() -> None:
+    lines = failure_text(slow()).splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("  limited by "))
+    assert lines[start] == "  limited by interrupts on one core: CPU 0 of pi4b-1:onboard was 99 % busy, 97 %"
+    assert lines[start + 1] == "             in interrupts and softirqs"
+
+
+def test_the_terminal_says_it_when_asked_to() -> None:
+    told = [
+        "    limited by interrupts on one core: CPU 0 of pi4b-1:onboard was 99 % busy, 97",
+        "    % in interrupts and softirqs",
+    ]
+    assert summary_table([slow()], [], verbose=True)[2:4] == told
+    assert not any("limited by" in line for line in summary_table([slow()], []))
+
+
+def test_both_directions_have_one_line() -> None:
+    both = result("pi4b:onboard/pair", {"tx": direction(941e6), "rx": direction(900e6)}, traffic="tcp-P1-bidir")
+    both["limited_by"] = limited_by_record(BUSY)
+    assert sum("limited by" in line for line in summary_table([both], [], verbose=True)) == 1
+
+
+def test_results_that_nobody_diagnosed_say_nothing() -> None:
+    bare = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
+    assert "limited by" not in failure_text(bare)
+    assert not any("limited by" in line for line in summary_table([bare], [], verbose=True))
+
+
+def test_it_is_in_the_schema_with_the_evidence() -> None:
+    found = slow()
+    heat = Heat(1500.0, 1500.0, 61.2, Throttling(0x50000))
+    full = EndEvidence(
+        "pi4b-1:onboard",
+        "eth0",
+        machine="boot",
+        window_s=3.2,
+        traffic_s=3.0,
+        processors=(ProcessorLoad(0, 0.98765, softirq=0.9),),
+        interrupts={f"irq {n}": (n, 0) for n in range(10)},
+        softirqs={"NET_RX": (5, 6)},
+        softnet={"dropped": (0, 0)},
+        interface={"rx_bytes": 5, "rx_errors": 0, "carrier_changes": 0},
+        nic={"rbuf_ovflow_cnt": 3},
+        kernel=(),
+        before=heat,
+        under_load=None,
+        after=heat,
+        restarted=("ethtool",),
+    )
+    found["evidence"] = [evidence_record(1, full), evidence_record(1, EndEvidence("pi5-1:onboard", "eth0"))]
+    run = run_record([found])
+    jsonschema.validate(run, results_schema())
+    assert json.loads(json.dumps(run)) == run
+    first, second = found["evidence"]
+    # The rarest interrupts and unchanged counters are only in the raw files.
+    assert list(first["interrupts"] or {}) == ["irq 9", "irq 8", "irq 7", "irq 6", "irq 5", "irq 4"]
+    assert first["interface"] == {"rx_bytes": 5, "carrier_changes": 0}
+    assert (first["processors"] or [])[0]["busy"] == 0.9877
+    assert first["after"] == {
+        "clock_mhz": 1500.0,
+        "clock_max_mhz": 1500.0,
+        "temperature_c": 61.2,
+        "throttling": 0x50000,
+    }
+    assert (second["processors"], second["interface"], second["kernel"]) == (None, None, None)

@@ -1,0 +1,188 @@
+import re
+import shlex
+import subprocess
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_pinet.report.failure import error_text, failure_text
+from tests.support.report_records import BECAUSE, NIGHT, direction, result
+
+RUN = ".pinet/runs/20261121-000102"
+SURROUNDINGS = """\
+  link       1000 Mbit/s full, MTU 1500
+  ends       pi4b-1:onboard at sw1/3 (DUT), pi4b-2:onboard at sw1/4 (peer)
+  raw        .pinet/runs/20261121-000102/raw/pi4b_ax88179_pair-0123456789ab
+  repeat     pytest --pinet-lab lab/virtual.yaml \\
+               'tests/gate/test_tcp.py::test_line_rate[pi4b:onboard/pair]'"""
+
+
+def test_a_slow_link_reads_in_eight_lines() -> None:
+    slow = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
+
+    assert failure_text(slow, RUN) == (
+        "rx 700.2 Mbit/s is 20.9 % below the limit 885.0 Mbit/s (lab/virtual.yaml:88)\n"
+        "  physical   941.5 Mbit/s (1000 Mbit/s link, MTU 1500, TCP timestamps)\n"
+        "  samples    5: min 693.2, median 700.2, max 707.2 Mbit/s; 12 retransmits\n" + SURROUNDINGS
+    )
+
+
+def test_a_share_shows_the_limit_as_a_figure_and_as_it_was_written() -> None:
+    rule = "94% of 941.5 Mbit/s (@pytest.mark.pinet(min=...))"
+    slow = result("pi4b:onboard/pair", {"tx": direction(700.2e6, 884.993e6, "fail", rule=rule)})
+
+    assert failure_text(slow).splitlines()[:2] == [
+        "tx 700.2 Mbit/s is 20.9 % below the limit 885.0 Mbit/s",
+        "    = 94% of 941.5 Mbit/s (@pytest.mark.pinet(min=...))",
+    ]
+
+
+def test_what_a_reader_must_know_stands_below_the_figures() -> None:
+    notes = (
+        "limited by the processor of the peer: its iperf3 used 99 % of a core",
+        "iperf3 has threads on one end only (3.16 and newer): do not compare with other pairs of versions",
+    )
+    slow = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")}, notes=notes)
+
+    assert failure_text(slow, RUN).splitlines()[3:] == [
+        "  notes      limited by the processor of the peer: its iperf3 used 99 % of a",
+        "               core",
+        "             iperf3 has threads on one end only (3.16 and newer): do not compare",
+        "               with other pairs of versions",
+        *SURROUNDINGS.splitlines(),
+    ]
+
+
+words = st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"], include_characters=" '\"\\$*#!`")))
+
+
+@settings(deadline=None, max_examples=100)
+@given(words)
+def test_the_command_to_repeat_can_be_copied(arguments: list[str]) -> None:
+    slow = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
+    slow["rerun"] = shlex.join(["printf", r"%s\0", "pytest", *arguments])
+
+    _, _, command = failure_text(slow, RUN).partition("  repeat     ")
+
+    assert subprocess.run(["bash", "-n", "-c", command], capture_output=True, check=True).stderr == b""
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
+    assert ran.stdout.decode().split("\0")[:-1] == ["pytest", *arguments]
+
+
+def test_a_long_command_is_continued_on_lines_of_their_own() -> None:
+    slow = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
+    node = "tests/gate/test_line_rate.py::test_line_rate[pi4b:onboard/pair-tx]"
+    slow["rerun"] = shlex.join(["pytest", node, "--pinet-lab=lab/virtual.yaml", "--pinet-min=pi4b:onboard=900 Mbit/s"])
+
+    assert failure_text(slow).splitlines()[-4:] == [
+        "  repeat     pytest \\",
+        "               'tests/gate/test_line_rate.py::test_line_rate[pi4b:onboard/pair-tx]' \\",
+        "               --pinet-lab=lab/virtual.yaml \\",
+        "               '--pinet-min=pi4b:onboard=900 Mbit/s'",
+    ]
+    assert not re.search(r"\s$", failure_text(slow), re.MULTILINE)
+
+
+def test_of_two_directions_the_failed_one_comes_first_and_the_other_is_one_line() -> None:
+    both = result(
+        "pi4b:onboard/pair",
+        {
+            "rx": direction(939.8e6, 885e6, reason="939.8 Mbit/s holds the limit 885.0 Mbit/s (+6.2 %)"),
+            "tx": direction(700.2e6, 885e6, "fail"),
+        },
+    )
+
+    lines = failure_text(both, RUN).splitlines()
+
+    assert lines[0].startswith("tx 700.2 Mbit/s is 20.9 % below")
+    assert lines[3] == "rx 939.8 Mbit/s holds the limit 885.0 Mbit/s (+6.2 %)"
+    assert "\n".join(lines[4:]) == SURROUNDINGS
+
+
+def test_a_hairs_breadth_is_not_called_zero() -> None:
+    close = result("pi4b:onboard/pair", {"tx": direction(884.97e6, 885e6, "fail")})
+
+    assert failure_text(close).startswith("tx 885.0 Mbit/s is 0.003 % below the limit 885.0 Mbit/s ")
+
+
+def test_udp_counts_lost_packets_and_no_retransmits() -> None:
+    lossy = direction(9e7, 1e8, "fail", retransmits=None, lost_packets=12, packets=1000)
+
+    text = failure_text(result("pi4b:onboard/pair", {"tx": lossy}))
+
+    assert "max 90.9 Mbit/s; lost 12 of 1000 packets\n" in text
+    assert "retransmits" not in text
+
+
+def test_what_must_not_be_judged_says_why() -> None:
+    reason = f"951.0 Mbit/s is above the physical limit 941.5 Mbit/s ({BECAUSE}): a measurement error"
+    odd = result("pi4b:onboard/pair", {"tx": direction(951e6, 885e6, "invalid", reason=reason)})
+
+    assert failure_text(odd).splitlines()[:3] == [
+        "tx 951.0 Mbit/s is above the physical limit 941.5 Mbit/s (1000 Mbit/s link, MTU",
+        "    1500, TCP timestamps): a measurement error",
+        "  samples    5: min 941.5, median 951.0, max 960.5 Mbit/s; 12 retransmits",
+    ]
+
+
+def test_samples_around_a_gigabit_keep_their_units() -> None:
+    wide = direction(1e9, 2e9, "fail")
+
+    assert "5: min 990.0 Mbit/s, median 1.00 Gbit/s, max 1.01 Gbit/s" in failure_text(result("a:b/pair", {"tx": wide}))
+
+
+def test_a_lab_error_says_what_happened_and_who_must_act() -> None:
+    assert error_text(NIGHT[-1], RUN) == (
+        "no carrier on eth0 of cm4-1 after 20 s: switch port sw1/5 is administratively up\n"
+        "    and reports no link. The link was up 3 s before.\n"
+        "  -> check the cable between cm4-1 and port sw1/5\n"
+        "  ends       cm4-1:onboard at sw1/3 (DUT), pi4b-2:onboard at sw1/4 (peer)\n"
+        "  raw        .pinet/runs/20261121-000102/raw/pi4b_ax88179_pair-0123456789ab\n"
+        "  repeat     pytest --pinet-lab lab/virtual.yaml \\\n"
+        "               'tests/gate/test_tcp.py::test_line_rate[cm4:onboard/pair]'"
+    )
+
+
+def test_without_a_message_the_verdict_stands_for_it() -> None:
+    assert error_text(result("a:b/pair", {}, "error")).startswith("no figure was obtained (error)\n")
+
+
+@settings(deadline=None)
+@given(
+    st.floats(min_value=0, max_value=1e300),
+    st.floats(min_value=1e-3, max_value=1e300),
+    st.sampled_from(["fail", "invalid", "inconclusive", "pass"]),
+    st.text(),
+)
+def test_no_line_is_wider_than_80_columns(goodput: float, limit: float, verdict: str, text: str) -> None:
+    figures = direction(goodput, limit, verdict, reason=text, rule=text, oracle=limit)
+    one = result("a:b/pair", {"tx": figures}, message=text, notes=(text, text))
+    one["combination"]["dut"] = one["combination"]["peer_port"] = text
+
+    for lines in (failure_text(one, "run").split("\n"), error_text(one, "run").split("\n")):
+        assert all(len(line) <= 80 for line in lines)
+
+
+def test_a_confirmed_regression_shows_every_attempt_its_interval_and_why_traffic_stopped() -> None:
+    slow = direction(700.2e6, 885e6, "fail")
+    first = slow["attempts"][0]
+    first["goodput_bps"] = 699e6
+    dropped, fresh = first.copy(), first.copy()
+    dropped["excluded"], fresh["fresh"] = "link dropped for 2.1 s", "link-up"
+    slow["attempts"] = [first, dropped, fresh]
+    slow["interval_bps"] = [690e6, 710e6]
+    slow["stopped"] = "below the limit in 2 of 2 connections (6 s)"
+    text = failure_text(result("pi4b:onboard/pair", {"rx": slow}))
+    assert "  attempts   699.0 Mbit/s, none, 699.0 Mbit/s (fresh link-up)\n" in text
+    assert "interval 690.0 to 710.0 Mbit/s at 1 % error if the lab is calibrated or stable" in " ".join(text.split())
+    assert "  stopped    below the limit in 2 of 2 connections (6 s)\n" in text
+
+
+def test_two_states_measured_alternately_need_no_stable_lab() -> None:
+    slow = direction(700.2e6, 885e6, "fail")
+    slow["attempts"] = [slow["attempts"][0]] * 2
+    slow["interval_bps"] = [690e6, 710e6]
+    slow["error_rate"] = 0.05
+    one = result("pi4b:onboard/pair", {"rx": slow})
+    one["comparison"] = {"a": "as it is", "b": "slower"}  # type: ignore[typeddict-item]  # only its presence counts
+    assert "  interval   690.0 to 710.0 Mbit/s at 5 % error\n" in failure_text(one)

@@ -1,0 +1,230 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pytest_pinet.report.progress import Progress
+
+pytest_plugins = ["pytester"]
+
+
+class Screen:
+    """Replaces pytest's terminal reporter, whose own capture would hide the output."""
+
+    def __init__(self, tty: bool | None = True) -> None:
+        self.tty = tty
+        self.log: list[str] = []
+        self.captured = False
+        self.broken: Exception | None = None
+
+    @property
+    def isatty(self) -> object:
+        return (lambda: self.tty and not self.captured) if self.tty is not None else False
+
+    def rewrite(self, line: str, **markup: bool) -> None:
+        self._write(f"rewrite{' erase' if markup.get('erase') else ''}|{line}")
+
+    def write_line(self, line: str, **markup: bool) -> None:
+        self._write(f"line|{line}")
+
+    def ensure_newline(self) -> None:
+        self._write("newline|")
+
+    def flush(self) -> None:
+        self._write("flush|")
+
+    def _write(self, entry: str) -> None:
+        if self.broken is not None:
+            raise self.broken
+        assert not self.captured, "written while pytest captures: nobody sees it"
+        self.log.append(entry)
+
+    @property
+    def lines(self) -> list[str]:
+        return [entry for entry in self.log if not entry.startswith(("newline", "flush"))]
+
+
+class Capturing:
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        screen.captured = True
+
+    @contextmanager
+    def global_and_fixture_disabled(self) -> Iterator[None]:
+        self.screen.captured = False
+        try:
+            yield
+        finally:
+            self.screen.captured = True
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_on_a_terminal_one_line_is_rewritten_and_at_last_erased() -> None:
+    screen = Screen()
+
+    with Progress(screen, Capturing(screen)) as progress:
+        progress.update("pi4b:ax88179/pair", 0.2, 5, {"tx": None})
+        progress.update("pi4b:ax88179/pair", 3, 5, {"tx": 734e6})
+
+    assert screen.log == [
+        "newline|",
+        "rewrite erase|  pi4b:ax88179/pair  0/5 s  tx            -",
+        "flush|",
+        "rewrite erase|  pi4b:ax88179/pair  3/5 s  tx 734.0 Mbit/s",
+        "flush|",
+        "rewrite erase|",
+        "rewrite|",
+        "flush|",
+    ]
+
+
+def test_both_directions_are_shown() -> None:
+    screen = Screen()
+
+    Progress(screen).update("pi5:onboard/pair", 12, 60, {"tx": 538e6, "rx": 1.2e9})
+
+    assert screen.lines == ["rewrite erase|  pi5:onboard/pair  12/60 s  tx 538.0 Mbit/s  rx  1.20 Gbit/s"]
+
+
+def test_a_long_label_gives_way_to_the_figures() -> None:
+    screen = Screen()
+
+    Progress(screen).update("cm4:rtl8125b-on-riser/direct-crossover", 12, 120, {"tx": 538e6, "rx": 1.2e9})
+
+    (line,) = screen.lines
+    assert line == "rewrite erase|  cm4:rtl8125b-on..irect-crossover   12/120 s  tx 538.0 Mbit/s  rx  1.20 Gbit/s"
+    assert len(line.removeprefix("rewrite erase|")) <= 79
+
+
+def test_seconds_are_counted_when_they_are_over() -> None:
+    screen = Screen()
+    progress = Progress(screen)
+
+    for half in range(1, 8):
+        progress.update("a", half / 2, 3.5, {"tx": 9e8})
+
+    assert [line.split()[-5] for line in screen.lines] == ["0/4", "1/4", "1/4", "2/4", "2/4", "3/4", "3/4"]
+
+
+def test_without_a_terminal_a_line_comes_every_ten_seconds() -> None:
+    screen, clock = Screen(tty=False), Clock()
+    progress = Progress(screen, Capturing(screen), clock=clock)
+
+    for second in range(1, 26):
+        clock.now = 100.0 + second
+        progress.update("pi5:onboard/pair", second, 60, {"tx": 9e8})
+    progress.close()
+
+    assert screen.lines == [
+        "line|  pi5:onboard/pair  10/60 s  tx 900.0 Mbit/s",
+        "line|  pi5:onboard/pair  20/60 s  tx 900.0 Mbit/s",
+    ]
+
+
+def test_short_measurements_in_a_row_show_life_all_the_same() -> None:
+    screen, clock = Screen(tty=False), Clock()
+    progress = Progress(screen, clock=clock)
+
+    for combination in range(3):
+        for second in range(1, 6):
+            clock.now += 1
+            progress.update(f"c{combination}", second, 5, {"tx": 9e8})
+        progress.close()
+
+    assert screen.lines == ["line|  c1  5/5 s  tx 900.0 Mbit/s"]
+
+
+def test_isatty_may_be_a_plain_bool_as_in_pytest_8() -> None:
+    screen = Screen(tty=None)
+
+    Progress(screen).show("waiting")
+
+    assert screen.log == ["flush|"]
+
+
+def test_waiting_is_shown_too() -> None:
+    screen = Screen()
+
+    Progress(screen).show("waiting for place pi5-a: held by ci@runner3\x1b[2J")
+
+    assert screen.lines == [r"rewrite erase|  waiting for place pi5-a: held by ci@runner3\x1b[2J"]
+
+
+def test_quiet_means_nothing() -> None:
+    screen = Screen()
+
+    with Progress(screen, verbosity=-1) as progress:
+        progress.update("a", 1, 5, {"tx": 9e8})
+
+    assert screen.log == []
+
+
+def test_no_terminal_reporter_means_nothing() -> None:
+    with Progress(None) as progress:
+        progress.update("a", 1, 5, {"tx": 9e8})
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), ValueError("I/O operation on closed file")])
+def test_a_closed_output_never_reaches_the_test(error: Exception) -> None:
+    screen = Screen()
+    with Progress(screen, Capturing(screen)) as progress:
+        progress.show("before")
+        screen.broken = error
+        progress.show("now")
+        screen.broken = None
+        progress.show("after")
+
+    assert screen.lines == ["rewrite erase|  before"]
+    assert screen.captured
+
+
+def test_an_unused_progress_erases_nothing() -> None:
+    screen = Screen()
+
+    Progress(screen).close()
+
+    assert screen.log == []
+
+
+def test_the_line_never_reaches_the_last_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    rates = {"tx": 1e300, "rx": 1e300}
+
+    Progress(screen).update("b" * 90, 1e5, 1e5, rates)
+    monkeypatch.setenv("COLUMNS", "40")
+    Progress(screen).update("b" * 90, 1e5, 1e5, rates)
+
+    assert [len(line) - len("rewrite erase|") for line in screen.lines] == [79, 39]
+
+
+def test_the_real_reporter_and_capture_of_pytest(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from pytest_pinet.report import progress
+        progress.QUIET_INTERVAL_S = 0
+
+        def test_it(request):
+            plugins = request.config.pluginmanager
+            terminal, capture = plugins.get_plugin("terminalreporter"), plugins.get_plugin("capturemanager")
+            with progress.Progress(terminal, capture, request.config.get_verbosity()) as live:
+                live.update("pi5:onboard/pair", 3, 5, {"tx": 9e8})
+                print("swallowed")
+        """
+    )
+
+    ended = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+
+    assert "  pi5:onboard/pair  3/5 s  tx 900.0 Mbit/s" in ended.outlines
+    ended.stdout.no_fnmatch_line("*swallowed*")
+    ended.assert_outcomes(passed=1)

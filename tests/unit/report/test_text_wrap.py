@@ -1,0 +1,87 @@
+import shlex
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_pinet.report.text_wrap import RATE_WIDTH, first_sentence, plain, rate, shorten, wrap, wrap_command
+
+NOT_MEASURED = "negotiated 100 Mbit/s instead of 1000 Mbit/s: not measured"
+
+
+class TestShorten:
+    def test_cuts_in_the_middle(self) -> None:
+        assert shorten(["pi4b:ax88179/pair tcp-P10-w262144"], 20) == {
+            "pi4b:ax88179/pair tcp-P10-w262144": "pi4b:ax88..0-w262144"
+        }
+
+    def test_moves_the_cut_to_keep_names_apart(self) -> None:
+        names = [f"board:{'n' * 10}{digit}{'m' * 12}/pair" for digit in "12"]
+
+        assert sorted(shorten(names, 20).values()) == ["board:nnnnnnnnnn1..r", "board:nnnnnnnnnn2..r"]
+
+    def test_leaves_what_fits(self) -> None:
+        assert shorten(["short", "s" * 30], 10)["short"] == "short"
+
+    @settings(deadline=None)
+    @given(st.lists(st.text("ab.1", max_size=40), max_size=30), st.integers(8, 30))
+    def test_different_names_stay_different_and_fit(self, names: list[str], width: int) -> None:
+        short = shorten(names, width)
+
+        assert set(short) == set(names)
+        assert len(set(short.values())) == len(set(names))
+        assert all(len(text) <= width for text in short.values())
+
+
+class TestRate:
+    @settings(deadline=None)
+    @given(st.floats(min_value=0, allow_nan=False))
+    def test_fits_its_column(self, bps: float) -> None:
+        assert len(rate(bps)) <= RATE_WIDTH
+
+    def test_is_the_usual_text_of_a_bit_rate(self) -> None:
+        assert rate(941.48e6) == "941.5 Mbit/s"
+
+
+class TestText:
+    def test_control_characters_cannot_reach_the_terminal(self) -> None:
+        assert plain("a\x1b[2Jb\nµ\udcff") == r"a\x1b[2Jb\n\xb5\udcff"
+
+    @pytest.mark.parametrize(
+        ("text", "first"),
+        [
+            ("No carrier. The cable is out.", "No carrier."),
+            ("no carrier on eth0\n  -> check it", "no carrier on eth0"),
+            ("iperf3 3.12 is too old, e.g. for bidir", "iperf3 3.12 is too old, e.g. for bidir"),
+            ("negotiated 100 Mbit/s instead of\n    1000 Mbit/s: not measured\n  -> check it\n    soon", NOT_MEASURED),
+            ("", ""),
+        ],
+    )
+    def test_first_sentence(self, text: str, first: str) -> None:
+        assert first_sentence(text) == first
+
+    def test_wrap_says_that_it_cut(self) -> None:
+        assert wrap("one two three four", "  ", width=11, lines=1) == ["  one ..."]
+
+    @settings(deadline=None)
+    @given(st.text(), st.integers(20, 80))
+    def test_wrap_never_exceeds_the_width(self, text: str, width: int) -> None:
+        assert all(len(line) <= width for line in wrap(text, "  ", "    ", width))
+
+
+class TestCommand:
+    def test_stays_the_same_command_over_several_lines(self) -> None:
+        command = "pytest --pinet-lab 'my lab.yaml' -k \"a b\" " + " ".join(f"--option-{n}" for n in range(12))
+        lines = wrap_command(command, "  repeat  ", "    ")
+
+        assert len(lines) > 1
+        assert all(len(line) <= 80 for line in lines)
+        script = "\n".join(lines).replace("  repeat  pytest", "printf '%s\\n'")
+        printed = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+        assert printed.splitlines() == shlex.split(command)[1:]
+
+    def test_a_long_word_stays_whole(self) -> None:
+        word = "'tests/" + "x" * 90 + "[a b]'"
+
+        assert wrap_command(f"pytest {word}", "  ", "    ") == ["  pytest \\", f"    {word}"]

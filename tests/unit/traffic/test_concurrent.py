@@ -1,0 +1,97 @@
+"""The start times of concurrent flows, their uncertainty, and results with too large a skew. No traffic runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from pytest_pinet.execution.shell import Shell
+from pytest_pinet.judge.attempts import Try
+from pytest_pinet.measure.traffic_runner import _printed
+from pytest_pinet.model.measurement import Flow, Measurement, Sample, StreamStart
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic.concurrent import TrafficJob, measure_together
+from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
+from tests.support import link_stand_in
+from tests.support.local_shell import LocalShell
+
+TX = Traffic(Direction.TX, duration_s=1.0, warmup_s=0)
+
+
+class Tool:
+    """Sends nothing, and reports that the flow to an address began this many seconds late."""
+
+    def __init__(self, late_s: dict[str, float | None]) -> None:
+        self._late_s = late_s
+
+    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
+        pass
+
+    def measure(
+        self,
+        dut: Shell,
+        peer: Shell,
+        dut_address: str,
+        peer_address: str,
+        traffic: Traffic,
+        on_progress: Progress | None = None,
+        *,
+        watch: Watch | None = None,
+        before_client: BeforeClient | None = None,
+        warmup_cap_s: float = 0.0,
+    ) -> Measurement:
+        at_s = before_client(dut) if before_client is not None else None
+        assert at_s is not None
+        late_s = self._late_s[peer_address]
+        began = None if late_s is None else StreamStart("peer", round(at_s + late_s, 2))
+        samples = tuple(Sample(n * 0.1, 0.1, 1000) for n in range(10))
+        return Measurement(traffic, {Direction.TX: Flow(Direction.TX, samples)}, {"client.json": "{}"}, began=began)
+
+
+def measured(*late_s: float | None) -> list[Measurement]:
+    """Measure flows between pairs of shells on this machine."""
+    names = [f"10.0.0.{number}" for number in range(len(late_s))]
+    jobs = [TrafficJob(LocalShell(f"a{name}"), LocalShell(f"b{name}"), "10.0.1.1", name, TX) for name in names]
+    return measure_together(Tool(dict(zip(names, late_s, strict=True))), jobs, lead_s=0.0)
+
+
+def test_the_skew_is_told_with_how_sure_it_is_and_where_it_comes_from() -> None:
+    found = measured(0.0, 0.12, 0.03)
+    (window,) = {one.window for one in found}
+    assert window is not None
+    assert window.skew_s is not None
+    assert window.skew_within_s is not None
+    # All clocks are this machine's own, with errors below the reported uncertainty.
+    assert window.skew_s == pytest.approx(0.12, abs=2 * window.skew_within_s)
+    # At least the uncertainty of /proc/uptime and of the server's readings.
+    assert 0.015 < window.skew_within_s < 0.2
+    assert [one.raw["start.txt"].splitlines()[0].split(" told ")[0] for one in found] == [
+        f"b10.0.0.{number}" for number in range(3)
+    ]
+    assert all("standard uncertainty" in one.raw["start.txt"] for one in found)
+    now = time.monotonic()
+    told = float(found[0].raw["start.txt"].partition("began at ")[2].split()[0])
+    assert now - 10 < told < now + 10
+
+
+def test_where_an_end_does_not_tell_nothing_is_claimed() -> None:
+    found = measured(0.0, None)
+    (window,) = {one.window for one in found}
+    assert window is not None
+    assert (window.skew_s, window.skew_within_s) == (None, None)
+    assert "start.txt" not in found[0].raw
+
+
+def printed(text: str, discarded: Try | None = None) -> Try:
+    one = link_stand_in.one_try(link_stand_in.flow())
+    return replace(one, measurements=(replace(one.measurements[0], raw={"client.json": text}),), discarded=discarded)
+
+
+def test_what_began_too_far_apart_is_kept_by_a_name_that_says_so() -> None:
+    assert _printed([printed("first"), printed("next", discarded=printed("late"))]) == {
+        "client.json": "first",
+        "2-client.json": "next",
+        "2-not-counted-client.json": "late",
+    }

@@ -1,0 +1,146 @@
+"""The time until a hanging machine is reported, with a simulated clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from pytest_pinet.errors import SshError
+from pytest_pinet.evidence import observer
+from pytest_pinet.evidence.observer import Observer
+from pytest_pinet.execution.shell import Completed
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic import iperf3_watch, mid_run_probe
+from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide
+from pytest_pinet.traffic.iperf3_run import run_both
+from pytest_pinet.traffic.mid_run_probe import MidRunProbe
+from pytest_pinet.traffic.process_guard import LISTENING
+
+STOP_S = 2.0  # an ssh process waits this long for a node that does not answer
+
+
+class Clock:
+    """Replaces the module ``time``."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass
+class Machine:
+    """A shell on a machine that hangs from a given time on. Its processes then never end."""
+
+    name: str
+    clock: Clock
+    hangs_at: float = float("inf")
+    asked: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def hangs(self) -> bool:
+        return self.clock.now >= self.hangs_at
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        self.asked.append((self.clock.now, command))
+        if self.hangs:
+            self.clock.now += timeout_s
+            raise SshError(f"{self.name} did not answer")
+        self.clock.now += 0.01
+        return Completed(0, "12345\n", "")
+
+    def spawn(self, command: str) -> Job:
+        return Job(self, self.clock.now)
+
+    def signs_of_life(self) -> list[float]:
+        return [moment for moment, command in self.asked if command == "true"]
+
+
+@dataclass
+class Job:
+    """One iperf3. It ends by itself only while both machines live."""
+
+    machine: Machine
+    started: float
+    ends_at: float = float("inf")
+
+    def poll(self) -> int | None:
+        return 0 if self.machine.clock.now >= self.ends_at and not self.machine.hangs else None
+
+    def wait(self, timeout_s: float) -> Completed:
+        raise AssertionError("nobody waits for what listens")
+
+    def stop(self) -> Completed:
+        if self.machine.hangs:
+            self.machine.clock.now += STOP_S
+        return Completed(0 if self.poll() == 0 else 143, "{}", "")
+
+    def lines(self) -> list[str]:
+        return [LISTENING]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(iperf3_watch, "time", clock)
+    monkeypatch.setattr(mid_run_probe, "time", clock)
+    monkeypatch.setattr(observer, "time", clock)
+    return clock
+
+
+def run_for(seconds: int, client: Machine, server: Machine) -> None:
+    """Simulate traffic with all readings during it: observers, and the socket query in the middle."""
+    run = Iperf3Run(
+        Traffic(Direction.TX, duration_s=seconds, warmup_s=0), 20_000, ProcessSide("10.0.0.1"), ProcessSide("10.0.0.2")
+    )
+    midway = MidRunProbe({Direction.TX: (client, server), Direction.RX: (server, client)}, run.port, 1, run.middle_s)
+    with Observer(client, "eth0", "p1", seconds) as near, Observer(server, "eth0", "p2", seconds) as far:
+        run_both(run, client, server, 15.0, lambda _: [one.rate() for one in (near, far)].clear(), midway.look)
+
+
+@pytest.mark.parametrize("seconds", [1, 5, 6, 9, 10, 11, 60])
+@pytest.mark.parametrize("hanging", ["dut-1", "peer-1", "both"])
+def test_a_machine_that_hangs_is_reported_within_20_s(clock: Clock, seconds: int, hanging: str) -> None:
+    for tenth in range(seconds * 10 + 1):
+        clock.now = 0.0
+        frozen = tenth / 10
+        machines = [Machine(n, clock, frozen if hanging in (n, "both") else float("inf")) for n in ("dut-1", "peer-1")]
+        with pytest.raises(SshError, match=r"^(dut|peer)-1 does not answer any more, ") as caught:
+            run_for(seconds, *machines)
+        assert hanging == "both" or str(caught.value).startswith(hanging)
+        assert clock.now - frozen < 20, f"frozen at {frozen} s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(5, [7]), (6, [5, 8]), (10, [5, 12]), (18, [5, 10, 15, 20])], ids=str
+)
+def test_signs_of_life_are_asked_for_while_traffic_runs_and_after_it(
+    clock: Clock, seconds: int, expected: list[float]
+) -> None:
+    machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
+    client, server = (iperf3_watch.Iperf3Process(machine.spawn(""), machine) for machine in machines)
+    client.process.ends_at = server.process.ends_at = seconds + 2.5  # type: ignore[attr-defined]
+    iperf3_watch.await_client(client, server, 20_000, seconds, 15.0)
+    for machine in machines:
+        assert machine.signs_of_life() == pytest.approx(expected, abs=0.3)
+
+
+def test_a_run_that_ends_in_time_is_not_asked_after_its_end(clock: Clock) -> None:
+    machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
+    client, server = (iperf3_watch.Iperf3Process(machine.spawn(""), machine) for machine in machines)
+    client.process.ends_at = server.process.ends_at = 5.5  # type: ignore[attr-defined]
+    iperf3_watch.await_client(client, server, 20_000, 5, 15.0)
+    assert [machine.asked for machine in machines] == [[], []]
+
+
+def test_an_end_with_a_clock_of_its_own_is_not_asked_while_it_takes_its_time(clock: Clock) -> None:
+    machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
+    client, server = (iperf3_watch.Iperf3Process(machine.spawn(""), machine) for machine in machines)
+    client.process.ends_at = server.process.ends_at = 40.0  # type: ignore[attr-defined]
+    iperf3_watch.await_client(client, server, 20_000, 5, 75.0, quiet=True)
+    assert [machine.asked for machine in machines] == [[], []]

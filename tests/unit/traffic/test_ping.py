@@ -1,0 +1,131 @@
+"""ping's command line, and the recorded output of iputils and busybox."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.errors import ConfigError, KernelError, TrafficError
+from pytest_pinet.model.ping import Ping, PingReport
+from pytest_pinet.report.traffic import ping_record, ping_text, pooled
+from pytest_pinet.traffic.ping import command, measure, parse, validate
+from tests.support.local_shell import LocalShell
+
+DATA = Path(__file__).parents[2] / "data" / "ping"
+
+
+def recorded(name: str) -> PingReport:
+    return parse((DATA / f"{name}.txt").read_text())
+
+
+def test_iputils_tells_four_times() -> None:
+    found = recorded("iputils")
+    assert (found.sent, found.received) == (3, 3)
+    assert (found.min_s, found.mean_s, found.max_s, found.mdev_s) == pytest.approx((19e-6, 24e-6, 27e-6, 3e-6))
+
+
+def test_busybox_tells_no_deviation() -> None:
+    found = recorded("busybox")
+    assert (found.sent, found.received) == (2, 2)
+    assert (found.min_s, found.mean_s, found.max_s) == pytest.approx((27e-6, 36e-6, 46e-6))
+    assert found.mdev_s is None
+
+
+@pytest.mark.parametrize(("name", "sent"), [("iputils-unreachable", 1), ("busybox-unanswered", 2)])
+def test_where_nothing_came_back_there_are_no_times(name: str, sent: int) -> None:
+    found = recorded(name)
+    assert found == PingReport(sent, 0)
+    assert found.loss == 1
+
+
+def test_what_was_lost_is_a_part_of_what_was_sent() -> None:
+    found = recorded("iputils-lossy")
+    assert found.sent > found.received > 0
+    assert found.loss == pytest.approx(1 - found.received / found.sent)
+    assert found.mean_s is not None
+
+
+def test_text_without_counts_is_refused() -> None:
+    with pytest.raises(ValueError, match="packets transmitted"):
+        parse("ping: connect: Network is unreachable")
+
+
+def test_answers_without_times_are_refused() -> None:
+    with pytest.raises(ValueError, match="min/avg/max"):
+        parse("2 packets transmitted, 2 received, 0% packet loss, time 1ms\n")
+
+
+def test_the_command_is_one_that_both_take() -> None:
+    line = command(Ping(10, 0.2, 1400), "10.0.0.1", "10.0.0.2")
+    assert line == "LC_ALL=C ping -q -c 10 -i 0.2 -s 1400 -W 2 -I 10.0.0.1 10.0.0.2"
+
+
+@pytest.mark.parametrize(
+    ("ping", "message"),
+    [
+        (Ping(count=0), "count=0: expected 1 to 100000"),
+        (Ping(size=70_000), "size=70000: expected 16 to 65507 bytes"),
+        (Ping(size=8), "size=8: expected 16 to 65507 bytes"),
+        (Ping(size="56"), "size='56': expected 16 to 65507 bytes"),  # type: ignore[arg-type]  # as a test may write it
+        (Ping(interval_s=0.0), "interval=0 s: expected 0.002 to 60 s"),
+    ],
+)
+def test_senseless_values_are_refused(ping: Ping, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        validate(ping)
+
+
+def test_the_runner_answers_itself() -> None:
+    report, text = measure(LocalShell("pi-1"), Ping(3, 0.05), "127.0.0.1", "127.0.0.1", "pi-2:onboard")
+    assert (report.sent, report.received) == (3, 3)
+    assert report.mean_s is not None
+    assert 0 < report.mean_s < 0.1
+    assert "3 packets transmitted" in text
+
+
+def test_an_end_without_ping_says_which_package_has_it() -> None:
+    shell = LocalShell("pi-1", env={"PATH": "/nonexistent"})
+    with pytest.raises(TrafficError, match="pi-1 has no ping\n  -> on pi-1: install the package iputils-ping"):
+        measure(shell, Ping(1), "127.0.0.1", "127.0.0.1", "pi-2:onboard")
+
+
+def test_no_ping_is_left_behind_when_the_wait_for_it_ends(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    (tmp_path / "ping").write_text(f"#!/bin/sh\necho $$ >{told}.new; mv {told}.new {told}; exec sleep 60\n")
+    (tmp_path / "ping").chmod(0o755)
+
+    def panicked() -> None:
+        if told.exists():
+            raise KernelError("pi-1 panicked")
+
+    shell = LocalShell("pi-1", env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    with pytest.raises(KernelError):
+        measure(shell, Ping(100), "127.0.0.1", "127.0.0.1", "pi-2:onboard", panicked)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
+
+
+def test_silence_is_the_links_trouble() -> None:
+    # 192.0.2.0/24 is for documentation (RFC 5737): no interface has the source address.
+    with pytest.raises(TrafficError, match=r"ping on pi-1 failed|no answer from pi-2:onboard"):
+        measure(LocalShell("pi-1"), Ping(1), "192.0.2.1", "192.0.2.2", "pi-2:onboard")
+
+
+def test_series_are_pooled_by_packets() -> None:
+    rounds = [PingReport(10, 10, 1e-3, 2e-3, 3e-3, 1e-4), PingReport(10, 5, 2e-3, 5e-3, 9e-3, 2e-4), PingReport(10, 0)]
+    found = pooled(rounds)
+    assert (found.sent, found.received, found.min_s, found.max_s) == (30, 15, 1e-3, 9e-3)
+    assert found.mean_s == pytest.approx(3e-3)
+    record = ping_record(Ping(10), rounds)
+    assert record["loss"] == pytest.approx(0.5)
+    assert ping_text(record) == "15 of 30 pings came back in 3 ms (1 to 9)"
+    assert ping_text({**record, "rtt_mean_s": None}) == "15 of 30 pings came back"
+
+
+def test_the_key_names_what_was_sent() -> None:
+    assert Ping().key == "ping-c10-i0.2-s56"
+    assert replace(Ping(), interval_s=1).seconds == 10

@@ -1,0 +1,96 @@
+"""Goodput of an end whose clock counts instructions, in each direction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_pinet.errors import TrafficError
+from pytest_pinet.model.measurement import Flow, Measurement, Sample
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic.virtual_time import in_virtual_time, told_by_sender
+
+
+def samples(mbps: float, count: int = 20) -> tuple[Sample, ...]:
+    return tuple(Sample(index * 0.1, 0.1, round(mbps * 1e6 / 80)) for index in range(count))
+
+
+def flow(direction: Direction, received: float, sent: float, streams: tuple[Bitrate, ...] = ()) -> Flow:
+    return Flow(direction, samples(received), sender_samples=samples(sent), streams=streams)
+
+
+class Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Tool:
+    """Returns the given flows."""
+
+    def __init__(self, flows: dict[Direction, Flow]) -> None:
+        self.flows = flows
+
+    def prepare(self, *_: object) -> None:
+        pass
+
+    def measure(
+        self, _dut: Any, _peer: Any, _a: str, _b: str, traffic: Traffic, *_: object, **__: object
+    ) -> Measurement:
+        return Measurement(traffic, self.flows)
+
+
+def measured(direction: Direction, virtual: str, received: float = 700.0, sent: float = 600.0) -> Measurement:
+    tool: Any = Tool({way: flow(way, received, sent) for way in direction.parts})
+    dut: Any = Named("board")
+    peer: Any = Named("peer")
+    traffic = Traffic(direction, duration_s=1.0)
+    return in_virtual_time(tool, {virtual} if virtual else set()).measure(dut, peer, "", "", traffic)
+
+
+def test_what_the_board_sends_is_told_in_its_own_time_and_the_peer_s_beside() -> None:
+    found = measured(Direction.TX, "board")
+    tx = found.flows[Direction.TX]
+    assert tx.goodput.bps == pytest.approx(600e6, rel=1e-3)
+    assert [s.warmup for s in tx.samples[:11]] == [True] * 10 + [False]
+    assert tx.received_bytes * 8 / 2 == pytest.approx(700e6, rel=1e-3)
+    assert found.notes == (
+        "tx: told in the time of board, which counts instructions, not seconds; "
+        "the other end's clock makes it 700.0 Mbit/s",
+    )
+
+
+def test_what_the_board_receives_it_tells_anyhow() -> None:
+    found = measured(Direction.RX, "board")
+    assert found.flows[Direction.RX].goodput.bps == pytest.approx(700e6, rel=1e-3)
+    assert "the other end's clock makes it 600.0 Mbit/s" in found.notes[0]
+
+
+def test_both_ways_at_once_are_told_in_the_board_s_time() -> None:
+    found = measured(Direction.BIDIR, "board")
+    assert found.flows[Direction.TX].goodput.bps == pytest.approx(600e6, rel=1e-3)
+    assert found.flows[Direction.RX].goodput.bps == pytest.approx(700e6, rel=1e-3)
+
+
+def test_a_virtual_peer_s_time_counts_where_the_board_s_does_not() -> None:
+    assert measured(Direction.RX, "peer").flows[Direction.RX].goodput.bps == pytest.approx(600e6, rel=1e-3)
+    assert measured(Direction.TX, "peer").flows[Direction.TX].goodput.bps == pytest.approx(700e6, rel=1e-3)
+
+
+def test_ends_in_the_wall_s_time_are_left_alone() -> None:
+    found = measured(Direction.TX, "")
+    assert found.flows[Direction.TX].goodput.bps == pytest.approx(700e6, rel=1e-3)
+    assert found.notes == ()
+
+
+def test_streams_keep_their_shares() -> None:
+    one = flow(Direction.TX, 700, 600, (Bitrate(100e6), Bitrate(300e6)))
+    found = told_by_sender(one, Traffic(Direction.TX, duration_s=1.0), 1.0, "board")
+    assert [rate.bps for rate in found.streams] == pytest.approx([150e6, 450e6], rel=1e-3)
+
+
+def test_a_sender_that_told_next_to_nothing_is_an_error() -> None:
+    silent = Flow(Direction.TX, samples(700), sender_samples=samples(600, 1))
+    with pytest.raises(TrafficError, match=r"the clock of board is virtual, and its iperf3 told 0\.1 s of 5 s"):
+        told_by_sender(silent, Traffic(Direction.TX, duration_s=5.0), 1.0, "board")

@@ -1,0 +1,219 @@
+"""The link models compared with published values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from pytest_pinet.judge import pcie
+from pytest_pinet.model.conditions import PcieLink
+from pytest_pinet.virtual.boot_settings import BootSettings
+from pytest_pinet.virtual.faults import Faults
+from pytest_pinet.virtual.link_models import BusLane, LinkModel, Shape, goodput, model_of, wire_rate
+from pytest_pinet.virtual.shaping import burst, bus_lines, node_queue, port_queue
+
+STOCK = BootSettings(1500)
+
+
+def shape_of(board: str, nic: str, speed_mbps: int, boot: BootSettings = STOCK, mtu: int = 1500) -> Shape:
+    return model_of(board, nic, speed_mbps).shape(boot, mtu)
+
+
+def both_ways(tx: BusLane, rx: BusLane, most_rx: float = float("inf")) -> tuple[float, float]:
+    """Return the goodput of both directions at once (Mbit/s without timestamps), where both lines meet unless rx is
+    capped.
+    """
+    a, b = (goodput(lane.rate_bps, timestamps=False) / 1e6 for lane in (tx, rx))
+    got_rx = min((b - rx.charge * a) / (1 - tx.charge * rx.charge), most_rx)
+    return a - tx.charge * got_rx, got_rx
+
+
+@pytest.mark.parametrize(
+    ("speed", "mtu", "mbps"),
+    [(100, 1500, 98.4395), (1000, 1500, 984.395), (2500, 1500, 2460.99), (1000, 9000, 997.345)],
+)
+def test_a_wire_carries_what_the_facts_say(speed: int, mtu: int, mbps: float) -> None:
+    assert wire_rate(speed, mtu) / 1e6 == pytest.approx(mbps, rel=1e-5)
+
+
+@pytest.mark.parametrize(("speed", "mbps"), [(100, 94.15), (1000, 941.5), (2500, 2353.7), (10_000, 9414.8)])
+def test_goodput_of_a_wire_is_the_oracle_with_timestamps(speed: int, mbps: float) -> None:
+    assert goodput(wire_rate(speed)) / 1e6 == pytest.approx(mbps, rel=1e-4)
+
+
+def test_without_timestamps_a_gigabit_wire_gives_949() -> None:
+    assert goodput(wire_rate(1000), timestamps=False) / 1e6 == pytest.approx(949.3, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("board", "nic", "speed", "tx", "rx"),
+    [
+        ("pi3b", "lan9514", 100, 94.1, 94.1),
+        ("pi3b+", "lan7515", 1000, 224, 224),
+        ("pi3b", "ax88179", 1000, 321, 321),
+        ("pi4b", "genet", 1000, 941.5, 941.5),
+        ("cm4", "aqc107", 10_000, 3020, 3020),
+        ("cm4", "rtl8125", 2500, 1920, 1920),
+        ("pi5", "rtl8125", 2500, 2353.7, 2353.7),
+        ("pi5", "aqc113", 10_000, 6040, 6040),
+    ],
+)
+def test_goodput_of_boards_and_nics_is_what_was_published(
+    board: str, nic: str, speed: int, tx: float, rx: float
+) -> None:
+    shape = shape_of(board, nic, speed)
+    assert goodput(shape.tx_bps) / 1e6 == pytest.approx(tx, rel=1e-3)
+    assert goodput(shape.rx_bps) / 1e6 == pytest.approx(rx, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("nic", "clock", "tx", "rx"),
+    [
+        ("ax88179", 1500, 736, 949),
+        ("ax88179", 2000, 834, 949),
+        ("rtl8153", 1500, 949, 933),
+        ("rtl8153", 2000, 949, 949),
+    ],
+)
+def test_usb3_adapters_give_what_was_published_without_timestamps(nic: str, clock: int, tx: float, rx: float) -> None:
+    shape = shape_of("pi4b", nic, 1000, BootSettings(clock))
+    assert goodput(shape.tx_bps, timestamps=False) / 1e6 == pytest.approx(tx, rel=1e-3)
+    assert goodput(shape.rx_bps, timestamps=False) / 1e6 == pytest.approx(rx, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("nic", "clock", "bidir", "capped_tx"),
+    [
+        ("ax88179", 1500, (163, 902), None),  # its source received 496 of 400 Mbit/s at the same time
+        ("ax88179", 2000, (269, 880), 552),
+        ("rtl8153", 1500, (538, 847), 774),
+        ("rtl8153", 2000, (743, 908), 819),
+    ],
+)
+def test_both_ways_at_once_usb3_adapters_share_as_was_published(
+    nic: str, clock: int, bidir: tuple[float, float], capped_tx: float | None
+) -> None:
+    bus = shape_of("pi4b", nic, 1000, BootSettings(clock)).bus
+    assert bus is not None
+    assert bus.tx is not None
+    assert bus.rx is not None
+    assert both_ways(bus.tx, bus.rx) == pytest.approx(bidir, rel=0.1)
+    if capped_tx is not None:
+        assert both_ways(bus.tx, bus.rx, most_rx=400)[0] == pytest.approx(capped_tx, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("payload", "mtu", "published"), [(128, 1500, 3020), (512, 1500, 3420), (512, 9000, 3590), (128, 9000, None)]
+)
+def test_10g_on_a_cm4_follows_payload_and_mtu_within_what_pcie_leaves(
+    payload: int, mtu: int, published: float | None
+) -> None:
+    shape = shape_of("cm4", "aqc107", 10_000, BootSettings(1500, payload), mtu)
+    mbps = goodput(shape.tx_bps, mtu) / 1e6
+    if published is not None:
+        assert mbps == pytest.approx(published, rel=1e-3)
+    left = pcie.goodput(PcieLink(5.0, 1, payload), mtu, mtu - 52)
+    assert left is not None
+    assert left[0].bps <= mbps * 1e6 <= left[1].bps
+
+
+def test_jumbo_frames_leave_more_of_a_wire() -> None:
+    assert goodput(shape_of("pi5", "macb", 1000, mtu=9000).tx_bps, 9000) / 1e6 == pytest.approx(990, rel=1e-3)
+
+
+def test_a_switch_under_test_carries_the_mean_of_what_was_published_of_it() -> None:
+    shape = model_of("pi4b", "genet", 1000, "gigablox").shape(STOCK)
+    assert shape.model == "wire-1000 at gigablox"
+    assert goodput(shape.tx_bps) / 1e6 == pytest.approx(925.6, abs=0.1)
+    for figure in (906, 941):
+        assert abs(goodput(shape.rx_bps) / 1e6 / figure - 1) < 0.03
+    assert model_of("pi3b", "lan9514", 100, "gigablox").shape(STOCK).wire_bps == wire_rate(100)
+    assert model_of("pi4b", "genet", 1000, "other").shape(STOCK).wire_bps == wire_rate(1000)
+
+
+def test_a_variant_says_when_it_holds() -> None:
+    assert shape_of("cm4", "aqc107", 10_000, BootSettings(1500, 512), 9000).model == "pcie2x1-10g (MPS 512, MTU 9000)"
+    assert shape_of("pi4b", "ax88179", 1000, BootSettings(1999)).model == "usb3-ax88179"
+
+
+def test_a_slower_link_caps_every_model() -> None:
+    assert shape_of("pi4b", "ax88179", 100).tx_bps == wire_rate(100)
+    assert shape_of("cm4", "aqc107", 1000).wire_bps == wire_rate(1000)
+
+
+def test_an_unknown_nic_runs_at_its_link_speed() -> None:
+    assert shape_of("pi9", "nobody", 5000) == Shape("wire-5000", wire_rate(5000))
+
+
+@pytest.mark.parametrize("nic", ["genet", "ax88179"])
+def test_a_model_survives_its_journey_to_the_daemon(nic: str) -> None:
+    model = model_of("pi4b", nic, 1000)
+    assert LinkModel.from_json(json.loads(json.dumps(asdict(model)))) == model
+    assert Shape.from_json(shape_of("pi3b", "ax88179", 1000).to_json()).bus is not None
+
+
+def test_queues_and_buckets_are_as_measured_best() -> None:
+    assert burst(wire_rate(100)) == 80_000
+    assert burst(1e9) == 500_000
+    assert [port_queue(wire_rate(speed)) for speed in (100, 1000, 2500)] == [128_000, 512_000, 2_000_000]
+    assert node_queue(wire_rate(100)) == 200_000
+
+
+def test_a_bus_takes_both_directions_of_the_nic() -> None:
+    shape = shape_of("pi4b", "ax88179", 1000)
+    assert shape.bus is not None
+    lines = bus_lines("eth1", ("bus0", "back0"), shape.bus, "02:00:00:00:00:01")
+    assert sum("mirred egress redirect dev bus0" in line for line in lines) == 1
+    assert sum("mirred egress redirect dev back0" in line for line in lines) == 1
+    assert any("ceil 763200000bit" in line and "dev bus0" in line for line in lines)
+    assert any("limit 131072" in line for line in lines)
+
+
+def test_a_lane_is_charged_a_share_of_the_other_way_by_chance() -> None:
+    bus = shape_of("pi4b", "ax88179", 1000).bus
+    assert bus is not None
+    copies = [line for line in bus_lines("eth1", ("bus0", "back0"), bus, "02:00:00:00:00:01") if "mirror" in line]
+    for line, hook, share, lane in zip(copies, ("ingress", "egress"), (0.628, 0.25), ("bus0", "back0"), strict=True):
+        assert f" {hook} " in line
+        assert f",53 1 0 {round(share * 2**32)}," in line
+        assert f"mirror dev {lane} " in line
+
+
+def test_usb_2_is_one_queue_for_both_ways() -> None:
+    bus = shape_of("pi3b", "ax88179", 1000).bus
+    assert bus is not None
+    lines = bus_lines("eth1", ("bus0", "back0"), bus, "02:00:00:00:00:01")
+    assert sum("mirred egress redirect dev bus0" in line for line in lines) == 2
+    assert not any("back0" in line for line in lines)
+
+
+def test_faults_add_up_and_say_what_they_are() -> None:
+    faults = Faults().degraded(rate=0.9, loss=None, down=False, direction="tx")
+    assert faults.words() == ["tx rate 90%"]
+    assert faults.degraded(rate=0.9, loss=0.01, down=True, direction=None).words() == [
+        "rate 90%",
+        "loss 1%",
+        "cable pulled",
+    ]
+    assert Faults().words() == []
+
+
+@pytest.mark.parametrize("nic", ["genet", "ax88179"])
+def test_a_tenth_of_a_shape_is_a_tenth_of_all_its_rates(nic: str) -> None:
+    full = shape_of("pi4b", nic, 1000)
+    tenth = full.scaled(0.1)
+    assert (tenth.tx_bps, tenth.rx_bps) == pytest.approx((full.tx_bps / 10, full.rx_bps / 10))
+    assert tenth.wire_bps == pytest.approx(full.wire_bps / 10)
+    assert full.scaled(1.0) == full
+    if full.bus is not None and full.bus.tx is not None:
+        assert tenth.bus is not None
+        assert tenth.bus.tx is not None
+        assert (tenth.bus.tx.charge, tenth.bus.tx.limit) == (full.bus.tx.charge, full.bus.tx.limit)
+
+
+def test_a_tenth_of_a_usb_2_bus() -> None:
+    bus = shape_of("pi3b", "ax88179", 1000).scaled(0.1).bus
+    assert bus is not None
+    assert bus.rate_bps == pytest.approx(33.56e6)

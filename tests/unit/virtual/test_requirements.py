@@ -1,0 +1,107 @@
+"""The messages of the virtual lab if the machine or the lab file does not fit."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import LabError
+from pytest_pinet.virtual import requirements
+from pytest_pinet.virtual.labgrid_files import exporter, places
+from pytest_pinet.virtual.runtime import Runtime
+from pytest_pinet.virtual.spec import LabSpec, mac_address, spec_of
+
+LAB_FILE = """\
+pinet:
+  name: unit
+  launcher: virtual
+  switches:
+    sw: {backend: linux, address: "ssh://root@127.0.0.1:1", ports: [PORT, p2]}
+  nodes:
+    one: {board: pi4b, interfaces: {onboard: {port: sw/PORT}}}
+"""
+
+
+def spec(directory: Path, port: str = "p1") -> LabSpec:
+    file = directory / "lab.yaml"
+    file.write_text(LAB_FILE.replace("PORT", port))
+    return spec_of(load(file))
+
+
+def test_without_root_and_sudo_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LabError, match=r"needs root .* nor does `sudo -n true` work"):
+        requirements.as_root()
+
+
+def test_with_sudo_the_daemon_is_started_by_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "sudo").write_text("#!/bin/sh\nexit 0\n")
+    (tmp_path / "sudo").chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert requirements.as_root() == ["sudo", "-n", "--"]
+
+
+def test_missing_commands_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requirements, "PACKAGES", {"no-such-iperf": "iperf3", "no-such-sshd": "openssh-server"})
+    with pytest.raises(LabError) as raised:
+        requirements.check_commands()
+    assert raised.value.message == "the virtual lab needs no-such-iperf, no-such-sshd, which this machine lacks"
+    assert raised.value.act == "apt install --no-install-recommends iperf3 openssh-server"
+
+
+@pytest.mark.parametrize("port", ["a-port-name-that-is-too-long", "p/1", "br0", "lo", "pört"])
+def test_a_port_that_cannot_be_a_device_is_refused(tmp_path: Path, port: str) -> None:
+    (tmp_path / "lab.yaml").write_text(LAB_FILE.replace("PORT", "p1"))
+    lab = load(tmp_path / "lab.yaml")
+    switch = replace(lab.switches["sw"], ports=(port,))
+    with pytest.raises(LabError, match="cannot be a network device"):
+        spec_of(replace(lab, switches={"sw": switch}))
+
+
+def test_a_spec_survives_its_journey_and_has_a_stable_digest(tmp_path: Path) -> None:
+    first = spec(tmp_path)
+    assert LabSpec.from_json(first.to_json()) == first
+    assert spec(tmp_path).digest == first.digest
+    assert spec(tmp_path, "p9").digest != first.digest
+
+
+def test_addresses_are_stable_and_locally_administered() -> None:
+    assert mac_address("one", "eth0") == mac_address("one", "eth0") != mac_address("one", "eth1")
+    assert mac_address("one", "eth0").startswith("02:")
+
+
+def test_labgrid_gets_one_place_and_one_port_per_interface(tmp_path: Path) -> None:
+    found = spec(tmp_path)
+    assert "board: pi4b" in places(found)
+    ports = {"pdu": 1, "nodes": {"one": {"console": 2, "ssh": 3}}, "switches": {"sw": 4}}
+    text = exporter(found, ports)
+    assert "host: http://127.0.0.1:1/relay/{index}/value" in text
+    assert "cls: EthernetPort" in text
+
+
+def test_the_runtime_directory_is_private_and_of_one_lab_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    runtime = Runtime.of("lab.yaml")
+    assert runtime.path.parent == tmp_path / "pinet"
+    assert Runtime.of("other.yaml").path != runtime.path == Runtime.of("./lab.yaml").path
+    with runtime.locked():
+        runtime.create()
+        assert runtime.path.stat().st_mode & 0o777 == 0o700
+        runtime.write_json("x.json", {"a": 1})
+        assert runtime.read_json("x.json") == {"a": 1}
+        runtime.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_others_can_read_gets_no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "pinet").mkdir()
+    (tmp_path / "pinet").chmod(0o755)
+    with pytest.raises(LabError, match="not a private directory"):
+        Runtime.of("lab.yaml").create()

@@ -1,0 +1,55 @@
+"""The shaping of slow links, and of links in a lab at a tenth of the rate."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from pytest_pinet.virtual.boot_settings import BootSettings
+from pytest_pinet.virtual.link_models import model_of, wire_rate
+from pytest_pinet.virtual.shaping import bus_bucket, bus_lines, chunk, token_bucket
+
+MAC = "02:00:00:00:00:01"
+
+
+def words(line: str) -> dict[str, int]:
+    """Return the numbers of a token bucket."""
+    return {name: int(value) for name, value in re.findall(r"(rate|burst|limit|mtu) (\d+)", line)}
+
+
+def test_tcp_hands_over_as_much_time_of_traffic_as_at_full_rate() -> None:
+    assert [chunk(scale) for scale in (1.0, 0.1, 0.01)] == [65_536, 6_554, 4_096]
+
+
+def test_jumbo_frames_pass_a_slow_bucket_whole() -> None:
+    slow = 0.1 * wire_rate(1000, 9000)
+    assert words(token_bucket("p1", slow, 128_000, 9000))["mtu"] >= 9000 + 14
+    # And plain packets one by one.
+    assert words(token_bucket("p1", slow, 128_000))["mtu"] == 2000
+    bus = model_of("pi3b", "ax88179", 1000).shape(BootSettings(1200)).scaled(0.1).bus
+    assert bus is not None
+    assert words(bus_bucket("bus0", bus, 4000)[0])["mtu"] >= 4014
+
+
+def test_all_rates_of_a_bus_are_scaled_and_long_queues_are_shorter() -> None:
+    def lines(scale: float) -> list[str]:
+        bus = model_of("pi4b", "ax88179", 1000).shape(BootSettings(1500)).scaled(scale).bus
+        assert bus is not None
+        return bus_lines("eth1", ("bus0", "back0"), bus, MAC)
+
+    rates = [
+        [int(bps) for line in lines(scale) for bps in re.findall(r"(?:rate|ceil) (\d+)bit", line)] for scale in (1, 0.1)
+    ]
+    assert len(rates[0]) == 12
+    assert rates[1] == [pytest.approx(bps / 10, abs=1) for bps in rates[0]]
+    queues = [re.findall(r"limit (\d+)", " ".join(lines(scale))) for scale in (1, 0.1)]
+    # The queue limits of copies and of the lane itself, for each direction.
+    assert queues == [["1000000", "131072", "1000000", "1000000"], ["1000000", "131072", "1000000", "131072"]]
+
+
+def test_a_model_at_a_tenth_keeps_its_variants() -> None:
+    model = model_of("cm4", "aqc107", 10_000)
+    boots = [BootSettings(1500), replace(BootSettings(1500), payload=512)]
+    assert [model.shape(boot).scaled(0.1).tx_bps * 10 for boot in boots] == [model.shape(boot).tx_bps for boot in boots]

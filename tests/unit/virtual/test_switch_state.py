@@ -1,0 +1,186 @@
+"""The state of a virtual switch (VLANs and counters), and the packets that query it."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import pytest
+
+from pytest_pinet.virtual.agentx_protocol import (
+    AgentxPdu,
+    PduType,
+    Reader,
+    SnmpType,
+    Value,
+    bitmap,
+    encode_oid,
+    encode_varbind,
+    header,
+    ports_of,
+    register,
+    response,
+)
+from pytest_pinet.virtual.firmware import SwitchFaults, with_lies
+from pytest_pinet.virtual.kernel_lines import panic_at_boot, panic_in_traffic, stamped
+from pytest_pinet.virtual.netlink import LinkInfo, QueueInfo
+from pytest_pinet.virtual.port_counters import VirtualPortCounters
+from pytest_pinet.virtual.shaping import arbiter, from_port, to_address, token_bucket
+from pytest_pinet.virtual.snmp_access import SnmpAccess
+from pytest_pinet.virtual.vlans import Vlan, VlanTable
+
+
+def test_a_port_is_at_home_only_where_all_three_settings_agree() -> None:
+    table = VlanTable.fresh([1, 2])
+    assert (table.home(1), table.home(2)) == (1, 1)
+    table.pvid[2] = 10
+    assert table.home(2) is None
+    table.vlans[10] = Vlan(b"", frozenset({2}))
+    assert table.home(2) is None
+    table.vlans[10].untagged = frozenset({2})
+    assert table.home(2) == 10
+
+
+def test_a_copy_changes_alone() -> None:
+    table = VlanTable.fresh([1])
+    copy = table.copy()
+    copy.pvid[1] = 7
+    copy.vlans[1].egress = frozenset()
+    assert (table.pvid[1], table.home(1)) == (1, 1)
+
+
+@pytest.mark.parametrize("ports", [set(), {1}, {8}, {9}, {1, 8, 9, 16}])
+def test_a_port_list_survives_its_journey(ports: set[int]) -> None:
+    assert ports_of(bitmap(ports, 8)) == ports
+
+
+def test_the_first_port_is_the_highest_bit() -> None:
+    assert bitmap({1, 10}, 2) == b"\x80\x40"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Value(SnmpType.INTEGER, -5),
+        Value(SnmpType.OCTETS, b"odd"),
+        Value(SnmpType.OCTETS, b""),
+        Value(SnmpType.COUNTER64, 2**63),
+        Value(SnmpType.GAUGE32, 2**32 - 1),
+        Value(SnmpType.NO_SUCH_INSTANCE),
+    ],
+)
+@pytest.mark.parametrize("name", [(1, 3, 6, 1, 2, 1, 17), (1, 0, 8802, 1), (1, 3)])
+def test_a_value_survives_its_journey(name: tuple[int, ...], value: Value) -> None:
+    assert Reader(encode_varbind(name, value), ">").varbinds() == [(name, value)]
+
+
+def test_names_below_internet_are_short() -> None:
+    assert encode_oid((1, 3, 6, 1, 2, 1)) == b"\x01\x02\x00\x00" + b"\x00\x00\x00\x01"
+
+
+def test_an_answer_bears_the_numbers_of_its_request() -> None:
+    request = AgentxPdu(PduType.GET, 1, 22, 333)
+    data = response(request, error=12, index=2).encoded()
+    answer, length, order = header(data[:20])
+    assert (answer.type, answer.session, answer.transaction, answer.packet) == (PduType.RESPONSE, 1, 22, 333)
+    assert (length, order) == (8, ">")
+    assert Reader(data[20:], order).numbers("IHH") == (0, 12, 2)
+    assert register(1, 2, (1, 3, 6, 1, 2, 1)).type == PduType.REGISTER
+
+
+def link(rx_packets: int = 0, rx_bytes: int = 0, tx_bytes: int = 0) -> dict[str, LinkInfo]:
+    return {"p1": LinkInfo(7, "p1", "02:00:00:00:00:01", True, True, None, rx_packets, 0, rx_bytes, tx_bytes)}
+
+
+NOTHING: MappingProxyType[str, int] = MappingProxyType({})
+
+
+def test_octets_are_those_of_the_wire() -> None:
+    counters = VirtualPortCounters(lambda: 0.0, lambda: NOTHING)
+    # Two packets of ten full segments: 1448 bytes of payload per segment, and 66 bytes of headers counted once per
+    # packet.
+    received = 2 * (66 + 10 * 1448)
+    found = counters.read(link(2, received), ({7: QueueInfo(3000, 2, 5)}, {7: QueueInfo(received, 20, 0)}))["p1"]
+    assert found.in_octets == 20 * 1518
+    assert (found.out_octets, found.out_discards) == (3008, 5)
+
+
+def test_counters_never_go_back() -> None:
+    counters = VirtualPortCounters(lambda: 0.0, lambda: NOTHING)
+    for rx_bytes, shown in ((1000, 1000), (400, 1400), (500, 1500), (0, 1500), (1, 1501)):
+        assert counters.read(link(rx_bytes=rx_bytes), ({}, {}))["p1"].in_octets == shown
+
+
+def test_segments_count_also_when_the_queue_is_a_new_one() -> None:
+    """As after a cable was swapped or plugged in again: the device has counted for hours, but its queue begins at 0."""
+    counters = VirtualPortCounters(lambda: 0.0, lambda: NOTHING)
+    packet = 66 + 10 * 1448
+    counters.read(link(5000, 5000 * packet), ({}, {7: QueueInfo(0, 50_000, 0)}))
+    before = counters.read(link(5000, 5000 * packet), ({}, {7: QueueInfo(0, 0, 0)}))["p1"].in_octets
+    after = counters.read(link(5002, 5002 * packet), ({}, {7: QueueInfo(0, 20, 0)}))["p1"].in_octets
+    assert after - before == 20 * 1518
+
+
+@pytest.mark.parametrize("seen", [0, 1])
+@pytest.mark.parametrize("stale_s", [0.0, 10.0])
+def test_a_device_that_comes_back_into_its_port_does_not_count_twice(seen: int, stale_s: float) -> None:
+    """Also if its new queue has seen a frame by the next reading. All segments count afterwards."""
+    now = [0.0]
+    counters = VirtualPortCounters(lambda: now[0], lambda: NOTHING)
+    before = counters.read(link(5000, 5_000_000), ({}, {7: QueueInfo(0, 5000, 0)}))["p1"].in_octets
+    counters.stale_s = stale_s
+    packet = 66 + 10 * 1448
+    with counters.exchanging("p1"):
+        counters.read(link(0, 0), ({}, {7: QueueInfo(0, 0, 0)}))
+        counters.read(link(5000, 5_000_000), ({}, {}))
+    counters.read(link(5000 + seen, 5_000_000 + seen * packet), ({}, {7: QueueInfo(0, 10 * seen, 0)}))
+    now[0] = 11.0
+    received = 5_000_000 + (seen + 2) * packet
+    after = counters.read(link(5002 + seen, received), ({}, {7: QueueInfo(0, 10 * seen + 20, 0)}))["p1"].in_octets
+    assert after - before == 20 * 1518
+
+
+def test_stale_counters_are_shown_until_their_time_is_over() -> None:
+    now = [0.0]
+    counters = VirtualPortCounters(lambda: now[0], lambda: NOTHING)
+    assert counters.read(link(rx_bytes=1), ({}, {}))["p1"].in_octets == 1
+    counters.stale_s = 3.0
+    now[0] = 2.9
+    assert counters.read(link(rx_bytes=2), ({}, {}))["p1"].in_octets == 1
+    now[0] = 3.1
+    assert counters.read(link(rx_bytes=3), ({}, {}))["p1"].in_octets == 3
+
+
+def test_faults_of_a_switch_in_words() -> None:
+    assert SwitchFaults().words() == []
+    assert with_lies(with_lies(SwitchFaults(dead=True), "p2"), "p1").words() == ["does not answer", "lies about p1, p2"]
+    assert with_lies(SwitchFaults(stale_s=4), None).words() == ["lies", "counters 4 s old"]
+
+
+def test_slow_ports_send_packet_by_packet_and_fast_ones_do_not() -> None:
+    assert "peakrate" in token_bucket("p1", 98.4e6, 128_000)
+    assert "peakrate" not in token_bucket("p1", 984e6, 512_000)
+
+
+def test_every_contender_has_a_queue_up_to_a_number() -> None:
+    lines = arbiter("p1", 98.4e6, [from_port(f"p{n}") for n in range(2, 7)])
+    assert sum("bfifo" in line for line in lines) == 6  # and one for the rest
+    assert sum("indev" in line for line in lines) == 5
+    many = arbiter("eth0", 984e6, [to_address(f"02:00:00:00:00:{n:02x}") for n in range(100)])
+    assert sum("bfifo" in line for line in many) == 33
+    assert sum("ether dst" in line for line in many) == 100
+
+
+def test_the_secrets_of_two_labs_differ() -> None:
+    one, two = SnmpAccess.make(), SnmpAccess.make()
+    assert not set(one.to_json().values()) & set(two.to_json().values()) - {"pinet"}
+    assert min(len(secret) for secret in (one.auth, one.priv)) >= 16
+
+
+@pytest.mark.parametrize("lines", [panic_at_boot("Raspberry Pi 4"), panic_in_traffic("Raspberry Pi 4")])
+def test_a_panic_has_a_beginning_a_trace_and_an_end(lines: list[str]) -> None:
+    text = stamped(lines, 1.5)
+    assert text.startswith("[    1.500000] ")
+    assert "Kernel panic - not syncing: " in text
+    assert "Hardware name: Raspberry Pi 4 (DT)" in text
+    assert "Call trace:" in text
+    assert lines[-1].startswith("---[ end Kernel panic - not syncing: ")

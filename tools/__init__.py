@@ -1,0 +1,1 @@
+"""What works on this repository, and is not part of the package."""
