@@ -22,7 +22,8 @@ MASKED_KEYS = {
     "time": ("started", "finished"),
     "duration": ("started_s", "traffic_seconds", "at_s", "boot_s"),
     "id": ("run", "session", "bus_info"),
-    "version": ("pinet", "uname", "driver_version"),
+    # The host's kernel is that of every board in the virtual lab.
+    "version": ("pinet", "uname", "driver_version", "version", "build_id"),
     "counter": ("node", "switch"),
     "skew": ("start_skew_s", "start_skew_within_s", "skew_s", "skew_within_s"),
 }
