@@ -15,11 +15,10 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.coordinator import Coordinator, Holding
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.labgrid.targets import Targets
-from pytest_pinet.lab.lease.lease import Leases
+from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.node.runner import session_of
-from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
-from pytest_pinet.lab.switch.switches import open_switch
+from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
 from pytest_pinet.model.lab import Interface, Lab, Node
 
 _THREADS = 16
@@ -73,12 +72,10 @@ class Bench:
 
     def connect(self) -> str:
         """Start the lab if it has a launcher, and connect to its coordinator. Return the address. Raises PinetError."""
-        from pytest_pinet.lab.labgrid import places
-
         self._access.start()
         self._targets = Targets(self.lab)
         self._coordinator = Coordinator(self._targets.address, self._identity)
-        places.install(self._coordinator)
+        self._coordinator.expand_places()
         self._leases = Leases(self._coordinator, lambda _: None, self._on_wait)
         self._coordinator.sync()
         return self._targets.address

@@ -6,21 +6,22 @@ Ports in use are left alone. A run leases the place of a port's node or uplink f
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from pytest_pinet.config import labfile
-from pytest_pinet.errors import CoordinatorError, LeaseError
+from pytest_pinet.errors import ConfigError, CoordinatorError, LabError, LeaseError, SwitchError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.labgrid.coordinator import Coordinator, Holding
 from pytest_pinet.lab.labgrid.heartbeat import BEAT_S, STILL_S
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.launcher import launcher_of
-from pytest_pinet.lab.lease.lease import Leases
+from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.switch.journal import Journal
-from pytest_pinet.lab.switch.restoration import restore_crashed
-from pytest_pinet.lab.switch.switches import open_switch
+from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
+from pytest_pinet.lab.switch.switchport import PortState
 from pytest_pinet.model.lab import Lab, PortRef
 
 # If a holder died on another host, or before this host rebooted, only its missing heartbeats show that.
@@ -125,3 +126,45 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def restore_crashed(
+    lab_file: str,
+    open_switch: Callable[[str], ManagedSwitch],
+    folder: Path | None = None,
+    spared: Collection[PortRef] = (),
+) -> list[str]:
+    """Restore the ports that dead processes left changed on this lab's switches; return a sentence for each port.
+
+    Changes of living processes and the ports in ``spared`` are left alone. Raises SwitchError when a switch refuses,
+    after all others were restored.
+    """
+    found, told = Journal(lab_file, folder).left_behind()
+    left = {
+        name: kept
+        for name, ports in found.items()
+        if (kept := {port: state for port, state in ports.items() if PortRef(name, port) not in spared})
+    }
+    failures: list[LabError | ConfigError] = []
+    for name, ports in left.items():
+        try:
+            switch = open_switch(name)
+            try:
+                switch.put_back(ports)
+            finally:
+                switch.close()
+        except (LabError, ConfigError) as error:
+            failures.append(error)
+            continue
+        told += [f"restored port {port} of switch {name}: {_words(state)}" for port, state in ports.items()]
+    if failures:
+        done = "".join(f"\n  {line}" for line in told)
+        raise SwitchError("; ".join(error.message for error in failures) + done, getattr(failures[0], "act", ""))
+    return told
+
+
+def _words(state: PortState) -> str:
+    words = [] if state.admin_up is None else ["up" if state.admin_up else "down"]
+    words += [] if state.vlan is None else [f"VLAN {state.vlan}"]
+    words += [] if state.poe is None else [f"power {'on' if state.poe else 'off'}"]
+    return ", ".join(words)

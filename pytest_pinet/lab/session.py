@@ -15,12 +15,11 @@ from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.link import link, tuning_session
-from pytest_pinet.lab.link.boot_tuning import boot_tuned
+from pytest_pinet.lab.link.tuning_session import boot_tuned
 from pytest_pinet.lab.node.node_pool import NodePool
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.queue import contention
-from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
-from pytest_pinet.lab.switch.switches import open_switch
+from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.tuning.registry import running_part
@@ -44,8 +43,6 @@ class LabSession:
         on_wait: Callable[[str], None],
         folder: Path | None = None,
     ) -> None:
-        from pytest_pinet.lab.labgrid import places
-
         self.lab = lab
         # The share of the full rate at which the links of a lab run; below 1.0 only for a lab that a launcher started.
         self.scale = 1.0
@@ -54,7 +51,7 @@ class LabSession:
         self._targets = Targets(lab)
         self.address = self._targets.address
         self._coordinator = Coordinator(self.address, identity)
-        places.install(self._coordinator)
+        self._coordinator.expand_places()
         self._pool = NodePool(self._coordinator, self._targets.make, on_wait, folder)
         self._watch: KernelWatch | None = None
         self._switches: dict[str, ManagedSwitch] = {}

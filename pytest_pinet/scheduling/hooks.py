@@ -173,7 +173,7 @@ class ControllerHooks:
             self._give_back(node)
 
     def _give_back(self, node: Any) -> None:
-        from pytest_pinet.lab.lease.reaper import free_places_of
+        from pytest_pinet.lab.lease import free_places_of
 
         worker, run = node.workerinput["workerid"], node.workerinput["testrunuid"]
         self._died = f"worker {worker} died while it ran this test"

@@ -24,7 +24,7 @@ import pytest
 from pytest_pinet.builds.image import read_image
 from pytest_pinet.errors import ConsoleError, SshError
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.lab.ssh.shell import SshShell
+from pytest_pinet.lab.ssh import SshShell
 
 CONFIG = "# mine\ndtparam=audio=on\nauto_initramfs=1\n[all]\nkernel=kernel8.img\n"
 CMDLINE = "console=ttyAMA0 root=/dev/mmcblk0p2 rootwait\n"

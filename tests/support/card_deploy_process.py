@@ -15,7 +15,7 @@ from pytest_pinet.execution import trace
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed, as_root
 from pytest_pinet.lab.deploy.deployment import Deployment
-from pytest_pinet.lab.ssh.shell import SshShell
+from pytest_pinet.lab.ssh import SshShell
 from tests.support.card_board import UP_S, CardBoard, ssh_to
 
 # Between steps the process only reads.

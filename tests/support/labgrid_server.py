@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.lease.lease import Leases
+from pytest_pinet.lab.lease import Leases
 from tests.support.gate_project import BIN, wait_until
 
 PLACES = ("pi1", "pi2", "pi3", "pi4", "pi5", "pi6")
@@ -137,7 +137,7 @@ import random, sys, time
 from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.lease.lease import Leases
+from pytest_pinet.lab.lease import Leases
 
 address, seed, rounds, host = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 identity = Identity.of_this_process(f"w{seed}")

@@ -10,7 +10,7 @@ from pytest_pinet.execution.shell import Shell, as_root
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.console.record import ConsoleRecord
-    from pytest_pinet.lab.ssh.shell import SshShell
+    from pytest_pinet.lab.ssh import SshShell
     from pytest_pinet.model.lab import Node
 
 # systemd kills services that do not stop within 90 s.

@@ -14,7 +14,7 @@ from pytest_pinet.builds.architecture import require_machine
 from pytest_pinet.builds.image import bootable
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import LabError
-from pytest_pinet.lab.deploy.boot_partition import BootFileStore
+from pytest_pinet.lab.deploy.boot_file_store import BootFileStore
 from pytest_pinet.lab.deploy.card import (
     HEADER,
     INITRAMFS,
@@ -28,11 +28,9 @@ from pytest_pinet.lab.deploy.card import (
     read_card,
     tryboot_text,
 )
-from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, locked, run_as_root
+from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, Content, DiskSpace, locked, run_as_root, upload
 from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, FeedingShell, Refused
-from pytest_pinet.lab.deploy.disk_space import DiskSpace
 from pytest_pinet.lab.deploy.root_files import RootFiles, parked
-from pytest_pinet.lab.deploy.upload import Content, upload
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
 from pytest_pinet.tuning.boot_files import CMDLINE, KEPT, WRITE_TIMEOUT_S
 from pytest_pinet.tuning.journal import JournalEntry, replay

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_pinet.execution.shell import Shell, as_root
+from pytest_pinet.lab.deploy.commands import free_bytes
 from pytest_pinet.lab.deploy.deploy_target import Refused
-from pytest_pinet.lab.deploy.disk_space import free_bytes
 from pytest_pinet.model.build import MARKER, Build, BuildFileRole
 from pytest_pinet.tuning.boot_files import CMDLINE, CONFIG
 from pytest_pinet.tuning.files import reason

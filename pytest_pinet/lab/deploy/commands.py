@@ -1,10 +1,22 @@
-"""Commands that change a board's files: they run as root, one at a time, even after the caller's connection is gone."""
+"""Change files on a board: commands as root, uploads with verification, and the free space for several builds.
+
+Our commands run one at a time, and to their end even if the connection of the caller is lost.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import shlex
+import tarfile
+import tempfile
+from collections.abc import Mapping
+
+from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import LabError
 from pytest_pinet.execution.shell import as_root
-from pytest_pinet.lab.deploy.deploy_target import FeedingShell
+from pytest_pinet.lab.deploy.deploy_target import FeedingShell, Refused
+from pytest_pinet.model.build import Build
 from pytest_pinet.tuning.files import reason
 
 # Held until the last process of a command has ended. A recovery after a crash waits for such processes.
@@ -12,6 +24,11 @@ LOCK = "/run/pytest-pinet.lock"
 LOCK_TIMEOUT_S = 300
 # The slowest commands make an initramfs or write a card.
 COPY_TIMEOUT_S = 300.0
+# The speed of a slow card over a busy link; an emulated board is not faster.
+LEAST_BYTES_PER_S = 500_000
+BASE_S = 60.0
+SUMS = ".pytest-pinet.sha256"
+Content = BuildSnapshot | bytes
 
 
 def locked(command: str) -> str:
@@ -26,3 +43,68 @@ def run_as_root(shell: FeedingShell, command: str, what: str, timeout_s: float =
     if done.returncode:
         why = reason(done.stderr or done.stdout)
         raise LabError(f"{shell.name} cannot {what}: {why}", f"look at the card of {shell.name}")
+
+
+def free_bytes(line: str) -> int | None:
+    """Return the available bytes from the last line of ``df -kP``, or None if the line has none."""
+    words = line.split()
+    # Filesystem 1024-blocks Used Available Capacity Mounted on
+    return int(words[3]) * 1024 if len(words) >= 6 and words[3].isdigit() else None
+
+
+class DiskSpace:
+    """Reserves space for each accepted build. ``there`` holds the keys of builds whose files are already deployed."""
+
+    def __init__(self) -> None:
+        self.there: set[str] = set()
+        self._let_through: dict[str, int] = {}
+
+    def check(self, build: Build, needed: int, left: int | None, what: str, where: str, act: str) -> None:
+        """Accept ``build`` and reserve ``needed`` of the bytes that are left (None: unknown). Raises Refused.
+
+        For the message: ``what`` takes the space, such as "build new takes"; ``where`` is the place; ``act`` frees
+        space.
+        """
+        others = sum(size for key, size in self._let_through.items() if key not in {*self.there, build.key})
+        if left is not None and needed + others > left and build.key not in self.there:
+            beside = f", beside {others / 1e6:.0f} MB of another build" if others else ""
+            raise Refused(f"{what} {needed / 1e6:.0f} MB{beside}, and {where} has {left / 1e6:.0f} MB left: {act}")
+        self._let_through[build.key] = needed
+
+
+def upload(shell: FeedingShell, folder: str, files: Mapping[str, Content]) -> None:
+    """Put these files, by their path in it, into ``folder``, which is created. Each file is read back and verified.
+
+    Raises ChangedBuildError if a file has changed since the build was read, LabError, SshError.
+    """
+    sums: list[str] = []
+    size = 0
+    with tempfile.TemporaryFile() as stream:
+        with tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as archive:
+            for name, content in files.items():
+                data = content if isinstance(content, bytes) else content.read()
+                sums.append(f"{hashlib.sha256(data).hexdigest()}  {name}\n")
+                size += len(data)
+                _add(archive, name, data)
+            _add(archive, SUMS, "".join(sums).encode())
+        stream.seek(0)
+        timeout_s = BASE_S + size / LEAST_BYTES_PER_S
+        there = shlex.quote(folder)
+        # As root, tar would keep the owners of the files on this machine; a FAT file system cannot store owners.
+        command = (
+            f"mkdir -p {there} && tar -xof - -C {there} && cd {there} && sync && sha256sum -c {SUMS} >/dev/null"
+            f" && rm -f {SUMS}"
+        )
+        done = shell.feed(locked(command), stream, timeout_s)
+    if done.returncode:
+        why = reason(done.stderr) if done.stderr.strip() else "a file is not what was sent"
+        raise LabError(
+            f"{shell.name} cannot take {size / 1e6:.0f} MB into {folder}: {why}",
+            f"look at the card of {shell.name}: is it full, worn, or mounted read-only?",
+        )
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(data), 0o644
+    archive.addfile(entry, io.BytesIO(data))

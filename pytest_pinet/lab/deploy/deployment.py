@@ -16,11 +16,9 @@ from pytest_pinet.evidence.running import read_running
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.deploy.boot import PLAIN, Booted
-from pytest_pinet.lab.deploy.boot_partition import BootFileStore, OverSsh
+from pytest_pinet.lab.deploy.boot_file_store import BootFileStore, OverSsh, SdMux, Tftp
 from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, DeployTarget, Refused
 from pytest_pinet.lab.deploy.live import Live
-from pytest_pinet.lab.deploy.sdmux import SdMux
-from pytest_pinet.lab.deploy.tftp import Tftp
 from pytest_pinet.model.build import Build, BuildFileRole, RunningBuild
 
 _BROKEN = (KernelEventKind.PANIC, KernelEventKind.OOPS)

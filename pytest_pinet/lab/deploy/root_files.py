@@ -10,10 +10,8 @@ from pytest_pinet.builds.module import name_of
 from pytest_pinet.builds.snapshot import BuildSnapshot, of_tree, size_of
 from pytest_pinet.builds.tree import required_modules
 from pytest_pinet.lab.deploy.card import OURS, firmware_folder
-from pytest_pinet.lab.deploy.commands import run_as_root
+from pytest_pinet.lab.deploy.commands import Content, DiskSpace, free_bytes, run_as_root, upload
 from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, Refused
-from pytest_pinet.lab.deploy.disk_space import DiskSpace, free_bytes
-from pytest_pinet.lab.deploy.upload import Content, upload
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 
 # A tree up to this size is sent whole. The packed tree of a Raspberry Pi kernel has 25 MB, of Debian 80 to 300 MB.

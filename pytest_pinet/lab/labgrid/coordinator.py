@@ -87,6 +87,12 @@ class Coordinator:
             self._end_loop()
             raise
 
+    def expand_places(self) -> None:
+        """Make labgrid expand the places of its targets through this session from now on."""
+        from pytest_pinet.lab.labgrid.coordinator_session import CoalescingPlaceManager
+
+        CoalescingPlaceManager.install(self.session)
+
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()

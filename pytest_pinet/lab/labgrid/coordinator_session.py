@@ -1,4 +1,4 @@
-"""labgrid's client session, extended: it can start again after a restart of the coordinator, and reports changes.
+"""labgrid's client session and its manager of places, extended: they survive a restart of coordinator or exporter.
 
 We found no labgrid issue that requests a client that reconnects. The overridden names are public but not documented:
 tests/unit/lab/labgrid/test_private.py fails when labgrid changes them.
@@ -14,7 +14,12 @@ from typing import Any
 import grpc
 from labgrid.remote.client import ClientSession
 from labgrid.remote.generated import labgrid_coordinator_pb2_grpc
+from labgrid.resource.common import ResourceManager
+from labgrid.resource.remote import RemotePlaceManager
 
+from pytest_pinet.lab.labgrid_private import remote_data
+
+POLL_INTERVAL_S = 0.5
 _CHANNEL_OPTIONS = [
     # The next four options are the options of labgrid's client.
     ("grpc.keepalive_time_ms", 7500),
@@ -82,3 +87,43 @@ class ResumableSession(ClientSession):  # type: ignore[misc]  # labgrid is not t
         await super().on_place_changed(place_pb2)
         if self.places[place_pb2.name].acquired != holder:
             self.freed.set()
+
+
+class CoalescingPlaceManager(RemotePlaceManager):  # type: ignore[misc]  # labgrid is not typed
+    """A RemotePlaceManager that uses our session, polls at most every POLL_INTERVAL_S, and survives a lost exporter.
+
+    labgrid 26.0.1 polls every resource of a place at each driver activation and sleeps 0.1 s each time: a second for a
+    place with ten resources (https://github.com/labgrid-project/labgrid/pull/1638). When an exporter is gone, its
+    resources have no parameters, and labgrid raises KeyError for all resources. Here such a resource keeps its last
+    values, so that nodes can be left as they were found. The check of the lease reports the missing exporter.
+    """
+
+    _last_poll = float("-inf")
+
+    def __init__(self, session: ResumableSession) -> None:
+        super().__init__()
+        self.session = session
+        self.loop = session.loop
+        self.url = session.address
+        self.env = None
+
+    def poll(self) -> None:
+        now = time.monotonic()
+        if now - self._last_poll < POLL_INTERVAL_S:
+            return
+        self._last_poll = now
+        for resource in self.unmanaged_resources:
+            data = remote_data(resource)
+            if "params" not in data:
+                continue
+            resource.avail = data["avail"]
+            for key, value in data["params"].items():
+                if key == "extra":
+                    continue
+                if getattr(resource, key) != value:
+                    setattr(resource, key, value)
+
+    @classmethod
+    def install(cls, session: ResumableSession) -> None:
+        """Make labgrid expand places through this session from now on."""
+        ResourceManager.instances[RemotePlaceManager] = cls(session)

@@ -1,8 +1,8 @@
-"""Tunings at run time: apply them to the ends of an open link, read them back, and undo them in reverse order."""
+"""Tunings of a link: apply them, read them back, undo them; or boot the device under test with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -13,10 +13,13 @@ from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import link_checks
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import await_links
+from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
-from pytest_pinet.tuning import change
-from pytest_pinet.tuning.registry import in_order, together
-from pytest_pinet.tuning.setting import Setting, SettingPlace, SettingScope
+from pytest_pinet.tuning import booting, change
+from pytest_pinet.tuning.boot_files import KEPT
+from pytest_pinet.tuning.registry import boot_part, in_order, together
+from pytest_pinet.tuning.setting import NoKnob, Setting, SettingPlace, SettingScope
 
 
 def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
@@ -119,3 +122,52 @@ def _places(link: Link, where: SettingScope) -> list[SettingPlace]:
 def _others(link: Link, index: int) -> tuple[str, ...]:
     segment = next(segment for segment in link.combination.topology.segments if index in segment)
     return tuple(link.ends[other].ip for other in segment if other != index)
+
+
+def boot_tuned(
+    combination: Combination, sessions: Mapping[str, NodeSession], boot: Callable[[], object]
+) -> tuple[Tuned, ...]:
+    """Boot the nodes with the boot tunings of the combination; return their outcomes. Raises LabError.
+
+    ``boot`` boots the nodes that are due. A node that already runs with these tunings is not rebooted, so that
+    consecutive tests share one boot.
+    """
+    wanted = boot_part(combination.tuning)
+    dut = combination.dut
+    session = sessions[dut.node.name]
+    for name, other in sessions.items():
+        if name != dut.node.name:
+            _boot_with(other, name, Tuning())
+
+    def place(device: str) -> SettingPlace:
+        return SettingPlace(session.shell, device, str(dut), dut.node.name)
+
+    if session.boot_tuning != wanted:
+        # Read all NICs of the node, since tests of its other NICs share this boot.
+        before = {i.device: booting.found(place(i.device), wanted) for i in dut.node.interfaces}
+        try:
+            _boot_with(session, dut.node.name, wanted)
+        except NoKnob as why:
+            return tuple(booting.unsupported(dut.node.name, wanted, str(why)))
+        session.boot_before = before
+    if any(one.reset_due for one in sessions.values()):
+        try:
+            boot()
+        except LabError as error:
+            if not wanted:
+                raise
+            act = f"put the card of {dut.node.name} right: beside its boot files are the originals, *{KEPT}"
+            again = type(error)(f"{error.message} (booted with {wanted.key})", act)
+            again.excerpt = error.excerpt
+            raise again from error
+    if not wanted:
+        return ()
+    device = dut.interface.device
+    return tuple(booting.read_back(place(device), wanted, session.boot_before.get(device, {})))
+
+
+def _boot_with(session: NodeSession, name: str, wanted: Tuning) -> None:
+    if session.boot_tuning == wanted:
+        return
+    with doing(f"deploy {wanted.key} to {name}" if wanted else f"put back the boot files of {name}"):
+        session.boot_with(wanted)

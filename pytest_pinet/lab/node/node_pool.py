@@ -1,22 +1,23 @@
-"""The nodes that this process uses: leased, booted, and kept ready for the next test."""
+"""The nodes that this process uses: leased, booted, and kept ready for the next test; and the quarantined nodes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 from pytest_pinet.errors import CoordinatorError, LabError, LeaseError, QuarantineError, first_line
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
-from pytest_pinet.lab.lease.lease import Leases
+from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.node.quarantine import Quarantine
 from pytest_pinet.lab.node.runner import session_of
 from pytest_pinet.model.lab import Node
 
 _STEPS = {NodeSession.reset_if_due: "reset", NodeSession.switch_on: "power on", NodeSession.log_in: "boot and log in"}
+LONGEST_REASON = 500
 
 
 class NodePool:
@@ -171,3 +172,42 @@ class NodePool:
                 session.leave()
             except Exception as error:
                 self.warnings.append(f"could not leave {session.node.name} as it was found: {first_line(error)}")
+
+
+class Quarantine:
+    """Knows which nodes could not be brought up, and why.
+
+    The workers of a run share ``folder``. With None the quarantine holds for this process only.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._own: dict[str, str] = {}
+
+    def add(self, node: str, reason: str) -> None:
+        """Quarantine a node; the first reason stays."""
+        reason = reason.strip()[:LONGEST_REASON]
+        self._own.setdefault(node, reason)
+        if self._folder is None:
+            return
+        draft = self._folder / f".{node}.{os.getpid()}"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            draft.write_text(reason, encoding="utf-8", errors="replace")
+            # The link appears with its full content, because other workers may read it at any time.
+            os.link(draft, self._folder / node)
+        except OSError:
+            # Another worker was first, or the disk is full. If it is full, each worker finds out for itself.
+            pass
+        finally:
+            with suppress(OSError):
+                draft.unlink()
+
+    def reason(self, node: str) -> str | None:
+        """Return why the node is quarantined, or None if it is not."""
+        if node not in self._own and self._folder is not None:
+            try:
+                self._own[node] = (self._folder / node).read_text(encoding="utf-8")
+            except OSError:
+                return None
+        return self._own.get(node)

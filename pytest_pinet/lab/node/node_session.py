@@ -9,7 +9,7 @@ from pytest_pinet.errors import ConsoleError, LabError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
-from pytest_pinet.lab.ssh.shell import SshShell
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning import boot_files, booting

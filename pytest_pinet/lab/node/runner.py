@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.ssh.shell import SshShell
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.setting import NoKnob

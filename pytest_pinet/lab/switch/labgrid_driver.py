@@ -19,8 +19,7 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.labgrid_private import EthernetPort
-from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
-from pytest_pinet.lab.switch.switches import open_switch
+from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from pytest_pinet.config.switches import default_vlan
 from pytest_pinet.errors import SwitchError
 from pytest_pinet.execution.shell import Shell, as_root
-from pytest_pinet.lab.ssh.connection import SshConnection
+from pytest_pinet.lab.ssh import SshConnection
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState
 from pytest_pinet.model.lab import Switch
 

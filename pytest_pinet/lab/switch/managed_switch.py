@@ -6,18 +6,21 @@ the original state of each port.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol, runtime_checkable
 
 from pytest_pinet.config.switches import counter_latency_s, default_vlan, group_vlans
+from pytest_pinet.config.template import substitute
 from pytest_pinet.errors import CapabilityError, SwitchError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.switch import switchport
 from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, SwitchBackend
-from pytest_pinet.model.lab import Switch
+from pytest_pinet.model.lab import Lab, Switch
 
 # net-snmp shows a change of ifTable only after its cache of 3 s has expired; some switches need seconds to write a
 # VLAN.
@@ -25,6 +28,16 @@ READ_BACK_TIMEOUT_S = 8.0
 DEFAULT_COUNTER_LATENCY_S = 5.0
 VLAN_RANGE = range(1, 4095)
 _ACT_LIE = "the lab's admin: look at the switch; its firmware or this user's rights do not let it do this"
+_SETTINGS = ("admin_up", "vlan", "poe")
+_DOES = {
+    Capability.LINK: "tell the link of a port",
+    Capability.ADMIN: "bring a port up or down",
+    Capability.VLAN: "move a port to another VLAN",
+    Capability.COUNTERS: "tell what a port has counted",
+    Capability.POE: "switch the power of a port",
+    Capability.LLDP: "tell who is at the far end of a port",
+    Capability.FDB: "tell who is at the far end of a port",
+}
 
 
 @runtime_checkable
@@ -283,18 +296,6 @@ class ManagedSwitch:
             self._backend.remove_vlan(vlan)
 
 
-_SETTINGS = ("admin_up", "vlan", "poe")
-_DOES = {
-    Capability.LINK: "tell the link of a port",
-    Capability.ADMIN: "bring a port up or down",
-    Capability.VLAN: "move a port to another VLAN",
-    Capability.COUNTERS: "tell what a port has counted",
-    Capability.POE: "switch the power of a port",
-    Capability.LLDP: "tell who is at the far end of a port",
-    Capability.FDB: "tell who is at the far end of a port",
-}
-
-
 def _shows(state: PortState, wanted: PortState) -> bool:
     """Return whether a port has all wanted settings; None in ``wanted`` matches any value."""
     return all(getattr(wanted, key) in (None, getattr(state, key)) for key in _SETTINGS)
@@ -329,3 +330,13 @@ def _seen(state: PortState, wanted: PortState) -> str:
 
 def _and(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def open_switch(lab: Lab, name: str) -> ManagedSwitch:
+    """Return a switch of the lab. The environment fills in its settings; its changes go into this process's journal.
+
+    Raises ConfigError, and LabError when the switch does not answer.
+    """
+    switch = lab.switches[name]
+    settings = {key: substitute(text, os.environ, lab.file) for key, text in switch.settings.items()}
+    return ManagedSwitch(switch, switchport.connect(switch, settings), Journal(lab.file))

@@ -12,7 +12,7 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import BuildError, ConfigError, UnsupportedError
 from pytest_pinet.lab.deploy.deployment import Deployment
 from pytest_pinet.lab.deploy.live import Live
-from pytest_pinet.lab.ssh.shell import SshShell
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.build import Build
 from pytest_pinet.tuning.journal import replay
 from tests.support import build_files as made

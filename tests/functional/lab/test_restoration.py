@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 CRASH = """\
 import os, sys
 from pytest_pinet.config.labfile import load
-from pytest_pinet.lab.switch.switches import open_switch
+from pytest_pinet.lab.switch.managed_switch import open_switch
 switch = open_switch(load(sys.argv[1]), "sw1")
 for port in sys.argv[3:]:
     # Of those that groups of ports get.

@@ -15,7 +15,6 @@ from labgrid.binding import StateError
 from pytest_pinet.errors import CapabilityError, ConfigError
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.labgrid.places import install
 from pytest_pinet.lab.switch.labgrid_driver import SwitchPortDriver, SwitchPortProtocol
 from pytest_pinet.lab.switch.switchport import Capability, PortState
 from tests.support.gate_project import BIN, LAB_FILE, GateLab
@@ -65,7 +64,7 @@ def target(lab: GateLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     for name, value in lab.environment.items():
         monkeypatch.setenv(name, value)
     coordinator = Coordinator(lab.environment["LG_COORDINATOR"], Identity.of_this_process("driver"))
-    install(coordinator)
+    coordinator.expand_places()
     coordinator.acquire(PLACE)
     environment = Environment(str(lab.file))
     try:

@@ -13,11 +13,11 @@ import pytest
 
 from pytest_pinet.errors import CapabilityError, SwitchError, Where
 from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.restoration import restore_crashed
 from pytest_pinet.lab.switch import managed_switch
 from pytest_pinet.lab.switch.fixed import FixedSwitch
 from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
-from pytest_pinet.lab.switch.restoration import restore_crashed
 from pytest_pinet.lab.switch.switchport import Capability, PortState
 from pytest_pinet.model.lab import Switch
 from tests.support.linux_switch import LinuxBench, NamespaceShell, linux_bench

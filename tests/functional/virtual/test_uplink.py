@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.switch.switches import open_switch
+from pytest_pinet.lab.switch.managed_switch import open_switch
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.status import ssh_command, status
 from tests.support.gate_project import wait_until

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_pinet.lab.deploy.boot import undo_script
 from pytest_pinet.lab.deploy.card import Card, cmdline_text, tryboot_text
-from pytest_pinet.lab.deploy.swap import swap_script
+from pytest_pinet.lab.deploy.live import swap_script
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId
 
 KERNEL = KernelId("arm64", "6.12.25", "Linux version 6.12.25 (x) (y) #1")

@@ -15,7 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from pytest_pinet.errors import CoordinatorError, LeaseError
-from pytest_pinet.lab.labgrid.coordinator import RETURN_TIMEOUT_S, Coordinator, Holding
+from pytest_pinet.lab.labgrid.coordinator import RETURN_TIMEOUT_S, Coordinator, Holding, address_of
+from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.queue.wait_budget import Patience
 
 FIRST_PAUSE_S = 0.2
@@ -301,3 +302,24 @@ class Leases:
                 self._coordinator.release(place, self._coordinator.identity)
             except CoordinatorError:
                 self._owed.add(place)
+
+
+def free_places_of(worker: str, run: str, lab_file: str, own: Identity) -> list[str]:
+    """Release every place that this worker of this run holds; return the names of the places.
+
+    ``own`` is the identity of the caller, for a separate session. Raises CoordinatorError or LeaseError.
+    """
+    from labgrid import Environment
+
+    coordinator = Coordinator(address_of(Environment(lab_file)), own)
+    try:
+        coordinator.sync()
+        freed = []
+        for place in coordinator.places():
+            holder = coordinator.holder(place)
+            if holder is not None and holder.is_worker(worker, run):
+                coordinator.release(place, holder)
+                freed.append(place)
+        return freed
+    finally:
+        coordinator.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_pinet.lab.node.quarantine import LONGEST_REASON, Quarantine
+from pytest_pinet.lab.node.node_pool import LONGEST_REASON, Quarantine
 
 
 def test_without_a_folder_it_is_known_to_its_process_only() -> None:

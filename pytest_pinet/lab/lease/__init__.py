@@ -1,1 +1,0 @@
-"""Leases of all places of a test, or of none."""

@@ -1,1 +1,0 @@
-"""Commands on a node over ssh."""
