@@ -191,8 +191,12 @@ class Booted:
 
     def start(self, build: Build) -> None:
         reach = self._store.reach()
-        # Read config.txt again: a boot tuning may have changed it since.
-        card = read_card(reach.shell, reach.folders)
+        try:
+            # Read config.txt again: a boot tuning may have changed it since.
+            card = read_card(reach.shell, reach.folders)
+        except Refused as why:
+            act = f"look at the card of {self._board.name}"
+            raise LabError(f"{why}; its boot files changed after {build} was checked", act) from None
         initramfs = bool(build.of(BuildFileRole.INITRAMFS)) or card.initramfs is not None
         texts: dict[str, Content] = {
             f"{TRYBOOT}{KEPT}.new": tryboot_text(card, build, initramfs).encode(),

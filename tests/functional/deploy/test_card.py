@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.errors import BuildError, BuildMismatch, ChangedBuildError, UnsupportedError
+from pytest_pinet.errors import BuildError, BuildMismatch, ChangedBuildError, LabError, UnsupportedError
 from pytest_pinet.lab.deploy.deployment import Deployment
 from pytest_pinet.lab.deploy.recovery import put_back
 from pytest_pinet.model.build import Build
@@ -128,6 +128,20 @@ def test_a_tuning_of_the_boot_files_holds_for_the_build_too(board: CardBoard, tm
     deployment.start(build)
     write(board.shell, BootFiles("/boot/firmware", CONFIG, CMDLINE).with_parameters(["pci=pcie_bus_perf"]))
     assert "pci=pcie_bus_perf" in deployment.start(build).cmdline.split()
+
+
+@pytest.mark.slow
+def test_boot_files_that_vanish_after_the_check_are_an_error_of_the_lab(board: CardBoard, tmp_path: Path) -> None:
+    build = build_of(tmp_path / "new")
+    deployment = Deployment(board)
+    deployment.check(build)
+    config = board.firmware / "config.txt"
+    config.rename(config.with_suffix(".gone"))
+    with pytest.raises(LabError, match=r"pi4b-1 has no config\.txt in .*its boot files changed after build"):
+        deployment.start(build)
+    assert board.booted_by == ["config.txt"]
+    config.with_suffix(".gone").rename(config)
+    deployment.take_back()
 
 
 @pytest.mark.slow
