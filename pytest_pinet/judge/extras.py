@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.judge.limits import most_specific
-from pytest_pinet.judge.rules_parts import part_rule
+from pytest_pinet.judge.rules import part_rule
 from pytest_pinet.judge.verdict import Judgement
 from pytest_pinet.model.limits import MAXIMA, Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey

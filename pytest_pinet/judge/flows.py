@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.judge.fairness import jain, max_min_shares
-from pytest_pinet.judge.rules_parts import part_rule
+from pytest_pinet.judge.rules import part_rule
 from pytest_pinet.judge.verdict import Judgement
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.quantities import Bitrate

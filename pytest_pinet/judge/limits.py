@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_pinet.judge.rules_goodput import goodput_rule
+from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle
-from pytest_pinet.judge.rules_goodput import goodput_rule
+from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict

@@ -13,7 +13,7 @@ from pytest_pinet.config.template import Template, substitute
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.oracle import highest_limit
-from pytest_pinet.judge.rules_goodput import goodput_rule
+from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab, PortRef
 from pytest_pinet.model.limits import Metric
@@ -79,7 +79,7 @@ def test_every_interface_of_the_virtual_lab_has_a_limit_for_each_direction(virtu
         for direction in (Direction.TX, Direction.RX):
             limit = most_specific(virtual.limits, key(board, interface.label, direction))
             assert limit is not None
-            rule = goodput_rule(limit, bound)
+            rule = goodput_rule(limit, bound, None)
             assert rule is not None
             assert 0 < rule.threshold < bound.bps
 

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_pinet.judge.flows import Evenness, judge_evenness
 from pytest_pinet.judge.oracle import Oracle
-from pytest_pinet.judge.rules import Rule
-from pytest_pinet.judge.rules_goodput import goodput_rule
-from pytest_pinet.judge.rules_parts import part_rule
+from pytest_pinet.judge.rules import Rule, goodput_rule, part_rule
 from pytest_pinet.judge.verdict import judge
 from pytest_pinet.model.limit_parser import parse_limit, parse_marginal
 from pytest_pinet.model.limits import MAXIMA, Limit, Metric, Origin
@@ -197,7 +195,7 @@ def test_a_baseline_above_what_the_link_carries_blames_nobody() -> None:
 
 
 def test_a_rule_knows_what_it_is_not_for() -> None:
-    with pytest.raises(TypeError, match="a limit of min is no rule on a part"):
+    with pytest.raises(TypeError, match="a limit of min is not a limit on a part"):
         part_rule(limit(Metric.GOODPUT, "94%"))
     with pytest.raises(TypeError, match="a limit of loss has no minimum"):
         _ = limit(Metric.LOSS, "1%").minimum
