@@ -11,8 +11,8 @@ from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.judge.limits import most_specific
-from pytest_pinet.judge.margin import smallest_margin
 from pytest_pinet.judge.profile import PROFILES, Profile
+from pytest_pinet.judge.spread import smallest_margin
 from pytest_pinet.judge.text import percent
 from pytest_pinet.matrix import inventory
 from pytest_pinet.model.combination import Combination

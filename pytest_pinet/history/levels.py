@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pytest_pinet.judge.moments import robust_sd
+from pytest_pinet.judge.statistics import robust_sd
 
 # How many standard errors a level must move. Found by counting false alarms (benchmarks.history, tests).
 CERTAIN = 5.0

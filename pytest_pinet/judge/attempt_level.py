@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean, median
 
-from pytest_pinet.judge.moments import robust_sd, variance
 from pytest_pinet.judge.stalls import RAMP_S, Dip, find_dips, moving
+from pytest_pinet.judge.statistics import robust_sd, variance
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.events import EventKind
 from pytest_pinet.model.measurement import Sample

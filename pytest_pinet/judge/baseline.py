@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pytest_pinet.judge.moments import variance
-from pytest_pinet.judge.quantiles import student
+from pytest_pinet.judge.noise import UNKNOWN, Noise
+from pytest_pinet.judge.statistics import student, variance
+from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE, Tolerance
 
 # With fewer runs, the noise of the unchanged link is not known.
 LEAST_RUNS = 5
@@ -96,3 +97,19 @@ def _is_figure(run: Bitrate) -> bool:
 
 def _squares(logs: Sequence[float]) -> float:
     return variance(logs) * (len(logs) - 1) if len(logs) > 1 else 0.0
+
+
+# The least specific tolerance, for accepted baselines without a configured one.
+ANY_TOLERANCE = Limit(DEFAULT_TOLERANCE, Origin.LAB_FILE, "nobody said otherwise", metric=Metric.TOLERANCE)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The noise of a metric, its accepted baseline, and how far below the baseline it may lie.
+
+    ``tolerance`` applies if no other limit sets one.
+    """
+
+    noise: Noise = UNKNOWN
+    baseline: Baseline | None = None
+    tolerance: Limit = ANY_TOLERANCE

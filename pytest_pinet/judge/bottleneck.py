@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
-from pytest_pinet.judge.attempt_extras import extras_of
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.diagnosis import diagnose
-from pytest_pinet.judge.moments import robust_sd
+from pytest_pinet.judge.extras import extras_of
 from pytest_pinet.judge.oracle import Oracle, pcie_leaves, physical_limit
+from pytest_pinet.judge.statistics import robust_sd
 from pytest_pinet.model.conditions import Conditions, PcieLink
 from pytest_pinet.model.diagnosis import Diagnosis, DiagnosisFacts, EndFacts
 from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad

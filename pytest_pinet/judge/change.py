@@ -13,9 +13,8 @@ from statistics import fmean
 
 from pytest_pinet.judge.interleaved import Result, Side
 from pytest_pinet.judge.likelihood import certainty_threshold, likelihood, required
-from pytest_pinet.judge.moments import variance
 from pytest_pinet.judge.noise import UNKNOWN, Noise
-from pytest_pinet.judge.quantiles import chi_square, normal
+from pytest_pinet.judge.statistics import chi_square, normal, variance
 from pytest_pinet.judge.text import percent
 
 # The default tolerance: a build whose path is 2 % longer is found, an unchanged build passes.

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from pytest_pinet.judge.attempt_level import read
 from pytest_pinet.judge.noise import UNKNOWN, Noise
-from pytest_pinet.judge.quantiles import chi_square
+from pytest_pinet.judge.statistics import chi_square
 from pytest_pinet.model.attempt import Attempt, Fresh
 
 # Few link-ups may be alike by chance. In seven of ten cases the true spread is at most the value used.

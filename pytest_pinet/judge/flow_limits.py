@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from pytest_pinet.judge.attempts import MeasuredFlow
-from pytest_pinet.judge.flows import fair_rates
+from pytest_pinet.judge.flows import max_min_shares
 from pytest_pinet.judge.oracle import Oracle, pcie_context, physical_limit, window_bound
 from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.link_facts import LinkFacts
@@ -78,9 +78,9 @@ class Bounds:
         wire = min((self._physical(path, end) for end in crossed), key=lambda oracle: oracle.goodput)
         window = self._window_limit(index)
         slowest = wire if window is None else min(wire, window, key=lambda oracle: oracle.goodput)
-        told = [self._pcie(end, path, slowest.goodput) for end in crossed]
-        told.append(self._window_context(index) if slowest is wire else None)
-        return replace(slowest, because="; ".join([slowest.because, *(one for one in told if one is not None)]))
+        contexts = [self._pcie(end, path, slowest.goodput) for end in crossed]
+        contexts.append(self._window_context(index) if slowest is wire else None)
+        return replace(slowest, because="; ".join([slowest.because, *(one for one in contexts if one is not None)]))
 
     def _pcie(self, end: int, path: Path, limit: Bitrate) -> str | None:
         """Return a sentence about the PCIe bus of this end, if the bus allows less than the limit."""
@@ -146,4 +146,4 @@ class Bounds:
                 capacities["offered", index] = offered.bps
                 names.append(("offered", index))
             crossed.append(names)
-        return fair_rates(capacities, crossed, None)
+        return [Bitrate(rate) for rate in max_min_shares(capacities, crossed)]

@@ -4,32 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from pytest_pinet.judge.fairness import jain, max_min_shares
 from pytest_pinet.judge.rules import part_rule
 from pytest_pinet.judge.verdict import Judgement
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict, worst
 
+Resource = TypeVar("Resource", bound=Hashable)
 
-def fair_rates(
-    capacities: Mapping[Hashable, float], flows: Sequence[Sequence[Hashable]], offered: Bitrate | None
-) -> list[Bitrate]:
-    """Return the max-min fair rate of each flow, at most the rate that it offers.
 
-    ``capacities`` (bit/s of goodput) are for each direction of each NIC, and for everything between the NICs. ``flows``
-    names what each flow crosses.
+def max_min_shares(capacities: Mapping[Resource, float], flows: Sequence[Sequence[Resource]]) -> list[float]:
+    """Return the max-min fair rate of each flow, in the unit of ``capacities`` (Bertsekas and Gallager, 6.5.2).
+
+    ``flows`` names the resources that each flow uses. The method (Data Networks, 6.5.2) is progressive filling: all
+    rates grow together until a resource is full. Its flows then keep their rate, and the other flows grow on.
     """
-    limits = dict(capacities)
-    crossed: list[list[Hashable]] = []
-    for index, names in enumerate(flows):
-        own = [*names]
-        if offered is not None:
-            limits["offered", index] = offered.bps
-            own.append(("offered", index))
-        crossed.append(own)
-    return [Bitrate(rate) for rate in max_min_shares(limits, crossed)]
+    left = dict(capacities)
+    rates = [0.0] * len(flows)
+    growing = {index for index, used in enumerate(flows) if used}
+    while growing:
+        users = {r: sum(r in flows[i] for i in growing) for r in left}
+        step = min(left[r] / count for r, count in users.items() if count)
+        for index in growing:
+            rates[index] += step
+        for resource, count in users.items():
+            left[resource] -= step * count
+        # Rounding errors must not keep a full resource open.
+        full = {r for r, count in users.items() if count and left[r] <= 1e-9 * max(capacities[r], 1e-300)}
+        growing -= {index for index in growing if any(r in full for r in flows[index])}
+    return rates
+
+
+def jain(values: Sequence[float]) -> float:
+    """Return Jain's fairness index ``(sum x)^2 / (n sum x^2)`` (Jain 1984).
+
+    1 if all are equal, 1/n if one has everything, 0 if all are 0.
+    """
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
 
 
 @dataclass(frozen=True)

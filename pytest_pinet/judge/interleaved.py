@@ -14,7 +14,7 @@ from pytest_pinet.judge.attempt_level import AttemptLevel, read
 from pytest_pinet.judge.decision import MOST_DISTURBED
 from pytest_pinet.judge.likelihood import certainty_threshold, likelihood, required
 from pytest_pinet.judge.noise import UNKNOWN, Noise
-from pytest_pinet.judge.quantiles import chi_square, normal
+from pytest_pinet.judge.statistics import chi_square, normal
 from pytest_pinet.judge.text import counted, percent
 from pytest_pinet.model.attempt import Attempt
 

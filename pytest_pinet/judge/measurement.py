@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_pinet.judge.attempt_extras import judged_extras
 from pytest_pinet.judge.attempts import (
     MeasuredFlow,
     Try,
@@ -15,16 +14,15 @@ from pytest_pinet.judge.attempts import (
     pooled,
     sum_of,
 )
-from pytest_pinet.judge.baseline import Baseline, compare
+from pytest_pinet.judge.baseline import Baseline, Reference, compare
 from pytest_pinet.judge.circumstances import Circumstances, excused, failed, first_lines, invalid
-from pytest_pinet.judge.confirm import confirm
+from pytest_pinet.judge.extras import judged_extras
 from pytest_pinet.judge.flow_limits import Bounds
 from pytest_pinet.judge.flows import Evenness, evenness, judge_evenness
 from pytest_pinet.judge.gate import Ruling, gating, rule_on
 from pytest_pinet.judge.limits import goodput_limit, most_specific
 from pytest_pinet.judge.oracle import Oracle
-from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.reference import Reference
+from pytest_pinet.judge.profile import Profile, confirm
 from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.judge.verdict import Judgement
 from pytest_pinet.model.attempt import Fresh

@@ -1,10 +1,13 @@
-"""The physical limit: the most goodput that the wire can carry. Every measured value is checked against it."""
+"""The physical limit: the most goodput that the wire can carry. Every measured value is checked against it.
+
+All limits are for IPv4 without a VLAN tag: the switch ports of nodes are access ports.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from pytest_pinet.judge import pcie
 from pytest_pinet.model.conditions import PcieLink
 from pytest_pinet.model.hardware import BUS_CAPACITY, Bus
 from pytest_pinet.model.quantities import Bitrate
@@ -12,20 +15,30 @@ from pytest_pinet.model.traffic import Direction
 
 # 14 bytes Ethernet header, 4 frame check sequence, 8 preamble and delimiter, 12 inter-frame gap (IEEE 802.3).
 FRAME_OVERHEAD = 38
-VLAN_TAG = 4
-IPV4_HEADER = 20
-IPV6_HEADER = 40
-TCP_HEADER = 20
-UDP_HEADER = 8
-IPV4_TCP_HEADERS = IPV4_HEADER + TCP_HEADER
-IPV4_UDP_HEADERS = IPV4_HEADER + UDP_HEADER
+IPV4_TCP_HEADERS = 20 + 20
+IPV4_UDP_HEADERS = 20 + 8
 TIMESTAMP_OPTION = 12
-# A frame has at least 46 bytes between its header and its check sequence, including a VLAN tag.
+# A frame has at least 46 bytes between its header and its check sequence.
 MIN_PAYLOAD = 46
 # With GRO a receiver acknowledges about every 16th segment (measured on Pis: 938 of 941 Mbit/s both ways at once).
 SEGMENTS_PER_ACK = 16
 # Values above the limit by more than this are measurement errors (facts: sender-side counting, wrong clock).
 TOLERANCE = 0.005
+
+# Line codes: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s (PCI Express Base 5.0, 4.2). 64 GT/s uses neither.
+_CODE_8B10B_GTPS = 5.0
+_CODE_128B130B_GTPS = 32.0
+# Only the Ethernet header crosses the bus: the check sequence stays in the NIC.
+_ETHERNET_HEADER = 14
+# Overhead of each packet of the bus: 2 framing, 2 sequence, 16 header (64-bit address), 4 link check.
+_PACKET_BYTES = 24
+# For each frame, a descriptor is read and written back.
+_DESCRIPTOR_BYTES = 40
+# Acknowledgements and flow control of the link layer take up to 5 %.
+_LEAST_EFFICIENCY = 0.95
+# The largest payload of a packet (MPS) if it is not known: the least that every device supports, and the most that
+# devices for these boards support.
+_PAYLOADS = (128, 512)
 
 
 @dataclass(frozen=True)
@@ -36,32 +49,25 @@ class Oracle:
     because: str
 
 
-def _wire(packet: int, vlan: bool) -> int:
+def _wire(packet: int) -> int:
     """Return the bytes that an IP packet takes on the wire, including the gap to the next packet."""
-    return max(packet + (VLAN_TAG if vlan else 0), MIN_PAYLOAD) + FRAME_OVERHEAD
+    return max(packet, MIN_PAYLOAD) + FRAME_OVERHEAD
 
 
-def tcp_goodput(
-    speed_mbps: int, mtu: int, timestamps: bool, both_ways: bool = False, ipv6: bool = False, vlan: bool = False
-) -> Bitrate:
-    """Return the limit of TCP: ``link * (MTU - 40 - 12 ts) / (MTU + 38)``.
+def tcp_goodput(speed_mbps: int, mtu: int, timestamps: bool, both_ways: bool = False) -> Bitrate:
+    """Return the limit of TCP: ``link * (MTU - 40 - 12 ts) / (MTU + 38)`` (RFC 9293, RFC 7323, IEEE 802.3).
 
-    IPv6 has 20 bytes less payload, a VLAN tag takes 4 bytes more on the wire. Sources: RFC 9293, RFC 7323, RFC 8200,
-    IEEE 802.3 and 802.1Q. With both directions at once, the acknowledgements of the other direction share the wire: one
-    frame for every SEGMENTS_PER_ACK segments.
+    With both directions at once, the acknowledgements of the other direction share the wire: one frame for every
+    SEGMENTS_PER_ACK segments.
     """
-    headers = (IPV6_HEADER if ipv6 else IPV4_HEADER) + TCP_HEADER + (TIMESTAMP_OPTION if timestamps else 0)
-    acknowledgement = _wire(headers, vlan) / SEGMENTS_PER_ACK if both_ways else 0
-    return Bitrate.mbps(speed_mbps * max(mtu - headers, 0) / (_wire(mtu, vlan) + acknowledgement))
+    headers = IPV4_TCP_HEADERS + (TIMESTAMP_OPTION if timestamps else 0)
+    acknowledgement = _wire(headers) / SEGMENTS_PER_ACK if both_ways else 0
+    return Bitrate.mbps(speed_mbps * max(mtu - headers, 0) / (_wire(mtu) + acknowledgement))
 
 
-def udp_goodput(speed_mbps: int, mtu: int, ipv6: bool = False, vlan: bool = False) -> Bitrate:
-    """Return the limit of UDP in packets of MTU bytes: ``link * (MTU - 28) / (max(MTU, 46) + 38)`` (RFC 768).
-
-    IPv6 and VLAN count as for TCP.
-    """
-    headers = (IPV6_HEADER if ipv6 else IPV4_HEADER) + UDP_HEADER
-    return Bitrate.mbps(speed_mbps * max(mtu - headers, 0) / _wire(mtu, vlan))
+def udp_goodput(speed_mbps: int, mtu: int) -> Bitrate:
+    """Return the limit of UDP in packets of MTU bytes: ``link * (MTU - 28) / (max(MTU, 46) + 38)`` (RFC 768)."""
+    return Bitrate.mbps(speed_mbps * max(mtu - IPV4_UDP_HEADERS, 0) / _wire(mtu))
 
 
 def window_bound(window_bytes: int, rtt_s: float) -> Oracle:
@@ -79,7 +85,7 @@ def pcie_context(
 ) -> str | None:
     """Return a sentence about a PCIe link whose packets allow less than this limit; else, or if not known, None.
 
-    The sentence is only shown with a limit: it comes from a model. ``segment`` is as in ``physical_limit``; IPv4.
+    The sentence is only shown with a limit: it comes from a model. ``segment`` is as in ``physical_limit``.
     """
     found = pcie_leaves(link, mtu, timestamps, udp, segment)
     if found is None or found[0] >= limit:
@@ -91,9 +97,29 @@ def pcie_context(
 def pcie_leaves(
     link: PcieLink, mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None
 ) -> tuple[Bitrate, Bitrate] | None:
-    """Return the least and most goodput that the packets of a PCIe link allow; None if its line code is not known."""
-    mtu = _cut(mtu, segment, udp, ipv6=False)
-    return pcie.goodput(link, mtu, _user_bytes(mtu, timestamps, udp))
+    """Return the least and most goodput that the packets of a PCIe link allow; None if its line code is not known.
+
+    Each frame takes ``frame + ceil(frame / MPS) * 24 + 40`` bytes on the bus (facts/measuring.md 2.7). A CM4 with an
+    I340 measures 3.06 Gbit/s; for an MPS of 128 bytes the model gives 2.99 to 3.14.
+    """
+    carried = pcie_rate(link)
+    if carried is None:
+        return None
+    packet = _packet(mtu, segment, udp)
+    user_bytes = packet - (IPV4_UDP_HEADERS if udp else IPV4_TCP_HEADERS + (TIMESTAMP_OPTION if timestamps else 0))
+    frame = packet + _ETHERNET_HEADER
+    payloads = _PAYLOADS if link.payload is None else (link.payload,)
+    on_bus = [frame + math.ceil(frame / payload) * _PACKET_BYTES + _DESCRIPTOR_BYTES for payload in payloads]
+    each = [carried.bps * user_bytes / one for one in on_bus]
+    return Bitrate(min(each) * _LEAST_EFFICIENCY), Bitrate(max(each))
+
+
+def pcie_rate(link: PcieLink) -> Bitrate | None:
+    """Return what the lanes carry in one direction, including bus headers; None for an unknown line code."""
+    if link.gtps > _CODE_128B130B_GTPS:
+        return None
+    code = 8 / 10 if link.gtps <= _CODE_8B10B_GTPS else 128 / 130
+    return Bitrate(link.gtps * 1e9 * code * link.lanes)
 
 
 def physical_limit(
@@ -104,43 +130,31 @@ def physical_limit(
     direction: Direction = Direction.TX,
     udp: bool = False,
     segment: int | None = None,
-    ipv6: bool = False,
-    vlan: bool = False,
 ) -> Oracle:
     """Return the limit of one direction over this link: that of the wire, or of the bus behind it if the bus is slower.
 
     ``direction`` BIDIR means one direction while the other runs, too. ``segment`` (bytes: TCP's MSS, or the payload of
     a UDP datagram) makes packets smaller than the MTU allows.
     """
-    mtu = _cut(mtu, segment, udp, ipv6)
+    mtu = _packet(mtu, segment, udp)
     both_ways = direction is Direction.BIDIR
     because = f"{speed_mbps} Mbit/s link, MTU {mtu}"
     if udp:
-        wire = udp_goodput(speed_mbps, mtu, ipv6, vlan)
+        wire = udp_goodput(speed_mbps, mtu)
         because += ", UDP"
     else:
-        wire = tcp_goodput(speed_mbps, mtu, timestamps, both_ways, ipv6, vlan)
+        wire = tcp_goodput(speed_mbps, mtu, timestamps, both_ways)
         because += ", TCP timestamps" if timestamps else ", no TCP timestamps"
-    because += (", IPv6" if ipv6 else "") + (", VLAN tag" if vlan else "")
-    if both_ways and not udp:
-        because += ", both directions at once"
-    oracle = Oracle(wire, because)
+        because += ", both directions at once" if both_ways else ""
     capacity = BUS_CAPACITY[bus]
     if capacity is not None and capacity < wire:
-        oracle = Oracle(capacity, f"{bus} bus, {capacity} at most")
-    return oracle
+        return Oracle(capacity, f"{bus} bus, {capacity} at most")
+    return Oracle(wire, because)
 
 
-def _cut(mtu: int, segment: int | None, udp: bool, ipv6: bool) -> int:
+def _packet(mtu: int, segment: int | None, udp: bool) -> int:
     """Return the bytes of an IP packet with a full segment."""
-    if segment is None:
-        return mtu
-    return min(mtu, segment + (IPV6_HEADER if ipv6 else IPV4_HEADER) + (UDP_HEADER if udp else TCP_HEADER))
-
-
-def _user_bytes(packet: int, timestamps: bool, udp: bool) -> int:
-    """Return the payload bytes of an IPv4 packet."""
-    return packet - IPV4_HEADER - (UDP_HEADER if udp else TCP_HEADER + (TIMESTAMP_OPTION if timestamps else 0))
+    return mtu if segment is None else min(mtu, segment + (IPV4_UDP_HEADERS if udp else IPV4_TCP_HEADERS))
 
 
 def highest_limit(speed_mbps: int, mtu_max: int, bus: Bus, both_ways: bool = False) -> Oracle:
@@ -151,3 +165,19 @@ def highest_limit(speed_mbps: int, mtu_max: int, bus: Bus, both_ways: bool = Fal
     """
     direction = Direction.BIDIR if both_ways else Direction.TX
     return physical_limit(speed_mbps, mtu_max, timestamps=both_ways, bus=bus, direction=direction)
+
+
+# Line codes: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s (PCI Express Base 5.0, 4.2). 64 GT/s uses neither.
+_CODE_8B10B_GTPS = 5.0
+_CODE_128B130B_GTPS = 32.0
+# Only the Ethernet header crosses the bus: the check sequence stays in the NIC.
+_ETHERNET_HEADER = 14
+# Overhead of each packet of the bus: 2 framing, 2 sequence, 16 header (64-bit address), 4 link check.
+_PACKET_BYTES = 24
+# For each frame, a descriptor is read and written back.
+_DESCRIPTOR_BYTES = 40
+# Acknowledgements and flow control of the link layer take up to 5 %.
+_LEAST_EFFICIENCY = 0.95
+# The largest payload of a packet (MPS) if it is not known: the least that every device supports, and the most that
+# devices for these boards support.
+_PAYLOADS = (128, 512)

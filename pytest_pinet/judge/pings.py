@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.judge.confirm import confirm
 from pytest_pinet.judge.extras import Extras, judge_extras
 from pytest_pinet.judge.interleaved import Side
-from pytest_pinet.judge.profile import Profile
+from pytest_pinet.judge.profile import Profile, confirm
 from pytest_pinet.judge.verdict import Judgement
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.metric_key import MetricKey

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from pytest_pinet.model.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -34,3 +37,20 @@ PROFILES: dict[str, Profile] = {
 DEFAULT_PROFILE = "standard"
 # Other names of profiles. In tests/gate/, ``quick`` stands for every profile other than ``full``.
 OTHER_WORDS = {"quick": DEFAULT_PROFILE}
+
+# A rule is missed if at least this share of the attempts missed it.
+CONFIRMED = 2 / 3
+
+
+def confirm(held: Sequence[bool], profile: Profile) -> Verdict | None:
+    """Return the verdict on a rule that each attempt held or missed, in any order; None requires another attempt.
+
+    PASS if all of ``passes_after`` attempts held the rule. After a miss, ``fails_after`` attempts decide: FAIL if two
+    of three missed it, else MARGINAL. Without any attempt: None.
+    """
+    missed = sum(not one for one in held)
+    if not missed:
+        return Verdict.PASS if len(held) >= profile.passes_after else None
+    if len(held) < max(profile.fails_after, profile.passes_after):
+        return None
+    return Verdict.FAIL if missed >= CONFIRMED * len(held) else Verdict.MARGINAL

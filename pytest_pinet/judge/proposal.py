@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.judge.margin import margin_after, smallest_margin
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
+from pytest_pinet.judge.spread import margin_after, smallest_margin
 from pytest_pinet.judge.text import counted, percent
 
 # A change of the link by this much is no regression; the tolerance leaves room for it.

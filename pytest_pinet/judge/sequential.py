@@ -10,11 +10,10 @@ from functools import lru_cache
 from pytest_pinet.judge.attempt_level import AttemptLevel, read, traffic_seconds, unusable
 from pytest_pinet.judge.decision import MOST_DISTURBED, Decision, DecisionOutcome, explained
 from pytest_pinet.judge.likelihood import certainty_threshold, required
-from pytest_pinet.judge.margin import NINE_OF_TEN, margin_at
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.quantiles import chi_square, normal
-from pytest_pinet.judge.spread import FEW, Spread, spread_of
+from pytest_pinet.judge.spread import FEW, NINE_OF_TEN, Spread, margin_at, spread_of
+from pytest_pinet.judge.statistics import chi_square, normal
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from statistics import fmean
 
 from pytest_pinet.evidence.build import read_build
+from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.interleaved import (
     MOST_PAIRS,
     TOLERANCE,
@@ -23,7 +24,6 @@ from pytest_pinet.judge.interleaved import (
     figure_of_attempt,
     side,
 )
-from pytest_pinet.judge.reference import Reference
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
 from pytest_pinet.measure.preconditions import refuse

@@ -13,8 +13,8 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
-from pytest_pinet.judge.effective_settings import failed_requests, unmet, unseen
 from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.preconditions import failed_requests, unmet, unseen
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce

@@ -88,7 +88,7 @@ class Preconditions:
             if one.excluded:
                 continue  # a link that is down has the smallest segments; this try is not counted
             for measured in one.flows:
-                # A requested MSS is checked in pytest_pinet.judge.effective_settings and reported with the result.
+                # A requested MSS is checked in pytest_pinet.judge.preconditions and reported with the result.
                 if measured.flow.sockets is None or traffic.udp or traffic.mss is not None:
                     continue
                 path = link.facts.path_between(measured.sender, measured.receiver)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pytest_pinet.judge.attempts import Try
-from pytest_pinet.judge.confirm import confirm
 from pytest_pinet.judge.extras import loss_rate
-from pytest_pinet.judge.profile import Profile
+from pytest_pinet.judge.profile import Profile, confirm
 from pytest_pinet.measure.traffic_runner import Runs
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import LadderTraffic, Traffic

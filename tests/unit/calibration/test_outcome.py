@@ -16,8 +16,8 @@ from pytest_pinet.calibration.outcome import CalibrationOutcome, outcome, table
 from pytest_pinet.cli.calibrate import check_writable
 from pytest_pinet.config.calibration import read_calibration, write_calibration
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.judge.margin import smallest_margin
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.spread import smallest_margin
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.measurement import Sample
 

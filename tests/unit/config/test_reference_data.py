@@ -12,8 +12,8 @@ from pytest_pinet.config.calibration import Calibration, write_calibration
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.judge.baseline import ANY_TOLERANCE, Reference
 from pytest_pinet.judge.noise import UNKNOWN
-from pytest_pinet.judge.reference import ANY_TOLERANCE, Reference
 from pytest_pinet.model.limits import Metric
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.tolerance import Tolerance

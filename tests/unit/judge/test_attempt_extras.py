@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.attempt_extras import judged_extras
 from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.extras import judged_extras
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.limits import Bound, Limit, Metric, Origin

@@ -8,10 +8,9 @@ from statistics import fmean
 
 import pytest
 
-from pytest_pinet.judge.baseline import Baseline, BaselineChange, compare
+from pytest_pinet.judge.baseline import Baseline, BaselineChange, Reference, compare
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.reference import Reference
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.tolerance import Tolerance
 from pytest_pinet.model.traffic import Direction

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_pinet.judge.fairness import jain, max_min_shares
-from pytest_pinet.judge.flows import evenness, fair_rates, judge_evenness
+from pytest_pinet.judge.flows import evenness, jain, judge_evenness, max_min_shares
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.verdict import Verdict
@@ -55,11 +54,6 @@ def test_fair_rates_fill_a_resource_of_each_flow_and_overfill_none(case: tuple[l
             and all(other <= rate * (1 + 1e-6) for other, names in zip(rates, flows, strict=True) if i in names)
             for i in used
         )
-
-
-def test_nobody_gets_more_than_he_offers() -> None:
-    rates = fair_rates({"link": 100.0}, [["link"], ["link"]], Bitrate(20.0))
-    assert [rate.bps for rate in rates] == pytest.approx([20.0, 20.0])
 
 
 @given(st.lists(st.floats(0.001, 1e9), min_size=1, max_size=20))

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.confirm import confirm
 from pytest_pinet.judge.gate import Ruling, rule_on
 from pytest_pinet.judge.noise import UNKNOWN
 from pytest_pinet.judge.oracle import Oracle
-from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.profile import PROFILES, confirm
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.measurement import Sample

@@ -15,10 +15,9 @@ from pytest_pinet.history.accepting import candidate
 from pytest_pinet.history.lines import lines_of, runs_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
-from pytest_pinet.judge.baseline import Baseline
+from pytest_pinet.judge.baseline import Baseline, Reference
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.reference import Reference
 from pytest_pinet.measure.measurement import _ungated
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.judge.attempt_extras import extras_of
+from pytest_pinet.judge.extras import extras_of
 from pytest_pinet.lab.queue.contention import exclusive, lab_key
 from pytest_pinet.measure.counter_check import CounterCheck
 from pytest_pinet.model.lab import Lab

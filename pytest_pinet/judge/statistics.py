@@ -3,7 +3,27 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
+from collections.abc import Sequence
+from statistics import NormalDist, median
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the arithmetic mean of at least one value."""
+    return math.fsum(values) / len(values)
+
+
+def variance(values: Sequence[float]) -> float:
+    """Return the sample variance (n - 1) of at least two values."""
+    middle = mean(values)
+    return math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)
+
+
+def robust_sd(values: Sequence[float], middle: float) -> float:
+    """Return 1.4826 times the median absolute deviation from ``middle``, their median.
+
+    For a normal distribution this is the standard deviation.
+    """
+    return 1.4826 * median(abs(value - middle) for value in values)
 
 
 def normal(probability: float) -> float:
