@@ -20,8 +20,7 @@ from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.launcher import launcher_of
 from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.switch.journal import Journal
-from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
-from pytest_pinet.lab.switch.switchport import PortState
+from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, in_words, open_switch
 from pytest_pinet.model.lab import Lab, PortRef
 
 # If a holder died on another host, or before this host rebooted, only its missing heartbeats show that.
@@ -51,9 +50,11 @@ def restore_ports(lab_file: str, on_wait: Callable[[str], None], without_leases:
             return restore()
         with _leased(lab, guards, on_wait) as why_not:
             spared = {port: why for port, places in guards.items() for place in places if (why := why_not.get(place))}
-            told = [f"left port {port.port} of switch {port.switch} as it is: {why}" for port, why in spared.items()]
+            kept = [
+                f"not restored: port {port.port} of switch {port.switch}, because {why}" for port, why in spared.items()
+            ]
             # `restore` reads the journal again: the previous holder may have restored its ports by now.
-            return told + restore(spared)
+            return kept + restore(spared)
 
 
 def _guards(lab: Lab, ports: Iterable[PortRef]) -> dict[PortRef, list[str]]:
@@ -78,9 +79,9 @@ def _leased(
         coordinator = Coordinator(targets.address, Identity.of_this_process("restore"))
     except CoordinatorError as error:
         raise CoordinatorError(
-            f"{error.message}, so nobody can tell whether {_and(guards)} {'are' if len(guards) > 1 else 'is'} in use: "
-            "left as found",
-            f"{error.act} If nobody uses them: pinet lab restore --lab {lab.file} {WITHOUT_LEASES}",
+            f"{error.message}. Not restored: {', '.join(map(str, guards))}, because pinet cannot check whether another "
+            "run uses them",
+            f"{error.act} If no other run uses them: pinet lab restore --lab {lab.file} {WITHOUT_LEASES}",
         ) from error
     finally:
         targets.close()
@@ -90,7 +91,7 @@ def _leased(
         missing = leases.acquire_free(wanted)
         deadline = Deadline(DEAD_HOLDER_S)
         while (unsure := _perhaps_dead(missing.values())) and not deadline.expired:
-            on_wait(f"looking for {deadline.remaining_s:.0f} s whether {unsure[0]} lives")
+            on_wait(f"waiting up to {deadline.remaining_s:.0f} s for a heartbeat of {unsure[0]}")
             coordinator.await_change(min(1.0, deadline.remaining_s))
             missing = leases.acquire_free(wanted)
         yield {
@@ -107,10 +108,6 @@ def _leased(
 def _perhaps_dead(missing: Iterable[Holding | LeaseError]) -> list[Identity]:
     """Return the holders that send heartbeats; if such a holder is silent, it is dead."""
     return [why.holder for why in missing if isinstance(why, Holding) and why.holder.beats]
-
-
-def _and(ports: Iterable[PortRef]) -> str:
-    return ", ".join(map(str, ports))
 
 
 @contextmanager
@@ -139,7 +136,7 @@ def restore_crashed(
     Changes of living processes and the ports in ``spared`` are left alone. Raises SwitchError when a switch refuses,
     after all others were restored.
     """
-    found, told = Journal(lab_file, folder).left_behind()
+    found, sentences = Journal(lab_file, folder).left_behind()
     left = {
         name: kept
         for name, ports in found.items()
@@ -156,15 +153,8 @@ def restore_crashed(
         except (LabError, ConfigError) as error:
             failures.append(error)
             continue
-        told += [f"restored port {port} of switch {name}: {_words(state)}" for port, state in ports.items()]
+        sentences += [f"restored port {port} of switch {name}: {in_words(state)}" for port, state in ports.items()]
     if failures:
-        done = "".join(f"\n  {line}" for line in told)
+        done = "".join(f"\n  {line}" for line in sentences)
         raise SwitchError("; ".join(error.message for error in failures) + done, getattr(failures[0], "act", ""))
-    return told
-
-
-def _words(state: PortState) -> str:
-    words = [] if state.admin_up is None else ["up" if state.admin_up else "down"]
-    words += [] if state.vlan is None else [f"VLAN {state.vlan}"]
-    words += [] if state.poe is None else [f"power {'on' if state.poe else 'off'}"]
-    return ", ".join(words)
+    return sentences

@@ -2,7 +2,7 @@
 
 The commands of each family are data (``catalogue/switch_families``). The configuration is never saved: after a restart,
 the switch has the configuration of its admin, and tests do not wear out its flash. RouterOS is different: it saves each
-change at once. There the journal and ``pinet lab restore`` restore the ports after a crash.
+change at once. After a crash, the journal and ``pinet lab restore`` restore the ports.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pytest_pinet.config.switches import seconds
 from pytest_pinet.errors import ConfigError, SwitchError
 from pytest_pinet.lab.switch import cli_families
 from pytest_pinet.lab.switch.cli_answers import PortFacts, count, find, mac, speed_mbps
-from pytest_pinet.lab.switch.cli_family import Family
+from pytest_pinet.lab.switch.cli_family import COUNTERS, Family
 from pytest_pinet.lab.switch.cli_session import CliSession, RefusedError
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState
+from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, neighbours_by_port
 from pytest_pinet.model.lab import Switch
 
 TIMEOUT_S = 20.0
 # All switches have VLAN 1, and most refuse to create it.
 _FIRST_VLAN = 1
 # Whether a switch of a family has these capabilities depends on the model and on its configuration.
-_ASKED_FIRST = {Capability.POE: "poe", Capability.LLDP: "lldp"}
+_OPTIONAL = {Capability.POE: "poe", Capability.LLDP: "lldp"}
 
 
 class Session(Protocol):
@@ -55,7 +55,7 @@ class CliSwitch:
     def capabilities(self) -> frozenset[Capability]:
         """The capabilities of the family, except what this switch refuses to show."""
         lacking = set()
-        for capability, kind in _ASKED_FIRST.items():
+        for capability, kind in _OPTIONAL.items():
             if capability in self._family.capabilities:
                 try:
                     self._facts((kind,), self._switch.ports[:1])
@@ -71,85 +71,71 @@ class CliSwitch:
         for port in wanted:
             if not facts[port].first:
                 raise SwitchError(
-                    f"switch {self._switch.name} shows no port {port}: its answers to "
-                    f"{self._commands(kinds)} do not tell of it",
+                    f"switch {self._switch.name} shows no port {port}: its answers to {self._commands(kinds)} do not "
+                    "contain this port",
                     f"correct the ports of {self._switch.name} in {self._switch.where}",
                 )
         return {port: _state(facts[port].first) for port in wanted}
 
-    def configure(
-        self, port: str, admin_up: bool | None = None, vlan: int | None = None, poe: bool | None = None
-    ) -> None:
-        """Set the given settings and leave the rest; create a VLAN that does not exist on the switch."""
-        self.configure_all({port: PortState(admin_up=admin_up, vlan=vlan, poe=poe)})
-
-    def configure_all(self, wanted: Mapping[str, PortState]) -> None:
-        """Configure many ports in one configuration session; None leaves a setting as it is."""
-        moved = {port: state.vlan for port, state in wanted.items() if state.vlan is not None}
+    def configure(self, changes: Mapping[str, PortState]) -> None:
+        """Configure all ports in one configuration session."""
+        moved = {port: state.vlan for port, state in changes.items() if state.vlan is not None}
         before = self._vlans(moved)
-        told = self._family.set
+        templates = self._family.set
         making: list[str] = []
         for vlan in sorted({vlan for port, vlan in moved.items() if vlan not in (before[port], _FIRST_VLAN)}):
-            making += self._filled(told.make_vlan, vlan=vlan)
+            making += _filled(templates.make_vlan, vlan=vlan)
         setting: list[str] = []
-        for port, state in wanted.items():
+        for port, state in changes.items():
             spelled = self._family.spelled(port)
             if state.vlan is not None and state.vlan != before[port]:
-                setting += self._filled(told.vlan, port=spelled, vlan=state.vlan, old=before[port])
+                setting += _filled(templates.vlan, port=spelled, vlan=state.vlan, old=before[port])
             if state.poe is not None:
-                setting += self._filled(told.poe_on if state.poe else told.poe_off, port=spelled)
+                setting += _filled(templates.poe_on if state.poe else templates.poe_off, port=spelled)
             if state.admin_up is not None:
-                setting += self._filled(told.up if state.admin_up else told.down, port=spelled)
+                setting += _filled(templates.up if state.admin_up else templates.down, port=spelled)
         if self._family.vlan_database is None:
-            commands = self._family.in_config([*making, *setting])
+            commands = self._family.config.around([*making, *setting])
         else:
-            commands = [*self._family.in_vlan_database(making), *self._family.in_config(setting)]
+            commands = [*self._family.vlan_database.around(making), *self._family.config.around(setting)]
         self._session.change(commands)
 
     def remove_vlan(self, vlan: int) -> None:
         """Delete a VLAN without members that ``configure`` created; does nothing if it does not exist."""
-        commands = self._filled(self._family.set.remove_vlan, vlan=vlan)
-        self._session.change(self._family.in_vlan_database(commands))
+        mode = self._family.vlan_database or self._family.config
+        self._session.change(mode.around(_filled(self._family.set.remove_vlan, vlan=vlan)))
 
     def counters(self, ports: Iterable[str]) -> Mapping[str, PortCounters]:
         """Return the counters of these ports; each has the time at which its own answer arrived."""
         result = {}
         for port in list(ports):
             first = self._facts(("counters",), [port])[port].first
-            rx, tx = count(first.get("rx_octets")), count(first.get("tx_octets"))
+            rx, tx, rx_errors, tx_errors, rx_discards, tx_discards = (count(first.get(name)) for name in COUNTERS)
             if rx is None or tx is None:
                 raise SwitchError(
-                    f"switch {self._switch.name} shows no octets of port {port} in its answer to "
+                    f"switch {self._switch.name} shows no byte counters of port {port} in its answer to "
                     f"{self._commands(('counters',))}",
-                    "its firmware writes another format: correct it by `families:` in the lab file",
+                    "this firmware uses another output format: describe it in a family of your own, and name that file "
+                    "in `families:` of the lab file",
                 )
             result[port] = PortCounters(
-                time_s=time.monotonic(),
-                rx_octets=rx,
-                tx_octets=tx,
-                rx_errors=count(first.get("rx_errors")),
-                tx_errors=count(first.get("tx_errors")),
-                rx_discards=count(first.get("rx_discards")),
-                tx_discards=count(first.get("tx_discards")),
-                epoch=first.get("epoch"),
+                time.monotonic(), rx, tx, rx_errors, tx_errors, rx_discards, tx_discards, first.get("epoch")
             )
         return result
 
     def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
         """Return the neighbours of these ports, from LLDP and from learned MAC addresses."""
         wanted = list(ports)
-        result: dict[str, set[Neighbour]] = {port: set() for port in wanted}
+        found: list[tuple[str, Neighbour]] = []
         for capability, kind in ((Capability.LLDP, "lldp"), (Capability.FDB, "fdb")):
             if capability not in self.capabilities:
                 continue
             for port, facts in self._facts((kind,), wanted).items():
                 for match in facts.matches:
-                    found = Neighbour(
-                        capability, mac(match.get("mac")), match.get("system") or None, match.get("remote_port") or None
-                    )
-                    if found.mac or found.system:
-                        result[port].add(found)
-        return {port: frozenset(found) for port, found in result.items()}
+                    address, system, remote = mac(match.get("mac")), match.get("system"), match.get("remote_port")
+                    if address or system:
+                        found.append((port, Neighbour(capability, address, system or None, remote or None)))
+        return neighbours_by_port(wanted, found)
 
     def close(self) -> None:
         self._session.close()
@@ -163,11 +149,11 @@ class CliSwitch:
         answers: dict[str, str] = {}
         for kind in kinds:
             for question in self._family.questions(kind):
-                for asked in [[port] for port in wanted] if question.per_port else [wanted]:
-                    command = question.command.format(port=self._family.spelled(asked[0]))
+                for covered in [[port] for port in wanted] if question.per_port else [wanted]:
+                    command = question.command.format(port=self._family.spelled(covered[0]))
                     if command not in answers:
                         answers[command] = self._session.ask(command)
-                    find(question.find, answers[command], asked, facts)
+                    find(question.find, answers[command], covered, facts)
         return facts
 
     def _vlans(self, ports: Iterable[str]) -> dict[str, int]:
@@ -180,8 +166,8 @@ class CliSwitch:
             if vlan is None:
                 raise SwitchError(
                     f"switch {self._switch.name} shows no access VLAN of port {port} in its answer to "
-                    f"{self._commands(('vlan',))}: left alone, since it could not be put back",
-                    "the lab's admin: make it an access port of one VLAN, or take it out of the lab file",
+                    f"{self._commands(('vlan',))}. The port was not changed, because it could not be restored",
+                    "the lab's admin: make it an access port of one VLAN, or remove it from the lab file",
                 )
             result[port] = vlan
         return result
@@ -189,9 +175,9 @@ class CliSwitch:
     def _commands(self, kinds: Iterable[str]) -> str:
         return " and ".join(f"'{q.command}'" for kind in kinds for q in self._family.questions(kind))
 
-    @staticmethod
-    def _filled(commands: list[str] | None, **values: object) -> list[str]:
-        return [command.format(**values) for command in commands or ()]
+
+def _filled(templates: list[str] | None, **values: object) -> list[str]:
+    return [template.format(**values) for template in templates or ()]
 
 
 def _state(found: Mapping[str, str]) -> PortState:

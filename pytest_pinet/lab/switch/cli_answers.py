@@ -14,22 +14,6 @@ _MAC = re.compile(r"[0-9a-f]{12}")
 _PORT = re.compile(r"(?P<kind>\D*?)[ ]?(?P<number>\d.*)")
 
 
-@dataclass(frozen=True)
-class Questions:
-    """A command and the patterns for its answer; the named groups of ``find`` are the facts.
-
-    A command with ``{port}`` is sent for each port. The answer to any other command covers many ports, and each match
-    has a group ``port``.
-    """
-
-    command: str
-    find: tuple[re.Pattern[str], ...]
-
-    @property
-    def per_port(self) -> bool:
-        return "{port}" in self.command
-
-
 @dataclass
 class PortFacts:
     """The facts of one port: the first text of each group, and all matches for facts that can occur more than once."""
@@ -38,14 +22,13 @@ class PortFacts:
     matches: list[dict[str, str]] = field(default_factory=list)
 
 
-def find(patterns: Sequence[re.Pattern[str]], answer: str, ports: Iterable[str], into: dict[str, PortFacts]) -> None:
+def find(patterns: Iterable[str], answer: str, ports: Sequence[str], into: dict[str, PortFacts]) -> None:
     """Search an answer that covers ``ports`` for all patterns. A match without a group ``port`` is for each port."""
-    asked = list(ports)
     for pattern in patterns:
-        for match in pattern.finditer(answer):
+        for match in re.finditer(pattern, answer, re.MULTILINE):
             groups = {name: text.strip() for name, text in match.groupdict().items() if text is not None}
             shown = groups.pop("port", None)
-            for port in asked:
+            for port in ports:
                 if shown is None or same_port(port, shown):
                     facts = into[port]
                     facts.matches.append(groups)

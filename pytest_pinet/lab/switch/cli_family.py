@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from string import Formatter
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from pytest_pinet.execution.names import quoted, unknown
-from pytest_pinet.lab.switch.cli_answers import Questions
 from pytest_pinet.lab.switch.switchport import Capability
 
 # The groups that patterns may have, by kind of fact. For pairs such as `up` and `down`, the matching group is the
 # value.
+COUNTERS = ("rx_octets", "tx_octets", "rx_errors", "tx_errors", "rx_discards", "tx_discards")
 GROUPS: dict[str, tuple[str, ...]] = {
     "link": ("up", "down", "carrier", "no_carrier", "speed", "full", "half"),
     "vlan": ("vlan",),
-    "counters": ("rx_octets", "tx_octets", "rx_errors", "tx_errors", "rx_discards", "tx_discards", "epoch"),
+    "counters": (*COUNTERS, "epoch"),
     "poe": ("poe_on", "poe_off"),
     "lldp": ("mac", "system", "remote_port"),
     "fdb": ("mac",),
@@ -49,7 +49,7 @@ def _placeholders(command: str, accepted: tuple[str, ...]) -> set[str]:
     try:
         names = {name for _, name, _, _ in Formatter().parse(command) if name is not None}
     except ValueError as error:
-        raise ValueError(f"{quoted(command)}: {error}; a brace of the command itself is written twice") from None
+        raise ValueError(f"{quoted(command)}: {error}; write a brace of the command itself twice") from None
     for name in sorted(names - set(accepted)):
         raise ValueError(f"{quoted(command)}: " + unknown("placeholder", f"{{{name}}}", [f"{{{a}}}" for a in accepted]))
     return names
@@ -85,10 +85,18 @@ class FamilyEntry(BaseModel):
 
 
 class Question(FamilyEntry):
-    """A command that shows something, and patterns with named groups for its answer."""
+    """A command that shows something, and patterns for its answer; the named groups of ``find`` are the facts.
+
+    A command with ``{port}`` is sent for each port. The answer to any other command covers many ports, and each match
+    has a group ``port``.
+    """
 
     command: Line
     find: list[Pattern] = Field(min_length=1)
+
+    @property
+    def per_port(self) -> bool:
+        return "{port}" in self.command
 
 
 def _asking(kind: str) -> AfterValidator:
@@ -142,7 +150,7 @@ class SettingCommands(FamilyEntry):
         for one, other in (("up", "down"), ("poe_on", "poe_off"), ("vlan", "remove_vlan")):
             if (getattr(self, one) is None) != (getattr(self, other) is None):
                 lacking = other if getattr(self, other) is None else one
-                raise ValueError(f"'{one}' and '{other}' belong together; '{lacking}' is missing")
+                raise ValueError(f"'{lacking}' is missing: '{one}' and '{other}' need each other")
         return self
 
 
@@ -152,12 +160,20 @@ class Mode(FamilyEntry):
     enter: Plain
     leave: Plain
 
+    def around(self, commands: list[str]) -> list[str]:
+        """Return the commands with those to enter and leave the mode; nothing for no commands."""
+        return [*self.enter, *commands, *self.leave] if commands else []
+
 
 NOTHING = Mode(enter=[], leave=[])
 
 
 class Family(FamilyEntry):
-    """One family of switches. ``device_type`` is netmiko's name for the login procedure and the prompt."""
+    """One family of switches. ``device_type`` is netmiko's name for the login procedure and the prompt.
+
+    ``config`` is the configuration mode. ``vlan_database`` is the mode in which VLANs are created and removed, if that
+    is another mode.
+    """
 
     title: Line
     device_type: Line
@@ -173,23 +189,22 @@ class Family(FamilyEntry):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The capabilities of this family. A setting must also be shown, because every setting is read back."""
-        show, told = self.show, self.set
+        show, commands = self.show, self.set
         groups = {g for q in show.link or () for p in q.find for g in re.compile(p).groupindex}
         has = {
             Capability.LINK: bool(show.link),
-            Capability.ADMIN: {"up", "down"} <= groups and told.up is not None,
-            Capability.VLAN: bool(show.vlan) and told.vlan is not None,
+            Capability.ADMIN: {"up", "down"} <= groups and commands.up is not None,
+            Capability.VLAN: bool(show.vlan) and commands.vlan is not None,
             Capability.COUNTERS: bool(show.counters),
-            Capability.POE: bool(show.poe) and told.poe_on is not None,
+            Capability.POE: bool(show.poe) and commands.poe_on is not None,
             Capability.LLDP: bool(show.lldp),
             Capability.FDB: bool(show.fdb),
         }
         return frozenset(capability for capability, there in has.items() if there)
 
-    def questions(self, kind: str) -> tuple[Questions, ...]:
+    def questions(self, kind: str) -> list[Question]:
         """Return the questions for one kind of fact (a key of ``show``)."""
-        asked: Iterable[Question] = getattr(self.show, kind) or ()
-        return tuple(Questions(q.command, tuple(re.compile(p, re.MULTILINE) for p in q.find)) for q in asked)
+        return getattr(self.show, kind) or []
 
     def spelled(self, port: str) -> str:
         """Return a port's name as the commands spell it."""
@@ -207,17 +222,6 @@ class Family(FamilyEntry):
                 if not any(re.search(harmless, line) for harmless in self.harmless):
                     return line
         return None
-
-    def in_config(self, commands: Iterable[str]) -> list[str]:
-        """Return the commands with the enter and leave commands of the configuration mode; nothing for no commands."""
-        inner = list(commands)
-        return [*self.config.enter, *inner, *self.config.leave] if inner else []
-
-    def in_vlan_database(self, commands: Iterable[str]) -> list[str]:
-        """The same for the mode in which VLANs are created and removed."""
-        mode = self.vlan_database or self.config
-        inner = list(commands)
-        return [*mode.enter, *inner, *mode.leave] if inner else []
 
 
 def merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:

@@ -70,13 +70,14 @@ class CliSession:
             self.close()
             raise SwitchError(
                 f"switch {self._name} at {self._at} cannot be reached within {timeout:.0f} s: {first_line(error)}",
-                "the lab's admin: is it on, its management port cabled, its ssh server enabled?",
+                "the lab's admin: check its power, the cable of its management port, and its ssh server",
             ) from None
         except Exception as error:
             # netmiko and paramiko raise many kinds: ReadTimeout, SSHException, OSError, ValueError (no enable mode).
             self.close()
             raise SwitchError(
-                f"switch {self._name} at {self._at} gave no prompt of a {self._family.title}: {first_line(error)}",
+                f"switch {self._name} at {self._at} did not show the prompt of a {self._family.title}: "
+                f"{first_line(error)}",
                 f"check `family:` and `secret:` of the switch in {self._where}",
             ) from None
         base = str(connection.base_prompt).strip()
@@ -127,8 +128,9 @@ class CliSession:
                 self.close()
                 if not again:
                     raise SwitchError(
-                        f"switch {self._name} at {self._at} ended the session twice, last at {quoted(str(error))}",
-                        "the lab's admin: look at the switch; is its number of sessions used up?",
+                        f"switch {self._name} at {self._at} ended the session twice, the second time after "
+                        f"{quoted(str(error))}",
+                        "the lab's admin: look at the switch; it may have reached its maximum number of sessions",
                     ) from None
         raise AssertionError("unreachable")
 
@@ -139,7 +141,7 @@ class CliSession:
         if refusal is not None:
             raise RefusedError(
                 f"switch {self._name} refused {quoted(command)}: {quoted(refusal)}",
-                "the lab's admin: look at the switch; is this its family, has this user the right to do it?",
+                "the lab's admin: check that `family:` is right, and that this user may run this command",
             )
         return answer
 
@@ -176,8 +178,8 @@ class CliSession:
         self.close()
         raise SwitchError(
             f"switch {self._name} did not finish its answer to {quoted(command)} within {self._timeout_s:.0f} s; "
-            f"the last of it: {quoted(text[-_SHOWN:].strip())}",
-            "the lab's admin: look at the switch; a slow one may need a longer `timeout:`",
+            f"the answer so far ends with {quoted(text[-_SHOWN:].strip())}",
+            "the lab's admin: look at the switch; a slow switch may need a longer `timeout:`",
         )
 
     def _stripped(self, command: str, text: str) -> str:

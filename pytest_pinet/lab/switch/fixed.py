@@ -17,9 +17,7 @@ class FixedSwitch:
         """Return unknown states."""
         return {port: PortState() for port in ports}
 
-    def configure(
-        self, port: str, admin_up: bool | None = None, vlan: int | None = None, poe: bool | None = None
-    ) -> None:
+    def configure(self, changes: Mapping[str, PortState]) -> None:
         """Never called: the switch has no capability."""
 
     def remove_vlan(self, vlan: int) -> None:

@@ -46,7 +46,7 @@ class _Page:
 
     @property
     def owner(self) -> str:
-        """The name of the process in messages."""
+        """Name of the process in messages."""
         match = _FILE.fullmatch(self.path.name)
         return f"process {match['pid']} on {self._read().get('host', 'another machine')}" if match else self.path.name
 
@@ -84,7 +84,7 @@ class _Page:
         """Replace the whole file, or remove it when no port is left."""
         kept = {
             lab: {
-                switch: {port: _told(state) for port, state in ports.items()}
+                switch: {port: _settings(state) for port, state in ports.items()}
                 for switch, ports in switches.items()
                 if ports
             }
@@ -109,15 +109,15 @@ class _Page:
             os.close(folder)
 
 
-def _besides(known: PortState, own: PortState | None) -> PortState:
-    """Return the settings of a port that a dead process changed and we did not: they are still to be restored."""
+def _not_restored(known: PortState, own: PortState | None) -> PortState:
+    """Return the settings of a port that a dead process changed and we did not: nothing has restored them yet."""
     if own is None:
         return PortState()
-    ours = {key for key, value in _told(own).items() if value is not None}
-    return PortState(**{key: value for key, value in _told(known).items() if key not in ours})
+    ours = {key for key, value in _settings(own).items() if value is not None}
+    return PortState(**{key: value for key, value in _settings(known).items() if key not in ours})
 
 
-def _told(state: PortState) -> dict[str, Any]:
+def _settings(state: PortState) -> dict[str, Any]:
     return {"admin_up": state.admin_up, "vlan": state.vlan, "poe": state.poe}
 
 
@@ -175,20 +175,20 @@ class Journal:
                 labs = page.labs()
                 known = labs.get(self._lab, {}).get(switch, {})
                 if gone & known.keys():
-                    left = {port: _besides(known[port], own.get(port)) for port in gone & known.keys()}
+                    left = {port: _not_restored(known[port], own.get(port)) for port in gone & known.keys()}
                     kept = {port: left.get(port, state) for port, state in known.items()}
                     labs[self._lab][switch] = {port: state for port, state in kept.items() if state != PortState()}
                     page.write(labs)
 
     def left_behind(self) -> tuple[_Entries, list[str]]:
-        """Return what dead processes left, by switch and port, and a sentence for each port that is left out.
+        """Return the ports that dead processes left changed, by switch, and a sentence for each port that is left out.
 
         A port in the file of a process that lives, or whose state is unknown, belongs to that process.
         """
         left: _Entries = {}
         theirs: set[tuple[str, str]] = set()
         users: dict[tuple[str, str], str] = {}
-        told = []
+        sentences = []
         for page in self._pages():
             entries = page.labs().get(self._lab, {})
             ports = [(switch, port) for switch, states in entries.items() for port in states]
@@ -202,8 +202,10 @@ class Journal:
                 users.update(dict.fromkeys(ports, page.owner))
             elif ports:
                 words = ", ".join(f"{switch}/{port}" for switch, port in ports)
-                told.append(f"left {words} as it is: {page.owner} changed it and cannot be seen from here")
+                sentences.append(
+                    f"not restored: {words}, because this machine cannot tell whether {page.owner} still uses it"
+                )
         for switch, port in sorted(theirs):
             if left.get(switch, {}).pop(port, None) is not None and (switch, port) in users:
-                told.append(f"left port {port} of switch {switch} as it is: {users[switch, port]} uses it")
-        return {switch: ports for switch, ports in left.items() if ports}, told
+                sentences.append(f"not restored: port {port} of switch {switch}, because {users[switch, port]} uses it")
+        return {switch: ports for switch, ports in left.items() if ports}, sentences

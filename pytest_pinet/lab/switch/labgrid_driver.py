@@ -81,9 +81,9 @@ class _Switches:
         switch = self._lab.switches.get(name)
         if switch is None:
             known = ", ".join(sorted(self._lab.switches))
-            raise ConfigError(f"{where} is on switch {name!r}, which {self._lab.file} does not have (it has: {known})")
+            raise ConfigError(f"{where} is on switch {name!r}, which is not in {self._lab.file} (it has: {known})")
         if port not in switch.ports:
-            raise ConfigError(f"{where} is port {port!r}, which is none of switch {name!r}", switch.where)
+            raise ConfigError(f"{where} is port {port!r}, which switch {name!r} does not have", switch.where)
         managed, users = self._open.get(name) or (open_switch(self._lab, name), 0)
         self._open[name] = (managed, users + 1)
         return managed
@@ -119,7 +119,7 @@ class SwitchPortDriver(Driver, SwitchPortProtocol):  # type: ignore[misc]  # lab
     def on_activate(self) -> None:
         if self.target.env is None:
             raise ConfigError(
-                f"target {self.target.name} comes from no lab file, which would say how to reach its switch"
+                f"target {self.target.name} does not come from a lab file, so the address of its switch is unknown"
             )
         self._switch = _Switches.of(self.target.env).take(self.port.switch, self.port.interface, self.port)
 

@@ -1,7 +1,7 @@
 """A Linux machine as a switch (a bridge, DSA, OpenWrt), with commands over ssh: one command for all ports of a call.
 
 If the bridge of a port filters VLANs, the port's VLAN is changed in that bridge. Else each VLAN is a separate bridge,
-``br<vlan>``, which every kernel supports. The way is chosen for each port.
+``br<vlan>``, which every kernel supports. Each port is handled in its own way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pytest_pinet.config.switches import default_vlan
 from pytest_pinet.errors import SwitchError
 from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.lab.ssh import SshConnection
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState
+from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, neighbours_by_port
 from pytest_pinet.model.lab import Switch
 
 _NO_SUCH_PORT = 44
@@ -66,7 +66,7 @@ class Bridges:
         return self.default_bridge if vlan == self.default_vlan else f"br{vlan}"
 
     def vlan(self, bridge: str) -> int | None:
-        """Return the VLAN of a bridge; 0 for no bridge, None for a bridge that stands for no VLAN."""
+        """Return the VLAN of a bridge; 0 for no bridge, None for a bridge whose name is no VLAN."""
         if not bridge:
             return 0
         if bridge == self.default_bridge:
@@ -94,30 +94,30 @@ class LinuxSwitch:
             command = (
                 "command -v bridge >/dev/null && echo fdb; lldpcli show configuration >/dev/null 2>&1 && echo lldp; :"
             )
-            found |= {Capability(word) for word in self._run("say what it can do", as_root(command)).split()}
+            found |= {Capability(word) for word in self._run("list its commands", as_root(command)).split()}
             self._capabilities = frozenset(found)
         return self._capabilities
 
     def _run(self, what: str, command: str) -> str:
         done = self._shell.run(command, timeout_s=10.0)
-        said = done.stderr.strip()
+        error = done.stderr.strip()
         if done.returncode == _NO_SUCH_PORT:
             raise SwitchError(
-                f"switch {self._switch.name} has no port {said.splitlines()[-1] if said else '?'!r}",
+                f"switch {self._switch.name} has no port {error.splitlines()[-1] if error else '?'!r}",
                 f"correct the ports of {self._switch.name} in {self._switch.where}",
             )
         if done.returncode != 0:
-            lacks = "; it lacks a command" if done.returncode == _NOT_FOUND else ""
+            lacks = "; a command is not installed" if done.returncode == _NOT_FOUND else ""
             raise SwitchError(
-                f"switch {self._switch.name} refused to {what}: {said or f'exit {done.returncode}'}{lacks}",
-                "the lab's admin: look at the switch",
+                f"switch {self._switch.name} failed to {what}: {error or f'exit status {done.returncode}'}{lacks}",
+                "the lab's admin: log in to the switch and run this command by hand",
             )
         return done.stdout
 
     def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
         wanted = [*ports]
         names = " ".join(map(shlex.quote, wanted))
-        out = self._run(f"show {_and(wanted)}", _PATH + _READ + _STATES.format(ports=names))
+        out = self._run(f"show {' and '.join(wanted)}", _PATH + _READ + _STATES.format(ports=names))
         lines = out.splitlines()
         vlans = untagged_vlans("\n".join(lines[len(wanted) :]))
         return {port: self._state(line, vlans.get(port)) for port, line in zip(wanted, lines, strict=False)}
@@ -134,15 +134,10 @@ class LinuxSwitch:
             vlan=access_vlan(vlans or {}) if filtering == "1" else self._bridges.vlan(bridge),
         )
 
-    def configure(
-        self, port: str, admin_up: bool | None = None, vlan: int | None = None, poe: bool | None = None
-    ) -> None:
-        self.configure_all({port: PortState(admin_up=admin_up, vlan=vlan)})
-
-    def configure_all(self, wanted: Mapping[str, PortState]) -> None:
+    def configure(self, changes: Mapping[str, PortState]) -> None:
         """Configure all ports with one command; if one port refuses, the others are still set."""
         steps = []
-        for name, state in wanted.items():
+        for name, state in changes.items():
             port = shlex.quote(name)
             if state.vlan is not None:
                 steps.append(f"move {port} {state.vlan} {shlex.quote(self._bridges.name(state.vlan))}")
@@ -150,7 +145,7 @@ class LinuxSwitch:
                 steps.append(f"ip link set {port} {'up' if state.admin_up else 'down'}")
         move = _MOVE.format(default=shlex.quote(self._bridges.default_bridge))
         script = _READ + move + "r=0; " + " ".join(f"{step} || r=$?;" for step in steps) + " exit $r"
-        self._run(f"set {_and([*wanted])}", as_root(script))
+        self._run(f"set {' and '.join(changes)}", as_root(script))
 
     def remove_vlan(self, vlan: int) -> None:
         """Remove a VLAN's own bridge if it is empty. With VLAN filtering, a VLAN disappears with its last member."""
@@ -165,7 +160,7 @@ class LinuxSwitch:
         wanted = [*ports]
         files = " ".join(f"statistics/{name}" for name in _COUNTERS)
         out = self._run(
-            f"tell the counters of {_and(wanted)}",
+            f"read the counters of {' and '.join(wanted)}",
             f"{_READ} get /proc/sys/kernel/random/boot_id; boot=$value;"
             f" for port in {' '.join(map(shlex.quote, wanted))}; do known $port; get ifindex; line=$boot-$value;"
             f' for file in {files}; do get $file; line="$line $value"; done; echo "$line"; done',
@@ -174,22 +169,13 @@ class LinuxSwitch:
         return {port: _counters(now, line) for port, line in zip(wanted, out.splitlines(), strict=True)}
 
     def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
-        wanted = {*ports}
         command = "bridge -j fdb show 2>/dev/null; echo; echo ---; lldpcli -f json0 show neighbors 2>/dev/null; :"
-        fdb, _, lldp = self._run("tell its neighbours", as_root(command)).partition("\n---\n")
-        found: dict[str, set[Neighbour]] = {port: set() for port in wanted}
-        for port, neighbour in [*neighbours_by_fdb(fdb), *neighbours_by_lldp(lldp)]:
-            if port in found:
-                found[port].add(neighbour)
-        return {port: frozenset(neighbours) for port, neighbours in found.items()}
+        fdb, _, lldp = self._run("read its neighbours", as_root(command)).partition("\n---\n")
+        return neighbours_by_port(ports, [*neighbours_by_fdb(fdb), *neighbours_by_lldp(lldp)])
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-
-
-def _and(words: list[str]) -> str:
-    return " and ".join(words)
 
 
 def untagged_vlans(text: str) -> dict[str, dict[int, bool]]:

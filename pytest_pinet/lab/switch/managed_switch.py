@@ -10,7 +10,6 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, runtime_checkable
 
 from pytest_pinet.config.switches import counter_latency_s, default_vlan, group_vlans
 from pytest_pinet.config.template import substitute
@@ -27,25 +26,16 @@ from pytest_pinet.model.lab import Lab, Switch
 READ_BACK_TIMEOUT_S = 8.0
 DEFAULT_COUNTER_LATENCY_S = 5.0
 VLAN_RANGE = range(1, 4095)
-_ACT_LIE = "the lab's admin: look at the switch; its firmware or this user's rights do not let it do this"
 _SETTINGS = ("admin_up", "vlan", "poe")
 _DOES = {
-    Capability.LINK: "tell the link of a port",
+    Capability.LINK: "report the link of a port",
     Capability.ADMIN: "bring a port up or down",
     Capability.VLAN: "move a port to another VLAN",
-    Capability.COUNTERS: "tell what a port has counted",
+    Capability.COUNTERS: "report the counters of a port",
     Capability.POE: "switch the power of a port",
-    Capability.LLDP: "tell who is at the far end of a port",
-    Capability.FDB: "tell who is at the far end of a port",
+    Capability.LLDP: "report the neighbour of a port",
+    Capability.FDB: "report the neighbour of a port",
 }
-
-
-@runtime_checkable
-class BatchBackend(Protocol):
-    """An optional interface of a backend: set many ports at once, in fewer round trips than one by one."""
-
-    def configure_all(self, wanted: Mapping[str, PortState]) -> None:
-        """Configure many ports; None leaves a setting as it is."""
 
 
 class ManagedSwitch:
@@ -84,9 +74,10 @@ class ManagedSwitch:
     def require(self, capability: Capability) -> None:
         """Raise CapabilityError unless the switch has this capability."""
         if capability not in self.capabilities:
-            has = ", ".join(sorted(self.capabilities)) or "nothing: its wiring is as it is"
+            has = ", ".join(sorted(self.capabilities)) or "none"
             raise CapabilityError(
-                f"switch {self.name} (backend {self._switch.backend}) cannot {_DOES[capability]}; it can do: {has}"
+                f"switch {self.name} (backend {self._switch.backend}) cannot {_DOES[capability]}; "
+                f"its capabilities: {has}"
             )
 
     def state(self, port: str) -> PortState:
@@ -128,7 +119,7 @@ class ManagedSwitch:
         found = self._backend.states(self._switch.ports)
         self._check_home({port: found[port] for port in wanted})
         vlans = {state.vlan for state in wanted.values()}
-        # A live run that uses such a port would hold our ports, too. So a dead run left it behind.
+        # A live run that uses such a port would hold our ports, too. So a dead run left the port in this VLAN.
         strangers = [port for port, state in found.items() if state.vlan in vlans and port not in wanted]
         homes = {port: self._home(port, found[port]) for port in strangers}
         self._remember({port: found[port] for port in wanted}, ("admin_up", "vlan"))
@@ -175,14 +166,14 @@ class ManagedSwitch:
 
     def _listed(self, ports: Iterable[str]) -> list[str]:
         """Return these ports in the order of the lab file. Raises SwitchError for a port that is not in it."""
-        asked = set(ports)
-        unknown = sorted(asked - set(self._switch.ports))
+        wanted = set(ports)
+        unknown = sorted(wanted - set(self._switch.ports))
         if unknown:
             raise SwitchError(
-                f"port {unknown[0]} of switch {self.name} is not in the lab file: left alone",
-                f"add it to `ports:` in {self._switch.where} if it may be touched",
+                f"port {unknown[0]} of switch {self.name} was not used, because it is not in the lab file",
+                f"if pinet may use this port, add it to `ports:` in {self._switch.where}",
             )
-        return [port for port in self._switch.ports if port in asked]
+        return [port for port in self._switch.ports if port in wanted]
 
     def _vlan_of(self, group: Iterable[str]) -> int:
         """Return the VLAN of a group, which depends on its first port in the lab file.
@@ -195,9 +186,9 @@ class ManagedSwitch:
         for port, state in found.items():
             if state.vlan is None:
                 raise SwitchError(
-                    f"switch {self.name} shows port {port} in no single access VLAN, so that it could not be put back: "
-                    "left alone",
-                    "the lab's admin: make it an access port (untagged in one VLAN), or take it out of the lab file",
+                    f"switch {self.name} shows that port {port} is not in exactly one access VLAN. The port was not "
+                    "changed, because it could not be restored",
+                    "the lab's admin: make it an access port (untagged in one VLAN), or remove it from the lab file",
                 )
 
     def _home(self, port: str, state: PortState) -> PortState:
@@ -252,7 +243,7 @@ class ManagedSwitch:
         self._remember({port: before}, keys)
         if undo is not None:
             back = PortState(**{key: getattr(before, key) for key in keys})
-            what = f"{_said(wanted)} on port {port} of switch {self.name}"
+            what = f"{in_words(wanted)} on port {port} of switch {self.name}"
             undo.add(what, lambda: self.restore([port]) if untouched else self._apply({port: back}, {}))
         now = self._apply({port: wanted}, {port: before})[port]
         if _shows(now, self._found[port]):
@@ -261,17 +252,13 @@ class ManagedSwitch:
             del self._found[port]
 
     def _apply(self, wanted: Mapping[str, PortState], found: Mapping[str, PortState]) -> Mapping[str, PortState]:
-        """Set what differs, all at once if the backend can, and wait until the switch shows it."""
+        """Set what differs, and wait until the switch shows it."""
         wanted = {port: self._settable(want) for port, want in wanted.items()}
         changes = {port: _differing(want, found.get(port)) for port, want in wanted.items()}
         changes = {port: change for port, change in changes.items() if change != PortState()}
         if not changes:
             return found
-        if isinstance(self._backend, BatchBackend):
-            self._backend.configure_all(changes)
-        else:
-            for port, change in changes.items():
-                self._backend.configure(port, change.admin_up, change.vlan, change.poe)
+        self._backend.configure(changes)
         last: Mapping[str, PortState] = {}
 
         def applied() -> bool:
@@ -280,14 +267,14 @@ class ManagedSwitch:
             return all(_shows(last[port], wanted[port]) for port in changes)
 
         if not Deadline(READ_BACK_TIMEOUT_S).wait_until(applied):
-            lies = [
-                f"{_said(wanted[port])} on port {port} (it is {_seen(last[port], wanted[port])})"
+            wrong = [
+                f"port {port} is {_seen(last[port], wanted[port])} instead of {in_words(wanted[port])}"
                 for port in changes
                 if not _shows(last[port], wanted[port])
             ]
             raise SwitchError(
-                f"switch {self.name} said yes, but {READ_BACK_TIMEOUT_S:g} s later has not done it: {', '.join(lies)}",
-                _ACT_LIE,
+                f"switch {self.name} accepted a change, but {READ_BACK_TIMEOUT_S:g} s later {', '.join(wrong)}",
+                "the lab's admin: look at the switch; its firmware or the rights of this user prevent the change",
             )
         return last
 
@@ -308,8 +295,8 @@ def _differing(wanted: PortState, found: PortState | None) -> PortState:
     return PortState(**{key: getattr(wanted, key) for key in _SETTINGS if getattr(wanted, key) != getattr(found, key)})
 
 
-def _said(wanted: PortState) -> str:
-    """The settings in words: ``VLAN 3900 and up``."""
+def in_words(wanted: PortState) -> str:
+    """Return the settings in words: ``VLAN 3900 and up``."""
     words = [] if wanted.vlan is None else [f"VLAN {wanted.vlan}"]
     words += [] if wanted.admin_up is None else ["up" if wanted.admin_up else "down"]
     words += [] if wanted.poe is None else [f"power {'on' if wanted.poe else 'off'}"]
@@ -317,14 +304,14 @@ def _said(wanted: PortState) -> str:
 
 
 def _seen(state: PortState, wanted: PortState) -> str:
-    """The same settings in words, as the switch shows them."""
+    """Return the same settings in words, as the switch shows them."""
     words = []
     if wanted.vlan is not None:
-        words.append("in no single access VLAN" if state.vlan is None else f"in VLAN {state.vlan}")
+        words.append("not in exactly one access VLAN" if state.vlan is None else f"in VLAN {state.vlan}")
     if wanted.admin_up is not None:
         words.append({True: "up", False: "down", None: "neither up nor down"}[state.admin_up])
     if wanted.poe is not None:
-        words.append({True: "powered", False: "without power", None: "of unknown power"}[state.poe])
+        words.append({True: "powered", False: "without power", None: "in an unknown power state"}[state.poe])
     return _and(words)
 
 

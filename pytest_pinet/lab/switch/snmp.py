@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from pytest_pinet.config.switches import seconds, snmp_address
 from pytest_pinet.errors import ConfigError, SwitchError
@@ -13,7 +13,7 @@ from pytest_pinet.lab.switch import snmp_tables as mib
 from pytest_pinet.lab.switch.snmp_bridge import SnmpVlanTable, access_vlan
 from pytest_pinet.lab.switch.snmp_client import Access, Oid, SnmpClient, Value
 from pytest_pinet.lab.switch.snmp_neighbours import Numbering
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState
+from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, neighbours_by_port
 from pytest_pinet.model.lab import Switch
 
 DEFAULT_TIMEOUT_S = 5.0
@@ -101,7 +101,8 @@ class SnmpSwitch:
         if port not in names:
             some = ", ".join(sorted(names, key=lambda name: (len(name), name))[:12]) or "none"
             raise SwitchError(
-                f"switch {self._switch.name} has no port {port!r} by name, description, alias or number; it has {some}",
+                f"switch {self._switch.name} has no port with the name, description, alias or number {port!r}; "
+                f"it has {some}",
                 f"correct the ports of {self._switch.name} in {self._switch.where}",
             )
         return names[port]
@@ -110,8 +111,8 @@ class SnmpSwitch:
         number = self._agent.bridge_ports.get(self._interface(port))
         if number is None:
             raise SwitchError(
-                f"port {port} of switch {self._switch.name} is no port of its bridge: it has no VLAN",
-                "the lab's admin: take it out of its link aggregate or routed mode, or correct the lab file",
+                f"port {port} of switch {self._switch.name} has no VLAN, because it is no port of the switch's bridge",
+                "the lab's admin: remove the port from its link aggregate or routed mode, or correct the lab file",
             )
         return number
 
@@ -129,12 +130,13 @@ class SnmpSwitch:
 
     def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
         wanted = [*ports]
-        rows = self._table(wanted, (mib.IF_ADMIN_STATUS, mib.IF_OPER_STATUS, mib.IF_HIGH_SPEED, mib.DUPLEX))
+        columns = (mib.IF_ADMIN_STATUS, mib.IF_OPER_STATUS, mib.IF_HIGH_SPEED, mib.DUPLEX)
+        rows = self._table(wanted, columns)
         gone = [port for port, row in rows.items() if row[0] is None]
         if gone:
             # Interfaces get new numbers when a switch restarts or a module is exchanged.
             self._known = None
-            rows |= self._table(gone, (mib.IF_ADMIN_STATUS, mib.IF_OPER_STATUS, mib.IF_HIGH_SPEED, mib.DUPLEX))
+            rows |= self._table(gone, columns)
         vlans, power = self._vlans(wanted), self._power(wanted)
         return {port: _state(rows[port], vlans.get(port), power.get(port)) for port in wanted}
 
@@ -156,26 +158,22 @@ class SnmpSwitch:
         enabled = self._client.get([(*mib.PSE_ADMIN_ENABLE, *index) for index in fed.values()])
         return {p: None if value is None else value == mib.TRUE for p, value in zip(fed, enabled, strict=True)}
 
-    def configure(
-        self, port: str, admin_up: bool | None = None, vlan: int | None = None, poe: bool | None = None
-    ) -> None:
-        self.configure_all({port: PortState(admin_up=admin_up, vlan=vlan, poe=poe)})
-
-    def configure_all(self, wanted: Mapping[str, PortState]) -> None:
+    def configure(self, changes: Mapping[str, PortState]) -> None:
         """Set VLANs first, so that no port comes up in the wrong VLAN."""
-        vlans = {self._bridge_port(port): state.vlan for port, state in wanted.items() if state.vlan is not None}
+        vlans = {self._bridge_port(port): state.vlan for port, state in changes.items() if state.vlan is not None}
         if vlans:
             self._vlan_table.move(vlans)
         sets: list[tuple[Oid, int | bytes]] = []
-        for port, state in wanted.items():
+        for port, state in changes.items():
             if state.admin_up is not None:
                 sets.append(((*mib.IF_ADMIN_STATUS, self._interface(port)), mib.UP if state.admin_up else mib.DOWN))
             if state.poe is not None:
                 index = self._pse_port(port)
                 if index is None:
                     raise SwitchError(
-                        f"port {port} of switch {self._switch.name} feeds no power (PoE group {self._poe_group})",
-                        f"set `poe_group:` in {self._switch.where} if the switch counts its ports in another",
+                        f"switch {self._switch.name} has no PoE on port {port} (in PoE group {self._poe_group})",
+                        f"if the switch numbers its PoE ports in another group, set `poe_group:` in "
+                        f"{self._switch.where}",
                     )
                 sets.append(((*mib.PSE_ADMIN_ENABLE, *index), mib.TRUE if state.poe else mib.FALSE))
         if sets:
@@ -205,7 +203,7 @@ class SnmpSwitch:
         bits = 32 if rx is None or tx is None else 64
         rx, tx = (rx32, tx32) if bits == 32 else (rx, tx)
         if rx is None or tx is None:
-            raise SwitchError(f"switch {self._switch.name} does not count what port {port} moves")
+            raise SwitchError(f"switch {self._switch.name} has no byte counters for port {port}")
         epoch = f"{self._reboots}-{discontinuity or 0}"
         return PortCounters(now, rx, tx, rx_errors, tx_errors, rx_discards, tx_discards, epoch, True, bits)
 
@@ -216,11 +214,8 @@ class SnmpSwitch:
             seen += snmp_neighbours.by_lldp(self._client, self._agent.numbering)
         if Capability.FDB in self.capabilities:
             seen += snmp_neighbours.by_fdb(self._client)
-        found: dict[str, set[Neighbour]] = {port: set() for port in interfaces.values()}
-        for interface, neighbour in seen:
-            if interface in interfaces:
-                found[interfaces[interface]].add(neighbour)
-        return {port: frozenset(neighbours) for port, neighbours in found.items()}
+        named = [(interfaces[number], neighbour) for number, neighbour in seen if number in interfaces]
+        return neighbours_by_port(interfaces.values(), named)
 
     def close(self) -> None:
         self._client.close()
@@ -265,23 +260,7 @@ def connect(switch: Switch, settings: Mapping[str, str]) -> SnmpSwitch:
         poe_group = int(settings.get("poe_group", "1"))
     except ValueError as error:
         raise ConfigError(f"switch {switch.name!r}: {error}", switch.where) from None
-    words = (
-        "version",
-        "community",
-        "write_community",
-        "user",
-        "auth_protocol",
-        "auth_key",
-        "priv_protocol",
-        "priv_key",
-    )
-    access = Access(
-        switch.name,
-        host,
-        port,
-        switch.where,
-        timeout_s=timeout_s,
-        **{word: settings[word] for word in words if word in settings},
-    )
-    client = SnmpClient(access)
+    names = {field.name for field in fields(Access)} - {"name", "host", "port", "where", "timeout_s"}
+    credentials = {name: settings[name] for name in names & settings.keys()}
+    client = SnmpClient(Access(switch.name, host, port, switch.where, timeout_s=timeout_s, **credentials))
     return SnmpSwitch(switch, client, SnmpVlanTable(client, f"snmp://{host}:{port}"), poe_group)

@@ -135,10 +135,10 @@ class SnmpVlanTable:
                 self._create_one(rows[vlan])
         wanted = [rows[vlan] for vlan in missing]
         if not Deadline(MADE_TIMEOUT_S).wait_until(lambda: set(self._client.get(wanted)) == {ACTIVE}):
-            lies = [v for v, status in zip(missing, self._client.get(wanted), strict=True) if status != ACTIVE]
+            absent = [v for v, status in zip(missing, self._client.get(wanted), strict=True) if status != ACTIVE]
             raise SwitchError(
-                f"switch {self._client.name} said yes to VLAN {lies[0] if lies else missing[0]}, but has not made it",
-                "the lab's admin: look at the switch; its firmware or this user's rights do not let it do this",
+                f"switch {self._client.name} accepted VLAN {(absent or missing)[0]}, but did not create it",
+                "the lab's admin: look at the switch; its firmware or the rights of this user prevent the change",
             )
 
     def _create_one(self, row: Oid) -> None:

@@ -121,7 +121,7 @@ class SnmpClient:
         if status == _NO_SUCH_NAME and index:
             # If one instance is missing, SNMPv1 returns no value at all.
             return [*self._get(oids[: index - 1]), None, *self._get(oids[index:])] if len(oids) > 1 else [None]
-        raise self._refusal("read", status, oids[index - 1] if index else None)
+        raise self._refusal("read", status, oids, index)
 
     def following(self, oids: Sequence[Oid]) -> list[tuple[Oid, Value] | None]:
         """Return the next instance after each of these in the agent's order; None at the end."""
@@ -130,7 +130,7 @@ class SnmpClient:
             rest = [*self.following(oids[: index - 1])] if index > 1 else []
             return [*rest, None, *(self.following(oids[index:]) if index < len(oids) else [])]
         if status:
-            raise self._refusal("read", status, oids[index - 1] if index else None)
+            raise self._refusal("read", status, oids, index)
         return [None if value is None else (oid, value) for oid, value in binds]
 
     def columns(self, columns: Sequence[Oid]) -> dict[Oid, dict[Oid, Value]]:
@@ -159,7 +159,7 @@ class SnmpClient:
         else:
             status, index, rows = self._ask("bulk", [cursors[column] for column in order], rows=count)
             if status:
-                raise self._refusal("read", status, order[index - 1] if index else None)
+                raise self._refusal("read", status, order, index)
         reached: dict[Oid, Oid | None] = dict.fromkeys(order) if not rows else {}
         for number, (oid, value) in enumerate(rows):
             column = order[number % len(order)]
@@ -176,9 +176,10 @@ class SnmpClient:
 
     def set(self, values: Sequence[tuple[Oid, int | bytes]]) -> None:
         """Set all of these or none (RFC 3416), in one request. Raises Refusal."""
-        status, index, _ = self._ask("set", [oid for oid, _ in values], [value for _, value in values])
+        oids = [oid for oid, _ in values]
+        status, index, _ = self._ask("set", oids, [value for _, value in values])
         if status:
-            raise self._refusal("set", status, values[index - 1][0] if 0 < index <= len(values) else None)
+            raise self._refusal("set", status, oids, index)
 
     def set_each(self, values: Sequence[tuple[Oid, int | bytes]]) -> None:
         """Set all, together if the agent accepts that, else one by one. Raises Refusal."""
@@ -282,23 +283,25 @@ class SnmpClient:
             return SwitchError(
                 f"switch {access.name} does not answer SNMP version {access.version} at {place} "
                 f"within {access.timeout_s:g} s",
-                f"check that it is on, and its address and {secret} in {access.where}",
+                f"check that the switch has power, and check its address and {secret} in {access.where}",
             )
         return SwitchError(
             f"switch {access.name} at {place} refused SNMP: {why}",
             f"correct user, protocols and keys of {access.name} in {access.where}",
         )
 
-    def _refusal(self, verb: str, status: int, oid: Oid | None) -> Refusal:
+    def _refusal(self, verb: str, status: int, oids: Sequence[Oid], index: int) -> Refusal:
+        """Return the error for a request for ``oids``; ``index`` counts from 1, 0 names none."""
         access = self._access
+        oid = oids[index - 1] if 0 < index <= len(oids) else None
         name = self._api.errorStatus.get(status, f"error {status}")
         about = f" ({'.'.join(map(str, oid))})" if oid else ""
         who = f"user {access.user!r}" if access.version == "3" else "this community"
         act = "the lab's admin: look at the switch"
         if status in _NOT_ALLOWED:
-            name += f": {who} may only read" if verb == "set" else f": {who} may not read it"
+            name += f": {who} has read access only" if verb == "set" else f": {who} has no read access"
             setting = "user" if access.version == "3" else "write_community"
-            act = f"give {access.name} a {setting} in {access.where} that may write"
+            act = f"in {access.where}, give {access.name} a {setting} with write access"
         return Refusal(f"switch {access.name} refused to {verb}{about}: {name}", act, status, oid)
 
 
@@ -312,12 +315,8 @@ class _Api:
         self._hlapi = hlapi
         self.PySnmpError = PySnmpError
         self.RequestTimedOut = errind.RequestTimedOut
-        self.missing = (rfc1905.NoSuchObject, rfc1905.NoSuchInstance, rfc1905.EndOfMibView)
-        self.Integer32, self.Unsigned32, self.OctetString = (
-            rfc1902.Integer32,
-            rfc1902.Unsigned32,
-            rfc1902.OctetString,
-        )
+        self.Integer32, self.Unsigned32 = rfc1902.Integer32, rfc1902.Unsigned32
+        self.OctetString = rfc1902.OctetString
         named = rfc1905.ErrorStatus.namedValues if hasattr(rfc1905, "ErrorStatus") else rfc1905.errorStatus.namedValues
         self.errorStatus = {int(number): str(name) for name, number in named.items()}
 
@@ -340,11 +339,8 @@ def _import(access: Access) -> Any:
 
 
 def _call(api: Any, verb: str) -> Callable[..., Awaitable[Any]]:
-    new, old = f"{verb}_cmd", f"{verb}Cmd"
-    try:
-        call: Callable[..., Awaitable[Any]] = getattr(api, new)
-    except AttributeError:
-        call = getattr(api, old)
+    """Return pysnmp's function for a request: its name in pysnmp 7, or in pysnmp 5."""
+    call: Callable[..., Awaitable[Any]] = getattr(api, f"{verb}_cmd", None) or getattr(api, f"{verb}Cmd")
     return call
 
 

@@ -1,7 +1,6 @@
-"""The interface of switch backends: what a backend can do with the ports of one switch. Each backend has one file.
+"""The interface of switch backends. A backend reads and sets the ports of one switch; each backend has one file.
 
-A backend only reads and sets. ``managed_switch`` does the rest for all backends: the allow-list of ports, the
-read-back, groups, and restoring.
+``managed_switch`` does the rest for all backends: the allow-list of ports, the read-back, groups, and restoring.
 """
 
 from __future__ import annotations
@@ -81,10 +80,11 @@ class SwitchBackend(Protocol):
     def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
         """Return the current states of these ports, in as few round trips as possible."""
 
-    def configure(
-        self, port: str, admin_up: bool | None = None, vlan: int | None = None, poe: bool | None = None
-    ) -> None:
-        """Set the given settings and leave the rest; create a VLAN that does not exist on the switch."""
+    def configure(self, changes: Mapping[str, PortState]) -> None:
+        """Set admin state, VLAN and power of these ports, in as few round trips as possible; create missing VLANs.
+
+        None leaves a setting as it is.
+        """
 
     def remove_vlan(self, vlan: int) -> None:
         """Delete a VLAN without members that ``configure`` created; does nothing if it does not exist."""
@@ -97,6 +97,15 @@ class SwitchBackend(Protocol):
 
     def close(self) -> None:
         """End the connection to the switch."""
+
+
+def neighbours_by_port(ports: Iterable[str], found: Iterable[tuple[str, Neighbour]]) -> dict[str, frozenset[Neighbour]]:
+    """Group neighbours by port. Each of ``ports`` has an entry; neighbours of other ports are left out."""
+    result: dict[str, set[Neighbour]] = {port: set() for port in ports}
+    for port, neighbour in found:
+        if port in result:
+            result[port].add(neighbour)
+    return {port: frozenset(neighbours) for port, neighbours in result.items()}
 
 
 def connect(switch: Switch, settings: Mapping[str, str]) -> SwitchBackend:

@@ -69,7 +69,7 @@ def test_a_switch_that_does_not_answer_is_named(project: Project, gate_lab: Gate
 
 def test_a_switch_that_says_yes_and_does_nothing_is_named(project: Project, gate_lab: GateLab) -> None:
     gate_lab.pinet("degrade", "sw1", "--lie")
-    ends_in_error(project, r"switch sw1 said yes to VLAN 39\d\d, but has not made it")
+    ends_in_error(project, r"switch sw1 accepted VLAN 39\d\d, but did not create it")
 
 
 def test_two_cables_that_were_exchanged_are_named(project: Project, gate_lab: GateLab) -> None:

@@ -102,7 +102,9 @@ def test_a_port_whose_node_somebody_holds_is_left_alone(bench: Bench, gate_lab: 
     with held_by_alice(gate_lab, "pi4b-1"):
         told = bench.restore()
         left, restored = told.output.splitlines()
-        assert left.startswith("left port p4 of switch sw1 as it is: place pi4b-1 is held by otherhost/alice since ")
+        assert left.startswith(
+            "not restored: port p4 of switch sw1, because place pi4b-1 is held by otherhost/alice since "
+        )
         assert restored == "restored port p12 of switch sw1: VLAN 1"
         assert bench.vlans(["p4", "p12"]) == {"p4": changed["p4"], "p12": home["p12"]}
     assert bench.restore().output == "restored port p4 of switch sw1: VLAN 1\n"
@@ -119,7 +121,7 @@ def test_a_port_that_a_living_run_took_over_is_left_alone(bench: Bench) -> None:
         wired = bench.vlans(["p12"])
         # A port without a cable has no lease. Only the journal shows its owner.
         assert bench.restore().output.splitlines() == [
-            f"left port p12 of switch sw1 as it is: process {runner.pid} on {socket.gethostname()} uses it",
+            f"not restored: port p12 of switch sw1, because process {runner.pid} on {socket.gethostname()} uses it",
             "restored port p4 of switch sw1: VLAN 1",
         ]
         assert bench.vlans(["p4", "p12"]) == {"p4": home["p4"], **wired}
@@ -135,8 +137,8 @@ def test_without_a_coordinator_nothing_is_touched_unless_told_so(bench: Bench) -
     changed = bench.vlans(["p4"])
     told = bench.restore(LG_COORDINATOR="127.0.0.1:1")
     assert (told.code, told.output) == (2, "")
-    assert "so nobody can tell whether sw1/p4 is in use: left as found\n  -> " in told.errors
-    assert f"If nobody uses them: pinet lab restore --lab {bench.file} --without-leases" in told.errors
+    assert ". Not restored: sw1/p4, because pinet cannot check whether another run uses them\n  -> " in told.errors
+    assert f"If no other run uses them: pinet lab restore --lab {bench.file} --without-leases" in told.errors
     assert bench.vlans(["p4"]) == changed
     told = bench.restore("--without-leases", LG_COORDINATOR="127.0.0.1:1")
     assert (told.code, told.output) == (0, "restored port p4 of switch sw1: VLAN 1\n")

@@ -54,7 +54,7 @@ def switch(bench: SwitchBench, session_of_module: CliSwitch) -> CliSwitch:
     return session_of_module
 
 
-def test_it_can_do_everything(switch: CliSwitch) -> None:
+def test_capabilities(switch: CliSwitch) -> None:
     assert switch.capabilities == set(Capability)
 
 
@@ -69,13 +69,13 @@ def test_states(bench: SwitchBench, switch: CliSwitch) -> None:
 
 def test_set_and_read_back(bench: SwitchBench, switch: CliSwitch) -> None:
     port, other = bench.ports[0], bench.ports[1]
-    switch.configure(port, admin_up=False, vlan=3900, poe=False)
+    switch.configure({port: PortState(admin_up=False, vlan=3900, poe=False)})
     there = bench.state["ports"]
     assert (there[port]["admin"], there[port]["vlan"], there[port]["poe"]) == (False, 3900, False)
     assert (there[other]["admin"], there[other]["vlan"], there[other]["poe"]) == (True, 1, True)
     state = switch.states([port])[port]
     assert (state.admin_up, state.vlan, state.poe) == (False, 3900, False)
-    switch.configure(port, admin_up=True, vlan=1, poe=True)
+    switch.configure({port: PortState(admin_up=True, vlan=1, poe=True)})
     switch.remove_vlan(3900)
     switch.remove_vlan(3900)
     assert switch.states([port])[port] == PortState(True, True, 1000, "full", 1, True)
@@ -84,12 +84,12 @@ def test_set_and_read_back(bench: SwitchBench, switch: CliSwitch) -> None:
 
 def test_each_setting_alone(bench: SwitchBench, switch: CliSwitch) -> None:
     port = bench.ports[1]
-    switch.configure(port, admin_up=False)
+    switch.configure({port: PortState(admin_up=False)})
     assert switch.states([port])[port].admin_up is False
     assert switch.states([port])[port].vlan == 1
-    switch.configure(port, poe=False)
+    switch.configure({port: PortState(poe=False)})
     assert switch.states([port])[port].poe is False
-    switch.configure(port, vlan=10)
+    switch.configure({port: PortState(vlan=10)})
     assert switch.states([port])[port].vlan == 10
     assert bench.state["ports"][port]["admin"] is False
 
@@ -116,7 +116,7 @@ def test_neighbours(bench: SwitchBench, switch: CliSwitch) -> None:
 
 def test_the_configuration_is_not_saved(bench: SwitchBench) -> None:
     switch = bench.connect()
-    switch.configure(bench.ports[0], vlan=3900)
+    switch.configure({bench.ports[0]: PortState(vlan=3900)})
     switch.close()
     assert not [
         command for command in bench.state["log"] if "write" in command or "copy" in command or "save" in command
@@ -137,17 +137,17 @@ class TestTrouble:
             with pytest.raises(SwitchError, match=r"switch sw1 at 127\.0\.0\.1:\d+ "):
                 bench.connect(address=address, timeout="2 s")
 
-    def test_nobody_listens(self, bench: SwitchBench) -> None:
+    def test_closed_port(self, bench: SwitchBench) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             address = f"ssh://admin@127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(SwitchError, match=r"cannot be reached within 2 s: ") as error:
             bench.connect(address=address, timeout="2 s")
-        assert error.value.act.startswith("the lab's admin: is it on")
+        assert error.value.act.startswith("the lab's admin: check its power")
 
     def test_refused_command(self, bench: SwitchBench, switch: CliSwitch) -> None:
         port = bench.ports[0]
         with pytest.raises(SwitchError) as error:
-            switch.configure(port, vlan=5000)
+            switch.configure({port: PortState(vlan=5000)})
         command, answer = {
             "ios": ("vlan 5000", "% Invalid input detected at '^' marker."),
             "routeros": (
@@ -171,7 +171,7 @@ class TestTrouble:
         port = bench.ports[0]
         down = {"ios": "shutdown", "routeros": f'/interface disable "{port}"'}[bench.dialect]
         bench.change(faults={"drop": {down: 1}})
-        switch.configure(port, admin_up=False, vlan=3900)
+        switch.configure({port: PortState(admin_up=False, vlan=3900)})
         state = switch.states([port])[port]
         assert (state.admin_up, state.vlan) == (False, 3900)
 
@@ -180,7 +180,7 @@ class TestTrouble:
         switch.states([port])
         shown = bench.state["log"][-1]
         bench.change(faults={"drop": {shown: 9}})
-        with pytest.raises(SwitchError, match=r"switch sw1 at .* ended the session twice, last at '"):
+        with pytest.raises(SwitchError, match=r"switch sw1 at .* ended the session twice, the second time after '"):
             switch.states([port])
 
     def test_hanging_command(self, bench: SwitchBench) -> None:
@@ -198,7 +198,7 @@ class TestTrouble:
     def test_another_family(self, bench: SwitchBench) -> None:
         other = {"ios": "mikrotik_routeros", "routeros": "cisco_ios"}[bench.dialect]
         with pytest.raises(
-            SwitchError, match=r"switch sw1 (at 127\.0\.0\.1:\d+ gave no prompt of a |refused |did not fin)"
+            SwitchError, match=r"switch sw1 (at 127\.0\.0\.1:\d+ did not show the prompt of a |refused |did not fin)"
         ):
             bench.connect(family=other, timeout="2 s").states(bench.ports)
 
@@ -214,8 +214,8 @@ class TestManaged:
     def test_wire_and_restore(self, bench: SwitchBench, switch: CliSwitch) -> None:
         managed = ManagedSwitch(bench.switch(), switch)
         one, two, three, four = bench.ports[:4]
-        switch.configure(four, vlan=10)
-        switch.configure(three, admin_up=False)
+        switch.configure({four: PortState(vlan=10)})
+        switch.configure({three: PortState(admin_up=False)})
         undo = UndoStack()
         managed.wire([frozenset({one, two}), frozenset({three, four})], undo)
         states = managed.states(bench.ports)
@@ -227,18 +227,22 @@ class TestManaged:
         assert states[three].admin_up is False
         assert bench.state["vlans"] == [1, 10]
 
-    def test_one_visit_to_the_configuration(self, bench: SwitchBench, switch: CliSwitch) -> None:
+    def test_all_ports_are_set_in_one_configuration_session(self, bench: SwitchBench, switch: CliSwitch) -> None:
         managed = ManagedSwitch(bench.switch(), switch)
         bench.change(log=[])
         managed.wire([frozenset(bench.ports[:2]), frozenset(bench.ports[2:4])], UndoStack())
         assert bench.state["log"].count("configure terminal") == (1 if bench.dialect == "ios" else 0)
 
-    def test_switch_that_lies(self, bench: SwitchBench, switch: CliSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_change_without_effect_is_an_error(
+        self, bench: SwitchBench, switch: CliSwitch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("pytest_pinet.lab.switch.managed_switch.READ_BACK_TIMEOUT_S", 1.0)
         port = bench.ports[0]
         down = {"ios": "shutdown", "routeros": f'/interface disable "{port}"'}[bench.dialect]
         bench.change(faults={"lie": [down]})
-        with pytest.raises(SwitchError, match=rf"switch sw1 said yes.* down on port {port} .*\bup\b"):
+        with pytest.raises(
+            SwitchError, match=rf"switch sw1 accepted a change, but .* port {port} is up instead of down"
+        ):
             ManagedSwitch(bench.switch(), switch).set_admin(port, False)
 
 
@@ -249,11 +253,11 @@ def catalyst(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SwitchBench]:
     bench.stop()
 
 
-def test_a_catalyst_that_makes_no_high_vlans(catalyst: SwitchBench) -> None:
+def test_a_catalyst_that_cannot_create_high_vlans(catalyst: SwitchBench) -> None:
     catalyst.reset(vtp="server")
     switch = catalyst.connect()
     with pytest.raises(SwitchError, match=r"switch sw1 refused 'exit': '% Failed to create VLANs 3900'"):
-        switch.configure("Gi1/0/1", vlan=3900)
+        switch.configure({"Gi1/0/1": PortState(vlan=3900)})
     managed = ManagedSwitch(catalyst.switch(group_vlans="901-906"), switch)
     undo = UndoStack()
     managed.wire([frozenset({"Gi1/0/1", "Gi1/0/2"})], undo)
@@ -270,22 +274,22 @@ def test_a_catalyst_without_lldp(catalyst: SwitchBench) -> None:
     switch.close()
 
 
-def test_a_catalyst_trunk_is_left_alone(catalyst: SwitchBench) -> None:
+def test_a_catalyst_trunk_is_not_changed(catalyst: SwitchBench) -> None:
     catalyst.reset()
     ports = catalyst.state["ports"]
     ports["Gi1/0/1"]["trunk"] = True
     catalyst.change(ports=ports)
     switch = catalyst.connect()
     with pytest.raises(SwitchError, match="no access VLAN of port Gi1/0/1"):
-        switch.configure("Gi1/0/1", vlan=3900)
+        switch.configure({"Gi1/0/1": PortState(vlan=3900)})
     switch.close()
 
 
-def test_ports_in_full_and_short(catalyst: SwitchBench) -> None:
+def test_full_and_abbreviated_port_names(catalyst: SwitchBench) -> None:
     catalyst.reset()
     described = catalyst.switch(["GigabitEthernet1/0/1", "gi1/0/2"])
     switch = connect(described, {**described.settings, "username": "admin", "password": PASSWORD})
-    switch.configure("GigabitEthernet1/0/1", vlan=10)
+    switch.configure({"GigabitEthernet1/0/1": PortState(vlan=10)})
     assert {port: state.vlan for port, state in switch.states(described.ports).items()} == {
         "GigabitEthernet1/0/1": 10,
         "gi1/0/2": 1,

@@ -75,7 +75,7 @@ def target(lab: GateLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         coordinator.close()
 
 
-def test_a_port_is_managed_through_its_place_and_put_back(target: Any, tmp_path: Path) -> None:
+def test_a_port_is_managed_through_its_place_and_restored(target: Any, tmp_path: Path) -> None:
     driver = target.get_driver(SwitchPortProtocol)
     assert isinstance(driver, SwitchPortDriver)
     assert {Capability.ADMIN, Capability.VLAN, Capability.COUNTERS} <= driver.capabilities
@@ -128,16 +128,16 @@ def test_a_port_without_a_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("switch", "port", "says"),
     [
-        ("sw9", "p1", r"of target main is on switch 'sw9', which .*plain.yaml does not have \(it has: desk\)"),
-        ("desk", "p9", r"plain.yaml:10: resource .* of target main is port 'p9', which is none of switch 'desk'"),
+        ("sw9", "p1", r"of target main is on switch 'sw9', which is not in .*plain.yaml \(it has: desk\)"),
+        ("desk", "p9", r"plain.yaml:10: resource .* of target main is port 'p9', which switch 'desk' does not have"),
     ],
 )
-def test_a_port_that_the_lab_file_does_not_have_is_told(tmp_path: Path, switch: str, port: str, says: str) -> None:
+def test_a_port_that_is_not_in_the_lab_file_is_an_error(tmp_path: Path, switch: str, port: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         plain(tmp_path, switch, port).get_driver(SwitchPortProtocol)
 
 
-def test_a_stock_client_goes_on_working_on_the_place(lab: GateLab) -> None:
+def test_a_stock_client_still_works_with_the_place(lab: GateLab) -> None:
     config = ("-c", str(lab.file))
     assert PLACE in client(lab, "places").split()
     assert f"pinet/{PLACE}/EthernetPort" in client(lab, "resources").split()

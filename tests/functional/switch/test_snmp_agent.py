@@ -14,7 +14,7 @@ import pytest
 from pytest_pinet.errors import CapabilityError, SwitchError
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.switch import managed_switch, snmp
-from pytest_pinet.lab.switch.switchport import Capability
+from pytest_pinet.lab.switch.switchport import Capability, PortState
 from tests.support.linux_switch import LinuxBench, linux_bench
 from tests.support.snmpd_agent import BRIDGE_MIB, SNMPD, agent, managed, switch_of
 
@@ -57,7 +57,7 @@ def test_an_agent_without_vlans_cannot_rewire(shared: LinuxBench) -> None:
         assert not switch.rewires
         switch.wire([frozenset({"p1", "p2"})], UndoStack())
         with pytest.raises(
-            CapabilityError, match=r"cannot move a port to another VLAN; it can do: admin, counters, link"
+            CapabilityError, match=r"cannot move a port to another VLAN; its capabilities: admin, counters, link"
         ):
             switch.set_vlan("p1", 20)
 
@@ -67,23 +67,24 @@ def test_an_agent_without_vlans_cannot_rewire(shared: LinuxBench) -> None:
     [
         (
             {"community": "reads"},
-            r"switch sw refused to set \(1\.3\.6\.1\.2\.1\.2\.2\.1\.7\.\d+\): noAccess: this community may only read",
-            "give sw a write_community in LAB:3 that may write",
+            r"switch sw refused to set \(1\.3\.6\.1\.2\.1\.2\.2\.1\.7\.\d+\): noAccess: this community has read access "
+            "only",
+            "in LAB:3, give sw a write_community with write access",
         ),
         (
             {**V3, "user": "reader"},
-            r"switch sw refused to set \(.*\): noAccess: user 'reader' may only read",
-            "give sw a user in LAB:3 that may write",
+            r"switch sw refused to set \(.*\): noAccess: user 'reader' has read access only",
+            "in LAB:3, give sw a user with write access",
         ),
         (
             {"community": "reads", "write_community": "wrong"},
             r"switch sw does not answer SNMP version 2c at 127\.0\.0\.1:1161 within 1 s",
-            "check that it is on, and its address and write_community in LAB:3",
+            "check that the switch has power, and check its address and write_community in LAB:3",
         ),
         (
             {"community": "wrong"},
             r"switch sw does not answer SNMP version 2c at 127\.0\.0\.1:1161 within 1 s",
-            "check that it is on, and its address and community in LAB:3",
+            "check that the switch has power, and check its address and community in LAB:3",
         ),
         (
             {**V3, "auth_key": "wrong-key-of-it"},
@@ -98,11 +99,13 @@ def test_an_agent_without_vlans_cannot_rewire(shared: LinuxBench) -> None:
         (
             {"community": "reads", "address": "snmp://127.0.0.1:9"},
             r"switch sw does not answer SNMP version 2c at 127\.0\.0\.1:9 within 1 s",
-            "check that it is on, and its address and community in LAB:3",
+            "check that the switch has power, and check its address and community in LAB:3",
         ),
     ],
 )
-def test_who_may_not_is_told_why(shared: LinuxBench, settings: dict[str, str], says: str, act: str) -> None:
+def test_a_refused_request_names_the_missing_right(
+    shared: LinuxBench, settings: dict[str, str], says: str, act: str
+) -> None:
     with managed(switch_of(shared, **settings), shared) as switch:
         with pytest.raises(SwitchError) as caught:
             switch.set_admin("p1", False)
@@ -116,12 +119,15 @@ def test_who_may_not_is_told_why(shared: LinuxBench, settings: dict[str, str], s
 def test_a_port_that_the_switch_does_not_have(shared: LinuxBench) -> None:
     with (
         managed(switch_of(shared, ("p1", "gi0/9"), community="reads"), shared) as switch,
-        pytest.raises(SwitchError, match=r"switch sw has no port 'gi0/9' by name, .*; it has 1, 2, .*p4"),
+        pytest.raises(
+            SwitchError,
+            match=r"switch sw has no port with the name, description, alias or number 'gi0/9'; it has 1, 2, .*p4",
+        ),
     ):
         switch.states(["gi0/9"])
 
 
-def test_a_port_may_be_called_by_its_number(shared: LinuxBench) -> None:
+def test_a_port_can_be_named_by_its_number(shared: LinuxBench) -> None:
     index = shared.sh("cat /sys/class/net/p2/ifindex").strip()
     with managed(switch_of(shared, (index,), community="writes"), shared) as switch:
         switch.set_admin(index, False)
@@ -129,7 +135,7 @@ def test_a_port_may_be_called_by_its_number(shared: LinuxBench) -> None:
         switch.set_admin(index, True)
 
 
-def test_a_loop_of_somebody_else_is_left_alone(shared: LinuxBench) -> None:
+def test_an_event_loop_of_other_code_is_not_used(shared: LinuxBench) -> None:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -161,15 +167,15 @@ def test_ports_are_moved_by_q_bridge(tmp_path: Path, mode: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "seen"),
     [
-        ("nothing", "switch sw said yes to VLAN 3900, but has not made it"),
+        ("nothing", "switch sw accepted VLAN 3900, but did not create it"),
         (
             "half",
-            "switch sw said yes, but 0.5 s later has not done it: VLAN 3900 and up on port p1 (it is in no single "
-            "access VLAN and up), VLAN 3900 and up on port p2",
+            "switch sw accepted a change, but 0.5 s later port p1 is not in exactly one access VLAN and up instead of "
+            "VLAN 3900 and up, port p2 is not in exactly one",
         ),
     ],
 )
-def test_an_agent_that_does_not_do_what_it_said_is_found_out(
+def test_an_agent_that_accepts_a_change_without_effect_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, seen: str
 ) -> None:
     monkeypatch.setattr(managed_switch, "READ_BACK_TIMEOUT_S", 0.5)
@@ -184,13 +190,13 @@ def test_an_agent_that_does_not_do_what_it_said_is_found_out(
 
 
 @pytest.mark.skipif(not BRIDGE_MIB, reason="needs Debian's snmp-bridge-mib")
-def test_the_bridge_agent_of_debian_takes_any_vlan_and_has_none(tmp_path: Path) -> None:
+def test_the_bridge_agent_of_debian_accepts_vlans_without_effect(tmp_path: Path) -> None:
     with linux_bench(tmp_path) as bench, agent(bench, "debian"):
         backend = snmp.connect(switch := switch_of(bench, community="writes"), switch.settings)
         try:
             # The agent confirms.
-            with pytest.raises(SwitchError, match="switch sw said yes to VLAN 20, but has not made it"):
-                backend.configure("p1", vlan=20)
+            with pytest.raises(SwitchError, match="switch sw accepted VLAN 20, but did not create it"):
+                backend.configure({"p1": PortState(vlan=20)})
             assert backend.states(["p1"])["p1"].vlan is None
             # A value without read-back is not reported as a capability, so that no code relies on it.
             assert Capability.VLAN not in backend.capabilities

@@ -93,13 +93,13 @@ def test_mistakes(load: Load, old: str, new: str, message: str) -> None:
     ("told", "message"),
     [
         ("up: [enable]", "own.yaml:9: zyxel.set.up: the placeholder {port} is missing in 'enable'"),
-        ("up: ['enable {port}']", "own.yaml:9: zyxel.set: 'up' and 'down' belong together; 'down' is missing"),
-        ("vlan: ['{port} {vlan}']", "'vlan' and 'remove_vlan' belong together; 'remove_vlan' is missing"),
+        ("up: ['enable {port}']", "own.yaml:9: zyxel.set: 'down' is missing: 'up' and 'down' need each other"),
+        ("vlan: ['{port} {vlan}']", "'remove_vlan' is missing: 'vlan' and 'remove_vlan' need each other"),
         ("vlan: ['port {port}']", "zyxel.set.vlan: the placeholder {vlan} is missing in 'port {port}'"),
         ('up: ["a\\nb {port}"]', "zyxel.set.up[0]: expected one command, got 'a b {port}'"),
     ],
 )
-def test_mistakes_in_what_is_told(load: Load, told: str, message: str) -> None:
+def test_mistakes_in_a_family_file(load: Load, told: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         load(f"{OWN}  set: {{{told}}}\n" if '"' not in told else f"{OWN}  set:\n    {told}\n")
     assert message in re.sub(r"^\S*/(?=own\.yaml)", "", str(error.value))
@@ -128,12 +128,12 @@ def test_unknown_family(load: Load) -> None:
         ("a: 7\n", "a: expected a mapping, got '7'"),
     ],
 )
-def test_like_what_is_not_there(load: Load, text: str, message: str) -> None:
+def test_like_an_unknown_family(load: Load, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load(text)
 
 
-def test_a_file_that_is_not_there() -> None:
+def test_a_missing_family_file() -> None:
     with pytest.raises(ConfigError, match=r"the switch families in /nowhere/own\.yaml cannot be read: .*No such file"):
         cli_families.load("zyxel", WHERE, "/nowhere/own.yaml")
 
@@ -207,7 +207,7 @@ def test_mistakes_in_the_lab_file(tmp_path: Path, old: str, new: str, message: s
     assert message in str(error.value)
 
 
-def test_own_families_lie_beside_the_lab_file(tmp_path: Path) -> None:
+def test_the_path_of_own_families_is_relative_to_the_lab_file(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text(OWN.replace("title:", "titel:"))
     where = Where(str(tmp_path / "lab.yaml"), 12)
     settings = {"family": "zyxel", "address": "ssh://admin@127.0.0.1", "families": "own.yaml"}

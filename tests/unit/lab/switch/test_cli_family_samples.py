@@ -83,26 +83,26 @@ class TestFamily:
     def test_commands(self, name: str) -> None:
         switch, session = switch_of(name)
         moves = SAMPLES[name]["moves"]
-        switch.configure(moves["port"], admin_up=True, vlan=moves["to"], poe=True)
+        switch.configure({moves["port"]: PortState(admin_up=True, vlan=moves["to"], poe=True)})
         assert session.sent == SAMPLES[name]["sent"]
         session.sent.clear()
         switch.remove_vlan(moves["to"])
         assert session.sent == SAMPLES[name]["removes"]
 
-    def test_nothing_is_sent_for_a_vlan_in_which_the_port_is(self, name: str) -> None:
+    def test_no_command_is_sent_if_the_port_is_in_the_vlan_already(self, name: str) -> None:
         switch, session = switch_of(name)
         moves = SAMPLES[name]["moves"]
-        switch.configure(moves["port"], vlan=moves["from"])
+        switch.configure({moves["port"]: PortState(vlan=moves["from"])})
         assert session.sent == []
 
-    def test_the_first_vlan_is_not_made(self, name: str) -> None:
+    def test_vlan_1_is_never_created(self, name: str) -> None:
         switch, session = switch_of(name)
-        switch.configure(SAMPLES[name]["moves"]["port"], vlan=1)
+        switch.configure({SAMPLES[name]["moves"]["port"]: PortState(vlan=1)})
         assert not {"vlan 1", "vlan database"} & set(session.sent)
         assert session.sent
 
 
-def test_a_switch_without_poe_or_lldp_lacks_these_only() -> None:
+def test_a_switch_without_poe_or_lldp_keeps_its_other_capabilities() -> None:
     switch, session = switch_of("cisco_ios")
     del session.answers["show power inline"], session.answers["show lldp neighbors detail"]
     assert switch.capabilities == set(Capability) - {Capability.POE, Capability.LLDP}
@@ -117,19 +117,19 @@ def test_one_command_shows_all_ports() -> None:
     assert session.asked == ["show interfaces status", "show power inline"]
 
 
-def test_a_port_in_a_trunk_is_left_alone() -> None:
+def test_a_trunk_port_is_not_changed() -> None:
     switch, session = switch_of("cisco_ios")
     with pytest.raises(
         SwitchError, match=r"switch sw1 shows no access VLAN of port Te1/1/1 in its answer to 'show inter"
     ):
-        switch.configure("Te1/1/1", vlan=3902)
+        switch.configure({"Te1/1/1": PortState(vlan=3902)})
     assert session.sent == []
 
 
-def test_a_pvid_that_does_nothing_is_no_vlan() -> None:
+def test_a_pvid_without_effect_is_not_reported_as_a_vlan() -> None:
     switch, session = switch_of("mikrotik_routeros")
     with pytest.raises(SwitchError, match="shows no access VLAN of port ether1"):
-        switch.configure("ether1", vlan=3902)
+        switch.configure({"ether1": PortState(vlan=3902)})
     assert session.sent == []
 
 
@@ -143,14 +143,14 @@ def test_a_port_that_is_not_there() -> None:
 def test_counters_in_an_unknown_format() -> None:
     switch, _ = switch_of("hp_procurve", **{"show interfaces 1": "Octets in: 5\n"})
     with pytest.raises(
-        SwitchError, match=r"switch sw1 shows no octets of port 1 in its answer to 'show interfaces \{port\}'"
+        SwitchError, match=r"switch sw1 shows no byte counters of port 1 in its answer to 'show interfaces \{port\}'"
     ):
         switch.counters(["1"])
 
 
-def test_the_answer_to_a_former_command_is_not_taken_for_another_port() -> None:
+def test_the_answer_for_one_port_is_not_used_for_another() -> None:
     switch, _ = switch_of("ubiquiti_edgeswitch", **{"show interface ethernet 0/2": ""})
-    with pytest.raises(SwitchError, match="no octets of port 0/2"):
+    with pytest.raises(SwitchError, match="no byte counters of port 0/2"):
         switch.counters(["0/1", "0/2"])
 
 

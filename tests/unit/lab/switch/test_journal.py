@@ -41,7 +41,7 @@ def test_the_folder_follows_the_xdg_specification(monkeypatch: pytest.MonkeyPatc
         assert journal_folder() == Path.home() / ".local" / "state" / "pinet" / "journal"
 
 
-def test_a_port_is_written_down_until_it_is_forgotten(tmp_path: Path, lab: str) -> None:
+def test_a_port_stays_in_the_journal_until_it_is_forgotten(tmp_path: Path, lab: str) -> None:
     journal = Journal(lab, tmp_path / "j")
     journal.record("sw", {"p1": UP, "p2": PortState(poe=False)})
     (page,) = pages(tmp_path / "j")
@@ -79,7 +79,7 @@ def test_the_same_file_by_another_path_is_the_same_lab(tmp_path: Path, lab: str)
     assert Journal(str(tmp_path / "link.yaml"), tmp_path / "j").original("sw", "p1") == UP
 
 
-def test_what_a_dead_process_left_is_found_and_what_a_living_one_did_is_not(tmp_path: Path, lab: str) -> None:
+def test_ports_of_dead_processes_are_left_behind_and_ports_of_live_ones_are_not(tmp_path: Path, lab: str) -> None:
     folder = tmp_path / "j"
     dead_page(folder, lab, p1={"admin_up": False, "vlan": 5, "poe": None})
     init = folder / f"1-{start_time(1)}-{machine()}.json"
@@ -91,7 +91,7 @@ def test_what_a_dead_process_left_is_found_and_what_a_living_one_did_is_not(tmp_
     assert journal.original("sw", "p2") == PortState(vlan=6)
 
 
-def test_a_port_that_a_living_process_took_over_from_a_dead_one_is_not_left_behind(tmp_path: Path, lab: str) -> None:
+def test_a_port_that_a_live_process_took_over_is_not_left_behind(tmp_path: Path, lab: str) -> None:
     folder = tmp_path / "j"
     dead_page(folder, lab, p1={"vlan": 5}, p2={"vlan": 6}, p3={"vlan": 7}, p4={"vlan": 8})
     init = folder / f"1-{start_time(1)}-{machine()}.json"
@@ -100,29 +100,29 @@ def test_a_port_that_a_living_process_took_over_from_a_dead_one_is_not_left_behi
     unseen.write_text(json.dumps({"host": "otherhost", "labs": {lab: {"sw": {"p2": {"vlan": 6}}}}}))
     journal = Journal(lab, folder)
     journal.record("sw", {"p3": UP})
-    left, told = journal.left_behind()
+    left, sentences = journal.left_behind()
     assert left == {"sw": {"p4": PortState(vlan=8)}}
-    assert sorted(told) == [
-        "left port p1 of switch sw as it is: process 1 on here uses it",
-        f"left port p3 of switch sw as it is: process {os.getpid()} on {socket.gethostname()} uses it",
-        "left sw/p2 as it is: process 77 on otherhost changed it and cannot be seen from here",
+    assert sorted(sentences) == [
+        "not restored: port p1 of switch sw, because process 1 on here uses it",
+        f"not restored: port p3 of switch sw, because process {os.getpid()} on {socket.gethostname()} uses it",
+        "not restored: sw/p2, because this machine cannot tell whether process 77 on otherhost still uses it",
     ]
 
 
-def test_what_another_machine_did_cannot_be_judged_from_here(tmp_path: Path, lab: str) -> None:
+def test_ports_of_a_process_on_another_machine_are_not_restored(tmp_path: Path, lab: str) -> None:
     folder = tmp_path / "j"
     page = dead_page(folder, lab, p1={"vlan": 5})
     page.rename(folder / "77-1-00000000.json")
     content = json.loads((folder / "77-1-00000000.json").read_text())
     (folder / "77-1-00000000.json").write_text(json.dumps({**content, "host": "otherhost"}))
-    told = ["left sw/p1 as it is: process 77 on otherhost changed it and cannot be seen from here"]
-    assert Journal(lab, folder).left_behind() == ({}, told)
+    sentences = ["not restored: sw/p1, because this machine cannot tell whether process 77 on otherhost still uses it"]
+    assert Journal(lab, folder).left_behind() == ({}, sentences)
     # This machine before its last reboot.
     (folder / "77-1-00000000.json").write_text(json.dumps({**content, "host": socket.gethostname()}))
     assert Journal(lab, folder).left_behind() == ({"sw": {"p1": PortState(vlan=5)}}, [])
 
 
-def test_who_puts_a_port_back_ends_what_a_dead_process_knew_of_it(tmp_path: Path, lab: str) -> None:
+def test_restoring_a_port_removes_it_from_the_journal_of_a_dead_process(tmp_path: Path, lab: str) -> None:
     folder = tmp_path / "j"
     page = dead_page(folder, lab, p1={"vlan": 5, "admin_up": True, "poe": False}, p2={"vlan": 6})
     journal = Journal(lab, folder)
@@ -134,7 +134,7 @@ def test_who_puts_a_port_back_ends_what_a_dead_process_knew_of_it(tmp_path: Path
     assert not page.exists()
 
 
-def test_a_broken_file_is_no_hindrance(tmp_path: Path, lab: str) -> None:
+def test_a_broken_journal_file_is_ignored(tmp_path: Path, lab: str) -> None:
     folder = tmp_path / "j"
     dead_page(folder, lab).write_text("{")
     (folder / "notes.json").write_text("mine")

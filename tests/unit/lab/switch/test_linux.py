@@ -59,7 +59,7 @@ def test_the_access_vlan_of_a_filtering_bridge() -> None:
         ("docker0", None),
     ],
 )
-def test_a_bridge_that_does_not_filter_stands_for_a_vlan(bridge: str, vlan: int | None) -> None:
+def test_a_bridge_without_filtering_is_one_vlan(bridge: str, vlan: int | None) -> None:
     bridges = Bridges(7, "lan")
     assert bridges.vlan(bridge) == vlan
     if vlan:
@@ -71,7 +71,7 @@ def test_only_learned_addresses_are_neighbours() -> None:
     assert neighbours_by_fdb("") == []
 
 
-def test_neighbours_say_who_they_are() -> None:
+def test_neighbours_from_lldp() -> None:
     assert neighbours_by_lldp(LLDP) == [
         ("lan1", Neighbour(Capability.LLDP, mac="dc:a6:32:01:02:03", system="pi4b-1", port="eth0")),
         ("lan2", Neighbour(Capability.LLDP, system="sw2", port="gi24")),

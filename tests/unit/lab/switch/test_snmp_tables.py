@@ -35,7 +35,9 @@ def test_the_first_port_is_the_highest_bit(port: int, mask: str) -> None:
         (7, {}, 7),
     ],
 )
-def test_an_access_vlan_is_one_both_ways(pvid: int | None, untagged: dict[Oid, bytes], vlan: int | None) -> None:
+def test_an_access_vlan_is_received_and_sent_untagged(
+    pvid: int | None, untagged: dict[Oid, bytes], vlan: int | None
+) -> None:
     assert access_vlan(pvid, 1, untagged) == vlan
 
 
