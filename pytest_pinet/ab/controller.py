@@ -16,7 +16,7 @@ from pytest_pinet.ab.pings import Pings
 from pytest_pinet.ab.records import changed_record
 from pytest_pinet.ab.rounds import Rounds
 from pytest_pinet.ab.series import Rules, TurnSeries, connections_per_boot
-from pytest_pinet.builds.architecture import require_any_pi
+from pytest_pinet.builds.matching import require_any_pi
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import (
     BuildError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_pinet.builds.architecture import require_any_pi
+from pytest_pinet.builds.matching import require_any_pi
 from pytest_pinet.errors import BuildError, ConfigError
 from pytest_pinet.judge.change import LEAST_BOOTS, MOST_BOOTS
 from pytest_pinet.judge.interleaved import Side

@@ -1,4 +1,4 @@
-"""The files and settings of a build, before any check that they fit together."""
+"""The files and settings of a build, found in folders, packages and archives; not yet checked against each other."""
 
 from __future__ import annotations
 
@@ -10,16 +10,25 @@ from pytest_pinet.builds.cache import unpack_once
 from pytest_pinet.builds.module import is_module
 from pytest_pinet.builds.packed import Unreadable, deb_files, tar_files
 from pytest_pinet.builds.tree import find_trees
+from pytest_pinet.config.file_text import read_text
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import nearest
 from pytest_pinet.model.build import BuildFileRole
 
 KERNELS = ("Image", "Image.gz", "vmlinuz", "zImage", "kernel8.img", "kernel_2712.img", "kernel7l.img", "kernel7.img")
-TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.zst", ".tar.bz2")
-DEVICE_TREE_ENDINGS = {".dtb": BuildFileRole.DEVICE_TREE, ".dtbo": BuildFileRole.OVERLAY}
+_TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.zst", ".tar.bz2")
+_DEVICE_TREE_ENDINGS = {".dtb": BuildFileRole.DEVICE_TREE, ".dtbo": BuildFileRole.OVERLAY}
 # The device trees in a package that the firmware of a Raspberry Pi can load.
 _PI_TREES = "bcm27", "bcm28"
 OVERLAYS = "overlays"
+CONFIG, CMDLINE = "config.txt", "cmdline.txt"
+# Files beside a compiled kernel that no board reads.
+_BESIDE = ("System.map", "config-", "README", "vmlinux", "Module.symvers", ".")
+_INITRAMFS = ("initrd", "initramfs")
+_ACCEPTED = (
+    "a kernel (kernel8.img, Image, vmlinuz...), *.dtb, overlays/*.dtbo, initramfs*, modules*.tar.*, "
+    f"lib/modules/RELEASE, *.ko, linux-image*.deb, {CONFIG}, {CMDLINE}, firmware/"
+)
 
 
 @dataclass
@@ -48,6 +57,10 @@ class BuildContents:
         """Return the parts of a role."""
         return [part for part in self.files if part.role is role]
 
+    def add(self, role: BuildFileRole, paths: Iterable[Path], where: Where) -> None:
+        """Add files of one role."""
+        self.files += [BuildPart(role, path, where) for path in paths]
+
 
 def existing(path: Path, where: Where, what: str) -> Path:
     """Return the path if it exists. Raises ConfigError."""
@@ -56,28 +69,41 @@ def existing(path: Path, where: Where, what: str) -> Path:
     try:
         near = nearest(path.name, [entry.name for entry in path.parent.iterdir()])
     except OSError:
-        raise ConfigError(f"there is no {what} {path}, nor its folder", where) from None
+        raise ConfigError(f"there is no {what} {path}: its folder does not exist", where) from None
     hint = f", did you mean '{path.parent / near}'?" if near else ""
     raise ConfigError(f"there is no {what} {path}{hint}", where)
+
+
+def add_file(parts: BuildContents, path: Path, where: Where) -> bool:
+    """Add a package, a device tree, an overlay, a module or an archive of modules. Return False for other names.
+
+    Raises ConfigError.
+    """
+    if path.suffix == ".deb":
+        add_package(parts, path, where)
+    elif path.suffix in _DEVICE_TREE_ENDINGS:
+        parts.add(_DEVICE_TREE_ENDINGS[path.suffix], [path], where)
+    elif is_module(path.name) or path.name.endswith(_TARS):
+        add_modules(parts, path, where)
+    else:
+        return False
+    return True
 
 
 def add_modules(parts: BuildContents, path: Path, where: Where) -> None:
     """Add a module, or the modules of a folder or an archive. Raises ConfigError."""
     existing(path, where, "module, folder or archive of modules")
     if path.is_file() and is_module(path.name):
-        parts.files.append(BuildPart(BuildFileRole.MODULE, path, where))
-        return
-    trees = find_trees(path if path.is_dir() else _unpacked(path, where, _tar_of))
-    if not trees and path.is_dir():
-        singles = sorted(entry for entry in path.iterdir() if is_module(entry.name))
-        if singles:
-            parts.files += [BuildPart(BuildFileRole.MODULE, single, where) for single in singles]
-            return
-    if not trees:
+        parts.add(BuildFileRole.MODULE, [path], where)
+    elif trees := find_trees(path if path.is_dir() else _unpacked(path, where, _tar_of)):
+        parts.add(BuildFileRole.MODULES, trees, where)
+    elif path.is_dir() and (singles := sorted(entry for entry in path.iterdir() if is_module(entry.name))):
+        parts.add(BuildFileRole.MODULE, singles, where)
+    else:
         raise ConfigError(
-            f"{path} holds no modules; expected lib/modules/RELEASE in it, as modules_install makes it", where
+            f"{path} contains no modules; expected a folder lib/modules/RELEASE, as 'make modules_install' creates it",
+            where,
         )
-    parts.files += [BuildPart(BuildFileRole.MODULES, tree, where) for tree in trees]
 
 
 def _tar_of(path: Path) -> Iterable[tuple[str, bytes]]:
@@ -87,10 +113,9 @@ def _tar_of(path: Path) -> Iterable[tuple[str, bytes]]:
 def _unpacked(path: Path, where: Where, files_of: Callable[[Path], Iterable[tuple[str, bytes]]]) -> Path:
     try:
         return unpack_once(path, files_of)
-    except Unreadable as error:
-        raise ConfigError(f"{path} cannot be unpacked: {error}", where) from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be unpacked: {error.strerror}", where) from None
+    except (Unreadable, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path} cannot be unpacked: {reason}", where) from None
 
 
 def add_package(parts: BuildContents, path: Path, where: Where) -> None:
@@ -99,16 +124,74 @@ def add_package(parts: BuildContents, path: Path, where: Where) -> None:
     root = _unpacked(path, where, deb_files)
     boot = sorted((root / "boot").iterdir()) if (root / "boot").is_dir() else []
     kernels = [entry for entry in boot if entry.name.startswith("vmlinuz-") or entry.name in KERNELS]
-    trees = find_trees(root)
     if not kernels:
-        raise ConfigError(f"{path} holds no kernel (boot/vmlinuz-RELEASE); expected a linux-image package", where)
+        raise ConfigError(f"{path} contains no kernel (boot/vmlinuz-RELEASE); expected a linux-image package", where)
     # Packages of older Raspberry Pi OS have one kernel for each generation of boards.
     kernel = next((entry for entry in kernels if entry.name == "kernel8.img"), kernels[0])
-    parts.files.append(BuildPart(BuildFileRole.KERNEL, kernel, where))
+    parts.add(BuildFileRole.KERNEL, [kernel], where)
+    trees = find_trees(root)
     release = kernel.name.removeprefix("vmlinuz-")
-    trees = [tree for tree in trees if tree.name == release] or trees
-    parts.files += [BuildPart(BuildFileRole.MODULES, tree, where) for tree in trees[:1]]
-    for ending, role in DEVICE_TREE_ENDINGS.items():
-        for entry in sorted(root.rglob(f"*{ending}")):
-            if entry.parent.name == OVERLAYS if role is BuildFileRole.OVERLAY else entry.name.startswith(_PI_TREES):
-                parts.files.append(BuildPart(role, entry, where))
+    parts.add(BuildFileRole.MODULES, ([tree for tree in trees if tree.name == release] or trees)[:1], where)
+    overlays = [entry for entry in sorted(root.rglob("*.dtbo")) if entry.parent.name == OVERLAYS]
+    parts.add(
+        BuildFileRole.DEVICE_TREE, [e for e in sorted(root.rglob("*.dtb")) if e.name.startswith(_PI_TREES)], where
+    )
+    parts.add(BuildFileRole.OVERLAY, overlays, where)
+
+
+def add_device_trees(parts: BuildContents, path: Path, where: Where) -> None:
+    """Add a device tree or an overlay, or all of a folder. Raises ConfigError."""
+    for entry in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if entry.suffix in _DEVICE_TREE_ENDINGS:
+            parts.add(_DEVICE_TREE_ENDINGS[entry.suffix], [entry], where)
+        elif not path.is_dir() or not entry.name.startswith("README"):
+            raise ConfigError(f"{entry} is not a device tree; expected *.dtb or *.dtbo", where)
+
+
+def add_firmware(parts: BuildContents, folder: Path, where: Where) -> None:
+    """Add the files that drivers load from /lib/firmware, by their path there."""
+    for entry in sorted(path for path in folder.rglob("*") if path.is_file()):
+        parts.files.append(BuildPart(BuildFileRole.FIRMWARE, entry, where, str(entry.relative_to(folder))))
+
+
+def add_folder(parts: BuildContents, folder: Path) -> None:
+    """Add all files of a folder. The name of each file says what it is. Raises ConfigError for unknown names."""
+    where = Where(str(folder))
+    if any((folder / name).is_dir() for name in ("lib", "usr", "modules")):
+        add_modules(parts, folder, where)
+    for entry in sorted(folder.iterdir()):
+        name = entry.name
+        if entry.is_dir():
+            if name in (OVERLAYS, "broadcom"):
+                add_device_trees(parts, entry, where)
+            elif name == "firmware":
+                add_firmware(parts, entry, where)
+            elif name not in ("lib", "usr", "modules") and not name.startswith("."):
+                raise _unsupported(entry)
+        elif name == CONFIG:
+            parts.config += _config_lines(read_text(entry, "lines for config.txt"))
+        elif name == CMDLINE:
+            parts.cmdline += _cmdline_words(read_text(entry, "words to append to cmdline.txt"), str(entry))
+        elif name in KERNELS or name.startswith("vmlinuz-"):
+            parts.add(BuildFileRole.KERNEL, [entry], where)
+        elif name.startswith(_INITRAMFS):
+            parts.add(BuildFileRole.INITRAMFS, [entry], where)
+        elif not add_file(parts, entry, where) and not name.startswith(_BESIDE):
+            raise _unsupported(entry)
+
+
+def _unsupported(entry: Path) -> ConfigError:
+    return ConfigError(f"unsupported file '{entry.name}'; accepted: {_ACCEPTED}", Where(str(entry.parent)))
+
+
+def _config_lines(text: str) -> list[str]:
+    """Return the lines of config.txt without comments and blank lines."""
+    return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+
+
+def _cmdline_words(text: str, file: str) -> list[str]:
+    """Return the words of cmdline.txt. Raises ConfigError for a second line, which the firmware would ignore."""
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    if len(lines) > 1:
+        raise ConfigError("expected one line, because the firmware reads only the first", Where(file, lines[1][0]))
+    return lines[0][1].split() if lines else []

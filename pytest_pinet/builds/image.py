@@ -36,7 +36,7 @@ def bootable(data: bytes) -> bytes:
     payload = data[offset : offset + size]
     plain = unpacked(payload)
     if plain == payload:
-        raise Unreadable(f"it is an EFI zboot image packed by {kind}; expected gzip, xz, lzma or zstd")
+        raise Unreadable(f"it is an EFI zboot image compressed by {kind}; expected gzip, xz, lzma or zstd")
     return plain
 
 
@@ -56,7 +56,7 @@ def read_image(data: bytes) -> KernelId:
         # A zImage unpacks itself. The kernel in it is not read here.
         return KernelId(arch, "", "")
     if found is None:
-        raise Unreadable("it does not say which Linux version it is: is it cut short?")
+        raise Unreadable("it contains no Linux version; the file may be truncated")
     release = found[1].decode("ascii")
     magic = re.search(
         re.escape(found[1]) + rb" ((?:SMP|preempt|mod_unload|modversions|aarch64)[^\0\n]{0,200})\0", plain
@@ -86,6 +86,6 @@ def _architecture(plain: bytes) -> str:
     if plain[_RISCV_AT:].startswith(_RISCV_MAGIC):
         return "riscv"
     if is_elf(plain):
-        what = f"an ELF file for {machine(plain)} (a vmlinux?), which no firmware starts"
+        what = f"an ELF file for {machine(plain)} (probably vmlinux), which the firmware cannot start"
         raise Unreadable(f"it is {what}; expected {ACCEPTED}")
-    raise Unreadable(f"it is no kernel image; expected {ACCEPTED}")
+    raise Unreadable(f"it is not a kernel image; expected {ACCEPTED}")

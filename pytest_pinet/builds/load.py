@@ -7,16 +7,16 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pytest_pinet.builds.contents import (
-    DEVICE_TREE_ENDINGS,
-    TARS,
     BuildContents,
     BuildPart,
+    add_device_trees,
+    add_file,
+    add_firmware,
+    add_folder,
     add_modules,
     add_package,
     existing,
 )
-from pytest_pinet.builds.folder import add_firmware, add_folder, add_trees
-from pytest_pinet.builds.module import is_module
 from pytest_pinet.builds.schema import BuildSection
 from pytest_pinet.builds.validate import validate_build
 from pytest_pinet.config.file_text import read_text
@@ -38,7 +38,7 @@ def load_build(path: str) -> Build:
     """
     paths = [path] if Path(path).exists() else [part.strip() for part in path.split(",") if part.strip()]
     if not paths:
-        raise ConfigError(f"nothing is named; expected {WHAT}")
+        raise ConfigError(f"no build is named; expected {WHAT}")
     for one in paths:
         existing(Path(one), Where(one), "file or folder")
     first = Path(paths[0])
@@ -50,38 +50,26 @@ def load_build(path: str) -> Build:
     elif len(paths) == 1 and first.suffix in (".yaml", ".yml"):
         return _of_yaml(first)
     else:
-        parts = BuildContents("+".join(_called(Path(one)) for one in paths), Where(paths[0]))
+        parts = BuildContents("+".join(_report_name(Path(one)) for one in paths), Where(paths[0]))
         for one in paths:
-            _add(parts, Path(one), Where(one))
+            if Path(one).is_dir():
+                add_modules(parts, Path(one), Where(one))
+            elif not add_file(parts, Path(one), Where(one)):
+                # The content shows whether the file is a kernel.
+                parts.add(BuildFileRole.KERNEL, [Path(one)], Where(one))
     return validate_build(parts)
 
 
-def _called(path: Path) -> str:
-    """Return a file's name for reports.
-
-    A package's version and architecture are left out; the build's key is unique.
-    """
+def _report_name(path: Path) -> str:
+    """Return a file's name for reports, of a package without version and architecture. The build's key is unique."""
     return path.name.partition("_")[0] if path.suffix == ".deb" else path.name
-
-
-def _add(parts: BuildContents, path: Path, where: Where) -> None:
-    """Add a file according to its type."""
-    if path.suffix == ".deb":
-        add_package(parts, path, where)
-    elif path.is_dir() or is_module(path.name) or path.name.endswith(TARS):
-        add_modules(parts, path, where)
-    elif path.suffix in DEVICE_TREE_ENDINGS:
-        parts.files.append(BuildPart(DEVICE_TREE_ENDINGS[path.suffix], path, where))
-    else:
-        # The content shows whether the file is a kernel.
-        parts.files.append(BuildPart(BuildFileRole.KERNEL, path, where))
 
 
 def _of_yaml(path: Path) -> Build:
     document = parse(read_text(path, WHAT), str(path))
     if not isinstance(document.data, dict):
         got = "nothing" if document.data is None else shown(document.data)
-        raise ConfigError(f"expected a mapping with keys such as 'kernel' and 'modules', got {got}", document.value(()))
+        raise ConfigError(f"expected keys such as 'kernel' and 'modules', got {got}", document.value(()))
     try:
         section = BuildSection.model_validate(document.data)
     except ValidationError as error:
@@ -102,13 +90,13 @@ def _files(parts: BuildContents, section: BuildSection, base: Path, document: Do
     for role, named in ((BuildFileRole.KERNEL, section.kernel), (BuildFileRole.INITRAMFS, section.initramfs)):
         if named is not None:
             where = document.value((str(role),))
-            parts.files.append(BuildPart(role, existing(base / named, where, str(role)), where))
+            parts.add(role, [existing(base / named, where, str(role))], where)
     for index, named in enumerate(section.modules):
         add_modules(parts, base / named, document.value(("modules", index)))
     for key, listed in (("device_trees", section.device_trees), ("overlays", section.overlays)):
         for index, named in enumerate(listed):
             where = document.value((key, index))
-            add_trees(parts, existing(base / named, where, "device tree"), where)
+            add_device_trees(parts, existing(base / named, where, "device tree"), where)
     for there, named in section.firmware.items():
         where = document.value(("firmware", there))
         file = existing(base / named, where, "firmware")

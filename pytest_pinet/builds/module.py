@@ -28,16 +28,16 @@ def read_module(data: bytes, path: str) -> ModuleId:
         arch = elf.machine(plain)
         notes = elf.section(plain, ".note.gnu.build-id")
     except NotElf as error:
-        raise Unreadable(f"it is no kernel module ({error})") from None
+        raise Unreadable(f"it is not a kernel module ({error})") from None
     if info is None:
-        raise Unreadable("it is no kernel module (no section .modinfo)")
+        raise Unreadable("it is not a kernel module (no section .modinfo)")
     values: dict[str, list[str]] = {}
     for raw in info.split(b"\0"):
         key, _, value = raw.decode("utf-8", "replace").partition("=")
         values.setdefault(key, []).append(value)
     vermagic = next(iter(values.get("vermagic", [])), "").strip()
     if not vermagic:
-        raise Unreadable("it is no kernel module (no vermagic)")
+        raise Unreadable("it is not a kernel module (no vermagic)")
     depends = next(iter(values.get("depends", [])), "")
     return ModuleId(
         name=next(iter(values.get("name", [])), "").replace("-", "_") or name_of(path),

@@ -29,7 +29,7 @@ def _zstd(data: bytes) -> bytes:
     except ImportError:
         tool = shutil.which("zstd")
         if tool is None:
-            raise Unreadable("it is packed by zstd: install the command zstd, or Python 3.14") from None
+            raise Unreadable("it is compressed by zstd; install the command zstd, or Python 3.14") from None
         done = subprocess.run([tool, "-dcq"], input=data, capture_output=True, timeout=ZSTD_TIMEOUT_S, check=False)
         if done.returncode:
             raise Unreadable(done.stderr.decode("utf-8", "replace").strip() or "zstd failed") from None
@@ -42,7 +42,7 @@ def _gzip(data: bytes) -> bytes:
     packed = zlib.decompressobj(wbits=31)
     plain = packed.decompress(data)
     if not packed.eof:
-        raise EOFError("it is cut short")
+        raise EOFError("it is truncated")
     return plain
 
 
@@ -71,7 +71,7 @@ def deb_data(path: Path) -> bytes:
     for name, data in _ar_members(path):
         if name.startswith("data.tar"):
             return data
-    raise Unreadable("it has no data.tar, as a Debian package has")
+    raise Unreadable("it is not a Debian package (no data.tar)")
 
 
 def deb_files(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -82,7 +82,7 @@ def deb_files(path: Path) -> Iterator[tuple[str, bytes]]:
 def _ar_members(path: Path) -> Iterator[tuple[str, bytes]]:
     with path.open("rb") as file:
         if file.read(len(_AR)) != _AR:
-            raise Unreadable("it is no Debian package (no 'ar' archive)")
+            raise Unreadable("it is not a Debian package (no 'ar' archive)")
         while header := file.read(_AR_HEADER):
             try:
                 name, size = header[:16].decode("ascii").strip().rstrip("/"), int(header[48:58])
@@ -90,7 +90,7 @@ def _ar_members(path: Path) -> Iterator[tuple[str, bytes]]:
                 raise Unreadable("its 'ar' archive is damaged") from None
             data = file.read(size)
             if len(header) < _AR_HEADER or len(data) < size:
-                raise Unreadable("it is cut short")
+                raise Unreadable("it is truncated")
             yield name, data
             file.read(size % 2)
 
@@ -114,11 +114,11 @@ def tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
                     continue
                 path = PurePosixPath(member.name.lstrip("/"))
                 if ".." in path.parts:
-                    raise Unreadable(f"it holds a path that leads out of it: {member.name[:80]}")
+                    raise Unreadable(f"it contains a path outside its own folder: {member.name[:80]}")
                 file = archive.extractfile(member)
                 if file is not None:
                     yield str(path), file.read()
     except tarfile.TarError as error:
-        raise Unreadable(f"it is no tar archive ({error})") from None
+        raise Unreadable(f"it is not a tar archive ({error})") from None
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise Unreadable(f"its tar archive is damaged ({error})") from None

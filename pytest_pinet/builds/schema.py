@@ -37,7 +37,7 @@ def _cmdline(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"expected words for cmdline.txt such as 'pci=pcie_bus_perf', got {shown(value)}")
     if "\n" in value.strip():
-        raise ValueError("a command line is one line, and this has a second, which no firmware reads")
+        raise ValueError("expected one line, because the firmware reads only the first")
     return value.strip()
 
 
@@ -77,16 +77,16 @@ class BuildSection(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    name: Text | None = Field(None, description="how reports call it; else the file's name")
+    name: Text | None = Field(None, description="name in reports; default: the file's name")
     deb: Text | None = Field(None, description="a linux-image package")
     kernel: Text | None = Field(None, description="Image, Image.gz, vmlinuz")
     initramfs: Text | None = None
     modules: Paths = Field([], description="archive or folder of modules_install, single modules (*.ko)")
     device_trees: Paths = Field([], description="*.dtb, or a folder of them")
     overlays: Paths = Field([], description="*.dtbo, or a folder of them")
-    firmware: dict[Text, Text] = Field({}, description="files below /lib/firmware: path there, and file")
-    config: Annotated[list[str], PlainValidator(_lines)] = Field([], description="lines for the end of config.txt")
-    cmdline: Annotated[str, PlainValidator(_cmdline)] = Field("", description="words for cmdline.txt")
+    firmware: dict[Text, Text] = Field({}, description="files for /lib/firmware: path on the board, and file")
+    config: Annotated[list[str], PlainValidator(_lines)] = Field([], description="lines to append to config.txt")
+    cmdline: Annotated[str, PlainValidator(_cmdline)] = Field("", description="words to append to cmdline.txt")
     options: Annotated[
         dict[str, dict[str, Annotated[str, PlainValidator(_option)]]], BeforeValidator(_option_names)
     ] = Field({}, description="parameters by module")

@@ -25,7 +25,7 @@ _MODULE_NAME = re.compile(r"[A-Za-z0-9_]{1,55}")
 def validate_build(parts: BuildContents) -> Build:
     """Return the build of these parts. Raises ConfigError: one sentence with the faulty file or its line."""
     if not any((parts.files, parts.config, parts.cmdline, parts.options, parts.sysctls)):
-        raise ConfigError("this build is empty: it names no file and no setting", parts.where)
+        raise ConfigError("this build is empty; name at least one file or setting", parts.where)
     kernel = _kernel(parts)
     files, modules = _modules(parts, kernel)
     if kernel is not None and not kernel.release:
@@ -50,14 +50,14 @@ def _kernel(parts: BuildContents) -> KernelId | None:
     found = parts.of(BuildFileRole.KERNEL)
     if len(found) > 1:
         names = " and ".join(str(part.path) for part in found[:2])
-        raise ConfigError(f"a build has one kernel, and these are two: {names}", found[1].where)
+        raise ConfigError(f"a build can have only one kernel, but has two: {names}", found[1].where)
     if not found:
         return None
     data = _read(found[0])
     try:
         return read_image(data)
     except Unreadable as error:
-        raise ConfigError(f"{found[0].path} is no kernel for a Raspberry Pi: {error}", found[0].where) from None
+        raise ConfigError(f"{found[0].path} is not a kernel for a Raspberry Pi: {error}", found[0].where) from None
 
 
 def _modules(parts: BuildContents, kernel: KernelId | None) -> tuple[list[BuildFile], dict[str, ModuleId]]:
@@ -65,11 +65,13 @@ def _modules(parts: BuildContents, kernel: KernelId | None) -> tuple[list[BuildF
     modules: dict[str, ModuleId] = {}
     trees = parts.of(BuildFileRole.MODULES)
     if trees and kernel is None:
-        message = f"the modules in {trees[0].path.name} come without their kernel; add 'kernel', or name single modules"
+        message = f"the modules in {trees[0].path.name} have no kernel; add the key 'kernel', or name single modules"
         raise ConfigError(message, trees[0].where)
     if len(trees) > 1:
         names = " and ".join(part.path.name for part in trees[:2])
-        raise ConfigError(f"a build has the modules of one kernel, and these are of two: {names}", trees[1].where)
+        raise ConfigError(
+            f"a build can have the modules of only one kernel, but has two trees: {names}", trees[1].where
+        )
     for part in trees:
         try:
             found, digest, size = read_tree(part.path)
@@ -78,7 +80,7 @@ def _modules(parts: BuildContents, kernel: KernelId | None) -> tuple[list[BuildF
         except OSError as error:
             raise ConfigError(f"{part.path} cannot be read ({error.strerror})", part.where) from None
         if kernel is not None and kernel.release and part.path.name != kernel.release:
-            message = f"the modules are of kernel {part.path.name}, and the image is {kernel.release}"
+            message = f"the modules are for kernel {part.path.name}, but the image is kernel {kernel.release}"
             raise ConfigError(message, part.where)
         for module in found.values():
             _check_magic(module, kernel, f"{part.path.name}/{module.path}", part.where)
@@ -91,7 +93,7 @@ def _modules(parts: BuildContents, kernel: KernelId | None) -> tuple[list[BuildF
             raise ConfigError(f"{part.path}: {error}", part.where) from None
         _check_magic(module, kernel, str(part.path), part.where)
         if not _MODULE_NAME.fullmatch(module.name):
-            raise ConfigError(f"{part.path} says that it is module '{module.name}', which is no name", part.where)
+            raise ConfigError(f"{part.path} contains the module name '{module.name}', which is not valid", part.where)
         # Named after the module, whatever the file's name: modprobe finds a module by its name.
         files.append(replace(_file(part), name=f"{module.name}.ko{part.path.name.partition('.ko')[2]}"))
         modules[module.name] = module
@@ -102,21 +104,23 @@ def _check_magic(module: ModuleId, kernel: KernelId | None, path: str, where: Wh
     if kernel is None or not kernel.release:
         return
     if module.arch != kernel.arch:
-        raise ConfigError(f"{path} is a module for {module.arch}, and the kernel is {kernel.arch}", where)
+        raise ConfigError(f"{path} is a module for {module.arch}, but the kernel is for {kernel.arch}", where)
     if module.release != kernel.release:
-        message = f"{path} was built for kernel {module.release}, and the image is {kernel.release}"
+        message = f"{path} was built for kernel {module.release}, but the image is kernel {kernel.release}"
         raise ConfigError(message, where)
     if kernel.vermagic and module.vermagic != kernel.vermagic:
-        message = f"{path} was built with other options than its kernel: it says '{module.vermagic}', "
+        message = (
+            f"{path} and the kernel were built with different options: the module has vermagic '{module.vermagic}', "
+        )
         raise ConfigError(f"{message}the image '{kernel.vermagic}'", where)
 
 
 def _file(part: BuildPart) -> BuildFile:
     data_of = part.path
     if not data_of.is_file():
-        raise ConfigError(f"{data_of} is no file", part.where)
+        raise ConfigError(f"{data_of} is not a file", part.where)
     if part.role in (BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY) and not _read(part).startswith(_FDT_MAGIC):
-        raise ConfigError(f"{data_of} is no compiled device tree; expected what dtc made", part.where)
+        raise ConfigError(f"{data_of} is not a compiled device tree; expected the output of dtc", part.where)
     return BuildFile(part.role, _name(part), str(data_of), sha256_of(data_of), data_of.stat().st_size)
 
 
@@ -138,7 +142,7 @@ def _check_unique(parts: BuildContents, files: list[BuildFile]) -> None:
     seen: set[tuple[BuildFileRole, str]] = set()
     for file in files:
         if (file.role, file.name) in seen:
-            raise ConfigError(f"two files of this build are called {file.name} on the board", parts.where)
+            raise ConfigError(f"two files of this build get the same name on the board: {file.name}", parts.where)
         seen.add((file.role, file.name))
 
 
@@ -146,13 +150,16 @@ def _check_settings(parts: BuildContents) -> None:
     for line in parts.config:
         name = line.replace("=", " ").split()[0]
         if name in _OURS:
-            message = f"config line '{line}': {name} says where the files of a build are, which deploying it decides"
+            message = f"config line '{line}': {name} is reserved: pinet sets it when it deploys the build"
             raise ConfigError(message, parts.where)
     words = [*parts.cmdline, *(f"{module}.{parameter}={value}" for module, parameter, value in parts.options)]
     if any(word.partition("=")[0] == MARKER for word in words):
-        raise ConfigError(f"cmdline: {MARKER} is how deploying marks a build", parts.where)
+        raise ConfigError(f"cmdline: {MARKER} is reserved: pinet sets it when it deploys the build", parts.where)
     if len(" ".join(words)) > LONGEST_CMDLINE:
-        raise ConfigError(f"cmdline: more than {LONGEST_CMDLINE} characters, which no firmware passes on", parts.where)
+        raise ConfigError(
+            f"cmdline: longer than {LONGEST_CMDLINE} characters, which the firmware does not pass to the kernel",
+            parts.where,
+        )
 
 
 def _read(part: BuildPart) -> bytes:

@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from pytest_pinet.builds.architecture import require_machine
 from pytest_pinet.builds.image import bootable
+from pytest_pinet.builds.matching import require_machine
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import LabError
 from pytest_pinet.lab.deploy.boot_file_store import BootFileStore

@@ -8,8 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from pytest_pinet.builds.architecture import require_machine
-from pytest_pinet.builds.matching import sysctl_holds
+from pytest_pinet.builds.matching import require_machine, sysctl_holds
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import BuildError, ConfigError, LabError, SshError

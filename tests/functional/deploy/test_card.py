@@ -100,7 +100,7 @@ def test_a_build_that_was_made_anew_meanwhile_is_not_sent(board: CardBoard, tmp_
     deployment = Deployment(board)
     deployment.check(build)
     made.write(tmp_path / "new", made.tree(made.RELEASE, e1000e=made.module("e1000e", srcversion="OTHER")))
-    with pytest.raises(ChangedBuildError, match=f"{made.RELEASE} changed since this run began"):
+    with pytest.raises(ChangedBuildError, match=f"{made.RELEASE} changed during this run"):
         deployment.start(build)
     deployment.take_back()
     board.power_cycle()

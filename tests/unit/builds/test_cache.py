@@ -1,4 +1,4 @@
-"""Archives are unpacked once: used ones stay, and of the others the last used."""
+"""Archives are unpacked once. The cache keeps archives in use, and the last used ones."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     monkeypatch.setattr(cache, "KEPT", 2)
     monkeypatch.setattr(cache, "_held", {})
     yield
-    let_go()
+    release_archives()
 
 
-def let_go() -> None:
+def release_archives() -> None:
     """Release the archives, as the end of this process would."""
     for descriptor in cache._held.values():
         os.close(descriptor)
@@ -43,26 +43,26 @@ def unpacked(tmp_path: Path, name: str) -> Path:
     return cache.unpack_once(tmp_path / name, lambda archive: [("in/text", archive.read_bytes())])
 
 
-def test_those_that_were_used_last_are_kept(tmp_path: Path) -> None:
+def test_the_last_used_archives_are_kept(tmp_path: Path) -> None:
     found = []
     for age, name in enumerate("abc"):
         found.append(unpacked(tmp_path, name))
         os.utime(found[-1], (age, age))
-        let_go()
+        release_archives()
     # All are old. The first is used again, so the next new archive removes the two others.
     assert unpacked(tmp_path, "b") == found[1]
-    let_go()
+    release_archives()
     found.append(unpacked(tmp_path, "d"))
     assert [path.is_dir() for path in found] == [False, True, False, True]
     assert {path.name for path in cache.folder().iterdir()} == {found[1].name, found[3].name}
 
 
-def test_what_this_process_uses_stays(tmp_path: Path) -> None:
+def test_archives_in_use_by_this_process_are_kept(tmp_path: Path) -> None:
     found = [unpacked(tmp_path, name) for name in "abcd"]
     assert [(path / "in/text").read_text() for path in found] == list("abcd")
 
 
-def test_what_another_process_uses_stays_until_it_ends(tmp_path: Path) -> None:
+def test_archives_in_use_by_another_process_are_kept_until_it_ends(tmp_path: Path) -> None:
     (tmp_path / "theirs").write_text("theirs")
     argv = [sys.executable, "-c", USER, str(tmp_path / "theirs")]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as user:
@@ -71,14 +71,14 @@ def test_what_another_process_uses_stays_until_it_ends(tmp_path: Path) -> None:
         os.utime(theirs, (1, 1))
         for name in "abc":
             unpacked(tmp_path, name)
-            let_go()
+            release_archives()
         assert (theirs / "text").read_text() == "theirs"
         user.communicate("end\n", timeout=10)
     cache.prune()
     assert not theirs.exists()
 
 
-def test_of_what_was_read_from_trees_more_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_indexes_of_module_trees_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "INDEXES_KEPT", 3)
     for age in range(5):
         index = cache.folder() / f"{cache.INDEX}{age}"
@@ -89,7 +89,7 @@ def test_of_what_was_read_from_trees_more_is_kept(tmp_path: Path, monkeypatch: p
     assert kept == {found.name, *(f"{cache.INDEX}{age}" for age in (2, 3, 4))}
 
 
-def test_what_somebody_removed_is_unpacked_again(tmp_path: Path) -> None:
+def test_a_removed_archive_is_unpacked_again(tmp_path: Path) -> None:
     found = unpacked(tmp_path, "a")
     (found / "in/text").unlink()
     (found / "in").rmdir()
@@ -97,7 +97,7 @@ def test_what_somebody_removed_is_unpacked_again(tmp_path: Path) -> None:
     assert (unpacked(tmp_path, "a") / "in/text").read_text() == "a"
 
 
-def test_what_cannot_be_read_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failed_unpacking_leaves_no_files(tmp_path: Path) -> None:
     (tmp_path / "broken").write_text("x")
 
     def broken(archive: Path) -> Iterator[tuple[str, bytes]]:

@@ -29,10 +29,10 @@ def of_yaml(tmp_path: Path, text: str) -> Build:
 
 
 def refused(path: object) -> str:
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as caught:
         load_build(str(path))
-    assert "\n" not in str(told.value)
-    return str(told.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def refused_yaml(tmp_path: Path, text: str) -> str:
@@ -45,7 +45,7 @@ def refused_yaml(tmp_path: Path, text: str) -> str:
 # -- accepted values -------------------------------------------------------------------------------------------------
 
 
-def test_a_build_file_names_all_that_is_under_test(tmp_path: Path) -> None:
+def test_a_build_yaml_with_all_keys(tmp_path: Path) -> None:
     made.write(tmp_path, {"Image": made.image(), "pi.dtb": made.device_tree(), "o/eee.dtbo": made.device_tree()})
     (tmp_path / "modules.tar.xz").write_bytes(lzma.compress(made.tar(made.tree())))
     (tmp_path / "fw.bin").write_bytes(b"firmware")
@@ -88,7 +88,7 @@ def test_a_package_is_unpacked_once(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
-def test_a_package_as_dpkg_makes_it(tmp_path: Path) -> None:
+def test_packages_made_by_dpkg_are_read(tmp_path: Path) -> None:
     root = made.write(tmp_path / "root", {f"boot/vmlinuz-{made.RELEASE}": made.image(), **made.tree()})
     control = "Package: linux-image-x\nVersion: 1\nArchitecture: arm64\nMaintainer: m <m@localhost>\nDescription: x\n"
     made.write(root, {"DEBIAN/control": control.encode()})
@@ -98,7 +98,7 @@ def test_a_package_as_dpkg_makes_it(tmp_path: Path) -> None:
         assert load_build(str(package)).release == made.RELEASE
 
 
-def test_a_folder_is_taken_for_what_its_files_are_called(tmp_path: Path) -> None:
+def test_file_names_in_a_folder_decide_what_the_files_are(tmp_path: Path) -> None:
     made.write(tmp_path, {"kernel8.img": gzip.compress(made.image()), "bcm2712-rpi-5-b.dtb": made.device_tree()})
     made.write(tmp_path, {**made.tree(), "config.txt": b"# mine\ndtparam=eee=off\n", "cmdline.txt": b"quiet\n"})
     made.write(tmp_path, {"overlays/x.dtbo": made.device_tree(), "firmware/brcm/a.bin": b"x", "System.map": b""})
@@ -108,7 +108,7 @@ def test_a_folder_is_taken_for_what_its_files_are_called(tmp_path: Path) -> None
     assert (build.config, build.cmdline) == (("dtparam=eee=off",), ("quiet",))
 
 
-def test_an_image_with_modules_beside_it(tmp_path: Path) -> None:
+def test_an_image_with_an_archive_and_a_module(tmp_path: Path) -> None:
     made.write(tmp_path, {"Image": made.image(), "lan78xx.ko": made.module("lan78xx")})
     (tmp_path / "modules.tar.gz").write_bytes(gzip.compress(made.tar(made.tree())))
     build = load_build(f"{tmp_path}/Image,{tmp_path}/modules.tar.gz,{tmp_path}/lan78xx.ko")
@@ -118,7 +118,7 @@ def test_an_image_with_modules_beside_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packing", ["", ".xz", ".gz", ".zst"])
-def test_one_module_needs_no_boot(tmp_path: Path, packing: str) -> None:
+def test_a_single_module_needs_no_boot(tmp_path: Path, packing: str) -> None:
     data = made.module("r8169", depends="realtek,mdio-bus")
     if packing == ".zst":
         if shutil.which("zstd") is None:
@@ -133,12 +133,12 @@ def test_one_module_needs_no_boot(tmp_path: Path, packing: str) -> None:
     assert build.modules["r8169"].depends == ("realtek", "mdio_bus")
 
 
-def test_an_efi_image_is_looked_into(tmp_path: Path) -> None:
+def test_an_efi_image_is_unpacked(tmp_path: Path) -> None:
     (tmp_path / "vmlinuz").write_bytes(made.zboot(gzip.compress(made.image())))
     assert load_build(str(tmp_path / "vmlinuz")).release == made.RELEASE
 
 
-def test_the_key_is_of_the_content_alone(tmp_path: Path) -> None:
+def test_the_key_depends_only_on_the_content(tmp_path: Path) -> None:
     made.write(tmp_path, {"a/Image": made.image(), "b/Image": made.image(), "c/Image": made.image(size=5001)})
     first, same, other = (load_build(str(tmp_path / name)) for name in "abc")
     assert first.key == same.key != other.key
@@ -150,7 +150,7 @@ def test_the_key_is_of_the_content_alone(tmp_path: Path) -> None:
 # -- rejected values -------------------------------------------------------------------------------------------------
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     made.write(tmp_path, {"Image": made.image()})
     assert refused(tmp_path / "Imag") == (
         f"{tmp_path}/Imag: there is no file or folder {tmp_path}/Imag, did you mean '{tmp_path}/Image'?"
@@ -161,117 +161,123 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (
             made.module("vmlinux"),
-            "it is an ELF file for arm64 (a vmlinux?), which no firmware starts; expected an arm64",
+            "it is an ELF file for arm64 (probably vmlinux), which the firmware cannot start; expected an arm64",
         ),
-        (b"#!/bin/sh\n", "it is no kernel image; expected an arm64 Image (plain, gzip or EFI zboot) or a 32-bit arm"),
-        (gzip.compress(made.image(), mtime=0)[:100], "its gzip data is damaged (it is cut short)"),
+        (
+            b"#!/bin/sh\n",
+            "it is not a kernel image; expected an arm64 Image (plain, gzip or EFI zboot) or a 32-bit arm",
+        ),
+        (gzip.compress(made.image(), mtime=0)[:100], "its gzip data is damaged (it is truncated)"),
         (b"\x1f\x8b" + b"\0" * 100, "its gzip data is damaged"),
-        (made.image()[:64], "it does not say which Linux version it is: is it cut short?"),
+        (made.image()[:64], "it contains no Linux version; the file may be truncated"),
         (
             made.zboot(b"\x04\x22\x4d\x18", "lz4"),
-            "it is an EFI zboot image packed by lz4; expected gzip, xz, lzma or zstd",
+            "it is an EFI zboot image compressed by lz4; expected gzip, xz, lzma or zstd",
         ),
     ],
 )
-def test_what_is_no_kernel_for_these_boards(tmp_path: Path, data: bytes, told: str) -> None:
+def test_a_file_that_is_not_a_kernel_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "Image").write_bytes(data)
-    assert f"2: Image is no kernel for a Raspberry Pi: {told}" in refused_yaml(tmp_path, "name: x\nkernel: Image\n")
+    assert f"2: Image is not a kernel for a Raspberry Pi: {message}" in refused_yaml(
+        tmp_path, "name: x\nkernel: Image\n"
+    )
 
 
-def test_a_module_of_another_kernel(tmp_path: Path) -> None:
+def test_a_module_of_another_kernel_is_refused(tmp_path: Path) -> None:
     made.write(tmp_path, {"Image": made.image(), "a.ko": made.module("a", made.VERMAGIC.replace("25", "24"))})
     assert refused_yaml(tmp_path, "kernel: Image\nmodules: [a.ko]\n") == (
-        "2: a.ko was built for kernel 6.12.24-pinet, and the image is 6.12.25-pinet"
+        "2: a.ko was built for kernel 6.12.24-pinet, but the image is kernel 6.12.25-pinet"
     )
     made.write(tmp_path, {"a.ko": made.module("a", made.VERMAGIC.replace(" modversions", ""))})
     assert refused_yaml(tmp_path, "kernel: Image\nmodules: [a.ko]\n") == (
-        "2: a.ko was built with other options than its kernel: it says '6.12.25-pinet SMP preempt mod_unload aarch64', "
-        "the image '6.12.25-pinet SMP preempt mod_unload modversions aarch64'"
+        "2: a.ko and the kernel were built with different options: the module has vermagic "
+        "'6.12.25-pinet SMP preempt mod_unload aarch64', the image "
+        "'6.12.25-pinet SMP preempt mod_unload modversions aarch64'"
     )
     made.write(tmp_path, {"a.ko": made.module("a", machine=made.X86_64)})
     assert refused_yaml(tmp_path, "kernel: Image\nmodules: [a.ko]\n") == (
-        "2: a.ko is a module for x86_64, and the kernel is arm64"
+        "2: a.ko is a module for x86_64, but the kernel is for arm64"
     )
 
 
-def test_one_module_of_a_tree_is_of_another_kernel(tmp_path: Path) -> None:
+def test_a_tree_with_a_module_of_another_kernel_is_refused(tmp_path: Path) -> None:
     stray = made.module("stray", made.VERMAGIC.replace("25", "24"))
     made.write(tmp_path, {"Image": made.image(), **made.tree(good=made.module("good"), stray=stray)})
     assert refused_yaml(tmp_path, "kernel: Image\nmodules: .\n") == (
-        f"2: {made.RELEASE}/kernel/drivers/net/stray.ko was built for kernel 6.12.24-pinet, and the image is "
+        f"2: {made.RELEASE}/kernel/drivers/net/stray.ko was built for kernel 6.12.24-pinet, but the image is kernel "
         "6.12.25-pinet"
     )
 
 
-def test_modules_without_their_kernel(tmp_path: Path) -> None:
+def test_modules_without_a_kernel_are_refused(tmp_path: Path) -> None:
     made.write(tmp_path, made.tree())
     assert refused_yaml(tmp_path, "modules: .\n") == (
-        "1: the modules in 6.12.25-pinet come without their kernel; add 'kernel', or name single modules"
+        "1: the modules in 6.12.25-pinet have no kernel; add the key 'kernel', or name single modules"
     )
 
 
-def test_modules_of_two_kernels_and_two_kernels(tmp_path: Path) -> None:
+def test_two_kernels_are_refused(tmp_path: Path) -> None:
     made.write(tmp_path, {"Image": made.image(), "b/Image": made.image(), **made.tree(), **made.tree("6.1.0")})
-    assert "and these are of two: 6.1.0 and 6.12.25-pinet" in refused_yaml(tmp_path, "kernel: Image\nmodules: .\n")
-    assert "a build has one kernel, and these are two" in refused(f"{tmp_path}/Image,{tmp_path}/b/Image")
+    assert "but has two trees: 6.1.0 and 6.12.25-pinet" in refused_yaml(tmp_path, "kernel: Image\nmodules: .\n")
+    assert "a build can have only one kernel, but has two" in refused(f"{tmp_path}/Image,{tmp_path}/b/Image")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        ("cmdline: |\n  quiet\n  splash\n", "1: cmdline: a command line is one line, and this has a second"),
+        ("cmdline: |\n  quiet\n  splash\n", "1: cmdline: expected one line, because the firmware reads only the first"),
         ("name: x\ncmdlien: quiet\n", "2: unknown key 'cmdlien', did you mean 'cmdline'?"),
-        ("name: x\n", "1: this build is empty: it names no file and no setting"),
-        ("", " expected a mapping with keys such as 'kernel' and 'modules', got nothing"),
-        ("config: [os_prefix=x/]\n", "1: config line 'os_prefix=x/': os_prefix says where the files of a build are"),
+        ("name: x\n", "1: this build is empty; name at least one file or setting"),
+        ("", " expected keys such as 'kernel' and 'modules', got nothing"),
+        ("config: [os_prefix=x/]\n", "1: config line 'os_prefix=x/': os_prefix is reserved: pinet sets it"),
         ("options: {e1000e: {a b: 1}}\n", "1: options: expected a parameter of e1000e such as 'debug', got 'a b'"),
         ("options: {e1000e: {debug: 1 2}}\n", "1: options.e1000e.debug: expected a value without spaces such as 100"),
         ("sysctls: {tcp_sack: 0}\n", "1: sysctls: expected a mapping such as 'net.ipv4.tcp_sack: 0', got 'tcp_sack'"),
-        ("cmdline: pinet.build=1\n", "1: cmdline: pinet.build is how deploying marks a build"),
-        ("cmdline: " + "x" * 1100 + "\n", "1: cmdline: more than 1024 characters, which no firmware passes on"),
+        ("cmdline: pinet.build=1\n", "1: cmdline: pinet.build is reserved: pinet sets it when it deploys the build"),
+        ("cmdline: " + "x" * 1100 + "\n", "1: cmdline: longer than 1024 characters, which the firmware does not pass"),
         ("firmware: {../../etc/passwd: build.yaml}\n", "1: firmware '../../etc/passwd' must be a path below"),
-        ("device_trees: [build.yaml]\n", "1: build.yaml is no device tree; expected *.dtb or *.dtbo"),
+        ("device_trees: [build.yaml]\n", "1: build.yaml is not a device tree; expected *.dtb or *.dtbo"),
     ],
 )
-def test_mistakes_in_a_build_file(tmp_path: Path, text: str, told: str) -> None:
-    assert refused_yaml(tmp_path, text).startswith(told)
+def test_mistakes_in_a_build_yaml_are_named_with_their_line(tmp_path: Path, text: str, message: str) -> None:
+    assert refused_yaml(tmp_path, text).startswith(message)
 
 
-def test_a_command_line_of_two_lines_in_a_folder(tmp_path: Path) -> None:
+def test_a_cmdline_txt_with_two_lines_is_refused(tmp_path: Path) -> None:
     made.write(tmp_path, {"kernel8.img": made.image(), "cmdline.txt": b"\nquiet\nsplash\n"})
     assert refused(tmp_path) == (
-        f"{tmp_path}/cmdline.txt:3: a command line is one line, and here begins a second, which no firmware reads"
+        f"{tmp_path}/cmdline.txt:3: expected one line, because the firmware reads only the first"
     )
 
 
-def test_a_file_that_nobody_would_deploy_is_not_passed_over(tmp_path: Path) -> None:
+def test_an_unsupported_file_in_a_folder_is_refused(tmp_path: Path) -> None:
     made.write(tmp_path, {"kernel8.img": made.image(), "start4.elf": b"x"})
-    assert refused(tmp_path).startswith(f"{tmp_path}: nobody knows what to do with start4.elf; accepted here: a kernel")
+    assert refused(tmp_path).startswith(f"{tmp_path}: unsupported file 'start4.elf'; accepted: a kernel")
 
 
-def test_packages_that_are_none(tmp_path: Path) -> None:
+def test_broken_packages_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.deb").write_bytes(b"hello")
-    assert refused(tmp_path / "a.deb").endswith("cannot be unpacked: it is no Debian package (no 'ar' archive)")
+    assert refused(tmp_path / "a.deb").endswith("cannot be unpacked: it is not a Debian package (no 'ar' archive)")
     whole = made.package({"usr/bin/x": b"x"})
     (tmp_path / "b.deb").write_bytes(whole[:-20])
-    assert refused(tmp_path / "b.deb").endswith("cannot be unpacked: it is cut short")
+    assert refused(tmp_path / "b.deb").endswith("cannot be unpacked: it is truncated")
     (tmp_path / "c.deb").write_bytes(whole)
     assert refused(tmp_path / "c.deb").endswith(
-        "holds no kernel (boot/vmlinuz-RELEASE); expected a linux-image package"
+        "contains no kernel (boot/vmlinuz-RELEASE); expected a linux-image package"
     )
 
 
 def test_an_archive_cannot_write_outside(tmp_path: Path) -> None:
     (tmp_path / "m.tar").write_bytes(made.tar({"../../../tmp/x.ko": b"x"}))
-    assert "a path that leads out of it" in refused(f"{tmp_path / 'm.tar'}")
+    assert "a path outside its own folder" in refused(f"{tmp_path / 'm.tar'}")
 
 
-def test_a_module_that_is_none(tmp_path: Path) -> None:
+def test_broken_modules_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.ko").write_bytes(b"text")
-    assert refused(tmp_path / "a.ko").endswith("a.ko: it is no kernel module (it is no ELF file)")
+    assert refused(tmp_path / "a.ko").endswith("a.ko: it is not a kernel module (it is no ELF file)")
     (tmp_path / "b.ko.xz").write_bytes(b"\xfd7zXZ\x00broken")
     assert "its xz data is damaged" in refused(tmp_path / "b.ko.xz")

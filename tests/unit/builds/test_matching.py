@@ -1,17 +1,24 @@
-"""Compares the build that a board reports with the requested build."""
+"""A build must fit the processor of its board, and the board must report that it runs the build."""
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_pinet.ab.options import ABOptions
-from pytest_pinet.builds.matching import mismatches, missing_modules
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.builds.matching import mismatches, missing_modules, require_any_pi, require_machine
+from pytest_pinet.errors import BuildError
 from pytest_pinet.evidence.running import read_running
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId, Loaded, ModuleId, RunningBuild
+from tests.support import build_files as made
+from tests.support.change_session import Bench, bench_with
 from tests.support.local_shell import LocalShell
 
 VERSION = "Linux version 6.12.25 (me@here) (gcc) #7 SMP"
@@ -28,46 +35,50 @@ def running(build: Build | None = BUILD, **more: Any) -> RunningBuild:
     return replace(found, **more)
 
 
-def test_a_board_that_runs_it() -> None:
+def test_a_board_that_runs_the_build_has_no_mismatch() -> None:
     assert mismatches(BUILD, running(), booted=True) == []
 
 
 @pytest.mark.parametrize(
-    ("build", "found", "told"),
+    ("build", "found", "message"),
     [
-        (BUILD, running(None), f"the command line has no {BUILD.key}: pi5-1 booted its known-good build"),
+        (BUILD, running(None), f"the kernel command line has no {BUILD.key}: pi5-1 booted its known-good build"),
         (BUILD, running(replace(BUILD, cmdline=("a",))), "pi5-1 booted build "),
-        (BUILD, running(version="Linux version 6.12.24"), "the kernel says 'Linux version 6.12.24', the image '"),
-        (BUILD, running(build_id="dd"), "the kernel's build id is dd, which is not in the image"),
+        (
+            BUILD,
+            running(version="Linux version 6.12.24"),
+            "the board runs 'Linux version 6.12.24', but the image contains '",
+        ),
+        (BUILD, running(build_id="dd"), "the build ID of the running kernel is dd, which the image does not contain"),
     ],
 )
-def test_another_kernel(build: Build, found: RunningBuild, told: str) -> None:
+def test_another_kernel_is_a_mismatch(build: Build, found: RunningBuild, message: str) -> None:
     (why,) = mismatches(build, found, booted=True)
-    assert why.startswith(told)
+    assert why.startswith(message)
 
 
-def test_a_word_that_the_firmware_left_out() -> None:
+def test_a_missing_word_on_the_command_line_is_a_mismatch() -> None:
     build = replace(BUILD, cmdline=("quiet", "pci=nomsi"))
-    assert mismatches(build, running(build), booted=True) == ["'pci=nomsi' is not on the command line"]
+    assert mismatches(build, running(build), booted=True) == ["'pci=nomsi' is missing on the kernel command line"]
 
 
 @pytest.mark.parametrize(
-    ("loaded", "told"),
+    ("loaded", "expected"),
     [
         (Loaded("S1", "cc"), []),
         (Loaded(None, "cc"), []),
         (Loaded(None, None), []),
-        (Loaded("S2", "cc"), ["module r8169 has srcversion S2, not S1"]),
+        (Loaded("S2", "cc"), ["module r8169 has srcversion S2, expected S1"]),
         # Built from the same source with other options.
-        (Loaded("S1", "dd"), ["module r8169 has build id dd, not cc"]),
+        (Loaded("S1", "dd"), ["module r8169 has build ID dd, expected cc"]),
     ],
 )
-def test_modules_are_those_of_the_build(loaded: Loaded, told: list[str]) -> None:
+def test_loaded_modules_are_compared_with_the_build(loaded: Loaded, expected: list[str]) -> None:
     build = replace(BUILD, modules={"r8169": MODULE})
-    assert mismatches(build, running(modules={"r8169": loaded}), booted=True) == told
+    assert mismatches(build, running(modules={"r8169": loaded}), booted=True) == expected
 
 
-def test_a_module_of_a_tree_may_be_absent_but_not_one_that_was_named() -> None:
+def test_single_modules_must_be_loaded_but_not_modules_of_a_tree() -> None:
     tree = replace(BUILD, modules={"r8169": MODULE})
     assert mismatches(tree, running(), booted=True) == []
     build = Build("one", (SINGLE,), modules={"r8169": MODULE})
@@ -76,7 +87,7 @@ def test_a_module_of_a_tree_may_be_absent_but_not_one_that_was_named() -> None:
     assert missing_modules(build, running(None, modules={"r8169": Loaded()})) == []
 
 
-def test_options_and_sysctls_are_what_was_asked_for() -> None:
+def test_options_and_sysctls_are_compared() -> None:
     build = Build("set", options=(("e1000e", "debug", "1"),), sysctls=(("net.ipv4.tcp_rmem", "4096 65536 65536"),))
     good = running(None, parameters={"e1000e.debug": "Y"}, sysctls={"net.ipv4.tcp_rmem": "4096\t65536\t65536"})
     assert mismatches(build, good, booted=False) == []
@@ -84,13 +95,13 @@ def test_options_and_sysctls_are_what_was_asked_for() -> None:
     assert mismatches(build, hidden, booted=False) == []
     bad = running(None, parameters={"e1000e.debug": "0"}, sysctls={"net.ipv4.tcp_rmem": "4096 131072 6291456"})
     assert mismatches(build, bad, booted=False) == [
-        "module e1000e runs with debug=0, not 1",
-        "sysctl net.ipv4.tcp_rmem is '4096 131072 6291456', not '4096 65536 65536'",
+        "module e1000e runs with debug=0, expected 1",
+        "sysctl net.ipv4.tcp_rmem is '4096 131072 6291456', expected '4096 65536 65536'",
     ]
-    assert mismatches(build, replace(good, sysctls={}), booted=False) == ["there is no sysctl net.ipv4.tcp_rmem"]
+    assert mismatches(build, replace(good, sysctls={}), booted=False) == ["the kernel has no sysctl net.ipv4.tcp_rmem"]
 
 
-def test_this_machine_says_what_it_runs() -> None:
+def test_the_running_kernel_of_this_machine_is_read() -> None:
     found = read_running(LocalShell("runner"), [("no_such", "option")], ["net.ipv4.tcp_sack", "no.such", "x; reboot"])
     assert found.version.startswith("Linux version ")
     assert found.uname.startswith("Linux ")
@@ -101,9 +112,103 @@ def test_this_machine_says_what_it_runs() -> None:
     assert found.record()["version"] == found.version
 
 
-def test_what_a_build_is_in_results() -> None:
+def test_the_record_of_a_build() -> None:
     build = replace(BUILD, options=(("e1000e", "debug", "1"),), sysctls=(("net.core.rmem_max", "1"),))
     record = ABOptions(build, None).record(Side.B)
     assert record["files"] == [{"role": "kernel", "name": "kernel8.img", "sha256": "0" * 64, "size": 1}]
     assert (record["options"], record["sysctls"]) == (["e1000e.debug=1"], ["net.core.rmem_max=1"])
     assert record["key"] == build.key != BUILD.key
+
+
+X86 = b"\0" * 0x202 + b"HdrS"
+RISCV = b"\0" * 0x38 + b"RSC\x05"
+# A zImage, which unpacks itself, so its version is not readable.
+ARM = b"\0" * 0x24 + b"\x18\x28\x6f\x01" + b"\0" * 0x40
+
+
+def image(folder: Path, data: bytes) -> Build:
+    (folder / "Image").write_bytes(data)
+    return load_build(str(folder / "Image"))
+
+
+@pytest.mark.parametrize(("data", "arch"), [(X86, "x86"), (RISCV, "riscv"), (gzip.compress(X86, mtime=0), "x86")])
+def test_a_kernel_for_another_processor_is_refused(tmp_path: Path, data: bytes, arch: str) -> None:
+    with pytest.raises(BuildError) as caught:
+        require_any_pi(image(tmp_path, data))
+    assert str(caught.value) == (
+        f"build Image is for {arch}, but a Raspberry Pi has an arm64 or arm processor: "
+        "set ARCH=arm64 when you compile the kernel"
+    )
+    assert caught.value.kind == "wrong architecture"
+
+
+def test_a_module_for_another_processor_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.ko").write_bytes(made.module("a", machine=made.X86_64))
+    with pytest.raises(BuildError, match=r"build a\.ko is for x86_64, but a Raspberry Pi has an arm64"):
+        require_any_pi(load_build(str(tmp_path / "a.ko")))
+
+
+def test_a_32_bit_kernel_fits_only_32_bit_boards(tmp_path: Path) -> None:
+    build = image(tmp_path, ARM)
+    require_any_pi(build)
+    require_machine(build, "old", "armv7l")
+    with pytest.raises(BuildError, match=r"build Image is for arm, but pi runs arm64 \(aarch64\)"):
+        require_machine(build, "pi", "aarch64")
+
+
+def test_settings_fit_every_processor(tmp_path: Path) -> None:
+    (tmp_path / "build.yaml").write_text("cmdline: quiet\n")
+    require_machine(load_build(str(tmp_path)), "pi", "aarch64")
+
+
+TEST = """
+import pytest
+
+@pytest.mark.pinet(board="pi4b", nic="onboard")
+def test_tx(link, gate):
+    gate.tcp(link, direction="tx")
+"""
+
+
+@pytest.fixture
+def bench(pytester: pytest.Pytester) -> Iterator[Bench]:
+    with bench_with(pytester, TEST) as found:
+        (pytester.path / "Image").write_bytes(X86)
+        yield found
+
+
+@pytest.mark.parametrize("baseline", ["good.yaml", "running", "accepted"])
+def test_a_wrong_architecture_is_a_finding_and_no_board_is_used(bench: Bench, baseline: str) -> None:
+    result = bench.run(builds=("Image", baseline))
+    result.assert_outcomes(failed=1)
+    head = bench.record["change"]
+    assert [(entry["outcome"], entry["finding"]) for entry in head["entries"]] == [("finding", "wrong architecture")]
+    assert (head["exit"], head["bisect_exit"]) == (1, 125)
+    assert bench.log == []
+    result.stdout.fnmatch_lines(["*WRONG ARCHITECTURE*", "*build Image is for x86, but a Raspberry Pi has an arm64*"])
+
+
+def test_a_wrong_architecture_seen_on_the_board_is_a_finding(bench: Bench) -> None:
+    bench.plan(
+        'PLAN = Plan(check=lambda build: BuildError("build new is for arm, and one runs arm64", "wrong architecture")'
+        ' if build.name == "new" else None)'
+    )
+    bench.run().assert_outcomes(failed=1)
+    assert [entry["finding"] for entry in bench.record["change"]["entries"]] == ["wrong architecture"]
+    assert not any(line.startswith("boot") for line in bench.log)
+
+
+def test_a_baseline_for_another_processor_is_a_usage_error(bench: Bench) -> None:
+    result = bench.run(builds=("new.yaml", "Image"))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--pinet-baseline: build Image is for x86, but a Raspberry Pi has an*"])
+
+
+def test_a_baseline_that_the_board_cannot_run_is_a_usage_error(bench: Bench) -> None:
+    bench.plan(
+        'PLAN = Plan(check=lambda build: BuildError("build good is for arm, and one runs arm64", "wrong architecture")'
+        ' if build.name == "good" else None)'
+    )
+    result = bench.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines(["*build good is for arm, and one runs arm64*"])

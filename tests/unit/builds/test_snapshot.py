@@ -24,7 +24,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     return load_build(str(tmp_path / "new"))
 
 
-def test_it_is_read_again_as_it_was(build: Build, tmp_path: Path) -> None:
+def test_unchanged_files_are_read_again(build: Build, tmp_path: Path) -> None:
     assert BuildSnapshot.of(build.of(BuildFileRole.KERNEL)[0]).read() == made.image()
     files = of_tree(build.of(BuildFileRole.MODULES)[0])
     assert files["kernel/drivers/net/e1000e.ko"].read() == (tmp_path / "new" / MODULE).read_bytes()
@@ -33,11 +33,11 @@ def test_it_is_read_again_as_it_was(build: Build, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda path: path.write_bytes(b"other"), "changed since this run began, so that nobody could say what was"),
-        (lambda path: path.unlink(), r"cannot be read any more \(No such file or directory\)"),
+        (lambda path: path.write_bytes(b"other"), "changed during this run, so its results would be of two builds"),
+        (lambda path: path.unlink(), r"cannot be read now \(No such file or directory\)"),
     ],
 )
-def test_a_file_that_is_another_by_now(build: Build, change: Callable[[Path], object], sentence: str) -> None:
+def test_a_changed_file_is_an_error(build: Build, change: Callable[[Path], object], sentence: str) -> None:
     (kernel,) = build.of(BuildFileRole.KERNEL)
     change(Path(kernel.path))
     with pytest.raises(ChangedBuildError, match=f"^{kernel.path} {sentence}"):
@@ -47,10 +47,10 @@ def test_a_file_that_is_another_by_now(build: Build, change: Callable[[Path], ob
 @pytest.mark.parametrize(
     "change", [lambda path: path.write_bytes(b"other"), lambda path: path.unlink(), lambda path: path.rename("x.ko")]
 )
-def test_a_tree_that_is_another_by_now(
+def test_a_changed_tree_is_an_error(
     build: Build, tmp_path: Path, change: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     change(tmp_path / "new" / MODULE)
-    with pytest.raises(ChangedBuildError, match=f"{TREE} changed since this run began"):
+    with pytest.raises(ChangedBuildError, match=f"{TREE} changed during this run"):
         of_tree(build.of(BuildFileRole.MODULES)[0])

@@ -1,4 +1,4 @@
-"""Trees of modules: found, read once, and the part of one that a board needs."""
+"""Trees of modules are found, read once, and reduced to the modules that a board needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("base", ["lib/modules", "usr/lib/modules", "modules", "."])
-def test_wherever_modules_install_put_it(tmp_path: Path, base: str) -> None:
+def test_a_tree_is_found_in_every_usual_folder(tmp_path: Path, base: str) -> None:
     root = tmp_path / "root"
     made.write(root, {f"{base}/{made.RELEASE}/kernel/fs/ext4.ko": made.module("ext4")})
     assert find_trees(root) == [root / base / made.RELEASE]
@@ -26,7 +26,7 @@ def test_wherever_modules_install_put_it(tmp_path: Path, base: str) -> None:
     assert find_trees(root / "other") == []
 
 
-def test_an_update_comes_before_what_it_updates(tmp_path: Path) -> None:
+def test_a_module_in_updates_replaces_the_one_in_kernel(tmp_path: Path) -> None:
     path = f"lib/modules/{made.RELEASE}"
     old, new = made.module("r8169", srcversion="OLD"), made.module("r8169", srcversion="NEW")
     made.write(tmp_path, {f"{path}/kernel/r8169.ko": old, f"{path}/updates/r8169.ko": new})
@@ -65,7 +65,7 @@ def names(*loaded: str, modaliases: tuple[str, ...] = ()) -> list[str]:
     return sorted(found.name for found in required_modules(MODULES, loaded, modaliases))
 
 
-def test_what_devices_ask_for_comes_with_what_it_depends_on() -> None:
+def test_modules_for_devices_are_selected_with_their_dependencies() -> None:
     assert names() == ["tcp_bbr"]
     assert names(modaliases=("pci:v00008086d000010D3sv00008086sd00000000bc02sc00i00",)) == [
         "e1000e",
@@ -76,6 +76,6 @@ def test_what_devices_ask_for_comes_with_what_it_depends_on() -> None:
     assert names(modaliases=("usb:v0BDAp8153d3100dc00dsc00dp00icFFiscFFip00in00",)) == ["mii", "r8152", "tcp_bbr"]
 
 
-def test_what_is_loaded_or_named_comes_too() -> None:
+def test_loaded_and_named_modules_are_selected() -> None:
     assert names("ext4", "no-such") == ["ext4", "jbd2", "tcp_bbr"]
     assert names("pps-core") == ["pps_core", "tcp_bbr"]
