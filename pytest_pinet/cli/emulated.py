@@ -14,7 +14,7 @@ def emulated() -> None:
 def card() -> None:
     """Make the card that every emulated board gets a copy of, unless it is there; print its path."""
     from pytest_pinet.emulated.image import card_image
-    from pytest_pinet.emulated.requirements import check_commands
+    from pytest_pinet.emulated.prepare import check_commands
 
     check_commands()
     click.echo(card_image(_tell))

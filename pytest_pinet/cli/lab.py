@@ -168,7 +168,7 @@ def _load(lab_file: str) -> Lab:
 
 
 def _ask(lab_file: str, op: str, **arguments: Any) -> list[str]:
-    from pytest_pinet.virtual.control_client import ask
+    from pytest_pinet.virtual.control import ask
     from pytest_pinet.virtual.launcher import running_state
     from pytest_pinet.virtual.runtime import Runtime
 

@@ -47,8 +47,8 @@ def locked(folder: Path) -> Iterator[None]:
 def _unwritable(folder: Path, error: OSError) -> LabError:
     where = f" ({error.filename})" if error.filename else ""
     return LabError(
-        f"what emulated boards are made of is kept in {folder}, and that cannot be written: {error.strerror}{where}",
-        "make room there, or give another folder by XDG_CACHE_HOME",
+        f"{folder}, the cache for emulated boards, cannot be written: {error.strerror}{where}",
+        "free disk space there, or set XDG_CACHE_HOME to another folder",
     )
 
 

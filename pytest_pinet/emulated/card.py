@@ -98,8 +98,8 @@ def copy_card(image: Path, card: Path) -> None:
     free = shutil.disk_usage(card.parent).free
     if free < 2 * needed:
         raise LabError(
-            f"the card of a board takes {needed >> 20} MiB in {card.parent}, and grows, but {free >> 20} MiB are free",
-            f"make room there: twice {needed >> 20} MiB for each board",
+            f"the card of a board needs {2 * needed >> 20} MiB in {card.parent}, but only {free >> 20} MiB are free",
+            f"free disk space there: {2 * needed >> 20} MiB for each board",
         )
     tool("cp", "--sparse=always", "--reflink=auto", str(image), str(card))
 
@@ -155,10 +155,12 @@ def _run(argv: Sequence[str], text: bytes | None, may_fail: bool, environment: M
             env={**os.environ, "PATH": SEARCH, "LC_ALL": "C.UTF-8", **environment},
         )
     except FileNotFoundError:
-        raise LabError(f"{argv[0]} is not on this machine", "apt install dosfstools e2fsprogs kmod mtools") from None
+        raise LabError(
+            f"this machine has no command {argv[0]}", "apt install dosfstools e2fsprogs kmod mtools"
+        ) from None
     except subprocess.TimeoutExpired:
         raise LabError(f"{argv[0]} took more than {TOOL_TIMEOUT_S:g} s on {argv[-1]}") from None
     if done.returncode and not may_fail:
-        said = done.stderr.decode(errors="replace").strip()[-200:]
-        raise LabError(f"{argv[0]} failed ({done.returncode}): {said}")
+        reason = done.stderr.decode(errors="replace").strip()[-200:]
+        raise LabError(f"{argv[0]} failed with exit code {done.returncode}: {reason}")
     return done.stdout

@@ -61,7 +61,7 @@ def choose(read: Read, board: str, tryboot: bool, device_trees: Sequence[str] = 
         prefix = ""
         kernel = read(kernel_name)
     if kernel is None:
-        raise NoKernel(f"{source} asks for {prefix}{kernel_name}, which is not on the boot partition")
+        raise NoKernel(f"{source} names the kernel {prefix}{kernel_name}, which is not on the boot partition")
     image = _image(kernel, prefix + kernel_name)
     names = [prefix + kernel_name]
     cmdline_name = prefix + settings.get("cmdline", DEFAULT_CMDLINE)
@@ -81,7 +81,7 @@ def choose(read: Read, board: str, tryboot: bool, device_trees: Sequence[str] = 
         found = ((name, data) for name in wanted if (data := read(name)) is not None)
         name, device_tree = next(found, ("", None))
         if device_tree is None:
-            raise NoKernel(f"{source} asks for a device tree, and {' or '.join(wanted)} is not on the boot partition")
+            raise NoKernel(f"the board needs a device tree: {' or '.join(wanted)} is missing on the boot partition")
         names.append(name)
     first = first_line((cmdline or b"").decode(errors="replace"))
     return BootChoice(source, image, first, initramfs, tuple(names), device_tree)
@@ -105,7 +105,7 @@ def _image(data: bytes, name: str) -> bytes:
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError) as error:
-            raise NoKernel(f"{name} is gzip that cannot be unpacked: {error}") from None
+            raise NoKernel(f"{name} contains damaged gzip data: {error}") from None
     if not is_arm64(data):
-        raise NoKernel(f"{name} is no arm64 kernel")
+        raise NoKernel(f"{name} is not an arm64 kernel")
     return data

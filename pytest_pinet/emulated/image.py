@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -30,9 +30,9 @@ auto_initramfs=1
 [all]
 """
 # Source files that are part of the recipe: a change in them makes a new card.
-_RECIPE = ("card.py", "cpio.py", "deb.py", "image.py", "kernel_package.py", "rootfs.py")
+_RECIPE = ("card.py", "cpio.py", "image.py", "kernel_package.py", "packages.py", "rootfs.py")
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 def recipe() -> str:
@@ -46,41 +46,38 @@ def recipe() -> str:
     return digest.hexdigest()[:16]
 
 
-def card_image(tell: Tell) -> Path:
+def card_image(report: Report) -> Path:
     """Return the card image. If it does not exist, make it from Debian's packages. Raises LabError."""
     folder = cache() / recipe()
     image = folder / "card.img"
     if not image.exists():
         with locked(cache()):
             if not image.exists():
-                _make(folder, tell)
+                _make(folder, report)
             forget_old(cache())
     used(image)
     return image
 
 
-def kernel_package(name: str, tell: Tell) -> Path:
+def kernel_package(name: str, report: Report) -> Path:
     """Fetch a Debian kernel package by name. A name without a version (``linux-image-arm64``) gives the newest kernel.
 
     Raises LabError.
     """
     with locked(cache()):
-        apt = Apt(cache() / "apt", tell)
+        apt = Apt(cache() / "apt", report)
         apt.update()
         fetched = apt.fetch(name)
         if fetched.stat().st_size > LARGEST_META:
             return fetched
         # This package only depends on the kernel package.
-        found = [path for path in apt.closure([name]) if is_kernel(path)]
-        if len(found) != 1:
-            raise LabError(f"{name} is no kernel, and names {len(found)} of them", "pinet emulated kernel")
-        return found[0]
+        return _only_kernel(name, apt.closure([name]))
 
 
-def kernels(tell: Tell) -> list[str]:
+def kernels(report: Report) -> list[str]:
     """Return the newest kernel of each series and flavour in the machine's sources, the oldest series first."""
     with locked(cache()):
-        apt = Apt(cache() / "apt", tell)
+        apt = Apt(cache() / "apt", report)
         apt.update()
         names = apt.names(r"^linux-image-[0-9][^ ]*-arm64$")
     found = {}
@@ -99,27 +96,31 @@ def _numbers(name: str) -> list[int]:
     return [int(part) for part in re.findall(r"[0-9]+", name.removesuffix("-arm64"))]
 
 
-def is_kernel(package: Path) -> bool:
-    """Return whether a package file holds a kernel, and not only a dependency on one."""
-    return package.name.startswith("linux-image-") and package.stat().st_size > LARGEST_META
+def _only_kernel(name: str, packages: Sequence[Path]) -> Path:
+    """Return the one package that holds a kernel, and not only a dependency on one. Raises LabError."""
+    found = [p for p in packages if p.name.startswith("linux-image-") and p.stat().st_size > LARGEST_META]
+    if len(found) != 1:
+        raise LabError(
+            f"the Debian package {name} depends on {len(found)} kernels, expected one",
+            "choose another one: `pinet emulated kernel` lists the kernel packages",
+        )
+    return found[0]
 
 
-def _make(folder: Path, tell: Tell) -> None:
-    apt = Apt(cache() / "apt", tell)
+def _make(folder: Path, report: Report) -> None:
+    apt = Apt(cache() / "apt", report)
     apt.update()
     packages = apt.closure([*PACKAGES, KERNEL])
-    found = [path for path in packages if is_kernel(path)]
-    if len(found) != 1:
-        raise LabError(f"{KERNEL} names {len(found)} kernels, not one: {', '.join(path.name for path in found)}")
+    kernel_file = _only_kernel(KERNEL, packages)
     others = [path for path in packages if not path.name.startswith("linux-")]
-    tell(f"making a card of {len(others)} packages and {found[0].name}")
+    report(f"making a card from {len(others)} packages and {kernel_file.name}")
     draft = folder.with_suffix(".draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
         root = draft / "root"
         make_root(root, others)
-        kernel = KernelPackage(found[0])
+        kernel = KernelPackage(kernel_file)
         kernel.install_modules(root)
         boot = {
             "config.txt": CONFIG.encode(),

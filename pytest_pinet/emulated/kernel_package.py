@@ -12,7 +12,7 @@ from pytest_pinet.builds.image import bootable, is_arm64
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.builds.packed import Unreadable, unpacked
 from pytest_pinet.emulated.card import tool
-from pytest_pinet.emulated.deb import data_of
+from pytest_pinet.emulated.packages import open_package
 from pytest_pinet.errors import LabError
 
 # Folders and files below kernel/ of the modules: drivers of the emulated hardware, and modules for tunings and
@@ -47,7 +47,7 @@ WANTED = (
 _MODINFO = re.compile(rb"(?:^|\0)depends=([^\0]*)\0")
 
 
-def image_of(data: bytes, name: str) -> bytes:
+def arm64_image(data: bytes, name: str) -> bytes:
     """Return the raw arm64 Image of a ``vmlinuz``: the file itself, or unpacked, or the payload of an EFI zboot image.
 
     Raises LabError for other files.
@@ -55,9 +55,9 @@ def image_of(data: bytes, name: str) -> bytes:
     try:
         plain = unpacked(bootable(data))
     except Unreadable as error:
-        raise LabError(f"{name} is no arm64 kernel: {error}") from None
+        raise LabError(f"{name} is not an arm64 kernel: {error}") from None
     if not is_arm64(plain):
-        raise LabError(f"{name} is no arm64 kernel: {plain[0x38:0x3C]!r} stands at 0x38")
+        raise LabError(f"{name} is not an arm64 kernel: it has {plain[0x38:0x3C]!r} at offset 0x38, expected b'ARMd'")
     return plain
 
 
@@ -66,7 +66,7 @@ class KernelPackage:
 
     def __init__(self, package: Path) -> None:
         self._package = package
-        self._tar = data_of(package)
+        self._tar = open_package(package)
         self._modules: dict[str, tarfile.TarInfo] = {}
         self.release = ""
         self._image: tarfile.TarInfo | None = None
@@ -86,21 +86,21 @@ class KernelPackage:
                 elif member.isfile() and inside.startswith("modules."):
                     self._others.append(member)
         if self._image is None:
-            raise LabError(f"{package.name} has no boot/vmlinuz-*, so it is no kernel package")
+            raise LabError(f"{package.name} is not a kernel package: it has no boot/vmlinuz-*")
 
     def image(self) -> bytes:
         """Return the raw Image. Raises LabError."""
         assert self._image is not None
-        return image_of(self._read(self._image), f"{self._image.name} of {self._package.name}")
+        return arm64_image(self._read(self._image), f"{self._image.name} in {self._package.name}")
 
     def device_trees(self, names: Iterable[str]) -> dict[str, bytes]:
         """Return the named device trees that the package has."""
         return {name: self._read(self._device_trees[name]) for name in names if name in self._device_trees}
 
-    def install_modules(self, root: Path, wanted: Iterable[str] = WANTED) -> Path:
+    def install_modules(self, root: Path) -> Path:
         """Install the wanted modules and their dependencies below ``root``/lib/modules. Return their folder."""
         folder = root / "usr" / "lib" / "modules" / self.release
-        for path, data in self._selected(tuple(wanted)).items():
+        for path, data in self._selected().items():
             target = folder / "kernel" / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
@@ -109,18 +109,17 @@ class KernelPackage:
         tool("depmod", "-b", str(root / "usr"), self.release)
         return folder
 
-    def _selected(self, wanted: tuple[str, ...]) -> Mapping[str, bytes]:
+    def _selected(self) -> Mapping[str, bytes]:
         """Return modules and their dependencies by path. Debian's are uncompressed up to 6.1, and use xz later."""
         by_name = {name_of(path): path for path in self._modules}
-        todo = [path for path in self._modules if any(fnmatchcase(path, glob) for glob in wanted)]
+        todo = [path for path in self._modules if any(fnmatchcase(path, glob) for glob in WANTED)]
         found: dict[str, bytes] = {}
         while todo:
             path = todo.pop()
             if path in found:
                 continue
-            data = self._read(self._modules[path])
-            found[path] = data
-            todo += [by_name[name] for name in needs(data) if name in by_name]
+            found[path] = self._read(self._modules[path])
+            todo += [by_name[name] for name in dependencies(found[path]) if name in by_name]
         return found
 
     def _read(self, member: tarfile.TarInfo) -> bytes:
@@ -129,7 +128,7 @@ class KernelPackage:
         return file.read()
 
 
-def needs(module: bytes) -> list[str]:
+def dependencies(module: bytes) -> list[str]:
     """Return the names of the modules that a module depends on, from its ``.modinfo``."""
     found = _MODINFO.search(unpacked(module))
     return [name.replace("-", "_") for name in found[1].decode().split(",") if name] if found else []

@@ -6,19 +6,20 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from pytest_pinet.emulated import firmware
 from pytest_pinet.emulated.card import copy_card, read_boot, take_flag, write_boot
-from pytest_pinet.emulated.carriers import Carriers
 from pytest_pinet.emulated.machine import MACHINES, MANAGEMENT_MAC, Files, NicDevice, command
 from pytest_pinet.emulated.process import QemuProcess
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.virtual.boot_settings import BootSettings
-from pytest_pinet.virtual.commands import ip
 from pytest_pinet.virtual.console import Console
+from pytest_pinet.virtual.namespaces import ip
+from pytest_pinet.virtual.netlink import LinkInfo, LinkWatch
 from pytest_pinet.virtual.node import VirtualNode
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.spec import NodeSpec
@@ -47,7 +48,6 @@ class EmulatedNode(VirtualNode):
         self._machine = MACHINES[spec.machine]
         self._file = card / "card.img"
         self._qemu: QemuProcess | None = None
-        self._carriers: Carriers | None = None
         # Valid for one boot, like the bit in a Raspberry Pi's reset register. The guest sets it; a boot or power-off
         # clears it.
         self._tryboot = False
@@ -61,29 +61,26 @@ class EmulatedNode(VirtualNode):
     def _read_card(self) -> BootSettings:
         return BootSettings(self.spec.clock_mhz)
 
-    def _watch_mtus(self) -> None:
-        """Do nothing: frames of any size pass, so the MTU of the guest needs no watching."""
+    def _watch_links(self) -> None:
+        """Do nothing: frames of any size pass, so changes of the guest's MTU have no effect here."""
 
     def panic_at_boot(self) -> None:
         """Raise ConfigError: the board boots a real kernel, which cannot be made to panic from outside."""
         raise ConfigError(
-            f"{self.spec.name} boots a kernel of its own, which panics by itself or not at all: "
-            "give it a build that does, such as one with `root=/dev/nowhere` in its cmdline"
+            f"{self.spec.name} boots a real kernel, so it cannot be made to panic at boot; "
+            "deploy a build that panics instead, for example with `root=/dev/nowhere` in its cmdline"
         )
 
     async def panic(self) -> None:
         """Raise LabError: the board runs a real kernel, which cannot be made to panic from outside."""
         raise LabError(
-            f"{self.spec.name} runs a kernel of its own, which panics by itself or not at all",
+            f"{self.spec.name} runs a real kernel, which `pinet lab degrade` cannot make panic",
             f"pinet lab exec {self.spec.name} -- 'echo c > /proc/sysrq-trigger'",
         )
 
     async def power_off(self) -> None:
         """Cut the power. Data that the guest has not written to its card is lost, as on a board. Raises LabError."""
         await super().power_off()
-        if self._carriers is not None:
-            self._carriers.close()
-            self._carriers = None
         self._qemu = None
         self._tryboot = False
 
@@ -93,7 +90,7 @@ class EmulatedNode(VirtualNode):
                 await asyncio.to_thread(self._make_card)
             self._directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise LabError(f"the card of {self.spec.name} cannot be made: {error}") from None
+            raise LabError(f"the SD card of {self.spec.name} cannot be created: {error}") from None
         # Clear a tryboot request from before the power was cut.
         await asyncio.to_thread(take_flag, self._file)
         await self._lead_cables()
@@ -144,14 +141,11 @@ class EmulatedNode(VirtualNode):
     async def _start(self) -> None:
         """Boot as the firmware does at power-on and at each reset. A board without a kernel stays dark."""
         tryboot, self._tryboot = self._tryboot, False
+        machine = self._machine
+        board = machine.filters or self.spec.board
         try:
-            chosen = await asyncio.to_thread(
-                firmware.choose,
-                lambda name: read_boot(self._file, name),
-                self._machine.filters or self.spec.board,
-                tryboot,
-                self._machine.device_trees,
-            )
+            read = partial(read_boot, self._file)
+            chosen = await asyncio.to_thread(firmware.choose, read, board, tryboot, machine.device_trees)
         except LabError as error:
             self.console.say(f"firmware: {error}\n")
             return
@@ -162,17 +156,29 @@ class EmulatedNode(VirtualNode):
 
         def arguments(qmp: int, mailbox: int) -> Sequence[str]:
             sockets = (qmp, mailbox)
-            return command(self._machine, files, chosen.cmdline, nics, self._terminal, sockets, virtual_clock)
+            return command(machine, files, chosen.cmdline, nics, self._terminal, sockets, virtual_clock)
 
         process = await QemuProcess.start(self.spec.name, self.namespace, arguments, self._terminal)
-        self._container = self._qemu = process
+        self.container = self._qemu = process
         self.relay.connect_to(self.namespace)
         self.changed()
-        if self._carriers is not None:
-            self._carriers.close()
-        devices = [cable.spec.device for cable in self.cables]
-        self._carriers = Carriers(self.namespace, devices, lambda index, up: _set_link(process, index, up))
+        self._forward_carriers(process)
         self._watcher = asyncio.get_running_loop().create_task(self._watch(process))
+
+    def _forward_carriers(self, process: QemuProcess) -> None:
+        """Give each NIC of the guest the carrier of its cable. QEMU cannot see it: a tap always has carrier."""
+        # QEMU starts its NICs with the link up.
+        carriers = dict.fromkeys((cable.spec.device for cable in self.cables), True)
+
+        async def follow(links: Mapping[str, LinkInfo]) -> None:
+            for index, (device, before) in enumerate(carriers.items()):
+                carriers[device] = device in links and links[device].carrier
+                if carriers[device] != before:
+                    await _set_link(process, index, carriers[device])
+
+        if self._links is not None:
+            self._links.close()
+        self._links = LinkWatch(self.namespace, follow)
 
     def _files(self, chosen: firmware.BootChoice) -> Files:
         def written(name: str, data: bytes) -> str:
@@ -180,7 +186,7 @@ class EmulatedNode(VirtualNode):
             try:
                 path.write_bytes(data)
             except OSError as error:
-                raise LabError(f"{self.spec.name} cannot be started: {error}", f"make room in {path.parent}") from None
+                raise LabError(f"{self.spec.name} cannot start: {error}", f"free disk space in {path.parent}") from None
             return str(path)
 
         return Files(
@@ -200,35 +206,28 @@ class EmulatedNode(VirtualNode):
         """Boot again after a reset by the guest. A guest that halts stays halted."""
         reason = await process.ended()
         async with self._lock:
-            if self._qemu is not process or not self.on or self._container is not process:
+            if self._qemu is not process or not self.on or self.container is not process:
                 return
-            self._container = self._qemu = None
+            self.container = self._qemu = None
             self.relay.connect_to(None)
             if reason != "guest-reset":
                 self.console.say(f"firmware: halted ({reason or 'QEMU ended'})\n")
                 return
             # The request came by the mailbox (a virtio port), or by the card if the machine has no such port.
             on_card = await asyncio.to_thread(take_flag, self._file)
-            self._tryboot = on_card or b"tryboot" in process.asked_for
+            self._tryboot = on_card or b"tryboot" in process.mailbox_text
             try:
                 await self._start()
             except LabError as error:
-                _log.error("%s does not start again: %s", self.spec.name, error)
-
-
-def emulated_node(
-    spec: NodeSpec, directory: Path, card: Path, keys: Path, console: Console, relay: Relay, image: Path
-) -> VirtualNode:
-    """Return a new node. The daemon calls this factory."""
-    return EmulatedNode(spec, directory, card, keys, console, relay, image)
+                _log.error("%s did not start again: %s", self.spec.name, error)
 
 
 async def _set_link(process: QemuProcess, index: int, up: bool) -> None:
     try:
-        await process.qmp.ask("set_link", name=f"dev{index}", up=up)
+        await process.qmp.run("set_link", name=f"dev{index}", up=up)
     except LabError as error:
         if process.running:
-            _log.error("NIC %d is not told that its carrier is %s: %s", index, "there" if up else "gone", error)
+            _log.error("QEMU did not set the link of NIC %d %s: %s", index, "up" if up else "down", error)
 
 
 def _other(mac: str) -> str:

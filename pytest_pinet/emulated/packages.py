@@ -1,16 +1,19 @@
-"""Fetch arm64 packages on a Debian machine as any user: apt with a separate state and the machine's sources."""
+"""Fetch and open arm64 packages, as any user of a Debian machine: apt with its own state and the machine's sources."""
 
 from __future__ import annotations
 
+import io
 import os
 import platform
 import shutil
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_pinet.builds.packed import Unreadable, deb_data, unpacked
 from pytest_pinet.errors import LabError
 
 ARCHITECTURE = "arm64"
@@ -43,11 +46,11 @@ class PackageSource:
 
 
 class Apt:
-    """Apt for another architecture. ``home`` holds its state and the packages; ``on_wait`` gets the slow steps."""
+    """Apt for another architecture. ``home`` holds its state and the packages; ``report`` gets the slow steps."""
 
-    def __init__(self, home: Path, on_wait: Callable[[str], None], architecture: str = ARCHITECTURE) -> None:
+    def __init__(self, home: Path, report: Callable[[str], None], architecture: str = ARCHITECTURE) -> None:
         self._home = home
-        self._on_wait = on_wait
+        self._report = report
         self._architecture = architecture
 
     def update(self) -> None:
@@ -58,11 +61,11 @@ class Apt:
         configuration = _CONFIGURATION.format(architecture=self._architecture, home=self._home)
         (self._home / "apt.conf").write_text(configuration)
         sources = machine_sources()
-        self._on_wait(f"reading the lists of {self._architecture} packages")
+        self._report(f"reading the lists of {self._architecture} packages")
         self._write(sources)
         self._run("update")
-        offered = [replace_release(s) for s in sources if s.component == "main" and "-" not in s.release]
-        extra = [source for source in offered if source not in sources]
+        backports = [replace(s, release=f"{s.release}-backports") for s in sources if "-" not in s.release]
+        extra = [source for source in backports if source not in sources]
         if extra:
             # A mirror might not have backports. The update then continues without them.
             self._write([*sources, *extra])
@@ -78,7 +81,7 @@ class Apt:
 
     def closure(self, names: Sequence[str]) -> list[Path]:
         """Fetch packages and all their dependencies. Raises LabError."""
-        self._on_wait(f"fetching {', '.join(names[:3])} and what they need")
+        self._report(f"fetching {', '.join(names[:3])} and their dependencies")
         archives = self._home / "cache" / "archives"
         self._run("install", "--download-only", "--yes", *names)
         plan = self._run(
@@ -93,10 +96,10 @@ class Apt:
         folder.mkdir(exist_ok=True)
         plan = self._run("download", "--print-uris", name).split()
         if len(plan) < 2:
-            raise LabError(f"apt does not say where package {name} is")
+            raise LabError(f"apt has no download address for package {name}")
         path = folder / plan[1]
         if not path.exists():
-            self._on_wait(f"fetching {name}")
+            self._report(f"fetching {name}")
             # apt writes an incomplete file under its final name, so the package is fetched to a temporary folder.
             with tempfile.TemporaryDirectory(dir=folder) as draft:
                 self._run("download", name, directory=Path(draft))
@@ -126,7 +129,7 @@ class Apt:
             raise LabError(f"`{tool} {words[0]}` took more than {FETCH_TIMEOUT_S:g} s") from None
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise LabError(f"`{tool} {' '.join(words[:4])}` failed: {last}", f"see the sources in {self._home}")
+            raise LabError(f"`{tool} {' '.join(words[:4])}` failed: {last}", f"check the sources in {self._home}")
         return done.stdout
 
 
@@ -134,8 +137,8 @@ def machine_sources() -> list[PackageSource]:
     """Return the Debian sources of this machine. Raises LabError if there are none."""
     if shutil.which("apt-get") is None:
         raise LabError(
-            "the boards' files come from Debian packages, and this machine has no apt-get",
-            "make them on a Debian machine and copy its ~/.cache/pinet",
+            "emulated boards are made from Debian packages, but this machine has no apt-get",
+            "run `pinet emulated card` on a Debian machine, and copy its ~/.cache/pinet to this machine",
         )
     command = ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"]
     done = subprocess.run(
@@ -145,8 +148,8 @@ def machine_sources() -> list[PackageSource]:
     found = [PackageSource(*row[1:]) for row in rows if row[0] == "Debian" and row[3] == "main"]
     if not found:
         raise LabError(
-            "apt of this machine knows no Debian source with its lists read, and the boards' files come from there",
-            f"sudo apt-get update, on a Debian machine (this is {_system()})",
+            "emulated boards are made from Debian packages, but apt of this machine has no lists of Debian packages",
+            f"run `sudo apt-get update` on a Debian machine (this machine runs {_system()})",
         )
     return list(dict.fromkeys(found))
 
@@ -158,6 +161,10 @@ def _system() -> str:
         return "unknown"
 
 
-def replace_release(source: PackageSource) -> PackageSource:
-    """Return the backports source of a release."""
-    return PackageSource(source.uri, f"{source.release}-backports", source.component)
+def open_package(package: Path) -> tarfile.TarFile:
+    """Open the archive of the files that a package installs. Raises LabError if the file is no package."""
+    try:
+        # Unpack the data first. In packed data, tarfile would unpack everything before a file for each file it reads.
+        return tarfile.open(fileobj=io.BytesIO(unpacked(deb_data(package))), mode="r:")
+    except (Unreadable, tarfile.TarError) as error:
+        raise LabError(f"{package} cannot be unpacked: {error}") from None

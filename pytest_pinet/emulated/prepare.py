@@ -1,47 +1,80 @@
-"""Check and make what emulated boards need before power-on: tools, devices, and a card."""
+"""Check and make what emulated boards need before power-on: tools, QEMU's devices, and a card."""
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
-from pytest_pinet.emulated.image import Tell, card_image
-from pytest_pinet.emulated.machine import MACHINES as QEMU
-from pytest_pinet.emulated.machine import Machine
-from pytest_pinet.emulated.requirements import check_commands, devices
+from pytest_pinet.emulated.image import Report, card_image
+from pytest_pinet.emulated.machine import MACHINES
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.model.lab import Interface, Lab
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.virtual.requirements import require
+
+# Debian package of each command.
+PACKAGES = {
+    "depmod": "kmod",
+    "mcopy": "mtools",
+    "mke2fs": "e2fsprogs",
+    "mkfs.vfat": "dosfstools",
+    "qemu-system-aarch64": "qemu-system-arm",
+}
+ANSWER_S = 20.0
 
 
-def prepare(lab: Lab, tell: Tell) -> Path:
+def prepare(lab: Lab, report: Report) -> Path:
     """Return the card image that each emulated board of this lab gets a copy of.
 
     Raises ConfigError for a NIC that QEMU does not have, LabError for missing tools or devices.
     """
-    emulated = [
-        (QEMU[node.machine], interface)
-        for node in lab.nodes.values()
-        if node.machine is not None and node.is_emulated
-        for interface in node.interfaces
-    ]
-    for machine, interface in emulated:
-        _check_driver(machine, interface)
+    needed = {}
+    for node in lab.nodes.values():
+        if node.machine is None or not node.is_emulated:
+            continue
+        machine = MACHINES[node.machine]
+        for interface in node.interfaces:
+            driver = interface.nic.driver
+            if driver not in machine.nics:
+                raise ConfigError(
+                    f"QEMU's machine {machine.name} has no NIC for the driver {driver!r} of '{interface.nic.name}'; "
+                    f"accepted drivers: {', '.join(sorted(machine.nics))}",
+                    interface.where,
+                )
+            needed[interface] = machine.nics[driver]
     check_commands()
-    offered = devices()
-    for machine, interface in emulated:
-        device = machine.nics[interface.nic.driver]
+    version, offered = qemu_devices()
+    for interface, device in needed.items():
         if device not in offered:
             raise LabError(
-                f"QEMU {offered.version} of this machine has no {device}, which {interface} is",
-                "install a newer QEMU (igb came with 8.0; Debian's backports have one), or take it out of the lab file",
+                f"QEMU {version} on this machine cannot emulate {device}, which the lab file requires for {interface}",
+                "install a newer QEMU (igb needs 8.0, as in Debian's backports), or remove the NIC from the lab file",
             )
-    return card_image(tell)
+    return card_image(report)
 
 
-def _check_driver(machine: Machine, interface: Interface) -> None:
-    driver = interface.nic.driver
-    if driver not in machine.nics:
-        raise ConfigError(
-            f"QEMU's {machine.name} has no NIC for the driver {driver!r} of '{interface.nic.name}'; accepted drivers: "
-            f"{', '.join(sorted(machine.nics))}",
-            interface.where,
+def check_commands() -> None:
+    """Raise LabError if commands are missing. The error names their packages."""
+    require(PACKAGES, "emulated boards need")
+
+
+def qemu_devices() -> tuple[str, frozenset[str]]:
+    """Return QEMU's version and the devices that it can emulate. Raises LabError if QEMU fails."""
+    text = _output("-M", "virt", "-device", "help")
+    version = re.search(r"version (\S+)", _output("--version"))
+    return version[1] if version else "?", frozenset(re.findall(r'^name "([^"]+)"', text, re.MULTILINE))
+
+
+def _output(*words: str) -> str:
+    argv = ["qemu-system-aarch64", *words]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=ANSWER_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise LabError(f"`{' '.join(argv)}` did not end within {ANSWER_S:g} s") from None
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no message"])[0]
+        raise LabError(
+            f"`{' '.join(argv)}` failed with exit code {done.returncode}: {reason}",
+            "check that all QEMU packages of this machine have the same version",
         )
+    return done.stdout

@@ -1,8 +1,9 @@
-"""A QEMU process that runs a board."""
+"""A QEMU process that runs a board, and its control by QMP."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -10,19 +11,73 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from pytest_pinet.emulated.qmp import Qmp
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.container import PATH
 from pytest_pinet.virtual.namespaces import NetNamespace
 from pytest_pinet.virtual.processes import ProcessId, hurry
 
-KILL_TIMEOUT_S = 10.0
+KILL_TIMEOUT_S = ANSWER_TIMEOUT_S = 10.0
+_LARGEST_LINE = 1 << 20
 
 Arguments = Callable[[int, int], Sequence[str]]
 
 
+class Qmp:
+    """A connection to QEMU's control protocol: one JSON object per line, over a private socket pair.
+
+    ``on_event`` is called with the name and the data of each event.
+    """
+
+    def __init__(self, on_event: Callable[[str, Mapping[str, Any]], None]) -> None:
+        self._on_event = on_event
+        self._answers: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+        self._writer: asyncio.StreamWriter | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+
+    async def connect(self, sock: socket.socket) -> None:
+        """Open the connection on our end of the socket pair. Raises LabError if QEMU does not answer."""
+        reader, self._writer = await asyncio.open_connection(sock=sock, limit=_LARGEST_LINE)
+        self._task = asyncio.get_running_loop().create_task(self._listen(reader))
+        await self.run("qmp_capabilities")
+
+    async def run(self, command: str, **arguments: Any) -> Any:
+        """Run a command and return QEMU's answer. Raises LabError."""
+        if self._writer is None:
+            raise LabError(f"QEMU has ended, so it cannot run {command}")
+        async with self._lock:
+            with suppress(ConnectionError):
+                request = {"execute": command, "arguments": arguments}
+                self._writer.write(json.dumps(request).encode() + b"\n")
+                await self._writer.drain()
+            try:
+                answer = await asyncio.wait_for(self._answers.get(), ANSWER_TIMEOUT_S)
+            except TimeoutError:
+                raise LabError(f"QEMU did not answer the command {command} within {ANSWER_TIMEOUT_S:g} s") from None
+        if "error" in answer:
+            raise LabError(f"QEMU refused the command {command}: {answer['error'].get('desc')}")
+        return answer.get("return")
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        if self._writer is not None:
+            self._writer.close()
+        self._task = self._writer = None
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        with suppress(ConnectionError, ValueError):
+            while line := await reader.readline():
+                message = json.loads(line)
+                if "event" in message:
+                    self._on_event(message["event"], message.get("data", {}))
+                elif "QMP" not in message:  # the greeting
+                    self._answers.put_nowait(message)
+        self._answers.put_nowait({"error": {"desc": "QEMU has ended"}})
+
+
 class QemuProcess:
-    """A running QEMU. ``asked_for`` is what the guest wrote to the firmware's mailbox before it ended."""
+    """A running QEMU. ``mailbox_text`` is what the guest wrote to the firmware's mailbox before it ended."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, mailbox: socket.socket) -> None:
         self._name = name
@@ -30,7 +85,7 @@ class QemuProcess:
         self._mailbox = mailbox
         self.qmp = Qmp(self._event)
         self.reason: str | None = None
-        self.asked_for = b""
+        self.mailbox_text = b""
         asyncio.get_running_loop().add_reader(mailbox.fileno(), self._listen)
 
     @classmethod
@@ -67,7 +122,7 @@ class QemuProcess:
             await started.qmp.connect(ours[0])
         except LabError as error:
             await started.kill()
-            raise LabError(f"QEMU of {name} did not start: {error}", f"see the console of {name}") from None
+            raise LabError(f"QEMU of {name} did not start: {error}", f"look at the console of {name}") from None
         return started
 
     @property
@@ -83,12 +138,12 @@ class QemuProcess:
         """Wait for the end. Return its reason: ``guest-reset``, ``guest-shutdown``, or None for any other end."""
         await self._process.wait()
         self._listen()
-        self._let_go()
+        self._release()
         return self.reason
 
-    async def tell_throttled(self, bits: int) -> None:
-        """Raise LabError: QEMU is never throttled."""
-        raise LabError(f"{self._name} is a machine of QEMU's, which is never throttled")
+    async def set_throttled(self, bits: int) -> None:
+        """Raise LabError: QEMU has no firmware that reports throttling."""
+        raise LabError(f"{self._name} runs in QEMU, which cannot report throttling")
 
     async def kill(self) -> None:
         """Switch the power off. Returns when QEMU has ended. Raises LabError."""
@@ -99,7 +154,7 @@ class QemuProcess:
                 await asyncio.wait_for(self._process.wait(), KILL_TIMEOUT_S)
             except TimeoutError:
                 raise LabError(f"QEMU of {self._name} did not end within {KILL_TIMEOUT_S:g} s") from None
-        self._let_go()
+        self._release()
 
     def freeze(self) -> None:
         """Stop the QEMU process (SIGSTOP)."""
@@ -118,11 +173,11 @@ class QemuProcess:
         if self._mailbox.fileno() < 0:
             return
         try:
-            said = self._mailbox.recv(4096)
+            text = self._mailbox.recv(4096)
         except OSError:
             return
-        if said:
-            self.asked_for = (self.asked_for + said)[-4096:]
+        if text:
+            self.mailbox_text = (self.mailbox_text + text)[-4096:]
         else:
             asyncio.get_running_loop().remove_reader(self._mailbox.fileno())
 
@@ -130,7 +185,7 @@ class QemuProcess:
         if name == "SHUTDOWN" and data.get("guest"):
             self.reason = data.get("reason")
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self.qmp.close()
         if self._mailbox.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self._mailbox.fileno())

@@ -5,43 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tarfile
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from typing import IO, cast
 
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.emulated.cpio import Archive
-from pytest_pinet.emulated.deb import data_of
+from pytest_pinet.emulated.packages import open_package
 from pytest_pinet.virtual.container import PATH
 from pytest_pinet.virtual.logins import BASHRC, INPUTRC, PAM_LOGIN, login_defs, profile, sshd_config
 
 # Packages that our own code needs on a board, and some for interactive use.
 PACKAGES = (
-    "base-files",
-    "bash",
-    "busybox-static",
-    "coreutils",
-    "ethtool",
-    "findutils",
-    "grep",
-    "gzip",
-    "hostname",
-    "iperf3",
-    "iproute2",
-    "iputils-ping",
-    "kmod",
-    "login",
-    "mawk",
-    "mount",
-    "openssh-server",
-    "passwd",
-    "procps",
-    "sed",
-    "tar",
-    "util-linux",
-    "xz-utils",
-    "zstd",
+    *("base-files", "bash", "busybox-static", "coreutils", "ethtool", "findutils", "grep", "gzip", "hostname"),
+    *("iperf3", "iproute2", "iputils-ping", "kmod", "login", "mawk", "mount", "openssh-server", "passwd"),
+    *("procps", "sed", "tar", "util-linux", "xz-utils", "zstd"),
 )
 # Packages that only maintainer scripts need. These scripts never run here.
 _SKIPPED = ("adduser_", "debconf_", "dpkg_", "perl_", "perl-", "libperl", "ucf_", "usrmerge_", "init-system-helpers_")
@@ -95,8 +74,9 @@ _LINKS = {
     "usr/sbin/poweroff": "/usr/bin/busybox",
 }
 _FOLDERS = (
-    "boot/firmware", "dev", "proc", "root", "run", "sys", "tmp", "usr/bin", "usr/lib", "usr/sbin", "var/log", "var/tmp",
-)  # fmt: skip
+    *("boot/firmware", "dev", "proc", "root", "run", "sys", "tmp"),
+    *("usr/bin", "usr/lib", "usr/sbin", "var/log", "var/tmp"),
+)
 
 
 def make_root(root: Path, packages: Sequence[Path]) -> None:
@@ -170,7 +150,7 @@ def guest_file(name: str) -> str:
 def _unpack(package: Path, root: Path) -> None:
     """Unpack the files of one package. Paths from before the /usr merge are changed to paths below /usr."""
     links: list[tuple[Path, Path]] = []
-    with data_of(package) as tar:
+    with open_package(package) as tar:
         for member in tar:
             path = _merged(member.name.removeprefix("./"))
             if not path or path.startswith(_LEFT_OUT) or ".." in path.split("/"):
@@ -185,19 +165,14 @@ def _unpack(package: Path, root: Path) -> None:
             elif member.islnk():
                 links.append((root / _merged(member.linkname.removeprefix("./")), target))
             elif member.isfile():
-                _extract(tar, member, target)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.unlink(missing_ok=True)
+                with target.open("wb") as file:
+                    shutil.copyfileobj(cast(IO[bytes], tar.extractfile(member)), file)
+                target.chmod(stat.S_IMODE(member.mode) | stat.S_IRUSR)
     for source, target in links:
         target.unlink(missing_ok=True)
         os.link(source, target)
-
-
-def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    file = tar.extractfile(member)
-    assert file is not None
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.unlink(missing_ok=True)
-    target.write_bytes(file.read())
-    target.chmod(stat.S_IMODE(member.mode) | stat.S_IRUSR)
 
 
 def _merged(path: str) -> str:

@@ -1,18 +1,17 @@
-"""The files that a virtual board or switch boots with: accounts, ssh, login, boot log, PHY."""
+"""The files that a virtual board or switch boots with: accounts, ssh, login, boot log, PHY, PCIe."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pytest_pinet.virtual import pcie
-from pytest_pinet.virtual.boot_settings import BootSettings
+from pytest_pinet.virtual.boot_settings import LARGEST_PAYLOAD, BootSettings
 from pytest_pinet.virtual.container import PATH
+from pytest_pinet.virtual.credentials import POE_COMMUNITY, POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.logins import BASHRC, INPUTRC, PAM_LOGIN, login_defs, profile, sshd_config
-from pytest_pinet.virtual.snmp_access import POE_COMMUNITY, POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.spec import NodeSpec, SwitchSpec
 
 # The commands of the stand-in firmware come first.
@@ -60,6 +59,26 @@ createUser {access.user} SHA-256 "{access.auth}" AES "{access.priv}"
 rwuser {access.user} priv
 """
 AGENTX_PORT = 705
+# Only the parts of lspci's output that are read. DevCtl shows the payload that selects the link model.
+_PCIE_DEVICE = """\
+{address} {title}
+{buses}\tCapabilities: [ac] Express
+\t\tDevCap:\tMaxPayload {most} bytes, PhantFunc 0
+\t\tDevCtl:\tCorrErr- NonFatalErr- FatalErr- UnsupReq-
+\t\t\tMaxPayload {payload} bytes, MaxReadReq 512 bytes
+
+"""
+# Prints the same for any option. The real lspci would show the host's devices.
+_LSPCI = "#!/bin/sh\ncat /run/pinet/lspci\n"
+# Adds the PCIe address to `ethtool -i`, because veth has none.
+_ETHTOOL = """\
+#!/bin/sh
+PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
+case "$*" in
+{cases}*) exec ethtool "$@" ;;
+esac
+"""
+_CASE = "'-i {device}') ethtool \"$@\" | sed 's/^bus-info:.*/bus-info: {address}/' ;;\n"
 
 
 def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, throttled: int = 0) -> None:
@@ -75,10 +94,10 @@ def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, 
     _write(directory / "bin" / "vcgencmd", _VCGENCMD, 0o755)
     _write(directory / "throttled", f"{throttled:x}\n")
     cards = [interface.device for interface in node.interfaces if interface.pcie]
-    _write(directory / "lspci", pcie.lspci(len(cards), boot.payload))
-    _write(directory / "bin" / "lspci", pcie.LSPCI, 0o755)
+    _write(directory / "lspci", _lspci_output(len(cards), boot.payload))
+    _write(directory / "bin" / "lspci", _LSPCI, 0o755)
     if cards:
-        _write(directory / "bin" / "ethtool", pcie.ethtool(cards), 0o755)
+        _write(directory / "bin" / "ethtool", _ethtool_script(cards), 0o755)
     for interface in node.interfaces:
         write_phy(directory, interface.device, interface.speed_mbps)
 
@@ -126,6 +145,31 @@ def _write_common(directory: Path, name: str, keys: Path) -> None:
     # sshd and login refuse key and password files of other users. These files may belong to the lab's user.
     for path in (directory, *directory.rglob("*")):
         os.chown(path, 0, 0)
+
+
+def _pcie_address(card: int) -> str:
+    """Return the address of the card with this number, from 0. Each card has its own bus."""
+    return f"0000:{card + 1:02x}:00.0"
+
+
+def _lspci_output(cards: int, payload: int) -> str:
+    """Return the output of ``lspci -D -vv``: for each card a bridge, and the card behind it."""
+    found = ""
+    for card in range(cards):
+        buses = f"\tBus: primary=00, secondary={card + 1:02x}, subordinate={card + 1:02x}, sec-latency=0\n"
+        words = {"most": LARGEST_PAYLOAD, "payload": payload}
+        bridge = f"0000:00:{card:02x}.0"
+        found += _PCIE_DEVICE.format(address=bridge, title="PCI bridge: virtual", buses=buses, **words)
+        found += _PCIE_DEVICE.format(
+            address=_pcie_address(card), title="Ethernet controller: virtual", buses="", **words
+        )
+    return found
+
+
+def _ethtool_script(devices: Sequence[str]) -> str:
+    """Return the script that replaces ethtool for these PCIe devices."""
+    cases = (_CASE.format(device=device, address=_pcie_address(card)) for card, device in enumerate(devices))
+    return _ETHTOOL.format(cases="".join(cases))
 
 
 def _lldpd_account() -> tuple[str, str]:

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.boot_settings import BootSettings
-from pytest_pinet.virtual.commands import ip, nft, tc
 from pytest_pinet.virtual.faults import Faults
 from pytest_pinet.virtual.link_models import PLAIN_MTU, Shape
-from pytest_pinet.virtual.namespaces import NetNamespace
+from pytest_pinet.virtual.namespaces import NetNamespace, ip, nft, tc
 from pytest_pinet.virtual.shaping import (
     arbiter,
     bus_bucket,
@@ -44,7 +43,6 @@ class Cable:
     ) -> None:
         self.spec = spec
         self.scale = scale
-        self.switch = switch
         self.faults = Faults()
         # The node's boot settings and the present MTU select the shape of the link model.
         self.boot = BootSettings(0)
@@ -52,13 +50,17 @@ class Cable:
         self.silent = False
         # The MAC addresses of all NICs of the other nodes.
         self.stations: Sequence[str] = ()
-        # The port that the cable is plugged into. It differs from ``spec`` while cables are swapped.
-        self.port = spec.port
         self._node_side = node_side
         self._index = index
         self._pulled = False
         self._broken = _Broken()
         self._filtered = False
+        self._plug_into(switch, spec.port)
+
+    def _plug_into(self, switch: VirtualSwitch, port: str) -> None:
+        """Set the switch and port. They differ from ``spec`` while cables are swapped."""
+        self.switch, self.port = switch, port
+        switch.broken_frames[port] = self.broken_frames
 
     @property
     def far_end(self) -> str:
@@ -183,7 +185,7 @@ class Cable:
     async def swap_with(self, other: Cable) -> None:
         """Exchange the ports of two cables. Raises LabError while one of them is pulled."""
         if self._pulled or other._pulled:
-            raise LabError("a cable that is pulled cannot be swapped", "pinet lab restore")
+            raise LabError("a pulled cable cannot be swapped", "run `pinet lab restore`, then swap the cables")
         with self.switch.firmware.exchanging(self.port), other.switch.firmware.exchanging(other.port):
             await self._exchange_ports(other)
 
@@ -193,17 +195,11 @@ class Cable:
         for cable, switch, port in ends:
             await switch.announce(*(p for _, s, p in ends if s is switch))
             await cable._drop_filter()
-            lines = [
-                f"link set dev {port} down",
-                f"link set dev {port} name {cable._loose} netns {switch.drawer.path}",
-            ]
-            await ip(switch.namespace, lines)
+            await ip(switch.namespace, [f"link set dev {port} down", cable._to_drawer])
         for cable, (_, switch, port) in zip((self, other), reversed(ends), strict=True):
             switch.take_from_drawer(cable._loose, port)
-            cable.switch, cable.port = switch, port
-            switch.cables[port] = cable
-        for (_, switch, port), state in zip(ends, states, strict=True):
-            cable = switch.cables[port]
+            cable._plug_into(switch, port)
+        for cable, (_, switch, port), state in zip((other, self), ends, states, strict=True):
             await ip(switch.namespace, [f"link set dev {port} address {state.mac}"])
             await tc(switch.namespace, cable.switch_queues())
             await cable.set_rates()
@@ -229,8 +225,8 @@ class Cable:
                 switch.namespace,
                 [
                     f"link set dev {port} down",
-                    f"link set dev {port} name {self._loose} netns {switch.drawer.path}",
-                    f"link add {stand_in} type veth peer name {self._stub} netns {switch.drawer.path}",
+                    self._to_drawer,
+                    f"link add {stand_in} type veth peer name stub{self._index} netns {switch.drawer.path}",
                     *switch.settings_lines(port, state),
                 ],
             )
@@ -263,8 +259,8 @@ class Cable:
         return f"loose{self._index}"
 
     @property
-    def _stub(self) -> str:
-        return f"stub{self._index}"
+    def _to_drawer(self) -> str:
+        return f"link set dev {self.port} name {self._loose} netns {self.switch.drawer.path}"
 
     @property
     def _bus_devices(self) -> tuple[str, str]:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import termios
 from pathlib import Path
 
-from pytest_pinet.virtual.loopback import peer_uid
+from pytest_pinet.virtual.loopback import TcpServer, peer_uid
 
 LOG_SIZE = 256 * 1024
 # A client that does not read is disconnected before its backlog fills the daemon's memory.
 LARGEST_BACKLOG = 1024 * 1024
 
 
-class Console:
+class Console(TcpServer):
     """Forward data between TCP clients and the pty of the running node.
 
     A new client gets only new output, as on a serial line. Earlier output is in the log file. Input is dropped while
@@ -23,8 +22,8 @@ class Console:
     the user who is logged in.
     """
 
-    def __init__(self, listener: socket.socket, log: Path, owner: int) -> None:
-        self._listener = listener
+    def __init__(self, log: Path, owner: int) -> None:
+        super().__init__()
         self._log = log
         self._owner = owner
         self._clients: set[asyncio.StreamWriter] = set()
@@ -33,14 +32,6 @@ class Console:
         self.muted = False
         # A dead line passes nothing in either direction, while the node itself keeps running.
         self.dead = False
-
-    @property
-    def port(self) -> int:
-        return int(self._listener.getsockname()[1])
-
-    async def serve(self) -> None:
-        """Start to accept clients."""
-        await asyncio.start_server(self._client, sock=self._listener)
 
     def attach(self) -> str:
         """Open a new terminal for a node that is powered on. Return the path of the node's side."""
@@ -70,7 +61,7 @@ class Console:
             return
         try:
             data = os.read(self._master, 65536)
-        except OSError:  # nothing to read, or a hang-up. Our descriptor of the node's side keeps the pty open
+        except OSError:  # nothing to read, or a hang-up. The open descriptor of the node's side keeps the pty open
             return
         self._show(data)
 

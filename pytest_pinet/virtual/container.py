@@ -10,8 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual.commands import run
-from pytest_pinet.virtual.namespaces import NetNamespace
+from pytest_pinet.virtual.namespaces import NetNamespace, run
 from pytest_pinet.virtual.processes import ProcessId, children_of, hurry
 
 START_TIMEOUT_S = 5.0
@@ -110,7 +109,7 @@ class Container:
         """Run a command inside the machine. Raises LabError if it fails."""
         return await run(["nsenter", "--target", str(self.init), "--mount", "--net", "--uts", *argv])
 
-    async def tell_throttled(self, bits: int) -> None:
+    async def set_throttled(self, bits: int) -> None:
         """Set the bits that `vcgencmd get_throttled` reports. Raises LabError."""
         await self.command(["sh", "-c", f"echo {bits:x} >/run/pinet/throttled"])
 

@@ -13,9 +13,8 @@ import json
 import logging
 import os
 import signal
-import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,19 +24,18 @@ from pytest_pinet.model.lab import MACHINES, VIRTUAL
 from pytest_pinet.virtual.cable import Cable
 from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.control import ControlServer
+from pytest_pinet.virtual.credentials import POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.machines import Machines
-from pytest_pinet.virtual.namespaces import NetNamespace
+from pytest_pinet.virtual.namespaces import NetNamespace, tc
 from pytest_pinet.virtual.node import VirtualNode
 from pytest_pinet.virtual.operations import Operations
-from pytest_pinet.virtual.outlets import Outlet
-from pytest_pinet.virtual.pdu import Pdu
+from pytest_pinet.virtual.pdu import Outlet, Pdu
 from pytest_pinet.virtual.processes import ProcessId, end
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.runtime import Runtime
-from pytest_pinet.virtual.snmp_access import POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.spec import LabSpec, NodeSpec
 from pytest_pinet.virtual.switch import VirtualSwitch
-from pytest_pinet.virtual.udp_relay import UdpRelay, loopback_socket, poe_socket
+from pytest_pinet.virtual.udp_relay import UdpRelay, poe_socket
 from pytest_pinet.virtual.uplink import VirtualUplink
 
 _log = logging.getLogger("pinet-daemon")
@@ -49,22 +47,17 @@ EMULATED = "pytest_pinet.emulated.node"
 _INDICES_PER_SWITCH = 1000
 
 
-def _loopback() -> socket.socket:
-    """Return a bound TCP port of the host's loopback that does not listen yet."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    sock.bind(("127.0.0.1", 0))
-    return sock
-
-
-def _node(spec: NodeSpec, runtime: Runtime, console: Console, relay: Relay, image: str | None) -> VirtualNode:
+def _node(spec: NodeSpec, runtime: Runtime, console: Console, image: str | None) -> VirtualNode:
     """Create a virtual or emulated board, as the specification says."""
     boot = runtime.path / "boot" / spec.name
     if spec.machine == MACHINES[0]:
-        return VirtualNode(spec, boot, runtime.path / "cards" / spec.name, runtime.keys, console, relay)
+        return VirtualNode(spec, boot, runtime.path / "cards" / spec.name, runtime.keys, console, Relay())
     if image is None:
-        raise LabError(f"{spec.name} is a board of QEMU's, and nobody made a card for it")
-    make: Callable[..., VirtualNode] = importlib.import_module(EMULATED).emulated_node
-    return make(spec, boot, runtime.cards(image) / spec.name, runtime.keys, console, relay, Path(image))
+        raise LabError(f"{spec.name} runs in QEMU, but its lab was started without a card image")
+    cards = runtime.cards(image) / spec.name
+    emulated = importlib.import_module(EMULATED)
+    node: VirtualNode = emulated.EmulatedNode(spec, boot, cards, runtime.keys, console, Relay(), Path(image))
+    return node
 
 
 class Daemon:
@@ -81,26 +74,20 @@ class Daemon:
             s.name: VirtualSwitch(
                 s,
                 runtime.path / "boot" / f"switch-{s.name}",
-                UdpRelay(loopback_socket(), owner) if s.management == "snmp" else Relay(_loopback()),
+                UdpRelay(owner) if s.management == "snmp" else Relay(),
                 self._drawer,
                 number * _INDICES_PER_SWITCH + 1,
             )
             for number, s in enumerate(spec.switches, start=1)
         }
         self.nodes = {
-            n.name: _node(
-                n,
-                runtime,
-                Console(_loopback(), runtime.path / f"console-{n.name}.log", owner),
-                Relay(_loopback()),
-                spec.image,
-            )
+            n.name: _node(n, runtime, Console(runtime.path / f"console-{n.name}.log", owner), spec.image)
             for n in spec.nodes
         }
         outlets: dict[int, Outlet] = {
             index: node for index, node in enumerate(self.nodes.values(), start=1) if node.spec.outlet != "poe_mib"
         }
-        self._pdu = Pdu(_loopback(), outlets)
+        self._pdu = Pdu(outlets)
         self.uplinks = [
             VirtualUplink(u, (self.switches[u.ends[0][0]], self.switches[u.ends[1][0]]), scale) for u in spec.uplinks
         ]
@@ -129,10 +116,9 @@ class Daemon:
         fed = [n for n in self.nodes.values() if n.spec.outlet == "poe_mib" and n.spec.feed.switch == switch.spec.name]
         if fed:
             switch.firmware.powered = {node.spec.feed.port: node for node in fed}
-            sock = poe_socket(f"{self._runtime.path}/{switch.spec.name}")
-            switch.poe_relay = UdpRelay(sock, owner, source=POE_SOURCE)
+            switch.poe_relay = UdpRelay(owner, poe_socket(f"{self._runtime.path}/{switch.spec.name}"), POE_SOURCE)
 
-    def tell_ports(self) -> None:
+    def _write_ports(self) -> None:
         """Write all ports to ``ports.json`` early, so that the exporter can start while the lab is built."""
         own = ProcessId.of(os.getpid())
         self._runtime.write_json(
@@ -149,9 +135,8 @@ class Daemon:
     async def build(self) -> None:
         """Create switches, cables and NICs, and start to listen. Raises LabError."""
         for switch in self.switches.values():
-            cables = [c for n in self.nodes.values() for c in n.cables if c.switch is switch]
-            await switch.build({cable.spec.port: cable.far_end for cable in cables})
-            switch.cables = {cable.spec.port: cable for cable in cables}
+            cables = self._cables_of(switch)
+            await switch.build({cable.port: cable.far_end for cable in cables})
         for uplink in self.uplinks:
             await uplink.build()
         await asyncio.gather(*(self._start(switch) for switch in self.switches.values()))
@@ -160,15 +145,19 @@ class Daemon:
             await node.relay.serve()
         await self._pdu.serve()
 
+    def _cables_of(self, switch: VirtualSwitch) -> list[Cable]:
+        return [cable for node in self.nodes.values() for cable in node.cables if cable.switch is switch]
+
     async def _start(self, switch: VirtualSwitch) -> None:
         """Shape the traffic that the switch's ports send, and start the switch's management."""
-        lines = [line for cable in switch.cables.values() for line in cable.switch_queues()]
+        cables = self._cables_of(switch)
+        lines = [line for cable in cables for line in cable.switch_queues()]
         lines += [line for uplink in self.uplinks for line in uplink.queues(switch)]
-        await switch.limit(lines)
+        await tc(switch.namespace, lines)
         for relay in (switch.management, switch.poe_relay):
             if relay is not None:
                 await relay.serve()
-        speeds = {port: cable.spec.speed_mbps for port, cable in switch.cables.items()}
+        speeds = {cable.port: cable.spec.speed_mbps for cable in cables}
         speeds |= {
             port: u.spec.speed_mbps for u in self.uplinks for name, port in u.spec.ends if name == switch.spec.name
         }
@@ -179,7 +168,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopped.set)
-        self.tell_ports()
+        self._write_ports()
         try:
             await self.build()
             machines = Machines(self.nodes, self.switches, self._pdu)

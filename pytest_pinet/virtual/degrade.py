@@ -12,7 +12,7 @@ from pytest_pinet.virtual.cable import Cable
 from pytest_pinet.virtual.faults import Faults
 from pytest_pinet.virtual.firmware import SwitchFaults, with_lies
 from pytest_pinet.virtual.machines import Machines, NodeTarget, PduTarget, SwitchTarget
-from pytest_pinet.virtual.node import THROTTLING, VirtualNode
+from pytest_pinet.virtual.node import THROTTLING
 from pytest_pinet.virtual.pdu import PduFaults
 
 _CABLE = ("rate", "loss", "down", "direction", "swap_with")
@@ -58,7 +58,7 @@ class Degrade:
                 raise ConfigError("--dead takes the whole pdu, since it answers for all its outlets or for none")
             faults = replace(faults, dead=True)
         if request.get("lie"):
-            faults = faults.with_lies(target.outlets)
+            faults = replace(faults, lying=faults.lying | target.outlets)
         pdu.set_faults(faults)
         return [str(request["target"])]
 
@@ -189,13 +189,15 @@ class Degrade:
 
     async def _plug_home(self, cable: Cable) -> None:
         """Plug a cable into its own port. The cable in that port moves to the other port."""
-        home = self._machines.switches[cable.spec.switch].cables[cable.spec.port]
+        cables = ((node, other) for node in self._machines.nodes.values() for other in node.cables)
+        owner, home = next(
+            (node, other)
+            for node, other in cables
+            if (other.switch.spec.name, other.port) == (cable.spec.switch, cable.spec.port)
+        )
         if home.faults.down:
-            await self._owner(home).set_faults(home, replace(home.faults, down=False))
+            await owner.set_faults(home, replace(home.faults, down=False))
         await cable.swap_with(home)
-
-    def _owner(self, cable: Cable) -> VirtualNode:
-        return next(node for node in self._machines.nodes.values() if cable in node.cables)
 
 
 def _option(key: str) -> str:

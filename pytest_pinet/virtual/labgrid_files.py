@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from pytest_pinet.virtual.snmp_access import SnmpAccess
+from pytest_pinet.virtual.credentials import SnmpAccess
 from pytest_pinet.virtual.spec import LabSpec, NodeSpec
 
 EXPORTER = "pinet"

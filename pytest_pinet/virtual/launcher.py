@@ -19,15 +19,14 @@ from pytest_pinet.errors import CoordinatorError, LabError
 from pytest_pinet.lab.launcher import LabUse, Launcher
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.scale import Scale
-from pytest_pinet.virtual import labgrid_files, password
-from pytest_pinet.virtual.control_client import ask
+from pytest_pinet.virtual import labgrid_files
+from pytest_pinet.virtual.control import ask
+from pytest_pinet.virtual.credentials import SnmpAccess, make_password, make_ssh_keys, password_hash
 from pytest_pinet.virtual.processes import ProcessId, end, wait_gone
 from pytest_pinet.virtual.requirements import as_root, check_commands, check_kernel
-from pytest_pinet.virtual.runtime import Runtime
+from pytest_pinet.virtual.runtime import Runtime, Users
 from pytest_pinet.virtual.scale import found_scale
-from pytest_pinet.virtual.snmp_access import SnmpAccess
 from pytest_pinet.virtual.spec import LabSpec, spec_of
-from pytest_pinet.virtual.users import Users
 
 UP_TIMEOUT_S = 30.0
 # The module that prepares emulated boards. It is imported only if the lab has some.
@@ -37,7 +36,7 @@ ANSWER_TIMEOUT_S = 5.0
 PROCESSES = ("coordinator", "exporter", "daemon")
 _POLL_S = 0.01
 _T = TypeVar("_T")
-_LISTENING = re.compile(r"listening on (\S+):([0-9]+)")
+_LISTENING = re.compile(r"listening on \S+:([0-9]+)")
 
 
 def launcher() -> Launcher:
@@ -60,8 +59,8 @@ class VirtualLauncher:
             return None
         if state["digest"] != spec_of(lab).digest:
             raise LabError(
-                f"the virtual lab runs, but nodes, NICs or cables in {lab.file} changed since it was started",
-                f"pinet lab down --lab {lab.file}, then up again",
+                f"the nodes, NICs or cables in {lab.file} changed after the virtual lab was started",
+                f"restart the lab: pinet lab down --lab {lab.file}; pinet lab up --lab {lab.file}",
             )
         return dict(state["environment"])
 
@@ -154,7 +153,7 @@ def _image(lab: Lab) -> str:
     """
     check_commands()
     check_kernel(spec_of(lab), as_root())
-    return str(importlib.import_module(EMULATED).prepare(lab, _tell))
+    return str(importlib.import_module(EMULATED).prepare(lab, _print_progress))
 
 
 def _require_unused(runtime: Runtime) -> None:
@@ -163,9 +162,9 @@ def _require_unused(runtime: Runtime) -> None:
     state = runtime.read_json("state.json")
     if runs and state is not None and _is_whole(state):
         raise LabError(
-            f"the virtual lab runs, used by {len(runs)} {'run' if len(runs) == 1 else 'runs'}, and does not answer "
-            f"within {ANSWER_TIMEOUT_S:g} s",
-            "try again when this machine is less busy, or end it for all of them: pinet lab down",
+            f"the virtual lab runs but did not answer within {ANSWER_TIMEOUT_S:g} s; "
+            f"{len(runs)} {'run uses' if len(runs) == 1 else 'runs use'} it",
+            "try again when this machine is less busy, or stop the lab and these runs by `pinet lab down`",
         )
 
 
@@ -189,7 +188,7 @@ def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> M
         raise
 
 
-def _tell(what: str) -> None:
+def _print_progress(what: str) -> None:
     """Print progress for the user, because the first start takes minutes."""
     sys.stderr.write(f"{what}\n")
 
@@ -211,12 +210,12 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
     (directory / "places.yaml").write_text(labgrid_files.places(spec))
     coordinator = _spawn(runtime, "coordinator", _labgrid("coordinator", "-l", "127.0.0.1:0"), directory)
     remember("coordinator", coordinator.pid)
-    _make_keys(runtime)
-    console = password.make()
+    make_ssh_keys(runtime.keys)
+    console = make_password()
     runtime.write_private(runtime.console_password, console)
-    runtime.write_private(runtime.console_password_hash, password.hash_of(console))
+    runtime.write_private(runtime.console_password_hash, password_hash(console))
     access = SnmpAccess.make()
-    runtime.write_private(runtime.snmp_access, json.dumps(access.to_json()))
+    runtime.write_private(runtime.snmp_access, json.dumps(vars(access)))
     runtime.write_json("spec.json", replace(spec, scale=scale.share).to_json())
     module = [sys.executable, "-m", "pytest_pinet.virtual.daemon", str(runtime.path)]
     daemon = _spawn(runtime, "daemon", [*root, *module], Path("/"))
@@ -224,22 +223,27 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
     ports = _await(lambda: runtime.read_json("ports.json"), "the daemon to bind its ports", daemon, runtime, deadline)
     started["daemon"] = ProcessId(**ports["process"])
     remember("coordinator", coordinator.pid)
-    address = _await(
-        lambda: _coordinator_address(runtime.log("coordinator")),
+    log = runtime.log("coordinator")
+    listening = _await(
+        lambda: _LISTENING.search(log.read_text(errors="replace")),
         "labgrid's coordinator to listen",
         coordinator,
         runtime,
         deadline,
     )
+    address = f"127.0.0.1:{listening[1]}"
     resources = runtime.path / "exporter.yaml"
     resources.write_text(labgrid_files.exporter(spec, ports))
     words = ("-c", address, "-n", labgrid_files.EXPORTER, "--hostname", "127.0.0.1", str(resources))
     exporter = _spawn(runtime, "exporter", _labgrid("exporter", *words), runtime.path)
     remember("exporter", exporter.pid)
     _await(lambda: _daemon_answers(runtime) or None, "the daemon to build the lab", daemon, runtime, deadline)
-    log = runtime.log("exporter")
     _await(
-        lambda: "creating poll task" in log.read_text() or None, "the exporter to be ready", exporter, runtime, deadline
+        lambda: "creating poll task" in runtime.log("exporter").read_text() or None,
+        "labgrid's exporter to be ready",
+        exporter,
+        runtime,
+        deadline,
     )
     variables = labgrid_files.environment(spec, address, str(runtime.private_key), console, access, ports)
     runtime.write_json(
@@ -287,24 +291,13 @@ def _await(
     """Wait until ``found`` returns a value. Raises CoordinatorError if the process ends or the deadline passes."""
     while (value := found()) is None:
         ended = process.poll()
-        late = time.monotonic() > deadline
-        if ended is not None or late:
+        if ended is not None or time.monotonic() > deadline:
+            why = f"not within {UP_TIMEOUT_S:g} s" if ended is None else f"the process exited with {ended}"
             raise CoordinatorError(
-                f"the virtual lab did not come up: waiting for {what}, "
-                + (
-                    f"but its process ended with {ended}"
-                    if ended is not None
-                    else f"{UP_TIMEOUT_S:g} s were not enough"
-                ),
-                f"look at the logs in {runtime.path}",
+                f"the virtual lab did not start: it waited for {what}, but {why}", f"look at the logs in {runtime.path}"
             )
         time.sleep(_POLL_S)
     return value
-
-
-def _coordinator_address(log: Path) -> str | None:
-    match = _LISTENING.search(log.read_text(errors="replace"))
-    return f"127.0.0.1:{match.group(2)}" if match else None
 
 
 def _daemon_answers(runtime: Runtime) -> bool:
@@ -315,24 +308,6 @@ def _daemon_answers(runtime: Runtime) -> bool:
     except LabError:
         return False
     return True
-
-
-def _make_keys(runtime: Runtime) -> None:
-    runtime.keys.mkdir(exist_ok=True)
-    for name in ("id_ed25519", "host_key"):
-        argv = [
-            "ssh-keygen",
-            "-q",
-            "-t",
-            "ed25519",
-            "-N",
-            "",
-            "-C",
-            "pinet-virtual-lab",
-            "-f",
-            str(runtime.keys / name),
-        ]
-        subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
 
 
 def _clean(runtime: Runtime, keep_files: bool = False) -> None:
@@ -358,6 +333,9 @@ def _clean(runtime: Runtime, keep_files: bool = False) -> None:
     if image:
         shutil.rmtree(runtime.cards(image), ignore_errors=True)
     if left:
-        raise LabError(f"processes of the virtual lab do not end: {', '.join(str(p.pid) for p in left)}")
+        raise LabError(
+            f"these processes of the virtual lab did not end: {', '.join(str(p.pid) for p in left)}",
+            "kill them as root",
+        )
     if not keep_files:
         runtime.remove()

@@ -7,7 +7,7 @@ do. TCP passes packets of many segments to the shapers, which add the header of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
@@ -102,21 +102,9 @@ class Shape:
             )
         return replace(self, wire_bps=scale * self.wire_bps, bus=bus)
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Shape:
-        """The reverse of ``dataclasses.asdict``."""
-        bus = data["bus"]
-        if bus is not None:
-            lanes = {way: BusLane(**bus[way]) if bus[way] else None for way in ("tx", "rx")}
-            bus = SharedBus(bus["rate_bps"], **lanes)
-        return cls(data["model"], data["wire_bps"], bus)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
-class When:
+class ShapeCondition:
     """The condition of a shape: the least processor clock, PCIe payload (bytes) and MTU. 0 means any value."""
 
     clock_mhz: int = 0
@@ -143,7 +131,7 @@ class LinkModel:
 
     speed_mbps: int
     usual: Shape
-    variants: tuple[tuple[When, Shape], ...] = ()
+    variants: tuple[tuple[ShapeCondition, Shape], ...] = ()
 
     def shape(self, boot: BootSettings, mtu: int = PLAIN_MTU) -> Shape:
         """Return the shape for a board's boot settings and its device's MTU."""
@@ -157,12 +145,6 @@ class LinkModel:
             return replace(shape, model=f"{shape.model} at {name}", wire_bps=min(shape.wire_bps, rate_bps))
 
         return replace(self, usual=cap(self.usual), variants=tuple((when, cap(shape)) for when, shape in self.variants))
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> LinkModel:
-        """The reverse of ``dataclasses.asdict``."""
-        variants = tuple((When(**when), Shape.from_json(shape)) for when, shape in data["variants"])
-        return cls(data["speed_mbps"], Shape.from_json(data["usual"]), variants)
 
 
 # A link without shaping. It is faster than this machine can send.
@@ -187,7 +169,7 @@ def _model_of_nic(board: str, nic: str, speed_mbps: int) -> LinkModel:
             usual = _shape(entry["name"], entry)
             variants = []
             for own in entry.get("variants", ()):
-                when = When(**own["when"])
+                when = ShapeCondition(**own["when"])
                 if when.mtu and entry["kind"] != "wire":
                     raise ValueError(f"link model {entry['name']}: a variant by MTU needs kind wire")
                 variants.append((when, _shape(f"{entry['name']} ({when})", {**entry, **own})))

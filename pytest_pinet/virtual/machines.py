@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import unknown
 from pytest_pinet.virtual.cable import Cable
 from pytest_pinet.virtual.node import VirtualNode
 from pytest_pinet.virtual.pdu import Pdu
@@ -63,15 +63,16 @@ class Machines:
             if switch is None:
                 raise ConfigError(unknown("switch", name, self.switches))
             if slash and part not in switch.spec.ports:
-                raise ConfigError(unknown(f"port of {name}", part, switch.spec.ports))
+                raise ConfigError(unknown("port", part, switch.spec.ports, f"switch {name}"))
             return SwitchTarget(switch, part or None)
         if text == PDU and PDU not in self.nodes:
             return PduTarget(frozenset(self.pdu.outlets), whole=True)
         node_name, _, interface = text.partition(":")
         node = self.nodes.get(node_name)
         if node is None:
-            others = [] if ":" in text else [*self.switches, PDU]
-            raise ConfigError(unknown("node", node_name, self.nodes, others))
+            if ":" in text:
+                raise ConfigError(unknown("node", node_name, self.nodes))
+            raise ConfigError(unknown("part of the lab", text, [*self.nodes, *self.switches, PDU]))
         if not interface:
             return NodeTarget(node, node.cables, whole=True)
         return NodeTarget(node, [cable_of(node, interface)], whole=False)
@@ -83,13 +84,4 @@ def cable_of(node: VirtualNode, interface: str) -> Cable:
         if interface in (cable.spec.name, cable.spec.device):
             return cable
     names = [cable.spec.name for cable in node.cables]
-    raise ConfigError(unknown(f"interface of {node.spec.name}", interface, names))
-
-
-def unknown(what: str, name: str, known: Iterable[str], others: Sequence[str] = ()) -> str:
-    """Return an error message for an unknown name, with the nearest known name."""
-    names = list(known)
-    near = get_close_matches(name, [*names, *others], n=1, cutoff=0.4)
-    return f"no {what} is called {name!r}" + (
-        f", did you mean {near[0]!r}?" if near else f"; there is {', '.join(names)}"
-    )
+    raise ConfigError(unknown("interface", interface, names, f"node {node.spec.name}"))

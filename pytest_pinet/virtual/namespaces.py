@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from pytest_pinet.errors import LabError
 
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)  # os.setns exists only from Python 3.12
@@ -75,3 +78,45 @@ class NetNamespace:
     def close(self) -> None:
         """Close the descriptor. The kernel removes the namespace when it has no other user."""
         os.close(self.fd)
+
+
+TIMEOUT_S = 20.0
+
+
+async def run(argv: Sequence[str], text: str = "") -> str:
+    """Run a command and return its output. Raises LabError if the command fails or does not end."""
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        out, err = await asyncio.wait_for(process.communicate(text.encode()), TIMEOUT_S)
+    except TimeoutError:
+        process.kill()
+        raise LabError(f"`{' '.join(argv)}` did not end within {TIMEOUT_S:g} s") from None
+    if process.returncode != 0:
+        raise LabError(f"`{' '.join(argv)}` failed: {err.decode(errors='replace').strip()}")
+    return out.decode(errors="replace")
+
+
+async def ip(namespace: NetNamespace, lines: Iterable[str]) -> None:
+    """Run lines of ``ip`` in a namespace, in one process."""
+    await _batch(namespace, "ip", lines)
+
+
+async def tc(namespace: NetNamespace, lines: Iterable[str]) -> None:
+    """Run lines of ``tc`` in a namespace, in one process."""
+    await _batch(namespace, "tc", lines)
+
+
+async def nft(namespace: NetNamespace, rules: str) -> None:
+    """Load a rule set in a namespace, atomically."""
+    await run(["nsenter", f"--net={namespace.path}", "nft", "-f", "-"], rules)
+
+
+async def _batch(namespace: NetNamespace, tool: str, lines: Iterable[str]) -> None:
+    text = "".join(f"{line}\n" for line in lines)
+    if text:
+        await run(["nsenter", f"--net={namespace.path}", tool, "-batch", "-"], text)

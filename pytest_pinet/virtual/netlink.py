@@ -1,11 +1,14 @@
-"""Read the state of a namespace's devices from the kernel, with one rtnetlink request for each table."""
+"""Read and watch the network devices of a namespace by rtnetlink, with one request for each table."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import logging
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pytest_pinet.errors import LabError
@@ -27,6 +30,8 @@ _IFF_UP, _IFF_LOWER_UP = 1, 0x10000
 _ROOT, _INGRESS = 0xFFFFFFFF, 0xFFFFFFF1
 _PERMANENT = 0x80
 _TIMEOUT_S = 5.0
+_LINK_CHANGES = 1  # RTMGRP_LINK
+_log = logging.getLogger("pinet-daemon")
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,11 @@ class LinkInfo:
     index: int
     name: str
     mac: str
+    mtu: int
     admin_up: bool
     carrier: bool
     master: int | None
     rx_packets: int
-    tx_packets: int
     rx_bytes: int
     tx_bytes: int
 
@@ -58,10 +63,8 @@ class Netlink:
     """A netlink socket in one namespace."""
 
     def __init__(self, namespace: NetNamespace) -> None:
-        with namespace.entered():
-            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+        self._socket = _open(namespace, groups=0)
         self._socket.settimeout(_TIMEOUT_S)
-        self._socket.bind((0, 0))
         self._sequence = 0
 
     def close(self) -> None:
@@ -73,17 +76,17 @@ class Netlink:
         for body in self._dump(_GET_LINK, _LINK.pack(0, 0, 0, 0, 0)):
             _, _, index, flags, _ = _LINK.unpack_from(body)
             own = dict(_attributes(body[_LINK.size :]))
-            name = own[3].rstrip(b"\0").decode()
-            rx_packets, tx_packets, rx_bytes, tx_bytes = struct.unpack_from("=4Q", own[23])
+            name = own[_IFNAME].rstrip(b"\0").decode()
+            rx_packets, _, rx_bytes, tx_bytes = struct.unpack_from("=4Q", own[23])
             found[name] = LinkInfo(
                 index=index,
                 name=name,
                 mac=own.get(1, b"").hex(":"),
+                mtu=struct.unpack("=I", own[_MTU])[0],
                 admin_up=bool(flags & _IFF_UP),
                 carrier=bool(flags & _IFF_LOWER_UP),
                 master=struct.unpack("=I", own[10])[0] if 10 in own else None,
                 rx_packets=rx_packets,
-                tx_packets=tx_packets,
                 rx_bytes=rx_bytes,
                 tx_bytes=tx_bytes,
             )
@@ -126,7 +129,7 @@ class Netlink:
         self._sequence += 1
         self._socket.send(_MESSAGE.pack(_MESSAGE.size + len(body), _NEW_LINK, _REQUEST_ACK, self._sequence, 0) + body)
         for payload in self._answers():
-            raise LabError(f"moving the device to {name} was answered with {len(payload)} bytes")
+            raise LabError(f"unexpected answer of {len(payload)} bytes while a device was moved to {name}")
 
     def _dump(self, kind: int, body: bytes) -> list[bytes]:
         self._sequence += 1
@@ -153,18 +156,41 @@ class Netlink:
                 yield payload
 
 
-def mtus_in(data: bytes) -> dict[str, int]:
-    """Return the MTUs in messages of the kernel, by device name."""
-    found = {}
-    at = 0
-    while at + _MESSAGE.size <= len(data):
-        length, kind, *_ = _MESSAGE.unpack_from(data, at)
-        if kind == _NEW_LINK:
-            own = dict(_attributes(data[at + _MESSAGE.size + _LINK.size : at + length]))
-            if _IFNAME in own and _MTU in own:
-                found[own[_IFNAME].rstrip(b"\0").decode()] = struct.unpack("=I", own[_MTU])[0]
-        at += max(length, _MESSAGE.size) + -length % 4
-    return found
+class LinkWatch:
+    """A watch on a namespace. Calls ``follow`` with all devices at the start and after each change of a device."""
+
+    def __init__(self, namespace: NetNamespace, follow: Callable[[Mapping[str, LinkInfo]], Awaitable[None]]) -> None:
+        self._socket = _open(namespace, _LINK_CHANGES)
+        self._socket.setblocking(False)
+        self._netlink = Netlink(namespace)
+        self._task = asyncio.get_running_loop().create_task(self._run(follow))
+
+    async def _run(self, follow: Callable[[Mapping[str, LinkInfo]], Awaitable[None]]) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                await follow(self._netlink.links())
+            except LabError as error:
+                _log.error("a change of a network device was not followed: %s", error)
+            try:
+                await loop.sock_recv(self._socket, 1 << 16)
+            except OSError as error:
+                # After an overflow of the socket's buffer messages are lost. The loop reads all devices again.
+                if error.errno != errno.ENOBUFS:
+                    _log.error("changes of network devices are not followed any more: %s", error)
+                    return
+
+    def close(self) -> None:
+        self._task.cancel()
+        self._socket.close()
+        self._netlink.close()
+
+
+def _open(namespace: NetNamespace, groups: int) -> socket.socket:
+    with namespace.entered():
+        sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+    sock.bind((0, groups))
+    return sock
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -11,12 +11,11 @@ from pytest_pinet.errors import LabError
 from pytest_pinet.virtual import boot_files, kernel_lines
 from pytest_pinet.virtual.boot_settings import BootSettings, read_card, write_card
 from pytest_pinet.virtual.cable import Cable
-from pytest_pinet.virtual.commands import ip
 from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.container import Container
 from pytest_pinet.virtual.faults import Faults
-from pytest_pinet.virtual.mtu_watch import MtuWatch
-from pytest_pinet.virtual.namespaces import NetNamespace
+from pytest_pinet.virtual.namespaces import NetNamespace, ip
+from pytest_pinet.virtual.netlink import LinkInfo, LinkWatch
 from pytest_pinet.virtual.processes import ProcessId
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.spec import NodeSpec
@@ -32,7 +31,7 @@ class BoardProcesses(Protocol):
     def identities(self) -> list[ProcessId]:
         """Return the processes that must end before the board is off."""
 
-    async def tell_throttled(self, bits: int) -> None:
+    async def set_throttled(self, bits: int) -> None:
         """Set the answer to `vcgencmd get_throttled`. Raises LabError if the board does not support it."""
 
     async def kill(self) -> None:
@@ -70,38 +69,22 @@ class VirtualNode:
         self._card = card
         self._keys = keys
         self._boot_settings = BootSettings(spec.clock_mhz)
-        self._mtus: MtuWatch | None = None
-        self._container: BoardProcesses | None = None
-        self._on = False
+        self.container: BoardProcesses | None = None
+        self.on = False
+        self.frozen = False
+        self.panicked = False
+        self._links: LinkWatch | None = None
         self._on_since = 0.0
-        self._frozen = False
-        self._panicked = False
         # The bits that the firmware reports by `vcgencmd get_throttled`. The lowest four bits are the present state.
         self._throttled = 0
         # From the next boot on, the kernel panics before it starts init.
         self.panics_at_boot = False
         self._lock = asyncio.Lock()
 
-    @property
-    def on(self) -> bool:
-        return self._on
-
-    @property
-    def frozen(self) -> bool:
-        return self._frozen
-
-    @property
-    def panicked(self) -> bool:
-        return self._panicked
-
-    @property
-    def container(self) -> BoardProcesses | None:
-        return self._container
-
     async def power_on(self) -> None:
         """Switch the power on. Returns when the board boots. Raises LabError."""
         async with self._lock:
-            if self._on:
+            if self.on:
                 return
             last, fresh = self.namespace, NetNamespace()
             self._boot_settings = self._read_card()
@@ -114,16 +97,16 @@ class VirtualNode:
                 if cable.shape != shape:
                     await cable.set_rates()
             self.namespace = fresh
-            self._watch_mtus()
+            self._watch_links()
             last.close()
             # The default of Raspberry Pi OS is cubic. Some kernels refuse it outside the first namespace.
             fresh.set_sysctl("net.ipv4.tcp_congestion_control", "cubic")
-            self._on, self._on_since = True, asyncio.get_running_loop().time()
-            if self._frozen or self.panics_at_boot:
+            self.on, self._on_since = True, asyncio.get_running_loop().time()
+            if self.frozen or self.panics_at_boot:
                 # The board hangs during its boot: its PHYs come up, and nothing else happens.
                 await ip(fresh, [f"link set dev {cable.spec.device} up" for cable in self.cables])
                 if self.panics_at_boot:
-                    self._panicked = True
+                    self.panicked = True
                     self.console.say(boot_files.boot_log_early(self.spec, self._boot_settings))
                     self._say(kernel_lines.panic_at_boot(self.spec.title))
             else:
@@ -132,19 +115,22 @@ class VirtualNode:
     async def power_off(self) -> None:
         """Switch the power off. Returns when its processes have ended and its links are down. Raises LabError."""
         async with self._lock:
-            if not self._on:
+            if not self.on:
                 return
             self.relay.connect_to(None)
-            if self._container is not None:
-                await self._container.kill()
-                self._container = None
+            if self.container is not None:
+                await self.container.kill()
+                self.container = None
+            if self._links is not None:
+                self._links.close()
+                self._links = None
             self.console.detach()
-            if self._panicked:
-                self._panicked = False
-                if not self._frozen:
-                    await self._stop_still(False)
+            if self.panicked:
+                self.panicked = False
+                if not self.frozen:
+                    await self._silence(False)
             await ip(self.namespace, [f"link set dev {cable.spec.device} down" for cable in self.cables])
-            self._on = False
+            self.on = False
 
     async def set_faults(self, cable: Cable, faults: Faults) -> None:
         """Apply ``faults`` to one of the board's cables. Raises LabError."""
@@ -154,17 +140,17 @@ class VirtualNode:
     async def freeze(self) -> None:
         """Make the board hang until ``thaw``: it keeps its carrier, but is silent on all links, ssh and the console."""
         async with self._lock:
-            self._frozen = True
-            await self._stop_still(True)
+            self.frozen = True
+            await self._silence(True)
 
     async def thaw(self) -> None:
         """Undo ``freeze``. A board that was switched on in the meantime boots now."""
         async with self._lock:
-            if not self._frozen:
+            if not self.frozen:
                 return
-            self._frozen = False
-            await self._stop_still(False)
-            if self._on and self._container is None and not self._panicked:
+            self.frozen = False
+            await self._silence(False)
+            if self.on and self.container is None and not self.panicked:
                 await self._boot()
 
     def panic_at_boot(self) -> None:
@@ -174,16 +160,16 @@ class VirtualNode:
     async def panic(self) -> None:
         """Make the kernel panic now: it prints the panic on the console, and hangs until power-off. Raises LabError."""
         async with self._lock:
-            if not self._on:
-                raise LabError(f"{self.spec.name} is switched off, so its kernel cannot panic now")
+            if not self.on:
+                raise LabError(f"{self.spec.name} is switched off, so its kernel cannot panic")
             self._say(kernel_lines.panic_in_traffic(self.spec.title))
-            self._panicked = True
-            await self._stop_still(True)
+            self.panicked = True
+            await self._silence(True)
 
     async def heal(self) -> None:
         """Remove the fault "panics at boot". Power-cycle a board that hangs in a panic."""
         self.panics_at_boot = False
-        if self._panicked:
+        if self.panicked:
             await self.power_off()
             await self.power_on()
 
@@ -194,37 +180,33 @@ class VirtualNode:
 
     async def throttle(self, bits: int) -> None:
         """Report these bits as the present state (0: none). As "since the boot", they stay until the next boot."""
-        told = bits | bits << _SINCE_BOOT | self._throttled & ~_NOW
-        if self._container is not None:
-            await self._container.tell_throttled(told)
-        self._throttled = told
-
-    def _write_files(self) -> None:
-        self._throttled = self.throttled | self.throttled << _SINCE_BOOT
-        boot_files.write_node(self._directory, self.spec, self._keys, self._boot_settings, self._throttled)
+        bits |= bits << _SINCE_BOOT | self._throttled & ~_NOW
+        if self.container is not None:
+            await self.container.set_throttled(bits)
+        self._throttled = bits
 
     def print_line(self, line: str) -> None:
         """Print a kernel message on the console. Raises LabError while the board is off."""
-        if not self._on:
-            raise LabError(f"{self.spec.name} is switched off, so it prints nothing")
+        if not self.on:
+            raise LabError(f"{self.spec.name} is switched off, so its kernel cannot print the line")
         self._say([line])
 
     def _say(self, lines: list[str]) -> None:
         since_boot_s = asyncio.get_running_loop().time() - self._on_since
         self.console.say(kernel_lines.stamped(lines, since_boot_s))
 
-    async def _stop_still(self, still: bool) -> None:
+    async def _silence(self, silent: bool) -> None:
         """Stop all processes, links, ssh and the console, or continue all of them."""
-        self.console.muted = still
-        self.relay.freeze(still)
+        self.console.muted = silent
+        self.relay.freeze(silent)
         for cable in self.cables:
-            cable.silent = still
+            cable.silent = silent
             await cable.filter()
-        if self._container is not None:
-            if still:
-                self._container.freeze()
+        if self.container is not None:
+            if silent:
+                self.container.freeze()
             else:
-                self._container.thaw()
+                self.container.thaw()
 
     def _insert_card(self, card: Path) -> None:
         write_card(card)
@@ -232,24 +214,25 @@ class VirtualNode:
     def _read_card(self) -> BootSettings:
         return read_card(self._card, self.spec.board, self.spec.clock_mhz)
 
-    def _watch_mtus(self) -> None:
-        if self._mtus is not None:
-            self._mtus.close()
-        cables = {cable.spec.device: cable for cable in self.cables}
+    def _watch_links(self) -> None:
+        """Adapt the shaping of the cables when the board changes an MTU."""
 
-        async def follow(device: str, mtu: int) -> None:
-            if device in cables:
-                async with self._lock:
-                    await cables[device].set_mtu(mtu)
+        async def follow(links: Mapping[str, LinkInfo]) -> None:
+            async with self._lock:
+                for cable in self.cables:
+                    if cable.spec.device in links:
+                        await cable.set_mtu(links[cable.spec.device].mtu)
 
-        self._mtus = MtuWatch(self.namespace, follow)
+        self._links = LinkWatch(self.namespace, follow)
 
     async def _boot(self) -> None:
-        await asyncio.to_thread(self._write_files)
+        self._throttled = self.throttled | self.throttled << _SINCE_BOOT
+        files = (self._directory, self.spec, self._keys, self._boot_settings, self._throttled)
+        await asyncio.to_thread(boot_files.write_node, *files)
         devices = " ".join(cable.spec.device for cable in self.cables)
         terminal = self.console.attach()
         environment = {"ROLE": "node", "DEVICES": devices, "CARD": str(self._card)}
-        self._container = await Container.start(
+        self.container = await Container.start(
             self.spec.name, self.namespace, self._directory, environment, terminal, self.hurried
         )
         self.relay.connect_to(self.namespace)

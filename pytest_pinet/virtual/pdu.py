@@ -9,18 +9,31 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual.outlets import Outlet
+from pytest_pinet.virtual.loopback import TcpServer
 
 _PATH = re.compile(r"/relay/([0-9]{1,6})/value")
 _LARGEST_BODY = 1024
 _CLIENT_TIMEOUT_S = 10.0
 _Answer = tuple[HTTPStatus, str, str]
+
+
+class Outlet(Protocol):
+    """A node, seen from its power supply."""
+
+    @property
+    def on(self) -> bool:
+        """Whether the node has power."""
+
+    async def power_on(self) -> None:
+        """Switch the power on. Returns when it is on."""
+
+    async def power_off(self) -> None:
+        """Switch the power off. Returns when no process of the node runs."""
 
 
 @dataclass(frozen=True)
@@ -30,26 +43,15 @@ class PduFaults:
     dead: bool = False
     lying: frozenset[int] = frozenset()
 
-    def with_lies(self, outlets: frozenset[int]) -> PduFaults:
-        return replace(self, lying=self.lying | outlets)
 
-
-class Pdu:
+class Pdu(TcpServer):
     """One HTTP port for all outlets, numbered from 1."""
 
-    def __init__(self, listener: socket.socket, outlets: dict[int, Outlet]) -> None:
-        self._listener = listener
+    def __init__(self, outlets: dict[int, Outlet]) -> None:
+        super().__init__()
         self.outlets = outlets
         self.faults = PduFaults()
         self._stuck: set[asyncio.StreamWriter] = set()
-
-    @property
-    def port(self) -> int:
-        return int(self._listener.getsockname()[1])
-
-    async def serve(self) -> None:
-        """Start to accept clients."""
-        await asyncio.start_server(self._client, sock=self._listener)
 
     def set_faults(self, faults: PduFaults) -> None:
         """Apply ``faults``. When a dead PDU recovers, it aborts the connections of clients that still wait."""
@@ -68,7 +70,7 @@ class Pdu:
                 request = await asyncio.wait_for(_request(reader), _CLIENT_TIMEOUT_S)
                 status, kind, text = await self._answer(*request)
             except (ValueError, asyncio.LimitOverrunError):
-                status, kind, text = HTTPStatus.BAD_REQUEST, "text/plain", "not a request that this PDU knows"
+                status, kind, text = HTTPStatus.BAD_REQUEST, "text/plain", "unknown request"
             except LabError as error:
                 status, kind, text = HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", str(error)
             payload = text.encode()

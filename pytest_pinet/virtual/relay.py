@@ -3,46 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
+from pytest_pinet.virtual.loopback import TcpServer
 from pytest_pinet.virtual.namespaces import NetNamespace
 
 SSH_PORT = 22
 
 
-class Relay:
+class Relay(TcpServer):
     """Forward each client to 127.0.0.1:22 in the present namespace. Without a namespace, the client is disconnected.
 
     While the relay is frozen, connections stay open and silent, as with a machine that hangs.
     """
 
-    def __init__(self, listener: socket.socket) -> None:
-        self._listener = listener
+    def __init__(self) -> None:
+        super().__init__()
         self._namespace: NetNamespace | None = None
         self._transports: set[asyncio.BaseTransport] = set()
         self._running = asyncio.Event()
         self._running.set()
-
-    @property
-    def port(self) -> int:
-        return int(self._listener.getsockname()[1])
-
-    async def serve(self) -> None:
-        """Start to accept clients."""
-        await asyncio.start_server(self._client, sock=self._listener)
 
     def connect_to(self, namespace: NetNamespace | None) -> None:
         """Change the namespace, and cut all open connections."""
         self._namespace = namespace
         self.cut()
 
-    def cut(self) -> int:
-        """Cut all open connections. Return how many there were."""
-        count = len(self._transports)
+    def cut(self) -> None:
+        """Cut all open connections."""
         for transport in list(self._transports):
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
-        return count
 
     def freeze(self, frozen: bool) -> None:
         if frozen:

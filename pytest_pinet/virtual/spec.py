@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from difflib import get_close_matches
-from typing import Any
+from dataclasses import asdict, dataclass, is_dataclass
+from itertools import repeat
+from typing import Any, get_args, get_origin, get_type_hints
 
 from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import CLOCKS, MACHINES, Interface, Lab, Node
 from pytest_pinet.virtual.boot_settings import BootSettings
@@ -97,28 +98,9 @@ class LabSpec:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LabSpec:
         """The reverse of ``to_json``."""
-        nodes = tuple(
-            NodeSpec(
-                node["name"],
-                node["place"],
-                node["board"],
-                node["title"],
-                tuple(InterfaceSpec(**{**i, "model": LinkModel.from_json(i["model"])}) for i in node["interfaces"]),
-                node["outlet"],
-                node["clock_mhz"],
-                node["machine"],
-                node["clock"],
-            )
-            for node in data["nodes"]
-        )
-        switches = tuple(
-            SwitchSpec(switch["name"], tuple(switch["ports"]), switch["management"]) for switch in data["switches"]
-        )
-        uplinks = tuple(
-            UplinkSpec(u["name"], u["place"], (tuple(u["ends"][0]), tuple(u["ends"][1])), u["speed_mbps"])
-            for u in data["uplinks"]
-        )
-        return cls(data["name"], nodes, switches, uplinks, data["scale"], data["image"])
+        spec = _from_json(cls, data)
+        assert isinstance(spec, cls)
+        return spec
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -136,8 +118,20 @@ class LabSpec:
     @property
     def digest(self) -> str:
         """A hash of the specification, without the image."""
-        asked = {**self.to_json(), "image": None}
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+        hashed = {**self.to_json(), "image": None}
+        return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _from_json(kind: object, value: Any) -> object:
+    """Return JSON data as a ``kind``: a dataclass, a tuple, one of them or None, or any other type, kept as it is."""
+    arguments = get_args(kind)
+    if isinstance(kind, type) and is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        return kind(**{name: _from_json(kinds[name], part) for name, part in value.items()})
+    if get_origin(kind) is tuple:
+        kinds_of = repeat(arguments[0]) if arguments[-1] is Ellipsis else arguments
+        return tuple(map(_from_json, kinds_of, value))
+    return _from_json(arguments[0], value) if arguments and value is not None else value
 
 
 def spec_of(lab: Lab) -> LabSpec:
@@ -184,19 +178,14 @@ def mac_address(node: str, device: str) -> str:
 def _outlet(node: Node, lab: Lab) -> str:
     outlet = node.outlet or OUTLETS[0]
     if outlet not in OUTLETS:
-        near = get_close_matches(outlet, OUTLETS, n=1)
-        raise ConfigError(
-            f"the virtual lab has no outlet of kind {outlet!r} for node {node.name}; "
-            + (f"did you mean {near[0]!r}?" if near else f"it has {', '.join(OUTLETS)}"),
-            node.where,
-        )
+        raise ConfigError(unknown("outlet", outlet, OUTLETS, f"node {node.name}"), node.where)
     if outlet == "poe_mib":
         feed = next((i for i in node.interfaces if i.name == "onboard"), node.interfaces[0])
         switch = lab.switches[feed.port.switch]
         if switch.backend != "snmp":
             raise ConfigError(
-                f"node {node.name} takes its power from port {feed.port} (outlet: poe_mib), but PoE goes by SNMP "
-                f"and switch {switch.name} has backend {switch.backend}; expected backend: snmp",
+                f"node {node.name} has outlet poe_mib, which switches the power of port {feed.port} by SNMP, "
+                f"but switch {switch.name} has backend {switch.backend}; expected backend snmp",
                 node.where,
             )
     return outlet
@@ -227,6 +216,6 @@ def _check_device(name: str, what: str, where: str) -> None:
     plain = name.isascii() and all(c.isalnum() or c in "._-" for c in name)
     if not plain or name in (".", "..", "lo", "br0", "all", "default") or not 0 < len(name) < 16:
         raise LabError(
-            f"{what} cannot be a network device of the virtual lab",
+            f"{what} cannot be the name of a network device in the virtual lab",
             f"use up to 15 letters, digits, dots, dashes or underscores in {where}",
         )

@@ -17,9 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual.commands import ip, tc
 from pytest_pinet.virtual.link_models import goodput
-from pytest_pinet.virtual.namespaces import NetNamespace
+from pytest_pinet.virtual.namespaces import NetNamespace, ip, tc
 from pytest_pinet.virtual.shaping import node_queue, port_queue, token_bucket
 
 # The least part that counts as full rate, since published values must be reproduced within 3 %.

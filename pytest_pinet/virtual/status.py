@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.scale import Scale
-from pytest_pinet.virtual.control_client import ask
+from pytest_pinet.virtual.control import ask
 from pytest_pinet.virtual.launcher import PROCESSES
 from pytest_pinet.virtual.processes import ProcessId
 from pytest_pinet.virtual.runtime import Runtime
@@ -27,8 +27,13 @@ def status(lab_file: str) -> dict[str, Any] | None:
         return None
     found = ask(runtime.control, "status") if alive["daemon"] else {"lab": state["lab"], "nodes": [], "switches": []}
     scale = Scale(**state.get("scale", {}))
-    told = {"scale": scale.share, "scale_because": scale.because}
-    return {**found, **told, "processes": alive, "environment": state["environment"]}
+    return {
+        **found,
+        "scale": scale.share,
+        "scale_because": scale.because,
+        "processes": alive,
+        "environment": state["environment"],
+    }
 
 
 def ssh_command(lab_file: str, node: str, command: Sequence[str]) -> list[str]:
@@ -41,9 +46,7 @@ def ssh_command(lab_file: str, node: str, command: Sequence[str]) -> list[str]:
         raise LabError(f"the lab of {lab_file} is down", f"pinet lab up --lab {lab_file}")
     nodes = {entry["name"]: entry for entry in found["nodes"]}
     if node not in nodes:
-        near = get_close_matches(node, nodes, n=1, cutoff=0.4)
-        hint = f", did you mean {near[0]!r}?" if near else f"; there is {', '.join(nodes)}"
-        raise ConfigError(f"no node is called {node!r}{hint}")
+        raise ConfigError(unknown("node", node, nodes))
     if nodes[node]["power"] != "on":
         raise LabError(
             f"{node} is switched off",

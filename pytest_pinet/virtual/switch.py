@@ -5,28 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual import boot_files
 from pytest_pinet.virtual.agentx import SubAgent
-from pytest_pinet.virtual.commands import ip, run, tc
 from pytest_pinet.virtual.container import Container
+from pytest_pinet.virtual.credentials import SnmpAccess
 from pytest_pinet.virtual.firmware import BRIDGE, SwitchFaults, SwitchFirmware
-from pytest_pinet.virtual.namespaces import NetNamespace
+from pytest_pinet.virtual.namespaces import NetNamespace, ip, run
 from pytest_pinet.virtual.netlink import Netlink
 from pytest_pinet.virtual.relay import SSH_PORT, Relay
-from pytest_pinet.virtual.snmp_access import SnmpAccess
 from pytest_pinet.virtual.spec import SwitchSpec
 from pytest_pinet.virtual.switch_objects import SwitchObjects
 from pytest_pinet.virtual.udp_relay import UdpRelay
-
-if TYPE_CHECKING:
-    from pytest_pinet.virtual.cable import Cable
 
 READY_TIMEOUT_S = 10.0
 # MTU of the ports, as in most gigabit switches. The ends choose the size of their frames.
@@ -64,18 +59,15 @@ class VirtualSwitch:
         self.poe_relay: UdpRelay | None = None
         self.namespace = NetNamespace()
         self.drawer = drawer
-        self.cables: dict[str, Cable] = {}
+        # The ports that lead to nodes. Each function returns how many frames the cable has broken.
+        self.broken_frames: dict[str, Callable[[], int]] = {}
         # Ports that lead to other switches.
         self.uplinks: set[str] = set()
         self.firmware = SwitchFirmware(spec.ports, self.namespace, self._damaged)
         self._directory = directory
         self._first_index = first_index
-        self._container: Container | None = None
+        self.container: Container | None = None
         self._agent = SubAgent(SwitchObjects(self.firmware))
-
-    @property
-    def container(self) -> Container | None:
-        return self._container
 
     async def build(self, cabled: dict[str, str]) -> None:
         """Create the bridge and all ports. ``cabled`` holds the ``ip`` words of the far ends by port."""
@@ -95,15 +87,11 @@ class VirtualSwitch:
     @property
     def inputs(self) -> list[str]:
         """The ports that can receive frames."""
-        return [*self.cables, *sorted(self.uplinks)]
+        return [*self.broken_frames, *sorted(self.uplinks)]
 
     def index(self, port: str) -> int:
         """Return the kernel's index of a port. It stays the same when cables are pulled."""
         return self._first_index + self.spec.ports.index(port)
-
-    async def limit(self, lines: Sequence[str]) -> None:
-        """Run ``tc`` lines in the switch's namespace, to shape the traffic that its ports send."""
-        await tc(self.namespace, lines)
 
     async def boot(self, keys: Path, speeds_mbps: Mapping[str, int], access: SnmpAccess) -> None:
         """Start the management, on loopback. Raises LabError if it does not come up."""
@@ -118,13 +106,13 @@ class VirtualSwitch:
             "MANAGEMENT": self.spec.management,
             "AGENTX_PORT": str(boot_files.AGENTX_PORT),
         }
-        self._container = await Container.start(self.spec.name, self.namespace, self._directory, environment, str(log))
+        self.container = await Container.start(self.spec.name, self.namespace, self._directory, environment, str(log))
         snmp = self.spec.management == "snmp"
         deadline = asyncio.get_running_loop().time() + READY_TIMEOUT_S
         while (sock := await self._connected(boot_files.AGENTX_PORT if snmp else SSH_PORT)) is None:
-            if not self._container.running or asyncio.get_running_loop().time() > deadline:
+            if not self.container.running or asyncio.get_running_loop().time() > deadline:
                 raise LabError(
-                    f"the management of switch {self.spec.name} did not come up in {READY_TIMEOUT_S:g} s",
+                    f"the ssh or SNMP service of switch {self.spec.name} did not start within {READY_TIMEOUT_S:g} s",
                     f"look at {log}",
                 )
             await asyncio.sleep(_POLL_S)
@@ -157,7 +145,7 @@ class VirtualSwitch:
             self.poe_relay.dead = faults.dead
 
     def _damaged(self) -> dict[str, int]:
-        return {port: cable.broken_frames() for port, cable in self.cables.items()}
+        return {port: count() for port, count in self.broken_frames.items()}
 
     async def port_state(self, port: str) -> PortSettings:
         """Return the present settings of a port."""
@@ -174,10 +162,10 @@ class VirtualSwitch:
 
     async def show_phy(self, port: str) -> None:
         """Mount the PHY's files over a port that was replaced."""
-        if self._container is not None:
+        if self.container is not None:
             for value in ("speed", "duplex"):
                 source = f"/run/pinet/phy/{port}/{value}"
-                await self._container.command(["mount", "--bind", source, f"/sys/class/net/{port}/{value}"])
+                await self.container.command(["mount", "--bind", source, f"/sys/class/net/{port}/{value}"])
 
     async def announce(self, *without: str) -> None:
         """Run LLDP on all ports except ``without``.
@@ -185,16 +173,16 @@ class VirtualSwitch:
         Before another device takes a port's name and index, lldpd must forget the port. Otherwise it keeps listening on
         the old device.
         """
-        if self._container is not None:
+        if self.container is not None:
             pattern = ",".join(port for port in self.spec.ports if port not in without)
             with suppress(LabError):  # without lldpd, cables can still be pulled
-                await self._container.command(["lldpcli", "configure", "system", "interface", "pattern", pattern])
+                await self.container.command(["lldpcli", "configure", "system", "interface", "pattern", pattern])
 
     async def negotiated(self, port: str, speed_mbps: int) -> None:
         """Set the PHY speed of a port after another cable was plugged in."""
         self.firmware.speeds_mbps = {**self.firmware.speeds_mbps, port: speed_mbps}
-        if self._container is not None:
-            await self._container.command(["sh", "-c", f"echo {speed_mbps} > /run/pinet/phy/{port}/speed"])
+        if self.container is not None:
+            await self.container.command(["sh", "-c", f"echo {speed_mbps} > /run/pinet/phy/{port}/speed"])
             await self.show_phy(port)
 
     def take_from_drawer(self, device: str, port: str) -> None:
@@ -212,6 +200,6 @@ class VirtualSwitch:
                 relay.connect_to(None)
         await self._agent.close()
         self.firmware.close()
-        if self._container is not None:
-            await self._container.kill()
-            self._container = None
+        if self.container is not None:
+            await self.container.kill()
+            self.container = None

@@ -17,10 +17,9 @@ from pytest_pinet.virtual.agentx_protocol import (
     octets,
     ports_of,
 )
-from pytest_pinet.virtual.firmware import Draft, Snapshot, SwitchFirmware
+from pytest_pinet.virtual.firmware import DEFAULT_VLAN, LARGEST_VLAN, Draft, Snapshot, SwitchFirmware, Vlan
 from pytest_pinet.virtual.netlink import LinkInfo
 from pytest_pinet.virtual.port_counters import Counted
-from pytest_pinet.virtual.vlans import DEFAULT_VLAN, LARGEST_VLAN, Vlan
 
 MIB_2: Oid = (1, 3, 6, 1, 2, 1)
 IF_ENTRY: Oid = (*MIB_2, 2, 2, 1)

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from contextlib import suppress
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual.loopback import udp_uids
+from pytest_pinet.virtual.loopback import udp_socket, udp_uids
 from pytest_pinet.virtual.namespaces import NetNamespace
 
 AGENT = ("127.0.0.1", 161)
@@ -17,17 +17,6 @@ AGENT = ("127.0.0.1", 161)
 MOST_CLIENTS = 256
 _POE_ATTEMPTS = 8
 _Address = tuple[str, int]
-
-
-def loopback_socket(address: _Address = ("127.0.0.1", 0)) -> socket.socket:
-    """Return a bound, non-blocking UDP socket on the host's loopback."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-    try:
-        sock.bind(address)
-    except OSError:
-        sock.close()
-        raise
-    return sock
 
 
 def poe_socket(owner: str) -> socket.socket:
@@ -38,9 +27,9 @@ def poe_socket(owner: str) -> socket.socket:
     for attempt in range(_POE_ATTEMPTS):
         first, second, third = hashlib.sha256(f"{owner}#{attempt}".encode()).digest()[:3]
         with suppress(OSError):
-            return loopback_socket((f"127.{first % 254 + 1}.{second}.{third % 254 + 1}", AGENT[1]))
+            return udp_socket((f"127.{first % 254 + 1}.{second}.{third % 254 + 1}", AGENT[1]))
     raise LabError(
-        "UDP port 161 of the loopback network is taken, which nodes with `outlet: poe_mib` need",
+        "another process uses UDP port 161 of all loopback addresses; nodes with `outlet: poe_mib` need this port",
         "stop the machine's own snmpd, or let it listen on one address only (agentAddress udp:127.0.0.1:161)",
     )
 
@@ -51,8 +40,8 @@ class UdpRelay:
     ``source`` is the address that the agent sees. A ``dead`` relay drops everything.
     """
 
-    def __init__(self, sock: socket.socket, owner: int, source: str = "127.0.0.1") -> None:
-        self._socket = sock
+    def __init__(self, owner: int, sock: socket.socket | None = None, source: str = "127.0.0.1") -> None:
+        self._socket = sock or udp_socket()
         self._owner = owner
         self._source = source
         self._namespace: NetNamespace | None = None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_pinet.virtual.commands import ip
 from pytest_pinet.virtual.firmware import BRIDGE
 from pytest_pinet.virtual.link_models import wire_rate
+from pytest_pinet.virtual.namespaces import ip
 from pytest_pinet.virtual.shaping import arbiter, count_arrivals, from_port, port_queue, token_bucket
 from pytest_pinet.virtual.spec import UplinkSpec
 from pytest_pinet.virtual.switch import LARGEST_MTU, VirtualSwitch

@@ -16,7 +16,7 @@ from pytest_pinet.errors import Where
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.switch.cli import CliSwitch, connect
 from pytest_pinet.model.lab import Switch
-from pytest_pinet.virtual.password import hash_of
+from pytest_pinet.virtual.credentials import password_hash
 
 PASSWORD = "raspberry rust"
 _ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ class SwitchBench:
         self.reset()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port: int = listener.getsockname()[1]
-        password = hash_of(PASSWORD)
+        password = password_hash(PASSWORD)
         users = "".join(f"{user}:x:0:0::/root:/bin/sh\n" for user in _USERS)
         (folder / "passwd").write_text(
             f"root:x:0:0::/root:/bin/sh\n{users}sshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"

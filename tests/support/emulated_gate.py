@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.emulated.requirements import PACKAGES
+from pytest_pinet.emulated.prepare import PACKAGES
 from pytest_pinet.errors import LabError
 from tests.support.gate_project import PINET, GateLab, Project, wait_until
 

@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.virtual.control_client import ask
+from pytest_pinet.virtual.control import ask
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.processes import ProcessId
 from pytest_pinet.virtual.runtime import Runtime

@@ -66,7 +66,7 @@ def test_a_lab_file_with_other_cables_is_not_taken_for_the_lab_that_runs(bench: 
     file = Path(bench.lab.file)
     file.write_text(LAB_FILE.replace("sw-1/p2", "sw-1/p5"))
     try:
-        with pytest.raises(LabError, match="changed since it was started"):
+        with pytest.raises(LabError, match="changed after the virtual lab was started"):
             launcher().up(load(file))
     finally:
         file.write_text(LAB_FILE)
@@ -251,9 +251,9 @@ def test_a_frozen_node_goes_on_where_it_stopped(pair: Bench) -> None:
 
 
 def test_a_wrong_name_is_one_sentence_with_the_nearest(bench: Bench) -> None:
-    with pytest.raises(ConfigError, match=r"^no node is called 'rigth', did you mean 'right'\?$"):
+    with pytest.raises(ConfigError, match=r"^unknown part of the lab 'rigth', did you mean 'right'\?"):
         bench.degrade("rigth", rate=0.9)
-    with pytest.raises(ConfigError, match="no interface of both is called 'usv', did you mean 'usb'"):
+    with pytest.raises(ConfigError, match="unknown interface 'usv' in node both, did you mean 'usb'"):
         bench.degrade("both:usv", rate=0.9)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.virtual import password
+from pytest_pinet.virtual.credentials import password_hash
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.loopback import peer_uid
 from pytest_pinet.virtual.status import ssh_command
@@ -58,7 +58,7 @@ def test_each_lab_has_a_password_of_its_own_that_only_its_user_can_read(bench: B
 
 def test_the_password_lets_in_and_its_hash_tells_nothing(bench: Bench) -> None:
     own = bench.environment["LG_CONSOLE_PASSWORD"]
-    assert password.hash_of(own) != password.hash_of(own)
+    assert password_hash(own) != password_hash(own)
     assert own not in bench.ssh("left", "cat /etc/shadow /proc/1/environ")
     with console(bench, "left") as sock:
         log_in(sock, own)

@@ -8,9 +8,8 @@ import subprocess
 
 import pytest
 
-from pytest_pinet.virtual.commands import ip, tc
 from pytest_pinet.virtual.link_models import wire_rate
-from pytest_pinet.virtual.namespaces import NetNamespace
+from pytest_pinet.virtual.namespaces import NetNamespace, ip, tc
 from pytest_pinet.virtual.shaping import node_queue, token_bucket
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")

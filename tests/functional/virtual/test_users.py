@@ -19,8 +19,7 @@ from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.virtual import launcher as launching
 from pytest_pinet.virtual.launcher import launcher
-from pytest_pinet.virtual.runtime import Runtime
-from pytest_pinet.virtual.users import Users
+from pytest_pinet.virtual.runtime import Runtime, Users
 from tests.support.gate_project import BIN, LAB_FILE, PINET, wait_until
 from tests.support.small_virtual_lab import processes, small_lab
 
@@ -99,7 +98,7 @@ def test_a_lab_that_others_use_is_not_taken_for_dead_since_it_is_slow(
         daemon = processes(lab)["daemon"]
         daemon.kill(signal.SIGSTOP)
         try:
-            with pytest.raises(LabError, match=r"runs, used by 1 run, and does not answer within 0\.2 s"):
+            with pytest.raises(LabError, match=r"runs but did not answer within 0\.2 s; 1 run uses it"):
                 launcher().use(lab, "another", lambda: None)
         finally:
             daemon.kill(signal.SIGCONT)

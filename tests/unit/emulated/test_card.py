@@ -14,8 +14,8 @@ import pytest
 
 from pytest_pinet.emulated.card import BOOT_START, FLAG_AT, list_boot, make_card, read_boot, take_flag, write_boot
 from pytest_pinet.emulated.cpio import Archive
-from pytest_pinet.emulated.deb import data_of
-from pytest_pinet.emulated.kernel_package import KernelPackage, image_of, needs
+from pytest_pinet.emulated.kernel_package import KernelPackage, arm64_image, dependencies
+from pytest_pinet.emulated.packages import open_package
 from pytest_pinet.emulated.rootfs import boot_modules, guest_file
 from pytest_pinet.errors import LabError
 
@@ -46,7 +46,7 @@ def module(*depends: str) -> bytes:
 
 @pytest.mark.parametrize("pack", ["xz", "gz"])
 def test_a_package_is_read_without_dpkg(tmp_path: Path, pack: str) -> None:
-    found = data_of(package(tmp_path / "a.deb", {"usr/bin/odd": b"odd", "etc/x": b"even"}, pack))
+    found = open_package(package(tmp_path / "a.deb", {"usr/bin/odd": b"odd", "etc/x": b"even"}, pack))
     file = found.extractfile("./usr/bin/odd")
     assert file is not None
     assert file.read() == b"odd"
@@ -54,17 +54,17 @@ def test_a_package_is_read_without_dpkg(tmp_path: Path, pack: str) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"PK", "is no Debian package"), (b"!<arch>\n" + b"x" * 60, "is damaged"), (b"!<arch>\n", "has no data.tar")],
+    [(b"PK", "is not a Debian package"), (b"!<arch>\n" + b"x" * 60, "is damaged"), (b"!<arch>\n", "no data.tar")],
 )
-def test_what_is_no_package_is_told(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_not_a_package_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "a.deb").write_bytes(content)
     with pytest.raises(LabError, match=message):
-        data_of(tmp_path / "a.deb")
+        open_package(tmp_path / "a.deb")
 
 
-def test_modules_come_with_all_that_they_need(tmp_path: Path) -> None:
+def test_modules_are_installed_with_their_dependencies(tmp_path: Path) -> None:
     if shutil.which("depmod", path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
-        pytest.skip("depmod (package kmod) is not here")
+        pytest.skip("depmod (package kmod) is missing")
     folder = "lib/modules/6.9/kernel"
     files = {
         "boot/vmlinuz-6.9": IMAGE,
@@ -82,13 +82,13 @@ def test_modules_come_with_all_that_they_need(tmp_path: Path) -> None:
     assert sorted(path.name for path in installed.rglob("*.ko*")) == ["deepest.ko", "e1000e.ko", "ptp-help.ko.xz"]
 
 
-def test_needs_reads_what_modinfo_says() -> None:
-    assert needs(module("a-b", "c")) == ["a_b", "c"]
-    assert needs(lzma.compress(module("c"))) == ["c"]
-    assert needs(module()) == []
+def test_dependencies_are_read_from_modinfo() -> None:
+    assert dependencies(module("a-b", "c")) == ["a_b", "c"]
+    assert dependencies(lzma.compress(module("c"))) == ["c"]
+    assert dependencies(module()) == []
 
 
-def test_boot_modules_are_taken_with_their_dependencies(tmp_path: Path) -> None:
+def test_boot_modules_are_selected_with_their_dependencies(tmp_path: Path) -> None:
     (tmp_path / "modules.dep").write_text(
         "k/virtio_blk.ko: k/virtio.ko\nk/ext4.ko:\nk/bcm2835.ko:\nk/virtio.ko:\nk/other.ko:\n"
     )
@@ -98,15 +98,15 @@ def test_boot_modules_are_taken_with_their_dependencies(tmp_path: Path) -> None:
 def test_an_efi_zboot_image_is_unpacked() -> None:
     packed = gzip.compress(IMAGE)
     zboot = b"MZ\0\0zimg" + (64).to_bytes(4, "little") + len(packed).to_bytes(4, "little") + bytes(8) + b"gzip\0"
-    assert image_of(zboot.ljust(64, b"\0") + packed, "vmlinuz") == IMAGE
-    assert image_of(packed, "vmlinuz") == IMAGE
-    with pytest.raises(LabError, match="packed by zstd; expected gzip, xz, lzma or zstd"):
-        image_of(zboot.replace(b"gzip", b"zstd").ljust(64, b"\0"), "vmlinuz")
-    with pytest.raises(LabError, match=r"vmlinuz is no arm64 kernel: .* stands at 0x38"):
-        image_of(bytes(128), "vmlinuz")
+    assert arm64_image(zboot.ljust(64, b"\0") + packed, "vmlinuz") == IMAGE
+    assert arm64_image(packed, "vmlinuz") == IMAGE
+    with pytest.raises(LabError, match="compressed by zstd; expected gzip, xz, lzma or zstd"):
+        arm64_image(zboot.replace(b"gzip", b"zstd").ljust(64, b"\0"), "vmlinuz")
+    with pytest.raises(LabError, match=r"vmlinuz is not an arm64 kernel: .* at offset 0x38"):
+        arm64_image(bytes(128), "vmlinuz")
 
 
-def test_cpio_is_what_cpio_reads(tmp_path: Path) -> None:
+def test_the_archive_is_readable_by_cpio(tmp_path: Path) -> None:
     archive = Archive()
     archive.file("bin/tool", b"odd length", 0o755)
     archive.symlink("bin/sh", "tool")
@@ -115,7 +115,7 @@ def test_cpio_is_what_cpio_reads(tmp_path: Path) -> None:
     assert len(packed) % 512 == 0
     reader = shutil.which("cpio") or shutil.which("busybox")
     if reader is None:
-        pytest.skip("neither cpio nor busybox is here")
+        pytest.skip("cpio and busybox are missing")
     argv = [reader, "-itv"] if reader.endswith("cpio") else [reader, "cpio", "-itv"]
     listed = subprocess.run(argv, input=packed, capture_output=True, timeout=10, check=True).stdout.decode()
     names = [line.split()[-1] for line in listed.splitlines()]
@@ -127,7 +127,7 @@ def test_cpio_is_what_cpio_reads(tmp_path: Path) -> None:
 def test_a_card_has_both_partitions_and_its_boot_files(tmp_path: Path) -> None:
     search = "/usr/sbin:/sbin:/usr/bin:/bin"
     if any(shutil.which(tool, path=search) is None for tool in ("mkfs.vfat", "mke2fs", "mcopy")):
-        pytest.skip("dosfstools, e2fsprogs or mtools are not here")
+        pytest.skip("dosfstools, e2fsprogs or mtools are missing")
     root = tmp_path / "root"
     (root / "etc").mkdir(parents=True)
     (root / "etc" / "motd").write_text("hello")
@@ -148,7 +148,7 @@ def test_a_card_has_both_partitions_and_its_boot_files(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["card.img", "root"]
 
 
-def test_the_wish_for_tryboot_that_a_guest_left_on_its_card_holds_once(tmp_path: Path) -> None:
+def test_a_tryboot_request_on_the_card_is_valid_once(tmp_path: Path) -> None:
     card = tmp_path / "card.img"
     card.write_bytes(bytes(FLAG_AT + 512))
     assert not take_flag(card)

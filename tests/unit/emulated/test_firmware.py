@@ -28,7 +28,7 @@ def names(more: Mapping[str, bytes | None] = {}, tryboot: bool = False, board: s
     return str(boot(more, tryboot, board))
 
 
-def test_without_a_name_it_is_kernel8_with_its_initramfs_and_the_first_line_of_cmdline() -> None:
+def test_the_defaults_are_kernel8_its_initramfs_and_the_first_line_of_cmdline_txt() -> None:
     found = choose(CARD.get, "virt", tryboot=False)
     assert str(found) == "config.txt: kernel8.img, cmdline.txt, initramfs8"
     assert (found.kernel, found.initramfs, found.cmdline) == (IMAGE, b"ramdisk", "console=ttyAMA0 root=/dev/vda2")
@@ -70,13 +70,13 @@ TREES = ("bcm2710.dtb", "bcm2837.dtb")
         ({"config.txt": b"os_prefix=n/\n", "n/kernel8.img": OTHER, "n/bcm2837.dtb": b"tree"}, "n/bcm2837.dtb"),
     ],
 )
-def test_a_board_with_a_device_tree_gets_the_first_that_is_there(more: Mapping[str, bytes], expected: str) -> None:
+def test_the_first_existing_device_tree_is_used(more: Mapping[str, bytes], expected: str) -> None:
     found = choose({**CARD, **more}.get, "pi3b", False, TREES)
     assert (found.names[-1], found.device_tree) == (expected, b"tree")
 
 
-def test_without_its_device_tree_a_board_stays_dark() -> None:
-    with pytest.raises(NoKernel, match=r"device tree, and bcm2710\.dtb or bcm2837\.dtb is not on the boot partition"):
+def test_a_board_without_its_device_tree_does_not_boot() -> None:
+    with pytest.raises(NoKernel, match=r"device tree: bcm2710\.dtb or bcm2837\.dtb is missing on the boot partition"):
         choose(CARD.get, "pi3b", False, TREES)
 
 
@@ -84,18 +84,18 @@ def test_a_prefix_without_a_kernel_is_ignored() -> None:
     assert names({"config.txt": b"os_prefix=gone/\n"}) == "config.txt: kernel8.img, cmdline.txt"
 
 
-def test_tryboot_txt_holds_for_the_boot_that_asked_for_it_alone() -> None:
+def test_tryboot_txt_is_used_only_for_a_tryboot() -> None:
     more = {"tryboot.txt": b"os_prefix=new/\n", "new/kernel8.img": OTHER, "new/cmdline.txt": b"new"}
     assert names(more) == "config.txt: kernel8.img, cmdline.txt, initramfs8"
     assert names(more, tryboot=True) == "tryboot.txt: new/kernel8.img, new/cmdline.txt"
 
 
-def test_without_a_tryboot_txt_the_flag_chooses_the_section_of_config_txt() -> None:
+def test_without_tryboot_txt_a_tryboot_uses_a_section_of_config_txt() -> None:
     more = {"config.txt": b"[tryboot]\nkernel=k\n", "k": IMAGE}
     assert names(more, tryboot=True) == "config.txt: k, cmdline.txt"
 
 
-def test_a_kernel_may_be_gzip() -> None:
+def test_a_gzip_kernel_is_unpacked() -> None:
     found = choose({**CARD, "kernel8.img": gzip.compress(IMAGE)}.get, "virt", tryboot=False)
     assert found.kernel == IMAGE
 
@@ -103,12 +103,12 @@ def test_a_kernel_may_be_gzip() -> None:
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (None, "config.txt asks for kernel8.img, which is not on the boot partition"),
-        (b"MZ" + bytes(100), "kernel8.img is no arm64 kernel"),
-        (b"", "kernel8.img is no arm64 kernel"),
-        (b"\x1f\x8bbroken", "kernel8.img is gzip that cannot be unpacked"),
+        (None, "config.txt names the kernel kernel8.img, which is not on the boot partition"),
+        (b"MZ" + bytes(100), "kernel8.img is not an arm64 kernel"),
+        (b"", "kernel8.img is not an arm64 kernel"),
+        (b"\x1f\x8bbroken", "kernel8.img contains damaged gzip data"),
     ],
 )
-def test_what_cannot_start_is_told(kernel: bytes | None, message: str) -> None:
+def test_a_file_that_is_not_an_arm64_kernel_is_refused(kernel: bytes | None, message: str) -> None:
     with pytest.raises(NoKernel, match=message):
         boot({"kernel8.img": kernel})

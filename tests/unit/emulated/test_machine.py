@@ -1,4 +1,4 @@
-"""The lab file's settings of emulated boards, and the resulting QEMU command."""
+"""Emulated boards in the lab file, and the QEMU command line for them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.emulated.machine import RASPI3B, VIRT, Files, NicDevice, command
-from pytest_pinet.emulated.prepare import prepare
-from pytest_pinet.emulated.requirements import PACKAGES, Devices, check_commands, devices
+from pytest_pinet.emulated.prepare import PACKAGES, check_commands, prepare, qemu_devices
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
 from pytest_pinet.model.lab import Lab
@@ -38,7 +37,7 @@ def qemu(*nics: NicDevice, virtual_clock: bool = True) -> str:
     return " ".join(command(VIRT, files, "root=x", nics, "/dev/pts/7", (5, 6), virtual_clock))
 
 
-def test_the_lab_file_has_boards_of_qemu_and_a_peer_in_the_wall_s_time() -> None:
+def test_the_lab_file_has_qemu_boards_with_virtual_clocks_and_a_peer_with_a_wall_clock() -> None:
     lab = load(EMULATED)
     assert [(node.name, node.machine, node.clock) for node in lab.nodes.values()] == [
         ("virt-1", "virt", "virtual"),
@@ -51,19 +50,19 @@ def test_the_lab_file_has_boards_of_qemu_and_a_peer_in_the_wall_s_time() -> None
     assert load(EMULATED.with_name("virtual.yaml")).meaning == "sets the rates of its links itself"
 
 
-def test_every_board_is_measured_against_an_end_in_the_wall_s_time() -> None:
+def test_every_board_is_measured_against_a_peer_with_a_wall_clock() -> None:
     lab = load(EMULATED)
     ends = EndpointSelector(lab)
     pair = parse_topology("pair")
     for interface in lab.interfaces():
         if lab.nodes[interface.node].clock == "virtual":
             assert ends.combination(interface, pair).ends[1].node.name == "peer"
-    # Measurements in board time say nothing about an end in wall time.
+    # A measurement in the board's virtual time says nothing about a peer with a wall clock.
     with pytest.raises(NotEnoughNodes, match="all that peer reaches has a clock of its own"):
         ends.combination(lab.nodes["peer"].interfaces[0], pair)
 
 
-def test_what_the_daemon_gets_says_it_all() -> None:
+def test_the_spec_for_the_daemon_is_complete() -> None:
     spec = spec_of(load(EMULATED))
     assert LabSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
     board, *_, peer = spec.nodes
@@ -77,7 +76,7 @@ def test_what_the_daemon_gets_says_it_all() -> None:
     assert peer.interfaces[0].model.shape(BootSettings(0)).tx_bps < 1e10
 
 
-def test_a_card_that_was_made_anew_is_no_other_lab() -> None:
+def test_a_new_card_image_does_not_change_the_digest() -> None:
     from dataclasses import replace
 
     spec = spec_of(load(EMULATED))
@@ -93,71 +92,67 @@ def test_a_card_that_was_made_anew_is_no_other_lab() -> None:
         ("launcher: virtual\n", "figures: measured\n", "has the key 'machine', which only a launcher reads"),
     ],
 )
-def test_mistakes_in_the_lab_file_are_one_sentence_with_the_line(
-    tmp_path: Path, old: str, new: str, message: str
-) -> None:
+def test_mistakes_in_the_lab_file_are_named_with_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         changed(tmp_path, old, new)
 
 
-def test_a_nic_that_qemu_does_not_have_is_told_before_anything_is_started(tmp_path: Path) -> None:
+def test_a_nic_that_qemu_does_not_have_is_refused_before_the_start(tmp_path: Path) -> None:
     lab = changed(tmp_path, "driver: e1000e", "driver: bcmgenet")
     with pytest.raises(
-        ConfigError, match=r"QEMU's virt has no NIC for the driver 'bcmgenet'.*cdc_ether, e1000, e1000e, igb"
+        ConfigError, match=r"QEMU's machine virt has no NIC for the driver 'bcmgenet'.*cdc_ether, e1000, e1000e, igb"
     ):
         prepare(lab, lambda _: None)
 
 
-def test_a_raspberry_pi_has_nics_on_usb_alone(tmp_path: Path) -> None:
+def test_raspi3b_accepts_only_usb_nics(tmp_path: Path) -> None:
     lab = changed(tmp_path, "driver: cdc_ether, bus: usb2", "driver: smsc95xx, bus: usb2")
-    with pytest.raises(ConfigError, match=r"QEMU's raspi3b has no NIC for the driver 'smsc95xx'.*: cdc_ether$"):
+    with pytest.raises(ConfigError, match=r"QEMU's machine raspi3b has no NIC for the driver 'smsc95xx'.*: cdc_ether$"):
         prepare(lab, lambda _: None)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
-def test_nobody_is_locked_out_while_a_first_card_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lab_is_not_locked_while_the_first_card_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text(EMULATED.read_text())
     lab = load(file)
 
     def prepared(*_: object) -> Path:
         with Runtime.of(lab.file).locked():
-            raise LabError("enough seen")
+            raise LabError("the lab was not locked")
 
     monkeypatch.setattr("pytest_pinet.virtual.runtime.LOCK_TIMEOUT_S", 0.5)
     monkeypatch.setattr("pytest_pinet.emulated.prepare.prepare", prepared)
-    with pytest.raises(LabError, match="enough seen"):
+    with pytest.raises(LabError, match="the lab was not locked"):
         launcher().up(lab)
     assert not Runtime.of(lab.file).path.exists()
 
 
-def test_a_nic_that_this_qemu_is_too_old_for_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    offered = Devices("7.2.22", frozenset({"e1000e", "virtio-net-pci", "usb-net"}))
+def test_a_nic_that_needs_a_newer_qemu_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = ("7.2.22", frozenset({"e1000e", "virtio-net-pci", "usb-net"}))
     monkeypatch.setattr("pytest_pinet.emulated.prepare.check_commands", lambda: None)
-    monkeypatch.setattr("pytest_pinet.emulated.prepare.devices", lambda: offered)
+    monkeypatch.setattr("pytest_pinet.emulated.prepare.qemu_devices", lambda: offered)
     monkeypatch.setattr("pytest_pinet.emulated.prepare.card_image", lambda _: tmp_path / "card.img")
     assert prepare(load(EMULATED), lambda _: None) == tmp_path / "card.img"
-    with pytest.raises(LabError, match=r"QEMU 7\.2\.22 of this machine has no igb, which virt-1:igb is"):
+    with pytest.raises(LabError, match=r"QEMU 7\.2\.22 on this machine cannot emulate igb, which"):
         prepare(load(EMULATED.with_name("emulated-igb.yaml")), lambda _: None)
 
 
 @pytest.mark.smoke  # since `make smoke` installs it
 @pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="QEMU is missing")
-def test_qemu_itself_is_asked_what_it_has() -> None:
-    found = devices()
-    assert re.fullmatch(r"[0-9]+\.[0-9.]+", found.version)
+def test_the_devices_of_the_installed_qemu_are_read() -> None:
+    version, found = qemu_devices()
+    assert re.fullmatch(r"[0-9]+\.[0-9.]+", version)
     assert all(device in found for device in ("e1000e", "virtio-net-pci", "usb-net"))
-    assert ("igb" in found) == (int(found.version.partition(".")[0]) >= 8)
+    assert ("igb" in found) == (int(version.partition(".")[0]) >= 8)
 
 
-def test_a_qemu_that_cannot_tell_is_not_taken_for_one_without_devices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_qemu_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "qemu-system-aarch64").write_text("#!/bin/sh\necho 'failed to open module: x.so' >&2\nexit 134\n")
     (tmp_path / "qemu-system-aarch64").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(LabError, match=r"-device help` failed \(134\): failed to open module: x\.so"):
-        devices()
+    with pytest.raises(LabError, match=r"-device help` failed with exit code 134: failed to open module: x\.so"):
+        qemu_devices()
 
 
 def test_missing_tools_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,13 +162,13 @@ def test_missing_tools_are_named_with_their_packages(monkeypatch: pytest.MonkeyP
     assert all(package in str(caught.value) for package in PACKAGES.values())
 
 
-def test_a_virtual_clock_is_one_processor_that_counts_its_instructions() -> None:
+def test_a_virtual_clock_needs_one_processor_and_counts_instructions() -> None:
     assert "-accel tcg,tb-size=128 -smp 1 -icount shift=4,sleep=on" in qemu()
     assert "-smp 2" in qemu(virtual_clock=False)
     assert "icount" not in qemu(virtual_clock=False)
 
 
-def test_each_driver_becomes_its_device_without_a_boot_rom() -> None:
+def test_each_driver_gets_its_qemu_device_without_a_boot_rom() -> None:
     nics = [
         NicDevice("e1000e", "02:00:00:00:00:01", "tap0", 1000),
         NicDevice("virtio_net", "02:00:00:00:00:02", "tap1", 10000),
@@ -186,7 +181,7 @@ def test_each_driver_becomes_its_device_without_a_boot_rom() -> None:
     assert "qemu-xhci" not in qemu(*nics[:2])
 
 
-def test_a_raspberry_pi_has_its_card_in_its_slot_and_all_its_nics_on_one_usb_port() -> None:
+def test_raspi3b_has_an_sd_card_and_all_nics_on_one_usb_hub() -> None:
     nics = [NicDevice("cdc_ether", "02:00:00:00:00:01", "tap0", 100)]
     files = Files("k", "i", "/card", "/device-tree")
     line = " ".join(command(RASPI3B, files, RASPI3B.cmdline.strip(), nics, "/dev/pts/7", (5, 6), True))
@@ -201,7 +196,7 @@ def test_a_raspberry_pi_has_its_card_in_its_slot_and_all_its_nics_on_one_usb_por
     assert "virtio" not in line
 
 
-def test_a_guest_that_reboots_ends_qemu_and_a_comma_in_a_path_is_a_comma() -> None:
+def test_qemu_ends_when_the_guest_reboots_and_commas_in_paths_are_escaped() -> None:
     line = qemu()
     assert " -no-reboot " in line
     assert "file=/a,,b/card" in line

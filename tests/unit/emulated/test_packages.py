@@ -39,7 +39,7 @@ Debian|http://mirror/security/|bookworm-security|main
 """
 
 
-def test_only_debian_s_main_counts_and_each_once(apt: Path) -> None:
+def test_each_source_of_debian_main_is_returned_once(apt: Path) -> None:
     tool(apt, "apt-get", f"cat <<'END'\n{LISTS}END")
     assert machine_sources() == [
         PackageSource("http://mirror/debian/", "bookworm", "main"),
@@ -47,38 +47,38 @@ def test_only_debian_s_main_counts_and_each_once(apt: Path) -> None:
     ]
 
 
-def test_a_machine_without_debian_is_told_what_to_do(apt: Path) -> None:
+def test_a_machine_without_debian_sources_is_refused(apt: Path) -> None:
     tool(apt, "apt-get", "echo 'Ubuntu|http://mirror/ubuntu/|noble|main'")
-    with pytest.raises(LabError, match="knows no Debian source with its lists read"):
+    with pytest.raises(LabError, match="apt of this machine has no lists of Debian packages"):
         machine_sources()
 
 
-def test_backports_are_asked_for_and_done_without_where_a_mirror_lacks_them(apt: Path, tmp_path: Path) -> None:
+def test_backports_are_used_if_the_mirror_has_them(apt: Path, tmp_path: Path) -> None:
     tool(
         apt,
         "apt-get",
         f"case \"$*\" in *indextargets*) cat <<'END'\n{LISTS}END\n;; "
         "*Error-Mode*) echo 'E: no such release' >&2; exit 100 ;; esac",
     )
-    said: list[str] = []
-    Apt(tmp_path / "home", said.append).update()
+    reported: list[str] = []
+    Apt(tmp_path / "home", reported.append).update()
     assert "backports" not in (tmp_path / "home" / "sources.list").read_text()
-    assert said == ["reading the lists of arm64 packages"]
+    assert reported == ["reading the lists of arm64 packages"]
     tool(apt, "apt-get", f"case \"$*\" in *indextargets*) cat <<'END'\n{LISTS}END\n;; esac")
-    Apt(tmp_path / "home", said.append).update()
+    Apt(tmp_path / "home", reported.append).update()
     assert (
         "deb [arch=arm64] http://mirror/debian/ bookworm-backports main\n"
         in (tmp_path / "home" / "sources.list").read_text()
     )
 
 
-def test_what_apt_says_stands_in_the_error(apt: Path, tmp_path: Path) -> None:
+def test_the_error_quotes_apt(apt: Path, tmp_path: Path) -> None:
     tool(apt, "apt-get", "echo 'E: Unable to locate package nonsense' >&2; exit 100")
     with pytest.raises(LabError, match=r"`apt-get download .* failed: E: Unable to locate package nonsense"):
         Apt(tmp_path, lambda _: None).fetch("nonsense")
 
 
-def test_a_package_that_was_cut_short_is_fetched_again(apt: Path, tmp_path: Path) -> None:
+def test_a_truncated_package_is_fetched_again(apt: Path, tmp_path: Path) -> None:
     plan = 'case "$*" in *--print-uris*) echo "x linux_6.deb 9 SHA256:0";; '
     tool(apt, "apt-get", f"{plan}*) echo a part > linux_6.deb; exit 100;; esac")
     with pytest.raises(LabError, match="failed"):
@@ -88,7 +88,7 @@ def test_a_package_that_was_cut_short_is_fetched_again(apt: Path, tmp_path: Path
     assert [path.name for path in (tmp_path / "single").iterdir()] == ["linux_6.deb"]
 
 
-def test_an_apt_that_hangs_is_given_up(apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apt_has_a_time_limit(apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "FETCH_TIMEOUT_S", 0.2)
     tool(apt, "apt-get", "exec sleep 5")
     with pytest.raises(LabError, match=r"took more than 0\.2 s"):
@@ -118,7 +118,7 @@ def card(folder: Path, age_s: float) -> Path:
     return folder / "card.img"
 
 
-def test_the_cards_that_were_used_last_are_kept(tmp_path: Path) -> None:
+def test_the_last_used_cards_are_kept(tmp_path: Path) -> None:
     cards = [card(tmp_path / f"recipe{age}", 1000 + age) for age in range(5)]
     used(cards[4])
     (tmp_path / "apt").mkdir()
@@ -127,28 +127,24 @@ def test_the_cards_that_were_used_last_are_kept(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["apt", "recipe0", "recipe1", "recipe4"]
 
 
-def test_the_cards_of_a_lab_that_was_never_stopped_go_in_the_end(tmp_path: Path) -> None:
-    for lab, age_s in (("lives", 10.0), ("forgotten", FORGOTTEN_AFTER_S + 10)):
+def test_old_cards_of_a_lab_that_was_never_stopped_are_removed(tmp_path: Path) -> None:
+    for lab, age_s in (("running", 10.0), ("abandoned", FORGOTTEN_AFTER_S + 10)):
         card(tmp_path / "cards" / lab / "virt-1", age_s)
         os.utime(tmp_path / "cards" / lab, (time.time() - age_s,) * 2)
     forget_old(tmp_path)
-    assert [path.name for path in (tmp_path / "cards").iterdir()] == ["lives"]
+    assert [path.name for path in (tmp_path / "cards").iterdir()] == ["running"]
 
 
-def test_a_cache_that_cannot_be_written_is_told_with_the_way_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_cannot_be_written_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    said = r"kept in .*/file/pinet/emulated, and that cannot be written: Not a directory"
-    with pytest.raises(LabError, match=said) as caught, locked(cache()):
+    message = r"/file/pinet/emulated, the cache for emulated boards, cannot be written: Not a directory"
+    with pytest.raises(LabError, match=message) as caught, locked(cache()):
         pass
     assert "XDG_CACHE_HOME" in str(caught.value)
 
 
-def test_a_full_disk_is_told_and_other_trouble_is_not_taken_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_a_lab_error_and_other_errors_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(LabError, match=r"cannot be written: No space left on device"), locked(cache()):
         Path("/dev/full").write_text("x")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-
 import pytest
 
 from pytest_pinet.judge import pcie
 from pytest_pinet.model.conditions import PcieLink
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.faults import Faults
-from pytest_pinet.virtual.link_models import BusLane, LinkModel, Shape, goodput, model_of, wire_rate
+from pytest_pinet.virtual.link_models import BusLane, Shape, goodput, model_of, wire_rate
 from pytest_pinet.virtual.shaping import burst, bus_lines, node_queue, port_queue
 
 STOCK = BootSettings(1500)
@@ -145,13 +142,6 @@ def test_a_slower_link_caps_every_model() -> None:
 
 def test_an_unknown_nic_runs_at_its_link_speed() -> None:
     assert shape_of("pi9", "nobody", 5000) == Shape("wire-5000", wire_rate(5000))
-
-
-@pytest.mark.parametrize("nic", ["genet", "ax88179"])
-def test_a_model_survives_its_journey_to_the_daemon(nic: str) -> None:
-    model = model_of("pi4b", nic, 1000)
-    assert LinkModel.from_json(json.loads(json.dumps(asdict(model)))) == model
-    assert Shape.from_json(shape_of("pi3b", "ax88179", 1000).to_json()).bus is not None
 
 
 def test_queues_and_buckets_are_as_measured_best() -> None:

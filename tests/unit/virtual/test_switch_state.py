@@ -20,13 +20,12 @@ from pytest_pinet.virtual.agentx_protocol import (
     register,
     response,
 )
-from pytest_pinet.virtual.firmware import SwitchFaults, with_lies
+from pytest_pinet.virtual.credentials import SnmpAccess
+from pytest_pinet.virtual.firmware import SwitchFaults, Vlan, VlanTable, with_lies
 from pytest_pinet.virtual.kernel_lines import panic_at_boot, panic_in_traffic, stamped
 from pytest_pinet.virtual.netlink import LinkInfo, QueueInfo
 from pytest_pinet.virtual.port_counters import VirtualPortCounters
 from pytest_pinet.virtual.shaping import arbiter, from_port, to_address, token_bucket
-from pytest_pinet.virtual.snmp_access import SnmpAccess
-from pytest_pinet.virtual.vlans import Vlan, VlanTable
 
 
 def test_a_port_is_at_home_only_where_all_three_settings_agree() -> None:
@@ -88,7 +87,7 @@ def test_an_answer_bears_the_numbers_of_its_request() -> None:
 
 
 def link(rx_packets: int = 0, rx_bytes: int = 0, tx_bytes: int = 0) -> dict[str, LinkInfo]:
-    return {"p1": LinkInfo(7, "p1", "02:00:00:00:00:01", True, True, None, rx_packets, 0, rx_bytes, tx_bytes)}
+    return {"p1": LinkInfo(7, "p1", "02:00:00:00:00:01", 1500, True, True, None, rx_packets, rx_bytes, tx_bytes)}
 
 
 NOTHING: MappingProxyType[str, int] = MappingProxyType({})
@@ -172,7 +171,7 @@ def test_every_contender_has_a_queue_up_to_a_number() -> None:
 
 def test_the_secrets_of_two_labs_differ() -> None:
     one, two = SnmpAccess.make(), SnmpAccess.make()
-    assert not set(one.to_json().values()) & set(two.to_json().values()) - {"pinet"}
+    assert not set(vars(one).values()) & set(vars(two).values()) - {"pinet"}
     assert min(len(secret) for secret in (one.auth, one.priv)) >= 16
 
 

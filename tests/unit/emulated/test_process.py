@@ -1,4 +1,4 @@
-"""The QEMU protocol: questions, answers, events and the end."""
+"""QMP: commands, answers, events, and the end of QEMU."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.emulated.qmp import Qmp
+from pytest_pinet.emulated.process import Qmp
 from pytest_pinet.errors import LabError
 
 GREETING: Mapping[str, Any] = {"QMP": {"version": {}}}
 
 
-def talk(
+def exchange(
     answers: Callable[[str], list[Mapping[str, Any] | None]], commands: list[str]
 ) -> tuple[list[str], list[tuple[str, Mapping[str, Any]]]]:
     """Return the result of each command, and the events.
@@ -47,7 +47,7 @@ def talk(
             await qmp.connect(ours)
             for command in commands:
                 try:
-                    found.append(str(await qmp.ask(command)))
+                    found.append(str(await qmp.run(command)))
                 except LabError as error:
                     found.append(str(error))
         finally:
@@ -58,27 +58,27 @@ def talk(
     return asyncio.run(asyncio.wait_for(run(), 10)), events
 
 
-def test_answers_belong_to_their_questions_whatever_events_come_between() -> None:
+def test_events_do_not_disturb_the_order_of_answers() -> None:
     event = {"event": "SHUTDOWN", "data": {"guest": True, "reason": "guest-reset"}}
-    found, events = talk(lambda command: [event, {"return": command}], ["a", "b"])
+    found, events = exchange(lambda command: [event, {"return": command}], ["a", "b"])
     assert found == ["a", "b"]
     assert events == [("SHUTDOWN", {"guest": True, "reason": "guest-reset"})] * 3
 
 
-def test_a_refusal_is_told_in_qemu_s_words() -> None:
+def test_an_error_answer_is_raised_with_its_text() -> None:
     def answers(command: str) -> list[Mapping[str, Any] | None]:
         return [{"return": {}} if command == "qmp_capabilities" else {"error": {"desc": "Device 'x' not found"}}]
 
-    assert talk(answers, ["set_link"])[0] == ["QEMU refused set_link: Device 'x' not found"]
+    assert exchange(answers, ["set_link"])[0] == ["QEMU refused the command set_link: Device 'x' not found"]
 
 
-def test_an_end_of_qemu_ends_the_question() -> None:
+def test_a_command_fails_when_qemu_ends() -> None:
     def answers(command: str) -> list[Mapping[str, Any] | None]:
         return [{"return": {}} if command == "qmp_capabilities" else None]
 
-    assert "it has ended" in talk(answers, ["stop"])[0][0]
+    assert "QEMU has ended" in exchange(answers, ["stop"])[0][0]
 
 
-def test_a_qemu_that_does_not_even_greet_is_told() -> None:
-    with pytest.raises(LabError, match="it has ended"):
-        talk(lambda _: [None], [])
+def test_a_connection_fails_when_qemu_ends_at_once() -> None:
+    with pytest.raises(LabError, match="QEMU has ended"):
+        exchange(lambda _: [None], [])

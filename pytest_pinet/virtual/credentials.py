@@ -1,0 +1,74 @@
+"""The secrets of a lab. Each lab gets new ones, so that only users who can read its directory can log in."""
+
+from __future__ import annotations
+
+import ctypes
+import secrets
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_pinet.errors import LabError
+
+# The only community that labgrid's poe_mib uses. It gives access only to the PoE switching of ports, and only from
+# the relay's address.
+POE_COMMUNITY = "private"
+POE_SOURCE = "127.0.0.2"
+# Boards check the password with PAM. Its pam_unix uses the same library. Python 3.13 removed the crypt module.
+LIBRARIES = ("libcrypt.so.1", "libcrypt.so.2")
+
+
+@dataclass(frozen=True)
+class SnmpAccess:
+    """Communities of SNMPv2c, and an SNMPv3 user with authentication (SHA-256) and privacy (AES)."""
+
+    write: str
+    read: str
+    user: str
+    auth: str
+    priv: str
+
+    @classmethod
+    def make(cls) -> SnmpAccess:
+        write, read, auth, priv = (make_password() for _ in range(4))
+        return cls(f"rw-{write}", f"ro-{read}", "pinet", auth, priv)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables by which a lab file's ``!template`` entries find the secrets."""
+        return {
+            "LG_SNMP_COMMUNITY": self.write,
+            "LG_SNMP_READ_COMMUNITY": self.read,
+            "LG_SNMP_USER": self.user,
+            "LG_SNMP_AUTH_KEY": self.auth,
+            "LG_SNMP_PRIV_KEY": self.priv,
+        }
+
+
+def make_password() -> str:
+    """Return 96 random bits in characters that are not special to a shell, template or terminal."""
+    return secrets.token_hex(12)
+
+
+def password_hash(password: str) -> str:
+    """Return the password's hash for ``/etc/shadow``. Raises LabError if libcrypt is missing."""
+    for name in LIBRARIES:
+        try:
+            crypt = ctypes.CDLL(name).crypt
+        except OSError:
+            continue
+        crypt.argtypes, crypt.restype = [ctypes.c_char_p, ctypes.c_char_p], ctypes.c_char_p
+        # Few rounds are enough: 96 random bits cannot be guessed, and more rounds would slow down every login.
+        found = crypt(password.encode(), f"$6$rounds=1000${secrets.token_hex(8)}$".encode())
+        if found is not None and found.startswith(b"$6$"):
+            return str(found.decode())
+    raise LabError("this machine has no libcrypt with SHA-512, which the virtual lab needs", "apt install libcrypt1")
+
+
+def make_ssh_keys(directory: Path) -> None:
+    """Create the key pair of the user and the key pair of the boards' sshd."""
+    directory.mkdir(exist_ok=True)
+    for name in ("id_ed25519", "host_key"):
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "pinet-virtual-lab", "-f", str(directory / name)]
+        subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
