@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from pytest_pinet.calibration.levels import Levels, fresh_of
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
@@ -16,8 +15,42 @@ from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.traffic import Direction, Traffic
 
+# Time of a connection besides traffic, of a link-up and of opening the link (s). A PHY of 1 Gbit/s negotiates for 2 to
+# 4 s.
+SET_UP_S = 0.4
+LINK_UP_S = 4.0
+OPENING_S = 5.0
 # The most time (s) that a fresh link-up takes.
-LINK_UP_S = 15.0
+LONGEST_LINK_UP_S = 15.0
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The repetitions: ``runs`` connections per link-up (at least 2), fresh link-ups per boot, and reboots.
+
+    The existing link-up and boot count, too: 2 fresh ones make 3.
+    """
+
+    runs: int
+    links: int
+    boots: int
+
+    @property
+    def connections(self) -> int:
+        """The number of connections for each direction."""
+        return (self.boots + 1) * (self.links + 1) * self.runs
+
+    def seconds(self, ways: int, connection_s: int, boot_s: float) -> float:
+        """Return the approximate duration for one combination in seconds."""
+        ups = (self.boots + 1) * self.links * LINK_UP_S
+        return OPENING_S + ways * self.connections * (connection_s + SET_UP_S) + ups + self.boots * (boot_s + OPENING_S)
+
+
+def fresh_of(boot: int, link_up: int, run: int) -> Fresh:
+    """Return what is fresh for the ``run``-th connection of a link-up and boot, all counted from 0."""
+    if run or not (boot or link_up):
+        return Fresh.CONNECTION
+    return Fresh.LINK if link_up else Fresh.BOOT
 
 
 @dataclass
@@ -50,14 +83,14 @@ def calibrate(
             link_ups = levels.links
             if link_ups and not can_bounce(link):
                 link_ups = 0
-                course.notes.append(f"{link.dut} cannot be taken down: link-ups are not measured")
-            if link.scale != 1:
                 course.notes.append(
-                    f"links run at {link.scale:g} of their rate: at full rate figures may vary otherwise"
+                    f"{link.dut} cannot be taken down, because ssh or a route uses it: link-ups are not measured"
                 )
+            if link.scale != 1:
+                course.notes.append(f"links run at {link.scale:g} of their rate: the noise at full rate can differ")
             course.build = read_build(link.dut.shell, link.dut.device)
             connection_s = max(traffic.seconds for traffic in traffics.values())
-            lasts_s = (link_ups + 1) * (levels.runs * len(ways) * (connection_s + 1.0) + LINK_UP_S)
+            lasts_s = (link_ups + 1) * (levels.runs * len(ways) * (connection_s + 1.0) + LONGEST_LINK_UP_S)
             with Runs(link, visit.tool, lasts_s, watch=visit.watch) as runs:
                 for link_up in range(link_ups + 1):
                     for run in range(levels.runs):
@@ -66,8 +99,8 @@ def calibrate(
                             first = run == 0 and way is ways[0]
                             # A link-up before the first attempt is fresh for the attempts of all directions that
                             # follow.
-                            anew = link_up > 0 and first
-                            rates = _connect(visit, link, runs, traffic, (boot, link_up, run), anew, course)
+                            new_link = link_up > 0 and first
+                            rates = _connect(visit, link, runs, traffic, (boot, link_up, run), new_link, course)
                             on_step(f"{combination.id} {way}, {where}: {rates}")
                 with visit.measuring(combination):
                     runs.finish(traffics[ways[0]])
@@ -81,15 +114,15 @@ def _connect(
     runs: Runs,
     traffic: Traffic,
     count: tuple[int, int, int],
-    anew: bool,
+    new_link: bool,
     course: CalibrationAttempts,
 ) -> str:
-    """Make one more attempt with this traffic, after a link-up if ``anew``. Return the values as text."""
+    """Make one more attempt with this traffic, after a link-up if ``new_link``. Return the values as text."""
     with visit.measuring(link.combination):
-        one = replace(runs.again(traffic, Fresh.LINK if anew else Fresh.CONNECTION), fresh=fresh_of(*count))
-    told = []
+        one = replace(runs.again(traffic, Fresh.LINK if new_link else Fresh.CONNECTION), fresh=fresh_of(*count))
+    texts = []
     for part, figure in figure_ids(link, traffic).items():
         attempt = attempt_at(one, part)
         course.figures.setdefault(figure, []).append(attempt)
-        told.append(attempt.excluded or str(attempt.goodput))
-    return ", ".join(told)
+        texts.append(attempt.excluded or str(attempt.goodput))
+    return ", ".join(texts)

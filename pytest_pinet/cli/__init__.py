@@ -10,32 +10,26 @@ import click
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.version import __version__
 
-# Subcommand -> module:attribute, and its text in ``pinet --help``, which needs no import.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "lab": ("pytest_pinet.cli.lab:lab", "Start, stop, watch and disturb a lab that has a launcher."),
-    "emulated": ("pytest_pinet.cli.emulated:emulated", "Make the card of emulated boards; fetch kernels for them."),
-    "check": ("pytest_pinet.cli.check:check", "Read a lab file and say what is wrong with it."),
-    "matrix": ("pytest_pinet.cli.matrix:matrix", "Show what a lab can measure, with which nodes, and what it cannot."),
-    "graph": ("pytest_pinet.cli.graph:graph", "Draw a lab, or what one combination uses of it, as text, DOT and SVG."),
-    "doctor": ("pytest_pinet.cli.doctor:doctor", "Look at a whole lab; say what is wrong and who mends it."),
-    "discover": ("pytest_pinet.cli.discover:discover", "Find which NIC is on which switch port; correct the lab file."),
-    "calibrate": ("pytest_pinet.cli.calibrate:calibrate", "Measure how much figures vary, and which tolerance fits."),
-    "selftest": (
-        "pytest_pinet.cli.selftest:selftest",
-        "Slow a link by known amounts; count how often the gate is right.",
-    ),
-    "published": (
-        "pytest_pinet.cli.published:published",
-        "Show published figures beside those of a run, and how far apart they are.",
-    ),
-    "report": ("pytest_pinet.cli.report:report", "Write a report with the trend of every combination."),
-    "history": ("pytest_pinet.cli.history:history", "Show trends and where they moved; export and import all runs."),
-    "accept": ("pytest_pinet.cli.accept:accept", "Make measured figures the baselines of later runs."),
-    "gate": ("pytest_pinet.cli.gate:gate", "Boot a build and the known-good one in turn; say whether it may go in."),
-    "compare": ("pytest_pinet.cli.compare:compare", "Compare two runs, builds or files."),
-    "summary": ("pytest_pinet.cli.summary:summary", "Sum up a run as text, or as Markdown for a CI page."),
-    "export": ("pytest_pinet.cli.export:export", "Write a run for Prometheus or github-action-benchmark."),
-    "schema": ("pytest_pinet.cli.schema:schema", "Print the JSON Schema of lab files or of results."),
+# The texts in ``pinet --help``, which needs no import. Subcommand ``lab`` is ``lab`` in pytest_pinet.cli.lab.
+COMMANDS: dict[str, str] = {
+    "lab": "Start, stop and show a virtual lab, and inject faults.",
+    "emulated": "Create the SD card image of emulated boards; fetch kernels.",
+    "check": "Check a lab file without using the lab.",
+    "matrix": "List what a lab can measure, with which nodes, and why not the rest.",
+    "graph": "Draw a lab, or the part that one combination uses, as text, DOT or SVG.",
+    "doctor": "Check a whole lab; report faults and who must fix them.",
+    "discover": "Find the switch port of each NIC; correct the lab file.",
+    "calibrate": "Measure how much results vary; write the tolerances that follow.",
+    "selftest": "Slow a link by known amounts; count how often the gate is right.",
+    "published": "Compare the results of a run with published values.",
+    "report": "Write a report with the trend of every combination.",
+    "history": "Show trends and level changes; export and import all runs.",
+    "accept": "Make measured values the baselines of later runs.",
+    "gate": "Measure a build and a known-good build alternately; decide whether it may go in.",
+    "compare": "Compare two runs, builds or files.",
+    "summary": "Summarize a run as text, or as Markdown for a CI page.",
+    "export": "Write a run for Prometheus or github-action-benchmark.",
+    "schema": "Print the JSON Schema of lab files or of results.",
 }
 
 
@@ -48,13 +42,12 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = getattr(importlib.import_module(f"pytest_pinet.cli.{cmd_name}"), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
 
 
 @click.group(cls=LazyGroup)
@@ -64,7 +57,7 @@ def pinet() -> None:
 
 
 def main() -> None:
-    """Run the command. Errors are one sentence, never a traceback; exit code 4 for the user's mistakes, else 2."""
+    """Run the command. An error is printed as a message; exit code 4 for a user's mistake, 2 for any other error."""
     try:
         pinet()
     except PinetError as error:

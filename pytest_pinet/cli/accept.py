@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.history_file import HISTORY_OPTION
-from pytest_pinet.cli.lab_file import LAB_OPTION
+from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_lines
 from pytest_pinet.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,31 +25,39 @@ NOTHING = 1
 @click.command()
 @LAB_OPTION
 @HISTORY_OPTION
-@click.argument("figures", metavar="[ID]...", nargs=-1)
-@click.option("--reason", required=True, help="Why these figures are right; it stands in the file.")
-@click.option("--build", default="", metavar="TEXT", help="Only runs of builds in which this stands ('6.12.25').")
-@click.option("--last", type=click.IntRange(min=1), default=200, show_default=True, help="Look at so many runs.")
+@click.argument("names", metavar="[ID]...", nargs=-1)
+@click.option("--reason", required=True, help="Why these values are right. The reason is written to the file.")
+@click.option(
+    "--build",
+    default="",
+    metavar="TEXT",
+    help="Use only runs of builds whose version contains this text, such as 6.12.25.",
+)
+@click.option(
+    "--last", type=click.IntRange(min=1), default=200, show_default=True, help="The number of latest runs to use."
+)
 @click.option(
     "--least", type=click.IntRange(min=1), default=5, show_default=True,
-    help="Runs that a baseline rests on; with fewer than 5 it gates nothing.",
+    help="The fewest runs for a baseline. The gate ignores a baseline of fewer than 5 runs.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Print what would change, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the changes, and write nothing.")
 def accept(
     lab_file: str,
     history_url: str,
-    figures: tuple[str, ...],
+    names: tuple[str, ...],
     reason: str,
     build: str,
     last: int,
     least: int,
     dry_run: bool,
 ) -> None:
-    """Write baselines from the history into the lab's folder of baselines, and print the difference.
+    """Make measured values of the history the baselines of later runs, and print what changed in the files.
 
-    Each ID is a figure's or a glob ('pi4b:*/pair/*'; default: all figures of the lab). Runs that failed, were repeated,
-    were interrupted or had a dirty build never feed a baseline, nor do those before the level moved. A run never
-    changes a baseline: commit the files, and let somebody review them. Exit code 0, 1 when there was nothing to accept,
-    4 for a mistake of yours.
+    Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results of the lab). Some runs never count:
+    runs that failed, were repeated or were interrupted, runs of a dirty build, and runs before the last level change.
+    No other command changes a baseline. Commit the files, and have the change reviewed.
+
+    Exit code: 0 if baselines were written; 1 if there was nothing to accept; 4 for wrong arguments.
     """
     from pytest_pinet.config.baselines import load_baselines
     from pytest_pinet.config.labfile import load
@@ -59,30 +66,29 @@ def accept(
     from pytest_pinet.history.history import History
 
     if not reason.strip():
-        raise ConfigError("--reason is empty; expected why these figures are right")
+        raise ConfigError("--reason is empty; expected a text that says why these values are right")
     lab = load(lab_file)
     known = load_baselines(lab)
     with History.open(history_url, known) as history:
         there = [figure.id for figure in history.figures(lab.name) if figure.direction]
-        for wanted in figures:
-            if not any(fnmatchcase(one, wanted) for one in there):
-                raise ConfigError(f"lab {lab.name}: {unknown('figure of its history', wanted, there)}")
-        chosen = [one for one in there if not figures or any(fnmatchcase(one, wanted) for wanted in figures)]
+        for name in names:
+            if not any(fnmatchcase(one, name) for one in there):
+                raise ConfigError(f"lab {lab.name}: {unknown('result in its history', name, there)}")
+        chosen = [one for one in there if not names or any(fnmatchcase(one, name) for name in names)]
         found = [
             candidate(history.trend(one, last, lab.name), date.today(), reason.strip(), build, least) for one in chosen
         ]
     good = [one.baseline for one in found if one.baseline is not None]
     for path, before, after in _changed(lab.baselines, known, good, dry_run):
         name = str(path)
-        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
-        click.echo("\n".join(lines))
+        print_lines(difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm=""))
     for one in found:
         click.echo(_line(one), err=True)
     if not good:
         click.echo("pinet: nothing to accept", err=True)
         sys.exit(NOTHING)
     if not dry_run:
-        click.echo(f"{len(good)} baselines written to {lab.baselines}: review and commit them", err=True)
+        click.echo(f"{len(good)} baselines written to {lab.baselines}: review and commit the files", err=True)
 
 
 def _line(one: Candidate) -> str:
@@ -91,7 +97,7 @@ def _line(one: Candidate) -> str:
     if one.baseline is None:
         hint = ""
         if "fail" in one.refused:
-            hint = "\n  to accept a lower figure take its entry out of the file in a reviewed change, and measure again"
+            hint = "\n  to accept a lower value, delete its entry from the file in a reviewed change, and measure again"
         return f"{one.figure}: not accepted: {one.why}{left_out}{hint}"
     spread = f"spread between runs {one.spread * 100:.2f} %"
     return f"{one.figure}: {one.baseline.goodput}, {len(one.baseline.runs)} runs, {spread}{left_out}"

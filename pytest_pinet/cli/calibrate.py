@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import json
+import os
 import sys
-from collections.abc import Sequence
+import tempfile
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.lab_file import LAB_OPTION
+from pytest_pinet.cli.options import LAB_OPTION, print_result, value_of
 from pytest_pinet.cli.progress import Steps
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError
 from pytest_pinet.model.traffic import Direction, Traffic
 
 if TYPE_CHECKING:
-    from pytest_pinet.calibration.levels import Levels
+    from pytest_pinet.calibration.attempts import Levels
     from pytest_pinet.calibration.outcome import CalibrationOutcome
     from pytest_pinet.config.lab_of_file import LabOfFile
     from pytest_pinet.model.combination import Combination
 
-TROUBLE = 1
+FAILED = 1
 _FEWEST_RUNS = 2
 
 
@@ -30,22 +30,22 @@ _FEWEST_RUNS = 2
 @LAB_OPTION
 @click.argument("combinations", metavar="[COMBINATION]...", nargs=-1)
 @click.option(
-    "--runs", type=click.IntRange(min=_FEWEST_RUNS), default=5, show_default=True, help="Connections of each link-up."
+    "--runs", type=click.IntRange(min=_FEWEST_RUNS), default=5, show_default=True, help="Connections for each link-up."
 )
 @click.option(
     "--links", type=click.IntRange(min=0), default=3, show_default=True,
-    help="Fresh link-ups of each boot: the device under test takes its link down and up.",
+    help="Fresh link-ups for each boot. The device under test takes its link down and up.",
 )  # fmt: skip
 @click.option("--boots", type=click.IntRange(min=0), default=0, show_default=True, help="Power cycles of the nodes.")
 @click.option(
-    "--direction", type=click.Choice([str(way) for way in Direction]), help="By default tx and rx, each by itself."
+    "--direction", type=click.Choice([str(way) for way in Direction]), help="By default tx and rx, alternately."
 )
-@click.option("--streams", type=click.IntRange(1, 128), default=1, show_default=True, help="TCP connections at once.")
-@click.option("--udp", "bitrate", metavar="BITRATE", help="UDP at this rate of each stream, such as 900M.")
-@click.option("--length", type=click.IntRange(16, 65507), metavar="BYTES", help="Payload of a datagram.")
+@click.option("--streams", type=click.IntRange(1, 128), default=1, show_default=True, help="Parallel TCP connections.")
+@click.option("--udp", "bitrate", metavar="BITRATE", help="Send UDP at this rate for each stream, such as 900M.")
+@click.option("--length", type=click.IntRange(16, 65507), metavar="BYTES", help="Payload of each datagram.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list instead of the table.")
-@click.option("--yes", is_flag=True, help="Do not ask before it begins.")
-@click.option("--dry-run", is_flag=True, help="Say what would be measured and how long it takes, and stop.")
+@click.option("--yes", is_flag=True, help="Begin without a question.")
+@click.option("--dry-run", is_flag=True, help="Print what would be measured and how long it takes, and stop.")
 def calibrate(
     lab_file: str,
     combinations: tuple[str, ...],
@@ -60,13 +60,15 @@ def calibrate(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """Measure how much each figure varies between connections, link-ups and boots when nothing changes.
+    """Measure how much results vary between connections, link-ups and boots when nothing changes.
 
-    Writes noise, tolerance and repeats of each figure into the lab's calibration file; gates read it from there. Each
-    COMBINATION is an id or a glob ('pi4b:*/pair'; default: all pairs). Exit code 0, 1 for trouble in the lab, 4 for a
-    mistake of yours.
+    The noise, tolerance and repeats of each result are written to the lab's calibration file. The gate reads them from
+    there. Each COMBINATION is an id or a glob ('pi4b:*/pair'; default: all pairs).
+
+    Exit code: 0 if all are calibrated; 1 after an error of the lab; 4 for wrong arguments.
     """
-    from pytest_pinet.calibration.levels import Levels
+    from pytest_pinet.calibration.attempts import Levels
+    from pytest_pinet.calibration.outcome import table
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.profile import PROFILES
     from pytest_pinet.matrix.selection import select_combinations
@@ -74,19 +76,14 @@ def calibrate(
     from pytest_pinet.model.quantities import Bitrate
 
     if length is not None and bitrate is None:
-        raise ConfigError(f"--length {length}: TCP has no datagrams; expected --udp BITRATE with it")
-    try:
+        raise ConfigError(f"--length {length} needs --udp BITRATE, because TCP has no datagrams")
+    with value_of("--udp"):
         rate = Bitrate.parse(bitrate) if bitrate is not None else None
-    except ValueError as error:
-        raise ConfigError(f"--udp: {error}") from None
     lab = load(lab_file)
-    asked = Direction(direction) if direction is not None else None
-    wanted = {}
-    for combination in select_combinations(lab, combinations):
-        try:
-            wanted[combination] = ways(combination, asked)
-        except ValueError as error:
-            raise ConfigError(f"--direction: {error}") from None
+    one_way = Direction(direction) if direction is not None else None
+    chosen = select_combinations(lab, combinations)
+    with value_of("--direction"):
+        wanted = {combination: ways(combination, one_way) for combination in chosen}
     levels = Levels(runs, links, boots)
     connection_s = PROFILES[lab.profile].connection_s
 
@@ -101,26 +98,26 @@ def calibrate(
         total_s += levels.seconds(len(directions), connection_s, boot_s)
         each = f"{levels.connections} connections of {connection_s} s, {' and '.join(map(str, directions))}"
         click.echo(f"{combination.id}: {each}", err=True)
-    click.echo(f"about {_duration(total_s)} in all; writes {lab.calibration}", err=True)
+    click.echo(f"this takes about {_duration(total_s)} and writes {lab.calibration}", err=True)
     check_writable(lab.calibration)
     if dry_run:
         return
     if not yes and sys.stdin.isatty():
-        click.confirm("begin?", default=True, abort=True, err=True)
-    asked_for = {one: {way: traffic(way) for way in directions} for one, directions in wanted.items()}
-    done, trouble = _calibrate(lab, asked_for, levels)
-    _report(done, as_json)
-    if trouble:
-        sys.exit(TROUBLE)
+        click.confirm("Begin?", default=True, abort=True, err=True)
+    done, errors = _calibrate(
+        lab, {one: {way: traffic(way) for way in directions} for one, directions in wanted.items()}, levels
+    )
+    for error in errors:
+        click.echo(f"pinet: {error}", err=True)
+    print_result(as_json, lambda: [one.as_json() for one in done], lambda: table(done) if done else [])
+    if errors:
+        sys.exit(FAILED)
 
 
 def _calibrate(
     lab: LabOfFile, wanted: dict[Combination, dict[Direction, Traffic]], levels: Levels
-) -> tuple[list[CalibrationOutcome], bool]:
-    """Measure the combinations.
-
-    Return the outcomes, and whether there was an error; complete outcomes are saved at once.
-    """
+) -> tuple[list[CalibrationOutcome], list[str]]:
+    """Measure the combinations. Return the outcomes and the errors. Complete outcomes are saved at once."""
     from pytest_pinet.calibration.attempts import calibrate as measure
     from pytest_pinet.calibration.outcome import outcome
     from pytest_pinet.config.calibration import write_calibration
@@ -129,10 +126,10 @@ def _calibrate(
 
     profile = PROFILES[lab.profile]
     done: list[CalibrationOutcome] = []
-    troubles: list[str] = []
+    errors: list[str] = []
     steps = Steps()
     try:
-        with visit(lab, "calibrate", steps.say, troubles.extend) as here:
+        with visit(lab, "calibrate", steps.say, errors.extend) as here:
             for combination, traffics in wanted.items():
                 try:
                     course = measure(here, combination, traffics, levels, steps)
@@ -141,7 +138,7 @@ def _calibrate(
                         for figure, attempts in course.figures.items()
                     ]
                 except (LabError, UnsupportedError, InvalidMeasurement, KernelError, ValueError) as error:
-                    troubles.append(f"{combination.id} is not calibrated: {error}")
+                    errors.append(f"{combination.id} is not calibrated: {error}")
                     continue
                 finally:
                     here.leave()
@@ -150,40 +147,25 @@ def _calibrate(
                 for note in course.notes:
                     steps.say(f"{combination.id}: {note}")
     except KeyboardInterrupt:
-        troubles.append(f"interrupted: {len(done)} figures are complete, and written")
+        errors.append(f"interrupted: {len(done)} results are complete and saved")
     steps.end()
-    for trouble in troubles:
-        click.echo(f"pinet: {trouble}", err=True)
-    return done, bool(troubles)
+    return done, errors
 
 
 def check_writable(path: Path) -> None:
     """Check before any measurement that the result can be written. Raises ConfigError."""
-    import os
-    import tempfile
-
     from pytest_pinet.config.calibration import read_calibration
 
     if path.exists():
         read_calibration(path)
         if not os.access(path, os.W_OK):
-            raise ConfigError(f"{path}: cannot be written, and the calibration goes there; expected a file that can")
+            raise ConfigError(f"cannot write the calibration to {path}; make the file writable")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
             pass
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror}), and the calibration goes there") from None
-
-
-def _report(done: Sequence[CalibrationOutcome], as_json: bool) -> None:
-    from pytest_pinet.calibration.outcome import table
-
-    if as_json:
-        click.echo(json.dumps([one.as_json() for one in done], indent=1))
-    elif done:
-        for line in table(done):
-            click.echo(line)
+        raise ConfigError(f"cannot write the calibration to {path}: {error.strerror}") from None
 
 
 def _duration(seconds: float) -> str:

@@ -8,7 +8,10 @@ import click
 @click.command()
 @click.argument("file", default="lab/virtual.yaml", envvar="PINET_LAB")
 def check(file: str) -> None:
-    """Read lab file FILE (default: $PINET_LAB, then lab/virtual.yaml); exit code 4 when something is wrong with it."""
+    """Check the lab file FILE without using the lab, and list its interfaces.
+
+    FILE defaults to $PINET_LAB, then to lab/virtual.yaml. The exit code is 4 if the file has an error.
+    """
     from pytest_pinet.config import labfile
 
     lab = labfile.load(file)

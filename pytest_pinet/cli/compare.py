@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import click
 
-from pytest_pinet.cli.history_file import HISTORY_OPTION
+from pytest_pinet.cli.options import HISTORY_OPTION, print_result
 
 
 @click.command()
@@ -16,15 +15,18 @@ from pytest_pinet.cli.history_file import HISTORY_OPTION
 @click.argument("b")
 @click.option(
     "--tolerance", type=click.FloatRange(min=0, max=99), default=3.0, show_default=True, metavar="PERCENT",
-    help="B may be slower than A by so much.",
+    help="Accept a B that is slower than A by up to this.",
 )  # fmt: skip
-@click.option("-k", "only", metavar="TEXT", default="", help="Only figures in whose id this stands.")
+@click.option("-k", "only", metavar="TEXT", default="", help="Compare only results whose id contains this text.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list instead of the table.")
 def compare(history_url: str, a: str, b: str, tolerance: float, only: str, as_json: bool) -> None:
-    """Compare B with A: each a results.json, a run folder, a run ('latest', 'latest~1', an id), or a build ('6.12.25').
+    """Compare the results of B with the results of A.
 
-    Of a build all runs of the history count; with five of A or more a difference is judged with its interval. Exit
-    code 0: nothing is slower; 1: something is; 3: something could not be judged; 4: a mistake of yours.
+    A and B are each a results.json, a run folder, a run of the history ('latest', 'latest~1', an id), or a build
+    ('6.12.25'). A build stands for all of its runs in the history. With five runs of A or more, the difference is
+    judged by its confidence interval.
+
+    Exit code: 0 if nothing is slower; 1 if a result is slower; 3 if a result cannot be judged; 4 for wrong arguments.
     """
     from pytest_pinet.cli.run_selection import side_of
     from pytest_pinet.history.compare import RunSet, compared, exit_code
@@ -35,9 +37,5 @@ def compare(history_url: str, a: str, b: str, tolerance: float, only: str, as_js
         for side in (side_of(a, history_url), side_of(b, history_url))
     )
     found = compared(side_a, side_b, tolerance / 100)
-    if as_json:
-        click.echo(json.dumps(comparison_records(found), indent=1))
-    else:
-        for line in comparison_table(side_a, side_b, found):
-            click.echo(line)
+    print_result(as_json, lambda: comparison_records(found), lambda: comparison_table(side_a, side_b, found))
     sys.exit(exit_code(found))

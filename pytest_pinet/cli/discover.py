@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import click
 
-from pytest_pinet.cli.lab_file import LAB_OPTION
+from pytest_pinet.cli.options import LAB_OPTION, print_lines
 from pytest_pinet.model.lab import Interface, PortRef
 
 WRONG = 1
@@ -16,27 +16,26 @@ WRONG = 1
 
 @click.command()
 @LAB_OPTION
-@click.option("--write", is_flag=True, help="Correct the `port:` values in the lab file, and show what changed.")
+@click.option("--write", is_flag=True, help="Correct the `port:` values in the lab file, and show the changes.")
 def discover(lab_file: str, write: bool) -> None:
-    """Ask the switches who is on their ports, by LLDP or by MAC address, and compare it with the lab file.
+    """Find the switch port of each NIC, by LLDP or by MAC address, and compare it with the lab file.
 
-    Exit code 0: the lab file is right (or was corrected), as far as can be told; 1: it is wrong.
+    Exit code: 0 if no port differs from the lab file, or if the file was corrected; 1 if a port differs.
     """
     from pytest_pinet.config.labfile import load
     from pytest_pinet.doctor import discover as core
 
-    left: list[str] = []
-    places = core.discover(load(lab_file), lambda what: click.echo(what, err=True), left.extend)
-    for line in left:
-        click.echo(line, err=True)
-    for line in [*core.table(places), "", *core.wrong_cables(places)]:
-        click.echo(line)
+    warnings: list[str] = []
+    places = core.discover(load(lab_file), lambda text: click.echo(text, err=True), warnings.extend)
+    for warning in warnings:
+        click.echo(warning, err=True)
+    print_lines([*core.table(places), "", *core.wrong_cables(places)])
     unknown = sum(place.answer is core.SearchOutcome.UNKNOWN for place in places)
     if unknown:
-        click.echo(f"{unknown} of {len(places)} cannot be told")
+        click.echo(f"{unknown} of {len(places)} NICs were not found")
     wrong = [place for place in places if place.answer is core.SearchOutcome.WRONG]
     if not wrong:
-        click.echo(f"{lab_file} is right{' about the others' if unknown else ''}")
+        click.echo(f"{lab_file} is right{' for the other NICs' if unknown else ''}")
         return
     corrections = core.corrections(places)
     if not write or not corrections:
@@ -53,6 +52,4 @@ def _write(lab_file: str, corrections: Mapping[Interface, PortRef]) -> None:
     before = port_edit.read(lab_file)
     after = port_edit.with_ports(before, lab_file, corrections)
     port_edit.replace(lab_file, after)
-    diff = difflib.unified_diff(before.splitlines(), after.splitlines(), lab_file, lab_file, n=0, lineterm="")
-    for line in diff:
-        click.echo(line)
+    print_lines(difflib.unified_diff(before.splitlines(), after.splitlines(), lab_file, lab_file, n=0, lineterm=""))

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from pytest_pinet.cli.lab_file import LAB_OPTION
+from pytest_pinet.cli.options import LAB_OPTION
 
 WRONG = 1
 MISTAKE = 4
@@ -18,28 +18,24 @@ MISTAKE = 4
 @click.option("--json", "as_json", is_flag=True, help="Print a list of {check, status, node, message, act}.")
 @click.argument("nodes", metavar="[NODE]...", nargs=-1)
 def doctor(lab_file: str, as_json: bool, nodes: tuple[str, ...]) -> None:
-    """Check the lab, from its file to the noise on its links; with NODEs only these.
+    """Check the whole lab, or only these NODEs: from the lab file to the noise on the links.
 
-    Each line begins with ok, BAD, ? (cannot be told here) or - (not checked, since something before it failed). Nodes
-    that others hold are left alone; all are left as found. Exit code 0: nothing wrong, 1: something is, 4: the lab file
-    or a name is wrong.
+    Each line begins with "ok", "BAD", "?" (the lab gives no information about it) or "-" (not checked, because an
+    earlier check failed). Nodes that other users hold are not touched. All nodes are restored at the end.
+
+    Exit code: 0 if nothing is wrong; 1 if the lab has a fault; 4 if the lab file or a NODE is wrong.
     """
     from pytest_pinet.doctor.examine import examine
-    from pytest_pinet.doctor.finding import Finding, Status
-    from pytest_pinet.doctor.table import lines
+    from pytest_pinet.doctor.finding import Finding, Status, lines
 
-    def waiting(what: str) -> None:
-        click.echo(what, err=True)
-
-    findings: list[Finding] = []
-    for check, found in examine(lab_file, nodes, waiting):
-        findings += found
-        if not as_json:
-            for line in lines(check, found):
-                click.echo(line)
+    found: list[tuple[str, Finding]] = []
+    for check, findings in examine(lab_file, nodes, lambda text: click.echo(text, err=True)):
+        found += [(check, finding) for finding in findings]
+        for line in lines(check, findings) if not as_json else ():
+            click.echo(line)
     if as_json:
-        click.echo(json.dumps([finding.as_json() for finding in findings], indent=1))
-    if any(finding.mistake for finding in findings):
+        click.echo(json.dumps([finding.as_json(check) for check, finding in found], indent=1))
+    if any(finding.mistake for _, finding in found):
         sys.exit(MISTAKE)
-    if any(finding.status is Status.WRONG for finding in findings):
+    if any(finding.status is Status.WRONG for _, finding in found):
         sys.exit(WRONG)

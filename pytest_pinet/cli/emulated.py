@@ -1,4 +1,4 @@
-"""``pinet emulated``: makes the card of emulated boards, and fetches kernels for them."""
+"""``pinet emulated``: creates the SD card image of emulated boards, and fetches kernels for them."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ import click
 
 @click.group()
 def emulated() -> None:
-    """Make the card of emulated boards, and fetch kernels to gate against each other."""
+    """Create the SD card image of emulated boards, and fetch kernels to compare."""
 
 
 @emulated.command()
 def card() -> None:
-    """Make the card that every emulated board gets a copy of, unless it is there; print its path."""
+    """Create the SD card image, unless it exists, and print its path. Every emulated board gets a copy of it."""
     from pytest_pinet.emulated.image import card_image
     from pytest_pinet.emulated.prepare import check_commands
 
     check_commands()
-    click.echo(card_image(_tell))
+    click.echo(card_image(_report))
 
 
 @emulated.command()
 @click.argument("package", required=False)
 def kernel(package: str | None) -> None:
-    """Fetch a Debian kernel, such as linux-image-6.12-arm64, and print the path of its package.
+    """Fetch the Debian kernel PACKAGE, such as linux-image-6.12-arm64, and print the path of its file.
 
-    Without a PACKAGE list the newest of each kind that this machine's Debian sources offer. What is printed is a build:
+    Without PACKAGE, list the newest kernel of each kind in this machine's Debian sources. The printed path is a build:
     `pinet gate "$(pinet emulated kernel linux-image-rt-arm64)"`.
     """
     from pytest_pinet.emulated.image import kernel_package, kernels
 
     if package is None:
-        for name in kernels(_tell):
+        for name in kernels(_report):
             click.echo(name)
     else:
-        click.echo(kernel_package(package, _tell))
+        click.echo(kernel_package(package, _report))
 
 
-def _tell(what: str) -> None:
-    click.echo(what, err=True)
+def _report(text: str) -> None:
+    click.echo(text, err=True)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import click
 
-from pytest_pinet.cli.history_file import HISTORY_OPTION, write_text
+from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, write_output
 
 
 @click.command()
 @HISTORY_OPTION
 @click.argument("what", metavar="[RUN]", default=".pinet/latest")
 @click.option(
-    "--format", "form", metavar="NAME", required=True, help="openmetrics, benchmark-action, or what a package adds."
-)
-@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of the terminal.")
+    "--format", "form", metavar="NAME", required=True,
+    help="openmetrics, benchmark-action, or a format of an installed package.",
+)  # fmt: skip
+@OUTPUT_OPTION
 def export(history_url: str, what: str, form: str, output: str | None) -> None:
-    """Write a run's figures as OpenMetrics text, or as JSON of github-action-benchmark (tool: customBiggerIsBetter).
+    """Write the values of one run in the format of another program.
 
-    RUN is a results.json, a run folder, or a run of the history ('latest', an id); by default the last run here. The
-    whole history goes as JSON lines: pinet history export.
+    The format openmetrics is text for Prometheus. The format benchmark-action is JSON for github-action-benchmark
+    (tool: customBiggerIsBetter). RUN is a results.json, a run folder, or a run of the history ('latest', an id); the
+    default is the last run in this folder. To write the whole history, use: pinet history export.
     """
     from pytest_pinet.cli.run_selection import side_of
     from pytest_pinet.report.exporters import exporter
 
     write = exporter(form)
-    write_text(write(side_of(what, history_url).points), output)
+    write_output([write(side_of(what, history_url).points)], output)

@@ -1,6 +1,6 @@
 """``pinet gate BUILD``: decides whether a kernel, module or boot configuration may go in.
 
-pytest measures, and the exit code is the answer.
+pytest runs the tests. The exit code is the decision.
 """
 
 from __future__ import annotations
@@ -30,23 +30,26 @@ LAB_ERROR, UNDECIDED = 2, 3
 @click.argument("build")
 @click.option(
     "--baseline", metavar="PATH", default="running", show_default=True,
-    help="Known-good build; 'running': what the boards run by themselves; 'accepted': the accepted baselines.",
+    help="The known-good build. 'running': the build that is installed on the boards; 'accepted': no second build, "
+    "but the accepted baselines.",
 )  # fmt: skip
-@click.option("--lab", "lab_file", metavar="FILE", help="Lab file (default: as pytest finds it).")
-@click.option("--boots", metavar="N", type=int, help="Most boots of each board.")
-@click.option("--bisect", is_flag=True, help=f"For git bisect run: {SKIP} where this build cannot be judged.")
+@click.option("--lab", "lab_file", metavar="FILE", help="Lab file. By default pytest chooses it.")
+@click.option("--boots", metavar="N", type=int, help="The largest number of boots of each board.")
+@click.option("--bisect", is_flag=True, help=f"For git bisect run: exit with {SKIP} if this build cannot be judged.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def gate(
     build: str, baseline: str, lab_file: str | None, boots: int | None, bisect: bool, pytest_args: tuple[str, ...]
 ) -> None:
-    """Boot BUILD and the baseline in turn, measure both, and say whether BUILD may go in.
+    """Boot BUILD and the baseline alternately, measure both, and decide whether BUILD may go in.
 
-    BUILD is a build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko. What follows goes to pytest: test paths,
-    -m, -k, --alluredir and so on.
+    BUILD is a build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko. All further arguments are passed to
+    pytest: test paths, -m, -k, --alluredir and so on.
 
-    Exit code 0: it may go in; 1: it is slower or broken; 2: the lab broke; 3: undecided; 4: a mistake of yours. With
-    --bisect 0 is good, 1 is bad, 125 skips a commit that does not apply, does not boot or gives no answer, and a
-    mistake of yours ends the bisection (132).
+    Exit code: 0 if BUILD may go in; 1 if it is slower or broken; 2 if the lab failed; 3 if there is no decision; 4 for
+    wrong arguments.
+
+    Exit code with --bisect: 0 for good; 1 for bad; 125 to skip a commit that cannot be loaded, does not boot or gives
+    no decision; 132 for wrong arguments, which ends the bisection.
     """
     from pytest_pinet.builds.load import load_build
 
@@ -68,7 +71,7 @@ def gate(
 
 
 class RunWatcher:
-    """A pytest plugin that keeps the outcome of the run."""
+    """A pytest plugin that stores the outcome of the run."""
 
     def __init__(self) -> None:
         self.head: ChangeHeadRecord | None = None

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import click
 
-from pytest_pinet.cli.lab_file import LAB_OPTION
+from pytest_pinet.cli.options import LAB_OPTION, print_lines, value_of, write_output
 from pytest_pinet.errors import ConfigError, UnsupportedError
 from pytest_pinet.model.traffic import Direction
 
@@ -20,14 +19,14 @@ _RENDER_TIMEOUT_S = 60.0
 @click.argument("combination", metavar="[COMBINATION-ID]", required=False)
 @click.option(
     "--direction", type=click.Choice([str(way) for way in Direction]),
-    help="Which way the traffic of the combination goes; by default the usual one of its topology.",
+    help="Direction of the traffic. By default the first direction of the topology.",
 )  # fmt: skip
 @click.option("--dot", "dot_file", metavar="FILE", help="Also write a DOT file, the input of Graphviz.")
 @click.option("--svg", "svg_file", metavar="FILE", help="Also write an SVG file; needs Graphviz.")
 def graph(
     lab_file: str, combination: str | None, direction: str | None, dot_file: str | None, svg_file: str | None
 ) -> None:
-    """Draw a lab, or what a combination such as pi4b:onboard/incast:5 uses of it."""
+    """Draw a lab, or the part of it that a combination such as pi4b:onboard/incast:5 uses."""
     from pytest_pinet.config.labfile import load
     from pytest_pinet.lab.queue.contention import all_domains, domains_of
     from pytest_pinet.matrix import inventory
@@ -39,45 +38,35 @@ def graph(
     lab = load(lab_file)
     if combination is None:
         if direction is not None:
-            raise ConfigError(f"--direction {direction} goes with a combination, such as pi4b:onboard/pair")
+            raise ConfigError(f"--direction {direction} needs a combination, such as pi4b:onboard/pair")
         domains = all_domains(lab)
         lines, dot = lab_text(lab, domains), lab_dot(lab, domains)
     else:
         chosen = inventory.combination(lab, combination)
         way = Direction(direction) if direction is not None else chosen.topology.directions[0]
-        try:
+        with value_of("--direction"):
             chosen.topology.runs(way)
-        except ValueError as error:
-            raise ConfigError(f"--direction: {error}") from None
         own = domains_of(lab, chosen)
         lines, dot = combination_text(lab, chosen, way, own), combination_dot(lab, chosen, way, own)
     if dot_file is not None:
-        _write("--dot", dot_file, dot)
+        write_output([dot], dot_file, "--dot")
     if svg_file is not None:
-        _write("--svg", svg_file, _rendered(dot))
-    for line in lines:
-        click.echo(line)
-
-
-def _write(option: str, file: str, text: str) -> None:
-    try:
-        Path(file).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{option}: cannot write {file}: {error.strerror}") from None
+        write_output([_rendered(dot)], svg_file, "--svg")
+    print_lines(lines)
 
 
 def _rendered(dot: str) -> str:
-    """Return the SVG that Graphviz makes of a graph. Raises UnsupportedError."""
+    """Return the SVG of a graph, made by Graphviz. Raises UnsupportedError."""
     try:
         done = subprocess.run(
             ["dot", "-Tsvg"], input=dot, capture_output=True, encoding="utf-8", timeout=_RENDER_TIMEOUT_S, check=False
         )
     except OSError as error:
         why = f"the program 'dot' cannot be run: {error.strerror}"
-        raise UnsupportedError(f"--svg needs Graphviz (Debian package graphviz), and {why}") from None
+        raise UnsupportedError(f"--svg needs Graphviz (Debian package graphviz), but {why}") from None
     except subprocess.TimeoutExpired:
         raise UnsupportedError(
-            f"--svg: Graphviz did not end within {_RENDER_TIMEOUT_S:g} s; --dot writes its input"
+            f"--svg: Graphviz did not finish within {_RENDER_TIMEOUT_S:g} s; --dot writes its input without running it"
         ) from None
     if done.returncode:
         raise UnsupportedError(f"--svg: Graphviz failed with exit code {done.returncode}: {done.stderr.strip()}")

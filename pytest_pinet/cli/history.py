@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import secrets
-import sys
-from collections.abc import Sequence
+from contextlib import closing
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytest_pinet.cli.history_file import HISTORY_OPTION, open_store
+from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, print_result, write_output
 from pytest_pinet.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pytest_pinet.history.points import StoredRun, Trend
 
 
 class ShowFirst(click.Group):
-    """A group whose first command may go unsaid: ``pinet history 'pi4b:*'`` shows."""
+    """A group whose first command, ``show``, is the default: ``pinet history 'pi4b:*'``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] != "--help"):
@@ -30,24 +23,27 @@ class ShowFirst(click.Group):
 
 @click.group(cls=ShowFirst)
 def history() -> None:
-    """Show what was measured before, and where the level moved; 'show' may go unsaid, 'show --help' has its options."""
+    """Show earlier results and level changes; export and import runs.
+
+    The default command is 'show'. For its options, see: pinet history show --help
+    """
 
 
 @history.command()
 @HISTORY_OPTION
-@click.argument("figures", metavar="[ID]...", nargs=-1)
-@click.option("--lab", "lab", metavar="NAME", help="Only what this lab has measured.")
-@click.option("--last", type=click.IntRange(min=1), default=200, show_default=True, help="Look at so many runs.")
+@click.argument("names", metavar="[ID]...", nargs=-1)
+@click.option("--lab", "lab", metavar="NAME", help="Show only results of this lab.")
+@click.option("--last", type=click.IntRange(min=1), default=200, show_default=True, help="The number of latest runs.")
 @click.option(
     "--matters", type=click.FloatRange(min=0, max=100), default=1.0, show_default=True, metavar="PERCENT",
-    help="Levels that move by less are one.",
+    help="Ignore level changes smaller than this.",
 )  # fmt: skip
 @click.option("--runs", "only_runs", is_flag=True, help="List the runs instead.")
-@click.option("--changed", is_flag=True, help="Only figures whose level moved.")
+@click.option("--changed", is_flag=True, help="Show only results with a level change.")
 @click.option("--json", "as_json", is_flag=True, help="Print points and changes as JSON.")
 def show(
     history_url: str,
-    figures: tuple[str, ...],
+    names: tuple[str, ...],
     lab: str | None,
     last: int,
     matters: float,
@@ -55,116 +51,76 @@ def show(
     changed: bool,
     as_json: bool,
 ) -> None:
-    """Show each figure's trend, where its level moved, and the builds before and after.
+    """Show the trend of each result, its level changes, and the builds before and after each change.
 
-    Each ID is a figure's or a glob ('pi4b:*/pair/*'; default: all). A drift has no build to blame and is called one.
+    Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results). A slow drift is shown as a drift,
+    because no single build caused it.
     """
     from pytest_pinet.execution.names import unknown
-    from pytest_pinet.history.text import figure_lines, trend_record
+    from pytest_pinet.history.store import HistoryStore
+    from pytest_pinet.history.text import figure_lines, run_lines, run_record, trend_record
     from pytest_pinet.history.trends import trend
 
-    store = open_store(history_url)
-    try:
+    with closing(HistoryStore.open(history_url)) as store:
         if only_runs:
-            _print_runs(store.runs(last, lab), as_json)
+            runs = store.runs(last, lab)
+            print_result(as_json, lambda: [run_record(run) for run in runs], lambda: run_lines(runs))
             return
         there = [figure.id for figure in store.figures(lab)]
-        for wanted in figures:
-            if not any(fnmatchcase(one, wanted) for one in there):
-                raise ConfigError(f"{unknown('figure of this history', wanted, there)}")
+        for name in names:
+            if not any(fnmatchcase(one, name) for one in there):
+                raise ConfigError(unknown("result in this history", name, there))
         found = [
             trend(figure.id, figure.lab, points, matters=matters / 100)
             for figure, points in store.latest(last, lab)
-            if not figures or any(fnmatchcase(figure.id, wanted) for wanted in figures)
+            if not names or any(fnmatchcase(figure.id, name) for name in names)
         ]
-    finally:
-        store.close()
     found = [one for one in found if one.changes or not changed]
-    if as_json:
-        click.echo(json.dumps([trend_record(one) for one in found], indent=1))
-        return
-    for line in [line for one in found for line in figure_lines(one)]:
-        click.echo(line)
-    click.echo(_count(found))
-
-
-def _count(found: Sequence[Trend]) -> str:
     moved = sum(bool(one.changes) for one in found)
-    return f"{len(found)} figure{'s' if len(found) != 1 else ''}; the level of {moved} moved"
-
-
-def _print_runs(runs: Sequence[StoredRun], as_json: bool) -> None:
-    from pytest_pinet.history.text import run_lines, run_record
-
-    if as_json:
-        click.echo(json.dumps([run_record(run) for run in runs], indent=1))
-    else:
-        for line in run_lines(runs):
-            click.echo(line)
+    count = f"{len(found)} result{'s' if len(found) != 1 else ''}, {moved} with a level change"
+    lines = [line for one in found for line in figure_lines(one)]
+    print_result(as_json, lambda: [trend_record(one) for one in found], lambda: [*lines, count])
 
 
 @history.command("export")
 @HISTORY_OPTION
-@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of the terminal.")
+@OUTPUT_OPTION
 def export_(history_url: str, output: str | None) -> None:
     """Write the whole history as JSON lines."""
     from pytest_pinet.history.lines import lines_of
+    from pytest_pinet.history.store import HistoryStore
 
-    store = open_store(history_url)
-    try:
-        if output is None or output == "-":
-            for line in lines_of(store.everything()):
-                sys.stdout.write(line + "\n")
-            return
-        _write_lines(Path(output), lines_of(store.everything()))
-    finally:
-        store.close()
-
-
-def _write_lines(path: Path, lines: Any) -> None:
-    """Write line by line, because a history can exceed the memory. Readers see the whole file or none."""
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("w", encoding="ascii") as file:
-                file.writelines(line + "\n" for line in lines)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}; choose another with -o") from None
+    with closing(HistoryStore.open(history_url)) as store:
+        write_output((line + "\n" for line in lines_of(store.everything())), output)
 
 
 @history.command("import")
 @HISTORY_OPTION
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 def import_(history_url: str, files: tuple[Path, ...]) -> None:
-    """Take in runs. What is there already stays.
+    """Add runs to the history. Runs that are already there are not changed.
 
-    Each FILE is a results.json, lines of 'pinet history export', or the results.jsonl of a run that was killed, which
-    is kept as an interrupted one: it never feeds a baseline.
+    Each FILE is a results.json, a file of 'pinet history export', or the results.jsonl of a killed run. A killed run is
+    stored as interrupted, so that it never counts for a baseline.
     """
     from pytest_pinet.history.lines import FORMAT, import_lines
     from pytest_pinet.history.save import import_killed, import_results
+    from pytest_pinet.history.store import HistoryStore
 
-    store = open_store(history_url, create=True)
     new = seen = 0
-    try:
+    with closing(HistoryStore.open(history_url, create=True)) as store:
         for path in files:
+            total = 1
             if FORMAT in _beginning(path):
                 with path.open(encoding="utf-8", errors="replace") as file:
-                    some, all_of_them = import_lines(store, file, str(path))
+                    added, total = import_lines(store, file, str(path))
             elif path.suffix == ".jsonl":
-                is_new, left_out = import_killed(store, path)
-                some, all_of_them = int(is_new), 1
+                added, left_out = import_killed(store, path)
                 if left_out:
                     click.echo(f"{path}: {left_out}", err=True)
             else:
-                some, all_of_them = int(import_results(store, path)), 1
-            new, seen = new + some, seen + all_of_them
-    finally:
-        store.close()
+                added = import_results(store, path)
+            new, seen = new + added, seen + total
     click.echo(f"{seen} run{'s' if seen != 1 else ''} read, {new} of them new")
 
 

@@ -1,4 +1,4 @@
-"""``pinet lab``: starts, stops, shows and breaks the virtual lab."""
+"""``pinet lab``: starts, stops and shows the virtual lab, and injects faults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from pytest_pinet.cli.lab_file import LAB_OPTION as _LAB_OPTION
+from pytest_pinet.cli.options import LAB_OPTION, print_lines, value_of
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.quantities import Share
@@ -22,40 +22,39 @@ MOST_STALE_S = 3600.0
 
 @click.group()
 def lab() -> None:
-    """Start, stop, look at and break the virtual lab."""
+    """Start, stop and show the virtual lab, and inject faults."""
 
 
 @lab.command()
-@_LAB_OPTION
+@LAB_OPTION
 def up(lab_file: str) -> None:
-    """Start the lab, or find it, and print its environment."""
+    """Start the lab, unless it runs, and print its environment variables."""
     from pytest_pinet.virtual.launcher import launcher
     from pytest_pinet.virtual.status import status as read_status
 
-    for line in _exports(launcher().up(_load(lab_file))):
-        click.echo(line)
+    print_lines(_exports(launcher().up(_load(lab_file))))
     found = read_status(lab_file) or {}
     if found.get("scale_because") or found.get("scale", 1.0) != 1:
-        # The other output is for a shell.
+        # A shell evaluates stdout.
         click.echo(f"lab {found['lab']}: {_scale(found)}", err=True)
 
 
 @lab.command()
-@_LAB_OPTION
+@LAB_OPTION
 def down(lab_file: str) -> None:
-    """Stop the lab and remove everything of it, also after a crash."""
+    """Stop the lab and remove all of its parts, even after a crash."""
     from pytest_pinet.virtual.launcher import stop
 
     runs = stop(lab_file)
     if runs:
-        click.echo(f"stopped the lab while {runs} {'run was' if runs == 1 else 'runs were'} using it")
+        click.echo(f"the lab was stopped while {runs} {'run' if runs == 1 else 'runs'} used it")
 
 
 @lab.command()
-@_LAB_OPTION
+@LAB_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def status(lab_file: str, as_json: bool) -> None:
-    """Show power, ports, links and faults of every node."""
+    """Show power, ports, links and faults of every node. The exit code is 1 if the lab is down."""
     from pytest_pinet.virtual.status import status as read_status
 
     found = read_status(lab_file)
@@ -65,42 +64,43 @@ def status(lab_file: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"up": True, **found}, indent=1))
         return
-    for line in _table(found):
-        click.echo(line[:WIDTH])
-    click.echo("")
-    for line in _exports(found["environment"]):
-        click.echo(line)
+    print_lines([*(line[:WIDTH] for line in _table(found)), "", *_exports(found["environment"])])
 
 
 @lab.command(context_settings={"max_content_width": 100})
 @click.argument("target", metavar="TARGET")
-@_LAB_OPTION
-@click.option("--rate", type=float, metavar="FACTOR", help="NODE[:IF]: goodput as a factor, such as 0.9.")
+@LAB_OPTION
+@click.option("--rate", type=float, metavar="FACTOR", help="NODE[:IF]: reduce the goodput to this factor, such as 0.9.")
 @click.option("--loss", metavar="SHARE", help="NODE[:IF]: drop this share of the packets, such as 1%.")
 @click.option(
-    "--direction", type=click.Choice(["tx", "rx"]), help="With these two: only what the node sends, or receives."
+    "--direction",
+    type=click.Choice(["tx", "rx"]),
+    help="With --rate or --loss: only what the node sends (tx) or receives (rx).",
 )
 @click.option("--down", is_flag=True, help="NODE[:IF]: pull the cable.")
 @click.option("--swap-with", metavar="NODE:IF", help="NODE:IF: exchange the switch ports of two cables.")
-@click.option("--freeze", is_flag=True, help="NODE: silent on every line until it is restored.")
+@click.option(
+    "--freeze", is_flag=True, help="NODE: the node hangs until it is restored; console and network are silent."
+)
 @click.option("--panic", type=click.Choice(["now", "boot"]), help="NODE: kernel panic, now or at each boot.")
-@click.option("--hang-console", is_flag=True, help="NODE: its console is dead, its network is not.")
-@click.option("--console-line", metavar="TEXT", help="NODE: its kernel prints this, once.")
+@click.option("--hang-console", is_flag=True, help="NODE: the console is silent; the network works.")
+@click.option("--console-line", metavar="TEXT", help="NODE: the kernel prints this text once.")
 @click.option(
     "--throttle",
     type=click.Choice(["under-voltage", "capped", "throttled", "hot"]),
-    help="NODE: its firmware tells that this is so.",
+    help="NODE: the firmware reports this state.",
 )
-@click.option("--drop-ssh", is_flag=True, help="NODE: cut its ssh connections, once.")
-@click.option("--dead", is_flag=True, help="pdu, SWITCH: does not answer.")
-@click.option("--lie", is_flag=True, help="pdu[/NODE], SWITCH[/PORT]: says that it did, and does nothing.")
-@click.option("--stale-counters", type=float, metavar="SECONDS", help="SWITCH: shows counters as old as this.")
+@click.option("--drop-ssh", is_flag=True, help="NODE: close its ssh connections once.")
+@click.option("--dead", is_flag=True, help="pdu, SWITCH: the device does not answer.")
+@click.option("--lie", is_flag=True, help="pdu[/NODE], SWITCH[/PORT]: the device reports success and changes nothing.")
+@click.option("--stale-counters", type=float, metavar="SECONDS", help="SWITCH: show counters that are this old.")
 def degrade(target: str, lab_file: str, **faults: Any) -> None:
-    """Break a part of the lab; it stays so through power cycles until it is restored.
+    """Inject a fault into a part of the lab. It lasts until `pinet lab restore`, also over power cycles.
 
-    TARGET is NODE, NODE:INTERFACE, SWITCH, SWITCH/PORT, pdu, or pdu/NODE for one outlet.
+    TARGET is NODE, NODE:INTERFACE, SWITCH, SWITCH/PORT, pdu, or pdu/NODE for one outlet of the power switch.
     """
-    faults["loss"] = None if faults["loss"] is None else _share(faults["loss"])
+    with value_of("--loss"):
+        faults["loss"] = None if faults["loss"] is None else Share.parse(faults["loss"]).fraction
     _check_faults(target, faults)
     click.echo(f"degraded: {', '.join(_ask(lab_file, 'degrade', target=target, **faults))}")
 
@@ -110,48 +110,49 @@ def _check_faults(target: str, faults: Mapping[str, Any]) -> None:
     given = {name for name, value in faults.items() if value not in (None, False)}
     direction, rate, stale = (faults[name] for name in ("direction", "rate", "stale_counters"))
     if not given:
-        raise ConfigError("say what is to be wrong, such as --rate, --loss, --down or --freeze; --help has them all")
+        raise ConfigError("no fault given; expected an option such as --rate, --loss, --down or --freeze (see --help)")
     if direction is not None and rate is None and faults["loss"] is None:
-        raise ConfigError(f"--direction {direction} goes with --rate or --loss; a cable or a node is whole or broken")
+        raise ConfigError(f"--direction {direction} needs --rate or --loss; other faults have no direction")
     if rate is not None and not 0.001 <= rate <= 1:
         raise ConfigError(f"--rate {rate:g}: expected a factor from 0.001 to 1, such as 0.9")
     if stale is not None and not 0 < stale <= MOST_STALE_S:
-        raise ConfigError(f"--stale-counters {stale:g}: expected seconds, from above 0 to {MOST_STALE_S:g}")
+        raise ConfigError(f"--stale-counters {stale:g}: expected seconds above 0, at most {MOST_STALE_S:g}")
     if faults["freeze"] and ":" in target:
-        raise ConfigError(f"--freeze takes a whole node, such as {target.partition(':')[0]!r}, not an interface")
+        raise ConfigError(f"--freeze needs a node, such as {target.partition(':')[0]!r}, not an interface")
 
 
 @lab.command()
 @click.argument("target", metavar="[TARGET]", required=False)
-@_LAB_OPTION
-@click.option("--without-leases", is_flag=True, help="Put ports back without asking whether somebody uses them.")
+@LAB_OPTION
+@click.option("--without-leases", is_flag=True, help="Restore switch ports even if another user holds their nodes.")
 def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
-    """Undo all faults of a TARGET (as `degrade` takes it) or, without one, of the whole lab.
+    """Remove all faults of TARGET or, without TARGET, of the whole lab. TARGET is the same as for `degrade`.
 
-    Without a TARGET also put back, in any lab, the switch ports that a crashed run left changed, but for those whose
-    nodes somebody holds.
+    Without TARGET, also restore the switch ports that a crashed run left changed. This works in every lab. Ports of
+    nodes that another user holds are not touched.
     """
     from pytest_pinet.config.labfile import load
     from pytest_pinet.lab.restoration import restore_ports
 
     if target is not None and without_leases:
-        raise ConfigError(f"--without-leases is about switch ports, which are put back without a TARGET, not {target}")
-    told = []
+        raise ConfigError(
+            f"--without-leases and the target {target} exclude each other: ports are restored without a TARGET only"
+        )
+    done = []
     if target is not None or load(lab_file).launcher is not None:
         healed = _ask(lab_file, "restore", target=target)
-        told += [f"restored: {', '.join(healed)}"] if healed else []
+        done += [f"restored: {', '.join(healed)}"] if healed else []
     if target is None:
-        told += restore_ports(lab_file, lambda text: click.echo(text, err=True), without_leases)
-    for line in told or ["nothing was degraded" if target is not None else "nothing to restore"]:
-        click.echo(line)
+        done += restore_ports(lab_file, lambda text: click.echo(text, err=True), without_leases)
+    print_lines(done or [f"{target} has no faults" if target is not None else "nothing to restore"])
 
 
 @lab.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@_LAB_OPTION
+@LAB_OPTION
 @click.argument("node")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def execute(lab_file: str, node: str, command: tuple[str, ...]) -> None:
-    """Run a command in a node: `pinet lab exec pi4b-1 -- ip addr`."""
+    """Run COMMAND on NODE, such as: pinet lab exec pi4b-1 -- ip addr"""
     from pytest_pinet.virtual.status import ssh_command
 
     argv = ssh_command(lab_file, node, command[1:] if command[0] == "--" else command)
@@ -163,7 +164,7 @@ def _load(lab_file: str) -> Lab:
 
     found = load(lab_file)
     if found.launcher != "virtual":
-        raise ConfigError(f"{lab_file} has no `launcher: virtual`, so there is no virtual lab to start or to stop")
+        raise ConfigError(f"{lab_file} has no `launcher: virtual`, so there is no virtual lab to start")
     return found
 
 
@@ -176,13 +177,6 @@ def _ask(lab_file: str, op: str, **arguments: Any) -> list[str]:
     if running_state(runtime) is None:
         raise LabError(f"the lab of {lab_file} is down", f"pinet lab up --lab {lab_file}")
     return list(ask(runtime.control, op, **arguments))
-
-
-def _share(text: str) -> float:
-    try:
-        return Share.parse(text).fraction
-    except ValueError as error:
-        raise ConfigError(f"--loss: {error}") from None
 
 
 def _exports(environment: Any) -> list[str]:
@@ -218,7 +212,7 @@ def _table(found: dict[str, Any]) -> list[str]:
     lines += [] if found.get("scale", 1.0) == 1 else wrap(str(_scale(found)), hanging="  ", width=WIDTH)
     lines += [f"! {name}: {', '.join(faults)}" for name, faults in broken if faults]
     lines += [
-        f"! the {name} has died: pinet lab down, then up again"
+        f"! the {name} process has died; restart the lab: pinet lab down, then pinet lab up"
         for name, alive in found["processes"].items()
         if not alive
     ]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from pytest_pinet.cli.lab_file import LAB_OPTION
+from pytest_pinet.cli.options import LAB_OPTION, print_result, value_of
 from pytest_pinet.errors import ConfigError
 
 EVERYTHING = "all"
@@ -16,15 +14,15 @@ EVERYTHING = "all"
 @LAB_OPTION
 @click.option(
     "--topology", "topologies", multiple=True, default=("pair",), show_default=True, metavar="NAME",
-    help="pair, pairs:3, incast:5, chain, ...; 'all': one of each kind, the largest that the lab can do.",
+    help="pair, pairs:3, incast:5, chain, ...; 'all': the largest of each kind that the lab can run.",
 )  # fmt: skip
 @click.option("--board", "boards", multiple=True, metavar="GLOB", help="Only these boards.")
 @click.option("--nic", "nics", multiple=True, metavar="GLOB", help="Only these NICs.")
 @click.option(
     "--tuning", "tunings", multiple=True, metavar="SETTINGS",
-    help="Tuned so, such as rps=all+mtu=9000 (repeatable; 'none': as it is).",
+    help="Settings, such as rps=all+mtu=9000. Repeat it for further tunings; 'none': no tuning.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print a list for the matrix of a CI system.")
+@click.option("--json", "as_json", is_flag=True, help="Print a list for the job matrix of a CI system.")
 def matrix(
     lab_file: str,
     topologies: tuple[str, ...],
@@ -33,7 +31,7 @@ def matrix(
     tunings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Show every board x NIC x topology of a lab: which nodes it would use, its limit, or why it is not possible."""
+    """List every board x NIC x topology of a lab: its nodes and its limit, or why the lab cannot run it."""
     from pytest_pinet.config.labfile import load
     from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
     from pytest_pinet.model.topology import parse_topology
@@ -50,13 +48,7 @@ def matrix(
             chosen += largest(lab, *wanted) if name == EVERYTHING else [parse_topology(name)]
         except ValueError as error:
             raise ConfigError(f"--topology: {error}, or {EVERYTHING!r}") from None
-    try:
+    with value_of("--tuning"):
         tuned = tuple(dict.fromkeys(map(parse_key, tunings))) or AS_IT_IS
-    except ValueError as error:
-        raise ConfigError(f"--tuning: {error}") from None
     found = entries(lab, list(dict.fromkeys(chosen)), *wanted, tunings=tuned)
-    if as_json:
-        click.echo(json.dumps(matrix_records(lab, found), indent=1))
-        return
-    for line in matrix_text(lab, found):
-        click.echo(line)
+    print_result(as_json, lambda: matrix_records(lab, found), lambda: matrix_text(lab, found))

@@ -9,7 +9,7 @@ import time
 import click
 
 # Without a terminal, such as in the log of a CI job, one line in this time is enough.
-_BETWEEN_S = 10.0
+_INTERVAL_S = 10.0
 
 
 class Steps:
@@ -17,14 +17,14 @@ class Steps:
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
-        self._told = -_BETWEEN_S
+        self._last_s = -_INTERVAL_S
 
     def __call__(self, text: str) -> None:
         if self._terminal:
             width = shutil.get_terminal_size().columns - 1
             click.echo(f"\r\x1b[K{text[:width]}", err=True, nl=False)
-        elif time.monotonic() - self._told >= _BETWEEN_S:
-            self._told = time.monotonic()
+        elif time.monotonic() - self._last_s >= _INTERVAL_S:
+            self._last_s = time.monotonic()
             click.echo(text, err=True)
 
     def say(self, text: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from pytest_pinet.cli.options import print_lines, write_output
 from pytest_pinet.errors import ConfigError
 
 LATEST = ".pinet/latest"
@@ -17,15 +18,15 @@ _RESULTS = "results.json"
 
 @click.command()
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
-@click.option("-o", "--output", metavar="FILE", help="Write the table as a page of Markdown too.")
-@click.option("--complete", is_flag=True, help="Fail too where a figure was not measured, or not judged.")
+@click.option("-o", "--output", metavar="FILE", help="Also write the table to this file, as a Markdown page.")
+@click.option("--complete", is_flag=True, help="Also exit with 1 if a published value was not measured or not judged.")
 def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None:
-    """Compare the figures of a run with those that were published, whatever was measured when.
+    """Compare the results of a run with published values.
 
-    RUN is a run folder or its results.json, by default .pinet/latest; of several runs of one lab the latest counts.
-    Exit status 1 where a figure is off that its own source does not doubt.
+    RUN is a run folder or its results.json; the default is .pinet/latest. If several RUNs of one lab have the same
+    result, the latest counts. The exit code is 1 if a result is off, unless the source itself doubts its value.
     """
-    from pytest_pinet.catalogue.published import published as figures
+    from pytest_pinet.catalogue.published import published as published_values
     from pytest_pinet.published.table import EMULATED, page, rows, summary, table
     from pytest_pinet.report.scale import scale_text
 
@@ -33,14 +34,13 @@ def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None
     kinds, labs = {run["figures"] for run in read}, {str(run["lab"]) for run in read}
     if len(kinds) > 1 or len(labs) > 1:
         which = " and ".join(sorted(kinds if len(kinds) > 1 else labs))
-        raise ConfigError(f"these are runs of several labs ({which}); expected runs of one lab")
+        raise ConfigError(f"the runs are of several labs ({which}); expected runs of one lab")
     emulated = kinds == {EMULATED}
-    found = rows(figures().values(), [result for run in read for result in run["results"]], emulated)
+    found = rows(published_values().values(), [result for run in read for result in run["results"]], emulated)
     scaled = scale_text(result for run in read for result in run["results"])
-    for line in [*table(found, emulated), "", summary(found), *filter(None, [scaled])]:
-        click.echo(line)
+    print_lines([*table(found, emulated), "", summary(found), *filter(None, [scaled])])
     if output is not None:
-        _write(Path(output), page(found, read))
+        write_output([page(found, read)], output)
     if any(row.surprising or (complete and row.missing) for row in found):
         sys.exit(1)
 
@@ -50,14 +50,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         run = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{file} cannot be read as the results of a run: {error}; expected a run folder") from None
+        raise ConfigError(f"cannot read the results of a run from {file}: {error}; expected a run folder") from None
     if not isinstance(run, dict) or not {"results", "figures", "started", "lab"} <= run.keys():
         raise ConfigError(f"{file} is not the results.json of a run; expected a run folder such as {LATEST}")
     return run
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--output {path}: {error.strerror}") from None

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.history_file import DEFAULT_HISTORY, HISTORY_OPTION
+from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, write_output
 from pytest_pinet.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from pytest_pinet.config.baselines import AcceptedBaseline
     from pytest_pinet.report.allure.derived import KnownTest
     from pytest_pinet.report.allure.tool import Allure
     from pytest_pinet.report.record import RunRecord
@@ -32,77 +31,76 @@ MOST_IN_ONE_FILE = 100
 @click.command()
 @click.option(
     "--allure-results", "results", metavar="DIR", type=click.Path(path_type=Path),
-    help="Results that pytest wrote with --alluredir; without them the report is our own page.",
+    help="Results that pytest wrote with --alluredir. Without it, the report is pytest-pinet's own page.",
 )  # fmt: skip
 @click.option(
-    "-o", "--output", metavar="FILE", default="report.html", type=click.Path(path_type=Path), show_default=True
-)
+    "-o", "--output", metavar="FILE", default="report.html", type=click.Path(path_type=Path), show_default=True,
+    help="The file to write.",
+)  # fmt: skip
 @HISTORY_OPTION
-@click.option("--lab", "lab_file", metavar="FILE", help="Lab file, for its accepted baselines.")
-@click.option("--last", metavar="N", type=click.IntRange(2), default=200, show_default=True, help="Runs of each trend.")
-@click.option("--page", is_flag=True, help="Our own page, also where Allure is there.")
+@click.option("--lab", "lab_file", metavar="FILE", help="Lab file. Its accepted baselines are shown.")
+@click.option(
+    "--last", metavar="N", type=click.IntRange(2), default=200, show_default=True,
+    help="The number of runs in each trend.",
+)  # fmt: skip
+@click.option("--page", is_flag=True, help="Write pytest-pinet's own page even if Allure is installed.")
 def report(results: Path | None, output: Path, history_url: str, lab_file: str | None, last: int, page: bool) -> None:
-    """Write a report with the trend of every combination: by Allure 3, else Allure 2, else our own page."""
+    """Write a report with the trend of every combination.
+
+    The report is made by Allure 3 or 2 if installed, else it is pytest-pinet's own page.
+    """
     from pytest_pinet.report.allure.derived import known_tests, remembered
+    from pytest_pinet.report.allure.tool import find_allure
+    from pytest_pinet.report.page.page import page as own_page
 
     began = time.monotonic()
     if results is not None and not results.is_dir():
-        raise ConfigError(f"--allure-results: there is no folder {results}; expected what pytest --alluredir wrote")
+        raise ConfigError(f"--allure-results: there is no folder {results}; expected the folder of pytest --alluredir")
     found = _series(history_url, lab_file, last)
-    allure = _allure() if results is not None and not page else None
+    allure = None
+    if results is not None and not page:
+        # 'make report' installs Allure beside this Python.
+        allure = find_allure([Path.cwd(), Path(sys.prefix) / "allure"])
     if allure is not None and results is not None:
         if not any(results.glob("*-result.json")):
             # A page of such results is empty, and looks as if nothing were wrong.
-            click.echo(f"pinet: {results} holds no result of any test: nothing was measured", err=True)
+            why = "no test ran, or --alluredir was missing"
+            click.echo(f"pinet: {results} has no test results, so the report is empty: {why}", err=True)
         tests = remembered(known_tests(results), MEMORY)
         place = _by_allure(allure, results, tests, found, output)
         made_by = str(allure)
     else:
-        changed = _changed(Path(".pinet") / "runs")
-        if changed is None and not any(series.dots for series in found):
-            raise ConfigError(
-                f"nothing to report: there are no runs in {history_url} nor below .pinet/runs; run pytest first"
-            )
+        changed = _latest_change(Path(".pinet") / "runs")
+        if changed is None and not any(one.dots for one in found):
+            raise ConfigError(f"there are no runs in {history_url} or .pinet/runs to report; run pytest first")
         place, made_by = output, "pytest-pinet's own page"
         if results is not None and not page:
-            click.echo("pinet: no Allure was found ('make report' installs it)", err=True)
-        _own_page(found, output, changed)
+            click.echo("pinet: no Allure found, so this is our own page ('make report' installs Allure)", err=True)
+        write_output([own_page(found, datetime.now(UTC), changed)], str(output))
         made_by += ", with 1 change" if changed is not None else ""
     size = sum(path.stat().st_size for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file())
     seconds = time.monotonic() - began
-    figures = sum(bool(series.measured) for series in found)
-    click.echo(f"report: {place} ({size / 1e6:.1f} MB, {figures} figures, {seconds:.1f} s, {made_by})")
+    series = sum(bool(one.measured) for one in found)
+    click.echo(f"report: {place} ({size / 1e6:.1f} MB, {series} results, {seconds:.1f} s, {made_by})")
     if place.is_dir():
-        click.echo(f"to read it: python3 -m http.server -d {place} (browsers refuse to open it from a file)")
+        click.echo(
+            f"to read it, serve it over HTTP (browsers do not open it from a file): python3 -m http.server -d {place}"
+        )
 
 
 def _series(url: str, lab_file: str | None, last: int) -> list[FigureSeries]:
     """Return the series of the history, or of the run folders if there is no history."""
+    from pytest_pinet.config.baselines import load_baselines
+    from pytest_pinet.config.labfile import load
     from pytest_pinet.history.database import OFF
     from pytest_pinet.history.history import History
     from pytest_pinet.report.trends import all_series, series_of_runs
 
-    baselines = _baselines(lab_file)
+    baselines = load_baselines(load(lab_file)) if lab_file is not None else {}
     if url.lower() in OFF or (url == DEFAULT_HISTORY and not Path(url).exists()):
         return series_of_runs(Path.cwd(), baselines, last)
     with History.open(url, baselines) as history:
         return all_series(history, last)
-
-
-def _baselines(lab_file: str | None) -> Mapping[str, AcceptedBaseline]:
-    if lab_file is None:
-        return {}
-    from pytest_pinet.config.baselines import load_baselines
-    from pytest_pinet.config.labfile import load
-
-    return load_baselines(load(lab_file))
-
-
-def _allure() -> Allure | None:
-    """Find Allure below this folder, beside this Python (where ``make report`` puts it), or on PATH."""
-    from pytest_pinet.report.allure.tool import find_allure
-
-    return find_allure([Path.cwd(), Path(sys.prefix) / "allure"])
 
 
 def _by_allure(
@@ -124,7 +122,7 @@ def _by_allure(
     return place
 
 
-def _changed(runs: Path) -> RunRecord | None:
+def _latest_change(runs: Path) -> RunRecord | None:
     """Return the newest run that gated a change. Such runs are not part of any trend."""
     for path in sorted(runs.glob("*/results.json"), reverse=True):
         try:
@@ -135,13 +133,3 @@ def _changed(runs: Path) -> RunRecord | None:
         if "change" in record:
             return record
     return None
-
-
-def _own_page(found: list[FigureSeries], output: Path, changed: RunRecord | None) -> None:
-    from pytest_pinet.report.json_file import replace_file, writing
-    from pytest_pinet.report.page.page import page
-
-    text = page(found, datetime.now(UTC), changed)
-    with writing(output, "-o"):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(output.absolute(), text.encode("utf-8", "replace"))

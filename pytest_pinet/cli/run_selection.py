@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_pinet.cli.history_file import open_store
 from pytest_pinet.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,50 +44,50 @@ def read_results(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; expected a results.json") from None
     except ValueError as error:
-        raise ConfigError(f"{path} is no JSON ({error}); expected a results.json") from None
+        raise ConfigError(f"{path} is not JSON ({error}); expected a results.json") from None
     points_of(record, where=str(path))
-    assert isinstance(record, dict), "points_of has looked"
+    assert isinstance(record, dict), "points_of checks this"
     return record
 
 
 def side_of(what: str, history_url: str) -> RunSet:
     """Return the points that ``what`` names. Raises ConfigError."""
-    from pytest_pinet.history.compare import RunSet as Side
+    from pytest_pinet.history.compare import RunSet
     from pytest_pinet.history.records import points_of
+    from pytest_pinet.history.store import HistoryStore
 
     path = results_file(what)
     if path is not None:
         run, points = points_of(read_results(path), str(path.parent), str(path))
-        return Side(run.id if what in (LATEST, f"{LATEST}/") else what, tuple(points))
+        return RunSet(run.id if what in (LATEST, f"{LATEST}/") else what, tuple(points))
     if "/" in what or what.endswith(".json"):
         raise ConfigError(f"there is no file {what!r}; expected {FORM}")
-    store = open_store(history_url)
-    try:
+    with closing(HistoryStore.open(history_url)) as store:
         return _from_history(store, what)
-    finally:
-        store.close()
 
 
 def _from_history(store: HistoryStore, what: str) -> RunSet:
-    from pytest_pinet.history.compare import RunSet as Side
+    from pytest_pinet.history.compare import RunSet
 
     name, _, back = what.partition("~")
     if name == "latest" and (not back or back.isdigit()):
         number = int(back or 0)
         runs = store.runs(number + 1)
         if len(runs) <= number:
-            raise ConfigError(f"history {store.shown} has only {len(runs)} runs; {what!r} is none of them")
-        return Side(runs[0].id, tuple(store.points_of(runs[0].id)))
+            raise ConfigError(f"history {store.shown} has only {len(runs)} runs, so there is no {what!r}")
+        return RunSet(runs[0].id, tuple(store.points_of(runs[0].id)))
     runs = store.runs(2, start=what)
     if len(runs) > 1 and runs[0].id != what and runs[1].id != what:
-        raise ConfigError(f"several runs begin with {what!r}: {runs[0].id}, {runs[1].id}; expected more of the id")
+        raise ConfigError(
+            f"several runs begin with {what!r}: {runs[0].id}, {runs[1].id}; expected more characters of the id"
+        )
     if runs:
         run = next((one for one in runs if one.id == what), runs[0])
-        return Side(run.id, tuple(store.points_of(run.id)))
+        return RunSet(run.id, tuple(store.points_of(run.id)))
     points = [point for run in store.runs(_SEARCHED) for point in store.points_of(run.id) if _is_of(point, what)]
     if not points:
         raise ConfigError(f"history {store.shown} has no run and no build {what!r}; expected {FORM}")
-    return Side(what, tuple(points))
+    return RunSet(what, tuple(points))
 
 
 def _is_of(point: Point, build: str) -> bool:

@@ -12,6 +12,6 @@ SCHEMAS = {"lab": ("pytest_pinet.config", "lab.schema.json"), "results": ("pytes
 @click.command()
 @click.argument("which", type=click.Choice(sorted(SCHEMAS)))
 def schema(which: str) -> None:
-    """Print the JSON Schema of lab files (WHICH = lab) or of results.json (results)."""
+    """Print the JSON Schema of lab files ('lab') or of results.json ('results')."""
     package, name = SCHEMAS[which]
     click.echo(files(package).joinpath(name).read_text(encoding="utf-8"), nl=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.lab_file import LAB_OPTION
+from pytest_pinet.cli.options import LAB_OPTION, print_lines, value_of
 from pytest_pinet.cli.progress import Steps
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError
 from pytest_pinet.model.quantities import Share
@@ -32,13 +32,15 @@ _MOST = 0.9
 @click.command()
 @LAB_OPTION
 @click.argument("combinations", metavar="[COMBINATION]...", nargs=-1)
-@click.option("--reductions", default="3%,5%,10%", show_default=True, help="How much slower the link is made.")
-@click.option("--repeats", type=click.IntRange(min=1), default=2, show_default=True, help="Gates of each reduction.")
-@click.option("--tolerance", help="Of the baseline, for the limit.  [default: the calibrated one, or 3%]")
+@click.option("--reductions", default="3%,5%,10%", show_default=True, help="By how much the link is slowed down.")
+@click.option("--repeats", type=click.IntRange(min=1), default=2, show_default=True, help="Gates for each reduction.")
 @click.option(
-    "--direction", type=click.Choice([str(Direction.TX), str(Direction.RX)]), help="By default both, in turn."
+    "--tolerance", help="The limit is this much below the baseline.  [default: the calibrated tolerance, or 3%]"
 )
-@click.option("--seed", type=int, help="Of the order of the gates, to repeat it.")
+@click.option(
+    "--direction", type=click.Choice([str(Direction.TX), str(Direction.RX)]), help="By default both, alternately."
+)
+@click.option("--seed", type=int, help="Repeat the random order of an earlier self-test.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list instead of the tables.")
 def selftest(
     lab_file: str,
@@ -50,11 +52,13 @@ def selftest(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Run gates on links that are slower by known amounts and on unchanged ones, and count the right verdicts.
+    """Run gates on links that are slowed by known amounts and on unchanged links, and count the right verdicts.
 
-    A shaper on the peer makes the link slower; it is taken away afterwards, also when this is interrupted or killed.
+    A shaper on the peer slows the link. The shaper is always removed, even if this command is interrupted or killed.
     Each COMBINATION is the id of a pair or a glob ('pi4b:*/pair'; default: the first pair of the lab, which takes about
-    3 minutes). Exit code 0, 1 for wrong verdicts or trouble in the lab, 4 for a mistake of yours.
+    3 minutes).
+
+    Exit code: 0 if all verdicts are right; 1 for wrong verdicts or after an error of the lab; 4 for wrong arguments.
     """
     from pytest_pinet.calibration.selftest_plan import SelftestPlan as Plan
     from pytest_pinet.calibration.selftest_run import SelftestReport as Report
@@ -69,7 +73,7 @@ def selftest(
     for one in wanted:
         if one.topology.name != "pair":
             raise ConfigError(
-                f"{one.id}: a self-test makes one link slower, so it takes pairs, such as pi4b:onboard/pair"
+                f"{one.id} is no pair; a self-test slows one link, so it needs pairs, such as pi4b:onboard/pair"
             )
     calibration = load_calibration(lab)
     given = _share("--tolerance", tolerance) if tolerance is not None else None
@@ -79,11 +83,11 @@ def selftest(
         PROFILES[lab.profile],
         seed if seed is not None else random.randrange(1_000_000),
     )
-    asked = Direction(direction) if direction is not None else None
+    one_way = Direction(direction) if direction is not None else None
     reports = []
     total_s = 0.0
     for one in wanted:
-        report = Report(one, given or _calibrated(one, calibration) or TOLERANCE, ways(one, asked))
+        report = Report(one, given or _calibrated(one, calibration) or TOLERANCE, ways(one, one_way))
         total_s += plan.seconds(len(report.ways), report.tolerance)
         reports.append(report)
     names = ", ".join(report.combination.id for report in reports)
@@ -91,16 +95,16 @@ def selftest(
         f"{names}: {(len(plan.reductions) + 1) * repeats} gates each, seed {plan.seed}, about {total_s / 60:.0f} min",
         err=True,
     )
-    troubles = _run(lab, plan, reports)
+    errors = _run(lab, plan, reports)
     wrong = _show(reports, as_json)
-    for trouble in troubles:
-        click.echo(f"pinet: {trouble}", err=True)
-    if troubles or wrong:
+    for error in errors:
+        click.echo(f"pinet: {error}", err=True)
+    if errors or wrong:
         sys.exit(WRONG)
 
 
 def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> list[str]:
-    """Fill the reports. Return a sentence for each problem."""
+    """Fill the reports. Return a message for each error."""
     from pytest_pinet.calibration.selftest_run import Selftest
     from pytest_pinet.config.reference_data import ReferenceData
     from pytest_pinet.lab.visit import visit
@@ -108,34 +112,34 @@ def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> l
     # The limits are made here, from values that were just measured.
     known = ReferenceData(lab, gated=False)
     steps = Steps()
-    troubles: list[str] = []
+    errors: list[str] = []
     try:
-        with visit(lab, "selftest", steps.say, troubles.extend) as here:
+        with visit(lab, "selftest", steps.say, errors.extend) as here:
             for report in reports:
                 try:
                     with here.link(report.combination) as link:
                         Selftest(here, link, plan, known, steps, steps.say).run(report)
                 except (LabError, UnsupportedError, InvalidMeasurement, KernelError) as error:
-                    troubles.append(f"{report.combination.id}: {error}")
+                    errors.append(f"{report.combination.id}: {error}")
                 finally:
                     here.leave()
     except KeyboardInterrupt:
-        troubles.append("interrupted: the counts are of the gates until then")
+        errors.append("interrupted: only the gates before the interruption are counted")
     steps.end()
-    return troubles
+    return errors
 
 
 def _show(reports: list[SelftestReport], as_json: bool) -> bool:
     """Print the results. Return whether any verdict is wrong."""
     from pytest_pinet.calibration.selftest_counts import Mark, count, sentence, table
 
-    told = []
+    records = []
     wrong = False
     for report in reports:
         counts = count(report.outcomes, report.baselines, report.tolerance)
         wrong |= any(one.marks[Mark.WRONG] or one.shaper_erred or not one.judged for one in counts)
         text = sentence(report.combination.id, report.tolerance, counts) if counts else ""
-        told.append(
+        records.append(
             {
                 "id": report.combination.id,
                 "tolerance": report.tolerance,
@@ -146,10 +150,9 @@ def _show(reports: list[SelftestReport], as_json: bool) -> bool:
             }
         )
         if counts and not as_json:
-            for line in [*table(counts), text, ""]:
-                click.echo(line)
+            print_lines([*table(counts), text, ""])
     if as_json:
-        click.echo(json.dumps(told, indent=1))
+        click.echo(json.dumps(records, indent=1))
     return wrong
 
 
@@ -160,12 +163,8 @@ def _calibrated(combination: Combination, calibration: Mapping[str, Calibration]
 
 
 def _share(option: str, text: str) -> float:
-    try:
+    with value_of(option):
         share = Share.parse(text).fraction
-    except ValueError as error:
-        raise ConfigError(f"{option}: {error}") from None
     if not 0 < share <= _MOST:
-        raise ConfigError(
-            f"{option}: {text.strip()!r} makes no sense; expected a share above 0%, of at most {_MOST:.0%}"
-        )
+        raise ConfigError(f"{option} {text.strip()}: expected a share above 0%, at most {_MOST:.0%}")
     return share

@@ -1,4 +1,4 @@
-"""``pinet summary``: sums up a run on one page."""
+"""``pinet summary``: summarizes a run on one page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import cast
 
 import click
 
-from pytest_pinet.cli.history_file import write_text
+from pytest_pinet.cli.options import OUTPUT_OPTION, write_output
 from pytest_pinet.errors import ConfigError
 
 
@@ -14,11 +14,14 @@ from pytest_pinet.errors import ConfigError
 @click.argument("what", metavar="[FILE]", default=".pinet/latest")
 @click.option(
     "--format", "form", type=click.Choice(["md", "text"]), default="text", show_default=True,
-    help="Markdown for the page of a CI job or a merge request, or the table of the terminal.",
+    help="md: Markdown for a CI job or a merge request; text: the table of the terminal.",
 )  # fmt: skip
-@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of the terminal.")
+@OUTPUT_OPTION
 def summary(what: str, form: str, output: str | None) -> None:
-    """Sum up a run, its verdict in words first. FILE is a results.json or a run folder (default: the last run)."""
+    """Summarize a run: first the verdict in words, then the results.
+
+    FILE is a results.json or a run folder; the default is the last run in this folder.
+    """
     from pytest_pinet.cli.run_selection import read_results, results_file
     from pytest_pinet.report.change_table import change_lines
     from pytest_pinet.report.change_words import emulated_words
@@ -32,9 +35,9 @@ def summary(what: str, form: str, output: str | None) -> None:
         raise ConfigError(f"there is no {what!r}; expected a results.json or a run folder such as .pinet/latest")
     run = cast(RunRecord, read_results(path))
     if form == "md":
-        write_text(summary_markdown(run), output)
+        write_output([summary_markdown(run)], output)
         return
     lines = [verdict_in_words(run), "", *summary_table(run["results"], run["skipped"])]
     if "change" in run:
         lines = [*change_lines(run["change"], run["skipped"]), *wrap(emulated_words(run), hanging="  ")]
-    write_text("\n".join(lines) + "\n", output)
+    write_output([f"{line}\n" for line in lines], output)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
-from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.doctor.finding import Finding
 from pytest_pinet.errors import ConsoleError, LeaseError, PinetError, first_line
 from pytest_pinet.evidence.interface import InterfaceState
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.access import LabAccess
@@ -21,6 +23,8 @@ from pytest_pinet.lab.node.runner import session_of
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
 from pytest_pinet.model.lab import Interface, Lab, Node
 
+# Returns what is wrong with a node, or unknown. A node without a finding is ok.
+NodeCheck = Callable[[Node], Iterable[Finding]]
 _THREADS = 16
 
 
@@ -36,6 +40,8 @@ class Bench:
         self.blocked: dict[str, str] = {}
         # The state of each interface at the time of the link check.
         self.states: dict[Interface, InterfaceState] = {}
+        # The deadlines of the nodes that the power check has switched on.
+        self.boots: dict[str, Deadline] = {}
         # Errors of consoles that could not be opened before their nodes were powered on.
         self.refused: dict[str, ConsoleError] = {}
         self.undo = UndoStack()
@@ -121,26 +127,23 @@ class Bench:
             raise found
         return found
 
-    def on_each(self, check: str, look: Callable[[Node], Iterable[Finding]]) -> list[Finding]:
-        """Run ``look`` on all ready nodes in parallel. Return the findings; an error is a finding, too.
+    def in_parallel(self, look: NodeCheck) -> list[Finding]:
+        """Check all ready nodes at the same time. An error is a finding, too.
 
         ``look`` must not use labgrid, whose steps run in one thread only.
         """
-
-        def guarded(node: Node) -> list[Finding]:
-            try:
-                return list(look(node))
-            except PinetError as error:
-                return [Finding.of(check, error, node.name)]
-
         with ThreadPoolExecutor(_THREADS) as pool:
-            return [finding for found in pool.map(guarded, self.ready) for finding in found]
+            return [finding for found in pool.map(partial(_guarded, look), self.ready) for finding in found]
+
+    def one_by_one(self, look: NodeCheck) -> list[Finding]:
+        """Check all ready nodes one after the other. An error is a finding, too."""
+        return [finding for node in self.ready for finding in _guarded(look, node)]
 
     def close(self) -> list[str]:
         """Restore the lab. Return a message for each thing that could not be restored."""
         if self._coordinator is not None:
-            self._attempt("undo what was changed", self._leave_nodes)
-            self._attempt("give back the places", self._give_back)
+            self._attempt("undo all changes", self._leave_nodes)
+            self._attempt("release the places", self._release)
             self._coordinator.close()
         for name, switch in self._switches.items():
             if isinstance(switch, ManagedSwitch):
@@ -156,9 +159,9 @@ class Bench:
         lost = {node.name for node in self.nodes if node.place in lost_places}
         self._warnings += self.undo.close(lost)
         for name, session in self._sessions.items():
-            self._attempt(f"leave {name} as it was found", session.abandon if name in lost else session.leave)
+            self._attempt(f"restore {name}", session.abandon if name in lost else session.leave)
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         assert self._leases is not None
         self._leases.release(self._leases.held)
         self._leases.settle()
@@ -168,6 +171,13 @@ class Bench:
             step()
         except Exception as error:
             self._warnings.append(f"could not {what}: {first_line(error)}")
+
+
+def _guarded(look: NodeCheck, node: Node) -> list[Finding]:
+    try:
+        return list(look(node))
+    except PinetError as error:
+        return [Finding.of(error, node.name)]
 
 
 @contextmanager
@@ -180,8 +190,3 @@ def open_bench(
         yield bench
     finally:
         on_close(bench.close())
-
-
-def ok(check: str, nodes: Iterable[Node], message: str = "") -> list[Finding]:
-    """Return OK findings for these nodes."""
-    return [Finding(check, Status.OK, node.name, message) for node in nodes]

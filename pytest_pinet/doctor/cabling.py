@@ -1,57 +1,106 @@
-"""Finds which NIC is on which switch port. NICs that the switches do not know send a packet first."""
+"""Finds which NIC is on which switch port, by what the switches report about their neighbours.
+
+LLDP comes first, because it names system and device. Without LLDP, the port that has learned the NIC's MAC address
+counts. A NIC that no switch knows sends a packet first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from pytest_pinet.doctor.bench import Bench, ok
+from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.doctor.whereabouts import AnnouncedNic, Neighbours, Sighting, locate
 from pytest_pinet.errors import PinetError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.link.addressing import BENCHMARK_NET
-from pytest_pinet.lab.switch.switchport import Capability
+from pytest_pinet.lab.switch.switchport import Capability, Neighbour
 from pytest_pinet.model.lab import Interface, Node, PortRef
 
 # A port with spanning tree learns no address for twice its forward delay of 15 s (802.1D).
 LEARN_TIMEOUT_S = 35.0
 # An address of the benchmark block (RFC 2544) that no link ever gets. No host answers, but the request is traffic.
-NOBODY = str(BENCHMARK_NET.broadcast_address - 1)
+UNUSED_ADDRESS = str(BENCHMARK_NET.broadcast_address - 1)
+
+Neighbours = Mapping[PortRef, frozenset[Neighbour]]
 
 
-class Cabling:
-    """Checks that every NIC with a link is on the port that the lab file names."""
+@dataclass(frozen=True)
+class AnnouncedNic:
+    """An interface as its node describes it: the host name that LLDP announces, and the device's address."""
 
-    name = "cabling"
-    blocks = ""
-
-    def run(self, bench: Bench) -> Sequence[Finding]:
-        linked = [interface for interface in bench.interfaces if _has_link(bench, interface)]
-        switches, errors = ask_switches(bench)
-        found: dict[str, list[Finding]] = {node.name: [] for node in bench.ready}
-        for interface in bench.interfaces:
-            node, name = interface.node, interface.port.switch
-            if name in errors:
-                found[node].append(Finding.of(self.name, errors[name], node))
-            elif interface not in linked:
-                found[node].append(Finding(self.name, Status.NOT_CHECKED, node, f"{interface.device} has no link"))
-        visible = [interface for interface in linked if interface.port.switch not in errors]
-        for sighting in sightings(bench, visible, switches):
-            found[sighting.nic.interface.node] += judge(self.name, sighting, switches)
-        return [f for node in bench.ready for f in _distinct(found[node.name]) or ok(self.name, [node])]
+    interface: Interface
+    host: str
+    mac: str
 
 
-def _has_link(bench: Bench, interface: Interface) -> bool:
-    return interface in bench.states and bench.states[interface].carrier
+@dataclass(frozen=True)
+class Sighting:
+    """Where a NIC was seen, and by which method. Several ports: not clear. No port: not seen."""
+
+    nic: AnnouncedNic
+    ports: tuple[PortRef, ...] = ()
+    source: Capability | None = None
+
+    @property
+    def port(self) -> PortRef | None:
+        """The port of the NIC if exactly one was found, else None."""
+        return self.ports[0] if len(self.ports) == 1 else None
 
 
-def _distinct(findings: Sequence[Finding]) -> list[Finding]:
-    """Report an unreachable switch once per node, for any number of NICs."""
-    return list(dict.fromkeys(findings))
+def locate(nics: Sequence[AnnouncedNic], neighbours: Neighbours) -> list[Sighting]:
+    """Return a sighting for each NIC.
+
+    ``neighbours`` must not include uplink ports, where a switch learns the NICs of other switches.
+    """
+    # Boards with the same host name (raspberrypi) cannot be distinguished by it.
+    hosts = Counter(host for host, _ in {(nic.host, nic.interface.node) for nic in nics})
+    return [_locate(nic, neighbours, hosts[nic.host] == 1) for nic in nics]
 
 
-def ask_switches(bench: Bench) -> tuple[list[str], dict[str, PinetError]]:
+def _locate(nic: AnnouncedNic, neighbours: Neighbours, named: bool) -> Sighting:
+    ways = {
+        Capability.LLDP: lambda neighbour: _announces(neighbour, nic, named),
+        Capability.FDB: lambda neighbour: neighbour.source is Capability.FDB and neighbour.mac == nic.mac,
+    }
+    for source, fits in ways.items():
+        ports = tuple(sorted(port for port, seen in neighbours.items() if any(map(fits, seen))))
+        if ports:
+            return Sighting(nic, ports, source)
+    return Sighting(nic)
+
+
+def _announces(neighbour: Neighbour, nic: AnnouncedNic, named: bool) -> bool:
+    if neighbour.source is not Capability.LLDP:
+        return False
+    device = nic.interface.device
+    if named and neighbour.system == nic.host and neighbour.port == device:
+        return True
+    # The address can be the chassis address, which belongs to another NIC of the same node.
+    return neighbour.mac == nic.mac and neighbour.port in (None, device, nic.mac)
+
+
+def check_cabling(bench: Bench) -> Sequence[Finding]:
+    """Check that every NIC with a link is on the port that the lab file names."""
+    switches, errors = reporting_switches(bench)
+    found: list[Finding] = []
+    linked = []
+    for interface in bench.interfaces:
+        node, name = interface.node, interface.port.switch
+        if name in errors:
+            found.append(Finding.of(errors[name], node))
+        elif interface not in bench.states or not bench.states[interface].carrier:
+            found.append(Finding(Status.NOT_CHECKED, node, f"{interface.device} has no link"))
+        else:
+            linked.append(interface)
+    found += [one for sighting in sightings(bench, linked, switches) for one in judge(sighting, switches)]
+    # A switch that does not answer is reported once per node, for any number of NICs.
+    return list(dict.fromkeys(found))
+
+
+def reporting_switches(bench: Bench) -> tuple[list[str], dict[str, PinetError]]:
     """Return the switches that can report their neighbours, and the errors of switches that cannot be reached."""
     able, errors = [], {}
     for name in bench.lab.switches:
@@ -78,7 +127,7 @@ def sightings(bench: Bench, interfaces: Sequence[Interface], switches: Sequence[
         # A cable to a switch without neighbour information can never be found.
         waited_for = {interface for interface in silent if interface.port.switch in switches}
         if waited_for:
-            speak(bench, silent)
+            send_packets(bench, silent)
             found = locate(nics, _neighbours(bench, switches))
         return not any(s.port is None and s.nic.interface in waited_for for s in found)
 
@@ -99,37 +148,39 @@ def _neighbours(bench: Bench, switches: Sequence[str]) -> Neighbours:
     return found
 
 
-def speak(bench: Bench, interfaces: set[Interface]) -> None:
+def send_packets(bench: Bench, interfaces: set[Interface]) -> None:
     """Let these devices send an ARP request that no host answers, so that their switches learn their addresses."""
 
-    def ask(node: Node) -> list[Finding]:
+    def send(node: Node) -> list[Finding]:
         devices = [interface.device for interface in node.interfaces if interface in interfaces]
-        pings = [f"ping -n -q -c 1 -W 1 -I {device} {NOBODY} >/dev/null 2>&1 &" for device in devices]
+        pings = [f"ping -n -q -c 1 -W 1 -I {device} {UNUSED_ADDRESS} >/dev/null 2>&1 &" for device in devices]
         if pings:
             bench.shell(node.name).run(as_root(f"{' '.join(pings)} wait"))
         return []
 
-    bench.on_each("", ask)
+    bench.in_parallel(send)
 
 
-def judge(check: str, sighting: Sighting, switches: Sequence[str]) -> list[Finding]:
+def judge(sighting: Sighting, switches: Sequence[str]) -> list[Finding]:
     """Return what is wrong with the cable of one NIC; empty if it is where the lab file says."""
     interface = sighting.nic.interface
     node, device, port = interface.node, interface.device, interface.port
     if sighting.port == port:
         return []
     if sighting.port is not None:
-        message = f"wrong cable: {device} is on port {sighting.port}, the lab file has {port} (seen by {_by(sighting)})"
-        act = f"move the cable, or correct `port:` in {interface.where}: pinet discover --write does it"
-        return [Finding(check, Status.WRONG, node, message, act)]
+        message = (
+            f"wrong cable: {device} is on port {sighting.port}, the lab file has {port} (found by {_by(sighting)})"
+        )
+        act = f"move the cable, or correct `port:` in {interface.where} (pinet discover --write does this)"
+        return [Finding(Status.WRONG, node, message, act)]
     if len(sighting.ports) > 1:
         seen = " and ".join(map(str, sighting.ports))
-        return [Finding(check, Status.UNKNOWN, node, f"{device} is seen on {seen} at once (by {_by(sighting)})")]
+        return [Finding(Status.UNKNOWN, node, f"{device} appears on {seen} at once (by {_by(sighting)})")]
     if port.switch not in switches:
-        return [Finding(check, Status.UNKNOWN, node, f"switch {port.switch} does not tell who is on its ports")]
-    message = f"{device} has a link, but is on none of the ports that the lab file lists of switch {port.switch}"
-    act = f"follow the cable of {node} {device}, and list its port in the lab file or move it to {port}"
-    return [Finding(check, Status.WRONG, node, message, act)]
+        return [Finding(Status.UNKNOWN, node, f"switch {port.switch} does not report its neighbours")]
+    message = f"{device} has a link, but is on none of the ports of switch {port.switch} that the lab file lists"
+    act = f"follow the cable of {node} {device}; list its port in the lab file, or move it to {port}"
+    return [Finding(Status.WRONG, node, message, act)]
 
 
 def _by(sighting: Sighting) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_pinet.doctor.bench import Bench, ok
+from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.model.lab import WALL, Node
 
@@ -42,21 +42,17 @@ class ClockFacts:
     offset_s: float | None = None
 
 
-class ClockAndThrottling:
-    """Checks that nothing throttles or caps the processor, and that its time of day agrees with the runner's."""
+def check_clock(bench: Bench) -> Sequence[Finding]:
+    """Check that nothing throttles or caps the processor, and that its time of day agrees with the runner's."""
 
-    name = "clock and throttling"
-    blocks = ""
-
-    def run(self, bench: Bench) -> Sequence[Finding]:
-        return bench.on_each(self.name, lambda node: self._look(bench, node))
-
-    def _look(self, bench: Bench, node: Node) -> list[Finding]:
+    def look(node: Node) -> list[Finding]:
         before = time.time()
         text = bench.shell(node.name).run(_READ).stdout
         facts = parse(text, before, time.time())
         # A clock that counts instructions always differs from the runner's. Such an offset cannot be fixed.
-        return judge(self.name, node, facts if node.clock == WALL else replace(facts, offset_s=0.0))
+        return judge(node, facts if node.clock == WALL else replace(facts, offset_s=0.0))
+
+    return bench.in_parallel(look)
 
 
 def parse(text: str, before_s: float, after_s: float) -> ClockFacts:
@@ -85,26 +81,21 @@ def _mhz(khz: str | None) -> float | None:
     return int(khz) / 1000 if khz and khz.isdecimal() else None
 
 
-def judge(check: str, node: Node, facts: ClockFacts) -> list[Finding]:
-    """Return the findings of one node; an OK finding if nothing is wrong or unknown."""
+def judge(node: Node, facts: ClockFacts) -> list[Finding]:
+    """Return what is wrong or unknown about one node; empty if all is well."""
     wrong = [*_throttling(facts), *_clock(node, facts)]
     if facts.offset_s is not None and abs(facts.offset_s) > LARGEST_OFFSET_S:
         way = "ahead of" if facts.offset_s > 0 else "behind"
-        message = f"its time of day is {abs(facts.offset_s):.0f} s {way} this machine's"
+        message = f"its clock is {abs(facts.offset_s):.0f} s {way} the clock of this machine"
         wrong.append((message, "on that node: sudo timedatectl set-ntp true"))
-    found = [Finding(check, Status.WRONG, node.name, message, act) for message, act in wrong]
-    untold = [
-        word
-        for word, value in (
-            ("no throttling flags (no vcgencmd)", facts.throttled),
-            ("no cpufreq", facts.governor),
-            ("no time of day", facts.offset_s),
-        )
-        if value is None
-    ]
-    if untold:
-        found.append(Finding(check, Status.UNKNOWN, node.name, ", ".join(untold)))
-    return found or ok(check, [node])
+    found = [Finding(Status.WRONG, node.name, message, act) for message, act in wrong]
+    values = {
+        "no throttling flags (no vcgencmd)": facts.throttled,
+        "no cpufreq": facts.governor,
+        "no time of day": facts.offset_s,
+    }
+    missing = [words for words, value in values.items() if value is None]
+    return [*found, Finding(Status.UNKNOWN, node.name, ", ".join(missing))] if missing else found
 
 
 def _throttling(facts: ClockFacts) -> list[tuple[str, str]]:
@@ -116,7 +107,7 @@ def _throttling(facts: ClockFacts) -> list[tuple[str, str]]:
     words = [f"{', '.join(now)} now"] if now else []
     words += [f"{', '.join(past)} since its last boot"] if past else []
     cause = "power supply and its cable" if any("voltage" in word for word in (*now, *past)) else "cooling"
-    act = f"the lab's admin: {cause} of that node; a reboot clears the flags"
+    act = f"the lab's admin: check {cause} of that node; a reboot clears the flags"
     return [(f"{'; '.join(words)} (0x{flags:x})", act)]
 
 
@@ -130,9 +121,9 @@ def _clock(node: Node, facts: ClockFacts) -> list[tuple[str, str]]:
         act = f"on that node: echo {top * 1000:.0f} | sudo tee {policy}/scaling_max_freq"
         return [(f"the processor's clock is capped at {cap:.0f} of {top:.0f} MHz", act)]
     if facts.known_board and top is not None and top < node.board.clock_mhz:
-        message = f"the processor runs at {top:.0f} MHz at most, the lab file has {node.board.clock_mhz} MHz"
+        message = f"the highest processor clock is {top:.0f} MHz, the lab file has {node.board.clock_mhz} MHz"
         return [(message, f"correct `clock_mhz` of board {node.board.name} in the lab file, or arm_freq in config.txt")]
     if governor == "performance" and facts.current_mhz and top and facts.current_mhz < 0.95 * top:
-        message = f"governor performance, and still {facts.current_mhz:.0f} of {top:.0f} MHz"
-        return [(message, "the lab's admin: cooling and power supply of that node")]
+        message = f"governor performance, but the processor runs at {facts.current_mhz:.0f} of {top:.0f} MHz"
+        return [(message, "the lab's admin: check cooling and power supply of that node")]
     return []

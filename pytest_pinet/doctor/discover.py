@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_pinet.doctor.bench import Bench, open_bench
-from pytest_pinet.doctor.cabling import ask_switches, sightings
-from pytest_pinet.doctor.examine import reaching, run
-from pytest_pinet.doctor.finding import Status
-from pytest_pinet.doctor.links import LinkSpeed
-from pytest_pinet.doctor.table import WIDTH
+from pytest_pinet.doctor.cabling import reporting_switches, sightings
+from pytest_pinet.doctor.examine import LINK_SPEED, REACHING, run
+from pytest_pinet.doctor.finding import WIDTH, Status
 from pytest_pinet.errors import LabError, first_line
 from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.model.lab import Interface, Lab, PortRef
@@ -47,7 +45,7 @@ def discover(lab: Lab, on_wait: Callable[[str], None], on_close: Callable[[list[
     """
     with open_bench(lab, list(lab.nodes.values()), on_wait, on_close) as bench:
         reasons: dict[str, str] = {}
-        for _, findings in run([*reaching(), LinkSpeed()], bench):
+        for _, findings in run([*REACHING, LINK_SPEED], bench):
             for finding in (f for f in findings if f.status is Status.WRONG):
                 if finding.node is None:
                     raise LabError(finding.message, finding.act)
@@ -56,34 +54,34 @@ def discover(lab: Lab, on_wait: Callable[[str], None], on_close: Callable[[list[
 
 
 def _places(bench: Bench, reasons: dict[str, str]) -> list[NicLocation]:
-    switches, errors = ask_switches(bench)
+    switches, errors = reporting_switches(bench)
     linked = [i for i in bench.interfaces if i in bench.states and bench.states[i].carrier]
     seen = {sighting.nic.interface: sighting for sighting in sightings(bench, linked, switches)}
     places = []
     for interface in bench.lab.interfaces():
         sighting, name = seen.get(interface), interface.port.switch
         if interface.node in bench.blocked:
-            places.append(_untold(interface, reasons.get(interface.node, bench.blocked[interface.node])))
+            places.append(_unknown(interface, reasons.get(interface.node, bench.blocked[interface.node])))
         elif sighting is None:
-            places.append(_untold(interface, f"{interface.device} has no link"))
+            places.append(_unknown(interface, f"{interface.device} has no link"))
         elif sighting.port is not None:
             answer = SearchOutcome.RIGHT if sighting.port == interface.port else SearchOutcome.WRONG
             how = "LLDP" if sighting.source is Capability.LLDP else f"MAC {sighting.nic.mac}"
             places.append(NicLocation(interface, answer, sighting.port, how))
         elif sighting.ports:
-            places.append(_untold(interface, f"seen on {' and '.join(map(str, sighting.ports))} at once"))
+            places.append(_unknown(interface, f"it appears on {' and '.join(map(str, sighting.ports))} at once"))
         elif name in errors:
-            places.append(_untold(interface, first_line(errors[name])))
+            places.append(_unknown(interface, first_line(errors[name])))
         elif name not in switches:
             backend = bench.lab.switches[name].backend
-            places.append(_untold(interface, f"switch {name} ({backend}) cannot tell who is on its ports"))
+            places.append(_unknown(interface, f"switch {name} ({backend}) cannot report its neighbours"))
         else:
-            message = f"on none of the ports that the lab file lists of switch {name}"
+            message = f"on none of the ports of switch {name} that the lab file lists"
             places.append(NicLocation(interface, SearchOutcome.WRONG, None, message))
     return places
 
 
-def _untold(interface: Interface, why: str) -> NicLocation:
+def _unknown(interface: Interface, why: str) -> NicLocation:
     return NicLocation(interface, SearchOutcome.UNKNOWN, None, why)
 
 
@@ -110,17 +108,17 @@ def table(places: Sequence[NicLocation]) -> list[str]:
 def wrong_cables(places: Sequence[NicLocation]) -> list[str]:
     """Return a sentence for each cable that differs from the lab file; two exchanged cables share one."""
     sentences = []
-    told = set()
+    reported = set()
     wrong = {place.interface: place for place in places if place.answer is SearchOutcome.WRONG}
     for interface, place in wrong.items():
-        if interface in told:
+        if interface in reported:
             continue
         other = next(
             (o for o, p in wrong.items() if o != interface and p.found == interface.port and place.found == o.port),
             None,
         )
         if other is not None:
-            told.add(other)
+            reported.add(other)
             sentences.append(f"wrong cables: {interface} and {other} are exchanged ({interface.port} and {other.port})")
         elif place.found is None:
             sentences.append(f"wrong cable: {interface} is {place.how}")

@@ -3,64 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 from pytest_pinet.config import labfile
 from pytest_pinet.doctor.bench import Bench, open_bench
-from pytest_pinet.doctor.cabling import Cabling
-from pytest_pinet.doctor.clock import ClockAndThrottling
+from pytest_pinet.doctor.cabling import check_cabling
+from pytest_pinet.doctor.clock import check_clock
 from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.doctor.hardware import BoardAndNic
-from pytest_pinet.doctor.iperf3 import Iperf3Versions
-from pytest_pinet.doctor.lab_checks import CoordinatorAnswers, Exporter, PlacesFree
-from pytest_pinet.doctor.links import LinkSpeed, SwitchPortAgrees
-from pytest_pinet.doctor.node_checks import Boots, PowerReadBack, SerialLogin, Ssh
-from pytest_pinet.doctor.noise import IdleNoise
-from pytest_pinet.doctor.tolerance import Tolerances
+from pytest_pinet.doctor.hardware import check_board_and_nics
+from pytest_pinet.doctor.lab_checks import check_coordinator, check_exporters, check_places
+from pytest_pinet.doctor.links import check_link_speed, check_switch_ports
+from pytest_pinet.doctor.node_checks import check_iperf3, check_power, check_serial_login, check_ssh
+from pytest_pinet.doctor.noise import check_noise
+from pytest_pinet.doctor.tolerance import check_tolerances
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.lab import Lab, Node
 
 
-class Check(Protocol):
-    """One line of ``pinet doctor``."""
+@dataclass(frozen=True)
+class Check:
+    """One line of ``pinet doctor``.
 
-    @property
-    def name(self) -> str:
-        """The name of the line."""
+    ``run`` checks ``bench.ready``, the nodes that are not blocked. A node without a finding is ok. ``blocks`` says why
+    a node (or the lab) that fails here is not checked further; if empty, later checks go on. ``per_node`` is False for
+    a check of the lab as a whole.
+    """
 
-    @property
-    def blocks(self) -> str:
-        """Why a node (or the lab) that fails here is not checked further; empty if later checks can go on."""
-
-    def run(self, bench: Bench) -> Sequence[Finding]:
-        """Check ``bench.ready``, the nodes that are not blocked. May raise PinetError, and block nodes."""
+    name: str
+    run: Callable[[Bench], Sequence[Finding]]
+    blocks: str = ""
+    per_node: bool = True
 
 
 LAB_FILE = "lab file"
 LEFT_AS_FOUND = "left as found"
-_NO_LAB_FILE = "the lab file is wrong"
-
-
-def reaching() -> list[Check]:
-    """Return the checks that must pass before commands can run on a node."""
-    boots = Boots()
-    return [CoordinatorAnswers(), Exporter(), PlacesFree(), PowerReadBack(boots), SerialLogin(boots), Ssh(boots)]
-
-
-def checks() -> list[Check]:
-    """Return all checks after the lab file, in the order of running and reporting."""
-    return [
-        *reaching(),
-        Iperf3Versions(),
-        BoardAndNic(),
-        LinkSpeed(),
-        SwitchPortAgrees(),
-        Cabling(),
-        ClockAndThrottling(),
-        IdleNoise(),
-        Tolerances(),
-    ]
+# The checks that must pass before commands can run on a node.
+REACHING = (
+    Check("coordinator", check_coordinator, "no coordinator", per_node=False),
+    Check("exporter", check_exporters, "no exporter serves its place"),
+    Check("places free", check_places, "its place is not available"),
+    Check("power read-back", check_power, "no power"),
+    Check("serial login", check_serial_login, "no serial login"),
+    Check("ssh", check_ssh, "no ssh"),
+)
+LINK_SPEED = Check("link speed and duplex", check_link_speed)
+# All checks after the lab file, in the order of running and reporting.
+CHECKS = (
+    *REACHING,
+    Check("iperf3 versions", check_iperf3),
+    Check("board and NIC", check_board_and_nics),
+    LINK_SPEED,
+    Check("switch port agrees", check_switch_ports),
+    Check("cabling", check_cabling),
+    Check("clock and throttling", check_clock),
+    Check("idle noise", check_noise),
+    Check("tolerance", check_tolerances, per_node=False),
+)
 
 
 def examine(lab_file: str, names: Sequence[str], on_wait: Callable[[str], None]) -> Iterator[tuple[str, list[Finding]]]:
@@ -71,19 +70,19 @@ def examine(lab_file: str, names: Sequence[str], on_wait: Callable[[str], None])
     try:
         lab = labfile.load(lab_file)
     except ConfigError as error:
-        yield LAB_FILE, [Finding.of(LAB_FILE, error)]
-        for check in checks():
-            yield check.name, [Finding(check.name, Status.NOT_CHECKED, message=_NO_LAB_FILE)]
+        yield LAB_FILE, [Finding.of(error)]
+        for check in CHECKS:
+            yield check.name, [Finding(Status.NOT_CHECKED, message="the lab file is wrong")]
         return
     nodes = select(lab, names)
     what = f"{lab_file}: {_count(lab.nodes, 'node')}, {_count(lab.interfaces(), 'interface')}, "
-    yield LAB_FILE, [Finding(LAB_FILE, Status.OK, message=what + _count(lab.switches, "switch"))]
+    yield LAB_FILE, [Finding(Status.OK, message=what + _count(lab.switches, "switch"))]
     left: list[str] = []
     with open_bench(lab, nodes, on_wait, left.extend) as bench:
-        yield from run(checks(), bench)
+        yield from run(CHECKS, bench)
     if left:
-        act = "look at what it names; pinet lab restore puts back switch ports"
-        yield LEFT_AS_FOUND, [Finding(LEFT_AS_FOUND, Status.WRONG, message=warning, act=act) for warning in left]
+        act = "check what the message names; pinet lab restore restores switch ports"
+        yield LEFT_AS_FOUND, [Finding(Status.WRONG, message=warning, act=act) for warning in left]
 
 
 def _count(things: object, word: str) -> str:
@@ -100,24 +99,25 @@ def select(lab: Lab, names: Sequence[str]) -> list[Node]:
 
 
 def run(checks: Sequence[Check], bench: Bench) -> Iterator[tuple[str, list[Finding]]]:
-    """Run checks on a bench, one after the other."""
+    """Run checks on a bench, one after the other. Yield their names and findings, by node in the lab file's order."""
+    order = {node.name: number for number, node in enumerate(bench.nodes)}
     stopped = ""
     for check in checks:
         if stopped:
-            yield check.name, [Finding(check.name, Status.NOT_CHECKED, message=stopped)]
+            yield check.name, [Finding(Status.NOT_CHECKED, message=stopped)]
             continue
-        kept_from = [
-            Finding(check.name, Status.NOT_CHECKED, node.name, bench.blocked[node.name])
-            for node in bench.nodes
-            if node.name in bench.blocked
-        ]
+        found = [Finding(Status.NOT_CHECKED, name, why) for name, why in bench.blocked.items()]
+        ready = bench.ready
         try:
-            found = list(check.run(bench))
+            found += check.run(bench)
+            missing = {node.name for node in ready if check.per_node} - {finding.node for finding in found}
+            found += [Finding(Status.OK, name) for name in missing]
         except PinetError as error:
-            found = [Finding.of(check.name, error)]
+            found.append(Finding.of(error))
+        found.sort(key=lambda finding: order.get(finding.node or "", len(order)))
+        wrong = [finding for finding in found if finding.status is Status.WRONG]
         if check.blocks:
-            wrong = [finding for finding in found if finding.status is Status.WRONG]
             bench.blocked.update({finding.node: check.blocks for finding in wrong if finding.node is not None})
             if any(finding.node is None for finding in wrong):
                 stopped = check.blocks
-        yield check.name, kept_from + found
+        yield check.name, found

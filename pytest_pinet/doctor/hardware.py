@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_pinet.doctor.bench import Bench, ok
+from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.judge.preconditions import USB_MBPS
 from pytest_pinet.model.hardware import Bus
@@ -38,22 +38,17 @@ class NicFacts:
     pcie_lanes: int | None = None
 
 
-class BoardAndNic:
-    """Checks that board and NICs match the lab file, and that each NIC's bus runs at its expected speed.
+def check_board_and_nics(bench: Bench) -> Sequence[Finding]:
+    """Check that board and NICs match the lab file, and that each NIC's bus runs at its expected speed.
 
     The result is unknown for a board without a device tree, and for a network device without a bus.
     """
 
-    name = "board and NIC"
-    blocks = ""
-
-    def run(self, bench: Bench) -> Sequence[Finding]:
-        return bench.on_each(self.name, lambda node: self._look(bench, node))
-
-    def _look(self, bench: Bench, node: Node) -> list[Finding]:
+    def look(node: Node) -> list[Finding]:
         devices = " ".join(interface.device for interface in node.interfaces)
-        model, nics = parse(bench.shell(node.name).run(_READ.format(devices=devices)).stdout)
-        return judge(self.name, node, model, nics)
+        return judge(node, *parse(bench.shell(node.name).run(_READ.format(devices=devices)).stdout))
+
+    return bench.in_parallel(look)
 
 
 def parse(text: str) -> tuple[str | None, dict[str, NicFacts]]:
@@ -78,7 +73,7 @@ def _number(text: str | None) -> float | None:
     return float(text) if text and re.fullmatch(r"\d+(\.\d+)?", text) else None
 
 
-def judge(check: str, node: Node, model: str | None, nics: Mapping[str, NicFacts]) -> list[Finding]:
+def judge(node: Node, model: str | None, nics: Mapping[str, NicFacts]) -> list[Finding]:
     """Compare the values of a node with the lab file."""
     # An emulated board has any model that its launcher configured, so it is not compared.
     wrong = [] if model is None or node.is_emulated else _board(node, model)
@@ -92,13 +87,13 @@ def judge(check: str, node: Node, model: str | None, nics: Mapping[str, NicFacts
             # A bus has no meaningful speed if the node's clock counts instructions.
             paced = facts if node.clock != VIRTUAL else replace(facts, usb_mbps=None, pcie_gts=None)
             wrong += _nic(interface, paced)
-    found = [Finding(check, Status.WRONG, node.name, message, act) for message, act in wrong]
+    found = [Finding(Status.WRONG, node.name, message, act) for message, act in wrong]
     if model is None:
-        found.append(Finding(check, Status.UNKNOWN, node.name, "no device tree that names the board"))
+        found.append(Finding(Status.UNKNOWN, node.name, "the board has no device tree, so its model is unknown"))
     if bare:
         drivers = " and ".join(sorted({str(nics[i.device].driver) for i in bare}))
-        found.append(Finding(check, Status.UNKNOWN, node.name, f"network devices of driver {drivers} are on no bus"))
-    return found or ok(check, [node], model or "")
+        found.append(Finding(Status.UNKNOWN, node.name, f"the network devices of driver {drivers} are on no bus"))
+    return found or [Finding(Status.OK, node.name, model or "")]
 
 
 def _board(node: Node, model: str) -> list[tuple[str, str]]:
@@ -118,19 +113,19 @@ def _nic(interface: Interface, facts: NicFacts) -> list[tuple[str, str]]:
     wrong = []
     if facts.driver != nic.driver:
         act = f"load {nic.driver} on {interface.node}, or correct the NIC in {interface.where}"
-        wrong.append((f"{device} has driver {facts.driver}, and {nic.name} takes {nic.driver}", act))
+        wrong.append((f"{device} has driver {facts.driver}, but {nic.name} needs {nic.driver}", act))
     # A virtio device is attached to a PCI device.
     kinds = ("usb",) if bus in USB_MBPS else ("pci", "virtio") if bus in _PCIE else (facts.bus,)
     if facts.bus not in kinds:
-        act = f"correct the NIC in {interface.where}, or plug it in where the lab file says"
-        wrong.append((f"{device} is on bus {facts.bus}, and {nic.name} would be on {bus}", act))
+        act = f"correct the NIC in {interface.where}, or move the NIC to the bus of the lab file"
+        wrong.append((f"{device} is on bus {facts.bus}, but the lab file has {nic.name} on {bus}", act))
     elif facts.usb_mbps is not None and facts.usb_mbps < USB_MBPS.get(bus, 0):
-        act = "another port (USB 3 ones are blue) or cable, without a hub"
+        act = "use another port (USB 3 ports are blue) or cable, without a hub"
         wrong.append((f"{device} runs at USB {facts.usb_mbps:g} Mbit/s instead of {USB_MBPS[bus]:g}", act))
     elif facts.pcie_gts is not None and bus in _PCIE:
         gts, lanes = _PCIE[bus]
         found = f"{facts.pcie_gts:g} GT/s x{facts.pcie_lanes or '?'}"
         if facts.pcie_gts < gts or (facts.pcie_lanes is not None and facts.pcie_lanes < lanes):
-            act = "reseat card and cable; a Pi 5 needs dtparam=pciex1_gen=3 for 8 GT/s"
+            act = "reseat card and cable; a Pi 5 needs dtparam=pciex1_gen=3 in config.txt for 8 GT/s"
             wrong.append((f"{device} runs at PCIe {found} instead of {gts:g} GT/s x{lanes}", act))
     return wrong

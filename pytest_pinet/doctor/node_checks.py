@@ -1,149 +1,146 @@
-"""Checks how a node is reached: power, serial console, ssh. A node that hangs is reported, not power-cycled."""
+"""Checks how a node is reached: power, serial console, ssh, iperf3. A node that hangs is reported, not power-cycled."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
-from pytest_pinet.doctor.bench import Bench, ok
+from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.errors import ConsoleError, LabError, PinetError, PowerError, SshError, first_line
+from pytest_pinet.errors import ConsoleError, PinetError, PowerError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.lab import Node
+from pytest_pinet.traffic.iperf3_tool import Tools
+from pytest_pinet.traffic.iperf3_version import FEATURES, Version
 
 # The same time as in a test, for a booted node. A node that was just powered on has its boot timeout.
 ANSWER_TIMEOUT_S = 5.0
 SSH_TIMEOUT_S = 8.0
 # A power switch that fails faster than this has answered.
 SILENCE_S = 2.0
+_OLDEST = FEATURES[0]
 
 
-class Boots:
-    """The boot deadlines of the nodes that were off."""
+def check_power(bench: Bench) -> Sequence[Finding]:
+    """Check that each power switch reports its node's state. Nodes that are off are powered on for the next checks."""
+    # Addresses of power switches that did not answer, each with the node that first needed it.
+    silent: dict[str, str] = {}
 
-    def __init__(self) -> None:
-        self._deadlines: dict[str, Deadline] = {}
-
-    def begin(self, node: Node) -> None:
-        self._deadlines[node.name] = Deadline(node.boot_timeout_s)
-
-    def left_s(self, node: Node, least_s: float) -> float:
-        deadline = self._deadlines.get(node.name)
-        return least_s if deadline is None else max(least_s, deadline.remaining_s)
-
-
-class PowerReadBack:
-    """Checks that each power switch reports its node's state.
-
-    Nodes that are off are powered on before the first login.
-    """
-
-    name = "power read-back"
-    blocks = "no power"
-
-    def __init__(self, boots: Boots) -> None:
-        self._boots = boots
-        # Addresses of power switches that did not answer, each with the node that first needed it.
-        self._silent: dict[str, str] = {}
-
-    def run(self, bench: Bench) -> Sequence[Finding]:
-        found: list[Finding] = []
-        for node in bench.ready:
-            try:
-                found += self._look(bench, node)
-            except PinetError as error:
-                found.append(Finding.of(self.name, error, node.name))
-        return found
-
-    def _look(self, bench: Bench, node: Node) -> Sequence[Finding]:
+    def look(node: Node) -> Sequence[Finding]:
         session = bench.session(node)
-        on = self._is_on(session)
+        on = _is_on(session, silent)
         try:
             session.switch_on()
         except ConsoleError as error:
             # The console must be open before power comes on. The power switch is not at fault.
             bench.refused[node.name] = error
         if on is False:
-            self._boots.begin(node)
-        if on is None:
-            return [Finding(self.name, Status.UNKNOWN, node.name, "this power switch cannot tell whether it is on")]
-        return ok(self.name, [node])
+            bench.boots[node.name] = Deadline(node.boot_timeout_s)
+        message = "this power switch cannot report whether the node is on"
+        return [Finding(Status.UNKNOWN, node.name, message)] if on is None else []
 
-    def _is_on(self, session: NodeSession) -> bool | None:
-        power, host = session.strategy.node_power, _address(session)
-        if host in self._silent:
-            # Each request to a dead power switch takes seconds, and many nodes can share it.
-            message = f"its power switch at {host} did not answer for {self._silent[host]}"
-            raise PowerError(message, "the lab's admin: as for that node")
-        started = time.monotonic()
-        try:
-            on: bool | None = power.is_on()
-        except PowerError:
-            if host is not None and time.monotonic() - started > SILENCE_S:
-                self._silent[host] = session.node.name
-            raise
-        return on
+    return bench.one_by_one(look)
 
 
-def _address(session: NodeSession) -> str | None:
-    """Return the host of a node's power switch if it is a network device."""
-    port = getattr(session.strategy.power, "port", None)
-    host: str | None = getattr(port, "host", None)
-    return host
+def _is_on(session: NodeSession, silent: dict[str, str]) -> bool | None:
+    # Only a power switch that is a network device has a host.
+    host: str | None = getattr(getattr(session.strategy.power, "port", None), "host", None)
+    if host in silent:
+        # Each request to a dead power switch takes seconds, and many nodes can share it.
+        message = f"its power switch at {host} already did not answer for {silent[host]}"
+        raise PowerError(message, f"the lab's admin: see {silent[host]}")
+    started = time.monotonic()
+    try:
+        on: bool | None = session.strategy.node_power.is_on()
+    except PowerError:
+        if host is not None and time.monotonic() - started > SILENCE_S:
+            silent[host] = session.node.name
+        raise
+    return on
 
 
-class SerialLogin:
-    """Checks the login over the serial console."""
+def check_serial_login(bench: Bench) -> Sequence[Finding]:
+    """Check the login over the serial console."""
 
-    name = "serial login"
-    blocks = "no serial login"
+    def look(node: Node) -> Sequence[Finding]:
+        if node.name in bench.refused:
+            raise bench.refused[node.name]
+        timeout_s = _patience_s(bench, node, ANSWER_TIMEOUT_S)
+        _log_in(
+            bench, node, ConsoleError, "on its serial console", lambda: bench.session(node).strategy.log_in(timeout_s)
+        )
+        return []
 
-    def __init__(self, boots: Boots) -> None:
-        self._boots = boots
-
-    def run(self, bench: Bench) -> Sequence[Finding]:
-        found: list[Finding] = []
-        for node in bench.ready:
-            try:
-                if node.name in bench.refused:
-                    raise bench.refused[node.name]
-                bench.session(node).strategy.log_in(self._boots.left_s(node, ANSWER_TIMEOUT_S))
-            except Exception as error:
-                why = first_line(error.__cause__ or error)
-                message = f"{node.name} does not answer on its serial console: {why}"
-                silent = ConsoleError(message, _act(bench, node))
-                found.append(Finding.of(self.name, error if isinstance(error, PinetError) else silent, node.name))
-            else:
-                found += ok(self.name, [node])
-        return found
+    return bench.one_by_one(look)
 
 
-class Ssh:
-    """Checks the login over ssh. Later checks use this connection."""
+def check_ssh(bench: Bench) -> Sequence[Finding]:
+    """Check the login over ssh. Later checks use this connection."""
 
-    name = "ssh"
-    blocks = "no ssh"
+    def look(node: Node) -> Sequence[Finding]:
+        session = bench.session(node)
 
-    def __init__(self, boots: Boots) -> None:
-        self._boots = boots
+        def log_in() -> None:
+            session.strategy.connect(_patience_s(bench, node, SSH_TIMEOUT_S))
+            session.log_in()
 
-    def run(self, bench: Bench) -> Sequence[Finding]:
-        found: list[Finding] = []
-        for node in bench.ready:
-            session = bench.session(node)
-            try:
-                session.strategy.connect(self._boots.left_s(node, SSH_TIMEOUT_S))
-                session.log_in()
-            except Exception as error:
-                why = first_line(error.__cause__ or error)
-                silent = SshError(f"{node.name} does not answer over ssh: {why}", _act(bench, node))
-                found.append(Finding.of(self.name, error if isinstance(error, LabError) else silent, node.name))
-            else:
-                found += ok(self.name, [node])
-        return found
+        _log_in(bench, node, SshError, "over ssh", log_in)
+        return []
+
+    return bench.one_by_one(look)
 
 
-def _act(bench: Bench, node: Node) -> str:
-    client = f"labgrid-client -x {bench.coordinator.address} -p {node.place}"
-    return f"look at its console: {client} console; if it hangs: {client} power cycle"
+def _patience_s(bench: Bench, node: Node, least_s: float) -> float:
+    deadline = bench.boots.get(node.name)
+    return least_s if deadline is None else max(least_s, deadline.remaining_s)
+
+
+def _log_in(
+    bench: Bench, node: Node, kind: type[ConsoleError | SshError], how: str, log_in: Callable[[], object]
+) -> None:
+    """Log in. Raises PinetError; errors of labgrid become an error of this kind."""
+    try:
+        log_in()
+    except PinetError:
+        raise
+    except Exception as error:
+        client = f"labgrid-client -x {bench.coordinator.address} -p {node.place}"
+        act = f"look at its console: {client} console; if it hangs: {client} power cycle"
+        raise kind(f"{node.name} does not answer {how}: {first_line(error.__cause__ or error)}", act) from None
+
+
+def check_iperf3(bench: Bench) -> Sequence[Finding]:
+    """Check that every node has a supported iperf3, and that either all versions use threads or none."""
+    tools = Tools()
+    versions: dict[str, Version] = {}
+
+    def look(node: Node) -> Sequence[Finding]:
+        versions[node.name] = tools.of(bench.shell(node.name)).version
+        return []
+
+    missing = bench.in_parallel(look)
+    return [*missing, *judge_iperf3({n.name: versions[n.name] for n in bench.ready if n.name in versions})]
+
+
+def judge_iperf3(versions: Mapping[str, Version]) -> list[Finding]:
+    """Return a finding for each of these nodes."""
+    threaded = Counter(version.threaded for version in versions.values())
+    usual = threaded.most_common(1)[0][0] if threaded else False
+    found = []
+    for node, version in versions.items():
+        message, act = str(version), ""
+        if version < _OLDEST.since:
+            message = f"iperf3 {version} is older than {_OLDEST.since}: {_OLDEST.why}"
+            act = f"on that node: install iperf3 {_OLDEST.since} or newer"
+        elif version.threaded != usual:
+            # Since 3.16 each stream has a thread, so results of nodes with a busy processor cannot be compared.
+            others = sorted({v for v in versions.values() if v.threaded == usual})
+            message = (
+                f"iperf3 {version} runs its streams in {'threads' if version.threaded else 'one thread'}, unlike "
+                f"{' and '.join(map(str, others))} on the other nodes, so their results cannot be compared"
+            )
+            act = "on that node: install the version of the other nodes"
+        found.append(Finding(Status.WRONG if act else Status.OK, node, message, act))
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.doctor.bench import Bench, ok
+from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.model.lab import Interface, Node
@@ -34,29 +34,23 @@ class IdleActivity:
     octets: dict[str, tuple[float, float]]
 
 
-class IdleNoise:
-    """Checks that the NICs under test and the processor are idle."""
+def check_noise(bench: Bench) -> Sequence[Finding]:
+    """Check that the NICs under test and the processor are idle."""
+    found: list[Finding] = []
 
-    name = "idle noise"
-    blocks = ""
-
-    def run(self, bench: Bench) -> Sequence[Finding]:
-        found: list[Finding] = []
-
-        def quiet() -> bool:
-            found[:] = bench.on_each(self.name, lambda node: self._look(bench, node))
-            return not any(finding.status is Status.WRONG for finding in found)
-
-        Deadline(SETTLE_TIMEOUT_S).wait_until(quiet)
-        return found
-
-    def _look(self, bench: Bench, node: Node) -> list[Finding]:
+    def look(node: Node) -> list[Finding]:
         devices = " ".join(interface.device for interface in node.interfaces if interface in bench.states)
-        command = _READ.format(look=_LOOK.format(devices=devices))
-        noise = parse(bench.shell(node.name).run(command).stdout)
+        noise = parse(bench.shell(node.name).run(_READ.format(look=_LOOK.format(devices=devices))).stdout)
         # Emulated boards use the machine's time while they idle, and logins use much more. Their goodput is not
         # affected.
-        return judge(self.name, node, noise, bench.scale, not bench.lab.counts_instructions) or ok(self.name, [node])
+        return judge(node, noise, bench.scale, not bench.lab.counts_instructions)
+
+    def quiet() -> bool:
+        found[:] = bench.in_parallel(look)
+        return not any(finding.status is Status.WRONG for finding in found)
+
+    Deadline(SETTLE_TIMEOUT_S).wait_until(quiet)
+    return found
 
 
 def parse(text: str) -> IdleActivity | None:
@@ -86,23 +80,23 @@ def _look(text: str) -> tuple[list[int], float, dict[str, tuple[int, int]]] | No
         return None
 
 
-def judge(check: str, node: Node, noise: IdleActivity | None, scale: float = 1.0, paced: bool = True) -> list[Finding]:
+def judge(node: Node, noise: IdleActivity | None, scale: float = 1.0, paced: bool = True) -> list[Finding]:
     """Return what is too busy, for links that run at ``scale`` of their rate; empty if all is quiet.
 
     ``paced``: all nodes use the wall clock, so that a busy processor affects results.
     """
     if noise is None:
-        return [Finding(check, Status.UNKNOWN, node.name, "/proc does not tell")]
+        return [Finding(Status.UNKNOWN, node.name, "/proc has no readable counters")]
     found = []
     if paced and noise.busy > BUSY_SHARE:
         message = f"its processor is {noise.busy:.0%} busy while nothing is measured"
-        found.append(Finding(check, Status.WRONG, node.name, message, "on that node: top -b -n 1"))
+        found.append(Finding(Status.WRONG, node.name, message, "find the process on that node: top -b -n 1"))
     for interface in node.interfaces:
         rx, tx = noise.octets.get(interface.device, (0.0, 0.0))
         if max(rx, tx) > _quiet(interface, scale):
             message = f"{interface.device} receives {_rate(rx)} and sends {_rate(tx)} while nothing is measured"
-            act = f"on that node: sudo tcpdump -n -i {interface.device}"
-            found.append(Finding(check, Status.WRONG, node.name, message, act))
+            act = f"find the sender on that node: sudo tcpdump -n -i {interface.device}"
+            found.append(Finding(Status.WRONG, node.name, message, act))
     return found
 
 

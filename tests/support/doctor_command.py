@@ -37,7 +37,7 @@ _SEVERITY = ["ok", "unknown", "not checked", "wrong"]
 
 
 @dataclass(frozen=True)
-class Told:
+class CommandAnswer:
     """The output of a command. Only doctor has ``findings``."""
 
     code: int
@@ -84,7 +84,7 @@ class Told:
         return statuses
 
 
-def pinet(lab: GateLab, *words: str, **environment: str) -> Told:
+def pinet(lab: GateLab, *words: str, **environment: str) -> CommandAnswer:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LG_", "PINET_"))}
     started = time.monotonic()
     done = subprocess.run(
@@ -97,10 +97,10 @@ def pinet(lab: GateLab, *words: str, **environment: str) -> Told:
     )
     print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
     assert "Traceback" not in done.stderr
-    return Told(done.returncode, done.stdout, time.monotonic() - started, done.stderr)
+    return CommandAnswer(done.returncode, done.stdout, time.monotonic() - started, done.stderr)
 
 
-def doctor(lab: GateLab, *nodes: str, file: Path | None = None) -> Told:
+def doctor(lab: GateLab, *nodes: str, file: Path | None = None) -> CommandAnswer:
     return pinet(lab, "doctor", "--lab", str(file or lab.file), "--json", *nodes)
 
 

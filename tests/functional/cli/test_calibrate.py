@@ -29,10 +29,10 @@ def lab_file(full_rate_lab: GateLab, tmp_path: Path) -> Path:
 def test_connections_link_ups_and_boots_are_measured_written_and_read(full_rate_lab: GateLab, lab_file: Path) -> None:
     on = full_rate_lab.nodes_on()
     words = ("--runs", "2", "--links", "1", "--boots", "1", "--direction", "tx", "--json", "--yes")
-    told = pinet(full_rate_lab, "calibrate", "--lab", str(lab_file), PAIR, *words)
-    assert told.code == 0
-    assert "8 connections of 3 s, tx" in told.errors
-    (found,) = json.loads(told.output)
+    answer = pinet(full_rate_lab, "calibrate", "--lab", str(lab_file), PAIR, *words)
+    assert answer.code == 0
+    assert "8 connections of 3 s, tx" in answer.errors
+    (found,) = json.loads(answer.output)
     assert found["id"] == TX
     assert found["goodput_bps"] == pytest.approx(GOODPUT.bps, rel=0.2)
     # Two connections on each of two link-ups of each of two boots. One disturbed connection may be excluded.
@@ -50,7 +50,9 @@ def test_connections_link_ups_and_boots_are_measured_written_and_read(full_rate_
 
 
 @pytest.mark.slow
-def test_an_interruption_keeps_what_is_complete_and_undoes_the_rest(full_rate_lab: GateLab, lab_file: Path) -> None:
+def test_an_interrupted_calibration_keeps_complete_results_and_restores_the_lab(
+    full_rate_lab: GateLab, lab_file: Path
+) -> None:
     on = full_rate_lab.nodes_on()
     calibration = load(lab_file).calibration
     words = [PAIR, "pi4b:onboard/pair", "--runs", "2", "--links", "0", "--direction", "tx", "--yes"]
@@ -72,7 +74,7 @@ def test_an_interruption_keeps_what_is_complete_and_undoes_the_rest(full_rate_la
         process.kill()
     assert process.returncode == 1
     assert "Traceback" not in errors
-    assert "interrupted: 1 figures are complete, and written" in errors
+    assert "interrupted: 1 results are complete and saved" in errors
     assert f"{TX}, " in output
     assert list(read_calibration(calibration)) == [TX]
     wait_until("the end of the traffic", lambda: full_rate_lab.processes("iperf3") == [])
@@ -80,20 +82,20 @@ def test_an_interruption_keeps_what_is_complete_and_undoes_the_rest(full_rate_la
     assert full_rate_lab.holders() == []
 
 
-def test_a_dry_run_tells_the_time_and_touches_nothing(gate_lab: GateLab, tmp_path: Path) -> None:
+def test_a_dry_run_prints_the_time_and_changes_nothing(gate_lab: GateLab, tmp_path: Path) -> None:
     lab_file = copy_with(gate_lab, tmp_path, [])
-    told = pinet(gate_lab, "calibrate", "--lab", str(lab_file), "--dry-run", "pi4b:*/pair")
-    assert told.code == 0
-    assert [line.partition(":")[2].split("/")[0] for line in told.errors.splitlines()[:3]] == [
+    answer = pinet(gate_lab, "calibrate", "--lab", str(lab_file), "--dry-run", "pi4b:*/pair")
+    assert answer.code == 0
+    assert [line.partition(":")[2].split("/")[0] for line in answer.errors.splitlines()[:3]] == [
         "onboard",
         "ax88179",
         "rtl8153",
     ]
-    assert "about 8 min in all; writes " in told.errors
+    assert "this takes about 8 min and writes " in answer.errors
     assert not load(lab_file).calibration.exists()
 
 
-def test_mistakes_are_told_with_exit_code_4_before_anything_is_measured(gate_lab: GateLab, tmp_path: Path) -> None:
+def test_wrong_arguments_exit_with_code_4_before_a_measurement(gate_lab: GateLab, tmp_path: Path) -> None:
     lab_file = copy_with(gate_lab, tmp_path, [])
     wrong = pinet(gate_lab, "calibrate", "--lab", str(lab_file), "pi4b:onboad/pair")
     assert wrong.code == 4
@@ -103,7 +105,7 @@ def test_mistakes_are_told_with_exit_code_4_before_anything_is_measured(gate_lab
     assert "--direction: direction 'tx' makes no sense in topology incast:3; accepted: rx" in way.errors
     broken = load(lab_file).calibration
     broken.write_text("calibration: 5\n")
-    told = pinet(gate_lab, "calibrate", "--lab", str(lab_file), PAIR)
-    assert told.code == 4
-    assert f"{broken}:1" in told.errors
+    answer = pinet(gate_lab, "calibrate", "--lab", str(lab_file), PAIR)
+    assert answer.code == 4
+    assert f"{broken}:1" in answer.errors
     assert broken.read_text() == "calibration: 5\n"

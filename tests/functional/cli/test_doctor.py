@@ -16,49 +16,51 @@ pytestmark = pytest.mark.slow
 HEALTHY = {"board and NIC": "unknown", "clock and throttling": "unknown", "tolerance": "unknown"}
 
 
-def test_a_healthy_lab_is_all_well_and_left_as_found(gate_lab: GateLab) -> None:
+def test_a_healthy_lab_has_no_fault_and_is_restored(gate_lab: GateLab) -> None:
     on = gate_lab.nodes_on()
-    told = doctor(gate_lab)
-    assert told.wrong == {}
-    assert list(told.checks.items()) == [(check, HEALTHY.get(check, "ok")) for check in CHECKS]
-    unknown = {f["message"] for f in told.findings if f["status"] == "unknown"}
+    answer = doctor(gate_lab)
+    assert answer.wrong == {}
+    assert list(answer.checks.items()) == [(check, HEALTHY.get(check, "ok")) for check in CHECKS]
+    unknown = {f["message"] for f in answer.findings if f["status"] == "unknown"}
     # This is no fault of a board without device tree, firmware and bus.
-    assert "no device tree that names the board" in unknown
-    assert "network devices of driver veth are on no bus" in unknown
+    assert "the board has no device tree, so its model is unknown" in unknown
+    assert "the network devices of driver veth are on no bus" in unknown
     assert gate_lab.nodes_on() == on
     assert gate_lab.holders() == []
-    assert told.code == (1 if told.busy else 0)
+    assert answer.code == (1 if answer.busy else 0)
 
 
-def test_what_cannot_be_told_is_nothing_wrong(gate_lab: GateLab, tmp_path: Path) -> None:
+def test_unknown_findings_are_no_faults(gate_lab: GateLab, tmp_path: Path) -> None:
     # A lab that users on other hosts may share, and whose only domain has no place.
-    told = doctor(gate_lab, "pi3b-1", file=copy_with(gate_lab, tmp_path, []))
-    (domain,) = [f for f in told.findings if f["check"] == "places free" and f["status"] == "unknown"]
+    answer = doctor(gate_lab, "pi3b-1", file=copy_with(gate_lab, tmp_path, []))
+    (domain,) = [f for f in answer.findings if f["check"] == "places free" and f["status"] == "unknown"]
     assert domain["message"] is not None
-    assert re.fullmatch(r"contention domain \w+: only runs on this host wait for each other", domain["message"])
-    assert told.checks["places free"] == "unknown"
-    assert told.wrong == {}
-    assert told.code == (1 if told.busy else 0)
+    assert re.fullmatch(
+        r"contention domain \w+ has no place, so only runs on this host wait for each other", domain["message"]
+    )
+    assert answer.checks["places free"] == "unknown"
+    assert answer.wrong == {}
+    assert answer.code == (1 if answer.busy else 0)
 
 
 def test_each_check_is_a_line_of_80_columns(gate_lab: GateLab) -> None:
-    told = pinet(gate_lab, "doctor", "--lab", str(gate_lab.file), "pi3b-1", "pi3b-2")
-    heads = [line for line in told.output.splitlines() if not line.startswith(" ")]
+    answer = pinet(gate_lab, "doctor", "--lab", str(gate_lab.file), "pi3b-1", "pi3b-2")
+    heads = [line for line in answer.output.splitlines() if not line.startswith(" ")]
     assert [head[5:28].strip() for head in heads] == CHECKS
     assert "ok   power read-back        2 nodes" in heads
-    assert all(len(line) <= 80 for line in told.output.splitlines() if str(gate_lab.file) not in line)
+    assert all(len(line) <= 80 for line in answer.output.splitlines() if str(gate_lab.file) not in line)
 
 
 def test_a_pulled_cable(gate_lab: GateLab) -> None:
     with degraded(gate_lab, "pi4b-1:usb", "--down"):
-        told = doctor(gate_lab, "pi4b-1", "pi3b-2")
-    assert told.code == 1
-    assert told.wrong == {
+        answer = doctor(gate_lab, "pi4b-1", "pi3b-2")
+    assert answer.code == 1
+    assert answer.wrong == {
         ("link speed and duplex", "pi4b-1"): "eth1 has no link after 12 s -> "
         "check the cable between pi4b-1 eth1 and port p5 of switch sw1"
     }
-    assert told.of("pi4b-1")["cabling"] == "not checked"
-    assert told.of("pi3b-2")["cabling"] == "ok"
+    assert answer.of("pi4b-1")["cabling"] == "not checked"
+    assert answer.of("pi3b-2")["cabling"] == "ok"
 
 
 def test_exchanged_cables(gate_lab: GateLab, tmp_path: Path) -> None:
@@ -66,9 +68,9 @@ def test_exchanged_cables(gate_lab: GateLab, tmp_path: Path) -> None:
         ("onboard: {port: sw1/p4}", "onboard: {port: sw1/p6 }"),
         ("onboard: {port: sw1/p6}", "onboard: {port: sw1/p4}"),
     ]
-    told = doctor(gate_lab, "pi4b-1", "pi4b-2", file=copy_with(gate_lab, tmp_path, ports))
-    assert told.code == 1
-    assert {key: message.partition(" (")[0] for key, message in told.wrong.items()} == {
+    answer = doctor(gate_lab, "pi4b-1", "pi4b-2", file=copy_with(gate_lab, tmp_path, ports))
+    assert answer.code == 1
+    assert {key: message.partition(" (")[0] for key, message in answer.wrong.items()} == {
         ("cabling", "pi4b-1"): "wrong cable: eth0 is on port sw1/p4, the lab file has sw1/p6",
         ("cabling", "pi4b-2"): "wrong cable: eth0 is on port sw1/p6, the lab file has sw1/p4",
     }
@@ -76,60 +78,60 @@ def test_exchanged_cables(gate_lab: GateLab, tmp_path: Path) -> None:
 
 def test_a_dead_power_switch(gate_lab: GateLab) -> None:
     with degraded(gate_lab, "pdu", "--dead"):
-        told = doctor(gate_lab, "pi3b-1", "pi3b-2")
-    assert told.code == 1
-    assert list(told.wrong) == [("power read-back", "pi3b-1"), ("power read-back", "pi3b-2")]
-    first, second = told.wrong.values()
+        answer = doctor(gate_lab, "pi3b-1", "pi3b-2")
+    assert answer.code == 1
+    assert list(answer.wrong) == [("power read-back", "pi3b-1"), ("power read-back", "pi3b-2")]
+    first, second = answer.wrong.values()
     assert "the power switch of pi3b-1" in first
     assert "the lab's admin: check that the power switch is on" in first
     # doctor waits for this place only once.
-    assert "did not answer for pi3b-1" in second
+    assert "already did not answer for pi3b-1" in second
     after = CHECKS[CHECKS.index("power read-back") + 1 :]
-    assert {check: told.of("pi3b-2")[check] for check in after} == dict.fromkeys(after, "not checked")
+    assert {check: answer.of("pi3b-2")[check] for check in after} == dict.fromkeys(after, "not checked")
 
 
-def test_a_place_that_somebody_else_holds_is_told_and_left_alone(gate_lab: GateLab) -> None:
+def test_a_place_that_another_user_holds_is_reported_and_not_touched(gate_lab: GateLab) -> None:
     with held_by_alice(gate_lab, "pi3b-1"):
-        told = doctor(gate_lab, "pi3b-1", "pi3b-2")
+        answer = doctor(gate_lab, "pi3b-1", "pi3b-2")
         assert gate_lab.holders() == ["pi3b-1"]
-    assert told.code == 1
-    (message,) = told.wrong.values()
+    assert answer.code == 1
+    (message,) = answer.wrong.values()
     assert message.startswith("place pi3b-1 is held by otherhost/alice since ")
     assert "-> ask alice on otherhost, or: labgrid-client" in message
-    assert told.of("pi3b-1")["power read-back"] == "not checked"
-    assert told.of("pi3b-2")["cabling"] == "ok"
+    assert answer.of("pi3b-1")["power read-back"] == "not checked"
+    assert answer.of("pi3b-2")["cabling"] == "ok"
 
 
-def test_a_node_that_hangs_is_told_and_not_power_cycled(gate_lab: GateLab) -> None:
+def test_a_node_that_hangs_is_reported_and_not_power_cycled(gate_lab: GateLab) -> None:
     gate_lab.switch_power(True, "pi3b-1")
     try:
         gate_lab.await_boot("pi3b-1")
         init = gate_lab.pinet("exec", "pi3b-1", "--", "cat", "/proc/1/stat").split()[21]
         with degraded(gate_lab, "pi3b-1", "--freeze"):
-            told = doctor(gate_lab, "pi3b-1", "pi3b-2")
-        assert told.code == 1
-        assert list(told.wrong) == [("serial login", "pi3b-1")]
-        assert "pi3b-1 does not answer on its serial console" in told.wrong["serial login", "pi3b-1"]
-        assert told.of("pi3b-1")["ssh"] == "not checked"
-        assert told.of("pi3b-2")["ssh"] == "ok"
+            answer = doctor(gate_lab, "pi3b-1", "pi3b-2")
+        assert answer.code == 1
+        assert list(answer.wrong) == [("serial login", "pi3b-1")]
+        assert "pi3b-1 does not answer on its serial console" in answer.wrong["serial login", "pi3b-1"]
+        assert answer.of("pi3b-1")["ssh"] == "not checked"
+        assert answer.of("pi3b-2")["ssh"] == "ok"
         assert gate_lab.pinet("exec", "pi3b-1", "--", "cat", "/proc/1/stat").split()[21] == init
     finally:
         gate_lab.switch_power(False, "pi3b-1")
 
 
-def test_a_wrong_lab_file_is_told_with_exit_code_4(gate_lab: GateLab, tmp_path: Path) -> None:
+def test_a_wrong_lab_file_exits_with_code_4(gate_lab: GateLab, tmp_path: Path) -> None:
     file = copy_with(gate_lab, tmp_path, [("board: pi5\n", "board: pi55\n")])
-    told = doctor(gate_lab, file=file)
-    assert told.code == 4
-    (message,) = told.wrong.values()
+    answer = doctor(gate_lab, file=file)
+    assert answer.code == 4
+    (message,) = answer.wrong.values()
     assert "unknown board 'pi55', did you mean 'pi5'?" in message
-    assert {f["status"] for f in told.findings[1:]} == {"not checked"}
+    assert {f["status"] for f in answer.findings[1:]} == {"not checked"}
     assert pinet(gate_lab, "doctor", "--lab", str(gate_lab.file), "pi3b").code == 4
 
 
 def test_no_coordinator(gate_lab: GateLab, tmp_path: Path) -> None:
     file = copy_with(gate_lab, tmp_path, [('!template "$LG_COORDINATOR"', "127.0.0.1:1")])
-    told = doctor(gate_lab, file=file)
-    assert told.code == 1
-    assert list(told.wrong) == [("coordinator", None)]
-    assert {f["message"] for f in told.findings if f["status"] == "not checked"} == {"no coordinator"}
+    answer = doctor(gate_lab, file=file)
+    assert answer.code == 1
+    assert list(answer.wrong) == [("coordinator", None)]
+    assert {f["message"] for f in answer.findings if f["status"] == "not checked"} == {"no coordinator"}

@@ -9,9 +9,8 @@ import pytest
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.doctor.bench import Bench
-from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.doctor.lab_checks import PlacesFree
-from pytest_pinet.doctor.table import lines
+from pytest_pinet.doctor.examine import CHECKS, run
+from pytest_pinet.doctor.finding import Finding, Status, lines
 from tests.support.labgrid_server import LabgridServer, labgrid_server
 
 LAB = """\
@@ -41,12 +40,13 @@ def places_free(server: LabgridServer, folder: Path) -> list[Finding]:
     bench = Bench(lab, list(lab.nodes.values()), lambda text: None)
     try:
         bench.connect()
-        return list(PlacesFree().run(bench))
+        ((_, found),) = run([check for check in CHECKS if check.name == "places free"], bench)
+        return found
     finally:
         assert bench.close() == []
 
 
-def test_a_domain_that_other_hosts_do_not_hear_of_is_told_with_the_command_that_changes_it(
+def test_a_contention_domain_without_a_place_is_reported_with_the_command_that_creates_it(
     server: LabgridServer, tmp_path: Path
 ) -> None:
     server.alice("domain-shelf", "create")
@@ -54,8 +54,8 @@ def test_a_domain_that_other_hosts_do_not_hear_of_is_told_with_the_command_that_
     assert [(f.node, f.status) for f in found] == [("one", Status.OK), ("two", Status.OK), (None, Status.UNKNOWN)]
     text = " ".join(" ".join(lines("places free", found)).split())
     assert text == (
-        "? places free 2 nodes contention domain rack: only runs on this host wait for each other "
-        f"-> if others measure in this lab, too: labgrid-client -x {server.address} -p domain-rack create"
+        "? places free 2 nodes contention domain rack has no place, so only runs on this host wait for each other "
+        f"-> if other hosts measure in this lab, too: labgrid-client -x {server.address} -p domain-rack create"
     )
     server.alice("domain-rack", "create")
     assert {f.status for f in places_free(server, tmp_path)} == {Status.OK}
@@ -63,7 +63,7 @@ def test_a_domain_that_other_hosts_do_not_hear_of_is_told_with_the_command_that_
         server.alice(place, "delete")
 
 
-def test_places_that_somebody_holds_are_named_and_the_others_are_had(server: LabgridServer, tmp_path: Path) -> None:
+def test_places_that_another_user_holds_are_named_and_the_others_leased(server: LabgridServer, tmp_path: Path) -> None:
     server.alice("pi1", "acquire", "--allow-unmatched")
     found = {f.node: f for f in places_free(server, tmp_path) if f.node is not None}
     server.alice("pi1", "release")

@@ -13,12 +13,12 @@ from tests.support.visited_link import GOODPUT, PAIR
 pytestmark = pytest.mark.slow
 
 
-def test_forty_percent_are_found_in_both_directions_and_an_unchanged_link_passes(gate_lab: GateLab) -> None:
+def test_a_reduction_of_forty_percent_fails_and_an_unchanged_link_passes(gate_lab: GateLab) -> None:
     on = gate_lab.nodes_on()
     words = ("--reductions", "40%", "--repeats", "2", "--seed", "5", "--json")
-    told = pinet(gate_lab, "selftest", "--lab", str(gate_lab.file), PAIR, *words)
-    assert told.code == 0
-    (found,) = json.loads(told.output)
+    answer = pinet(gate_lab, "selftest", "--lab", str(gate_lab.file), PAIR, *words)
+    assert answer.code == 0
+    (found,) = json.loads(answer.output)
     assert found["tolerance"] == 0.03
     assert {name: pytest.approx(rate, rel=0.2) for name, rate in found["baselines_bps"].items()} == {
         "tx": GOODPUT.bps,
@@ -34,6 +34,6 @@ def test_forty_percent_are_found_in_both_directions_and_an_unchanged_link_passes
     assert forty["measured_reduction"] == pytest.approx(0.4, abs=0.1)
     assert forty["traffic_seconds_median"] >= 9
     assert "40 % slower is found after" in found["sentence"]
-    assert "4 gates each, seed 5, about 1 min" in told.errors
+    assert "4 gates each, seed 5, about 1 min" in answer.errors
     assert gate_lab.nodes_on() == on
     assert gate_lab.holders() == []

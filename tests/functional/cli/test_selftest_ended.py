@@ -48,7 +48,7 @@ def amid_a_reduction(lab: GateLab) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("off_afterwards")
-def test_an_interruption_takes_the_shaper_away_and_tells_what_was_counted(gate_lab: GateLab) -> None:
+def test_an_interrupted_selftest_removes_the_shaper_and_prints_its_counts(gate_lab: GateLab) -> None:
     with amid_a_reduction(gate_lab) as process:
         process.send_signal(signal.SIGINT)
         process.wait(120)
@@ -56,13 +56,13 @@ def test_an_interruption_takes_the_shaper_away_and_tells_what_was_counted(gate_l
         assert process.stderr is not None
         errors = process.stderr.read()
     assert process.returncode == 1
-    assert "interrupted: the counts are of the gates until then" in errors
+    assert "interrupted: only the gates before the interruption are counted" in errors
     assert "Traceback" not in errors
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("off_afterwards")
-def test_a_runner_that_is_killed_leaves_no_shaper_and_the_next_one_finds_the_link_whole(gate_lab: GateLab) -> None:
+def test_a_killed_selftest_leaves_no_shaper(gate_lab: GateLab) -> None:
     with amid_a_reduction(gate_lab) as process:
         process.send_signal(signal.SIGKILL)
         process.wait(10)
@@ -73,14 +73,14 @@ def test_a_runner_that_is_killed_leaves_no_shaper_and_the_next_one_finds_the_lin
             assert link.peer.endpoint.node.name == PEER
 
 
-def test_mistakes_are_told_with_exit_code_4(gate_lab: GateLab) -> None:
+def test_wrong_arguments_exit_with_code_4(gate_lab: GateLab) -> None:
     lab = ("--lab", str(gate_lab.file))
     for words, message in (
         (("--reductions", "5"), "--reductions: '5' is not a share; expected a share such as '94%'"),
-        (("--reductions", "5%,95%"), "--reductions: '95%' makes no sense; expected a share above 0%, of at most 90%"),
-        (("--tolerance", "0%"), "--tolerance: '0%' makes no sense"),
-        (("pi3b:onboard/incast:3",), "a self-test makes one link slower, so it takes pairs"),
+        (("--reductions", "5%,95%"), "--reductions 95%: expected a share above 0%, at most 90%"),
+        (("--tolerance", "0%"), "--tolerance 0%: expected a share above 0%"),
+        (("pi3b:onboard/incast:3",), "a self-test slows one link, so it needs pairs"),
     ):
-        told = pinet(gate_lab, "selftest", *lab, *words)
-        assert told.code == 4, words
-        assert message in told.errors
+        answer = pinet(gate_lab, "selftest", *lab, *words)
+        assert answer.code == 4, words
+        assert message in answer.errors

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.doctor_command import Told, copy_with, held_by_alice, pinet
+from tests.support.doctor_command import CommandAnswer, copy_with, held_by_alice, pinet
 from tests.support.gate_project import GateLab
 
 pytestmark = pytest.mark.slow
@@ -61,7 +61,7 @@ class Bench:
         process.communicate(timeout=60)
         assert process.returncode == 0
 
-    def restore(self, *words: str, file: Path | None = None, **environment: str) -> Told:
+    def restore(self, *words: str, file: Path | None = None, **environment: str) -> CommandAnswer:
         return pinet(self.lab, "lab", "restore", "--lab", str(file or self.file), *words, **self.state, **environment)
 
     def vlans(self, ports: Sequence[str]) -> dict[str, str]:

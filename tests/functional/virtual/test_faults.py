@@ -298,9 +298,9 @@ def test_faults_of_swapped_cables_go_with_the_cable(pair: Bench) -> None:
         (["both", "--swap-with", "left:onboard"], "both has several cables; name one, both:onboard or both:usb"),
         (["left", "--swap-with", "both"], "--swap-with both: expected one interface"),
         (["left", "--swap-with", "left:onboard"], "cannot be swapped with itself"),
-        (["left"], "say what is to be wrong"),
+        (["left"], "no fault given"),
         (["sw-1", "--stale-counters", "-1"], "--stale-counters -1: expected seconds"),
-        (["left", "--direction", "tx"], "goes with --rate or --loss"),
+        (["left", "--direction", "tx"], "needs --rate or --loss"),
     ],
 )
 def test_a_fault_that_makes_no_sense_is_one_sentence(bench: Bench, words: list[str], message: str) -> None:

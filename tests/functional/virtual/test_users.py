@@ -160,7 +160,7 @@ def test_a_person_stops_it_always_and_hears_how_many_runs_used_it(lab: Lab) -> N
         other.ready()
         down = [PINET, "lab", "down", "--lab", lab.file]
         done = subprocess.run(down, capture_output=True, text=True, timeout=60, check=True)
-        assert done.stdout == "stopped the lab while 2 runs were using it\n"
+        assert done.stdout == "the lab was stopped while 2 runs used it\n"
         assert not is_up(lab)
         assert one.leave() == other.leave() == "[]"
         assert subprocess.run(down, capture_output=True, text=True, timeout=60, check=True).stdout == ""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.calibration.levels import Levels, fresh_of
+from pytest_pinet.calibration.attempts import Levels, fresh_of
 from pytest_pinet.calibration.outcome import CalibrationOutcome, outcome, table
 from pytest_pinet.cli.calibrate import check_writable
 from pytest_pinet.config.calibration import read_calibration, write_calibration
@@ -50,13 +50,13 @@ def found(levels: Levels, connections: float, links: float = 0.0, boots: float =
     return outcome(FIGURE, made, STANDARD, date(2026, 11, 21), BUILD)
 
 
-def test_each_connection_knows_what_was_fresh_for_it() -> None:
+def test_each_connection_records_what_was_fresh() -> None:
     fresh = [one.fresh for one in attempts(Levels(runs=2, links=1, boots=1), 0.001)]
     same = Fresh.CONNECTION
     assert fresh == [same, same, Fresh.LINK, same, Fresh.BOOT, same, Fresh.LINK, same]
 
 
-def test_the_time_grows_with_every_level() -> None:
+def test_the_duration_grows_with_every_level() -> None:
     assert Levels(5, 3, 1).connections == 40
     one = Levels(5, 0, 0).seconds(2, 3, 30.0)
     assert 34 < one < 45
@@ -64,7 +64,7 @@ def test_the_time_grows_with_every_level() -> None:
     assert Levels(5, 0, 1).seconds(2, 3, 30.0) > 2 * one + 20
 
 
-def test_noise_between_connections_is_found_with_its_degrees_of_freedom() -> None:
+def test_noise_between_connections_has_its_degrees_of_freedom() -> None:
     parts = found(Levels(runs=20, links=3, boots=0), connections=0.01).components
     assert parts.connections.sd == pytest.approx(0.01, rel=0.25)
     assert parts.connections.freedom == 76
@@ -73,7 +73,7 @@ def test_noise_between_connections_is_found_with_its_degrees_of_freedom() -> Non
     assert parts.boots is None
 
 
-def test_noise_of_link_ups_is_not_taken_for_that_of_connections() -> None:
+def test_noise_of_link_ups_does_not_count_as_noise_of_connections() -> None:
     parts = found(Levels(runs=5, links=30, boots=0), connections=0.002, links=0.01).components
     assert parts.connections.sd == pytest.approx(0.002, rel=0.25)
     assert parts.links is not None
@@ -90,7 +90,7 @@ def test_a_noisier_link_gets_a_wider_tolerance_and_more_repeats() -> None:
     assert rough.seconds == rough.proposal.repeats * 3
 
 
-def test_what_is_written_is_what_a_gate_reads(tmp_path: Path) -> None:
+def test_the_gate_reads_the_written_noise(tmp_path: Path) -> None:
     file = tmp_path / "lab.calibration.yaml"
     one = found(Levels(5, 3, 1), connections=0.01, links=0.002)
     other = replace(one.calibration, id="pi5:onboard/pair/tcp-P1-rx")
@@ -104,12 +104,12 @@ def test_what_is_written_is_what_a_gate_reads(tmp_path: Path) -> None:
     assert smallest_margin(read[FIGURE].noise, STANDARD) == pytest.approx(one.proposal.margin, abs=1e-6)
 
 
-def test_too_few_figures_are_refused() -> None:
+def test_too_few_attempts_are_refused() -> None:
     with pytest.raises(ValueError, match="at least two connections of one link-up are needed"):
         found(Levels(runs=1, links=3, boots=0), connections=0.01)
 
 
-def test_the_table_has_every_level_in_80_columns() -> None:
+def test_the_table_shows_every_level_in_80_columns() -> None:
     lines = table([found(Levels(5, 3, 1), 0.01, 0.002, 0.003), found(Levels(5, 0, 0), 0.001)])
     assert all(len(line) <= 80 for line in lines)
     assert lines[3].startswith(f"{FIGURE}, 9")
@@ -119,7 +119,7 @@ def test_the_table_has_every_level_in_80_columns() -> None:
     assert lines[6].split()[3:6] == ["-", "-", "3.0"]
 
 
-def test_the_table_says_what_was_left_out() -> None:
+def test_the_table_counts_excluded_connections() -> None:
     levels = Levels(5, 3, 0)
     made = attempts(levels, 0.001)
     stalled = tuple(replace(s, bytes=0) if 10 <= n < 20 else s for n, s in enumerate(made[1].samples))
@@ -129,9 +129,9 @@ def test_the_table_says_what_was_left_out() -> None:
     assert one.goodput.bps == pytest.approx(940e6, rel=0.005)
 
 
-def test_a_file_that_cannot_be_written_is_found_out_before_anything_is_measured(tmp_path: Path) -> None:
+def test_an_unwritable_file_is_refused_before_a_measurement(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot be written"):
+    with pytest.raises(ConfigError, match="cannot write the calibration"):
         check_writable(tmp_path / "file" / "lab.calibration.yaml")
     broken = tmp_path / "broken.yaml"
     broken.write_text("calibration: 5\n")

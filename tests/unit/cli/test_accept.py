@@ -56,51 +56,51 @@ def test_good_runs_make_a_baseline() -> None:
 
 
 @pytest.mark.parametrize("verdict", ["fail", "marginal", "inconclusive", "invalid"])
-def test_a_run_without_a_clean_pass_never_feeds_one(verdict: str) -> None:
+def test_a_run_that_did_not_pass_does_not_count(verdict: str) -> None:
     found = accepted([*nights(5), day(5, 940, verdict)])
     assert len(found.baseline.runs) == 5
     assert found.refused == {verdict: 1}
 
 
-def test_an_improvement_feeds_one() -> None:
+def test_an_improved_run_counts() -> None:
     assert len(accepted(nights(5, verdict="improved")).baseline.runs) == 5
 
 
 @pytest.mark.parametrize("state", ["confirmed", "cleared", "undecided"])
-def test_a_repeated_run_never_feeds_one(state: str) -> None:
+def test_a_repeated_run_does_not_count(state: str) -> None:
     assert accepted([*nights(5), day(5, 941, state=state)]).refused == {"repeated": 1}
 
 
-def test_a_figure_that_was_measured_twice_in_a_run_never_feeds_one() -> None:
+def test_a_result_that_a_run_measured_twice_does_not_count() -> None:
     twice = day(5)
     twice["results"] = twice["results"] * 2
     assert accepted([*nights(5), twice]).refused == {"repeated": 2}
 
 
-def test_a_run_with_a_connection_that_does_not_count_never_feeds_one() -> None:
+def test_a_run_with_an_excluded_connection_does_not_count() -> None:
     records = nights(6)
     attempts = records[5]["results"][0]["directions"]["tx"]["attempts"]
     attempts.append({**attempts[0], "excluded": "the link dropped"})
     assert accepted(records).refused == {"repeated": 1}
 
 
-def test_a_dirty_build_never_feeds_one() -> None:
+def test_a_run_of_a_dirty_build_does_not_count() -> None:
     assert accepted([*nights(5), day(5, uname="Linux 6.12.25-v8+-dirty #2")]).refused == {"dirty build": 1}
 
 
-def test_an_interrupted_run_never_feeds_one() -> None:
+def test_an_interrupted_run_does_not_count() -> None:
     interrupted: Any = day(5) | {"complete": False}
     assert accepted([*nights(5), interrupted]).refused == {"interrupted run": 1}
 
 
-def test_runs_before_the_level_moved_do_not_count() -> None:
+def test_runs_before_a_level_change_do_not_count() -> None:
     found = accepted([*nights(30), *(day(number, 980 + number % 3) for number in range(30, 40))])
     assert len(found.baseline.runs) == 10
     assert found.baseline.goodput.bps > 979e6
     assert found.refused == {"before its level moved": 30}
 
 
-def test_the_newest_build_counts_alone_where_it_has_enough_runs() -> None:
+def test_only_the_newest_build_counts_if_it_has_enough_runs() -> None:
     newer = [day(number, uname="Linux 6.12.26") for number in range(10, 16)]
     assert len(accepted([*nights(6), *newer]).baseline.runs) == 6
     few = accepted([*nights(6), *newer[:3]]).baseline
@@ -108,24 +108,24 @@ def test_the_newest_build_counts_alone_where_it_has_enough_runs() -> None:
     assert few.build["uname"] == "Linux 6.12.25-v8+ #1 SMP aarch64 to Linux 6.12.26"
 
 
-def test_a_build_can_be_asked_for() -> None:
+def test_option_build_selects_a_build() -> None:
     newer = [day(number, uname="Linux 6.12.26") for number in range(10, 16)]
     found = accepted([*nights(6), *newer], build="6.12.25")
     assert found.refused == {"another build than '6.12.25'": 6}
 
 
-def test_at_most_twenty_runs_stand_in_a_baseline() -> None:
+def test_a_baseline_has_at_most_twenty_runs() -> None:
     assert len(accepted(nights(50)).baseline.runs) == 20
 
 
-def test_too_few_runs_are_no_baseline() -> None:
+def test_too_few_runs_make_no_baseline() -> None:
     found = accepted(nights(4))
     assert found.baseline is None
     assert found.why == "4 of 5 runs that may feed a baseline"
     assert accepted(nights(4), least=4).baseline is not None
 
 
-def test_a_family_is_a_board_and_a_nic() -> None:
+def test_the_file_of_a_baseline_is_named_after_board_and_nic() -> None:
     assert family_of(FIGURE) == "pi4b-onboard.yaml"
     assert family_of("pi5:i226v@2.5G/pair/tcp-P1-tx") == "pi5-i226v-2.5G.yaml"
     assert family_of("..\\x:y/pair/tcp-P1-tx") == "x-y.yaml"
@@ -152,21 +152,21 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(pinet, ["accept", *arguments], catch_exceptions=False)
 
 
-def test_the_command_writes_a_file_for_a_family_and_prints_the_difference(bench: Path) -> None:
+def test_accept_writes_the_file_and_prints_the_changes(bench: Path) -> None:
     keep([*nights(), *nights(verdict="fail", begin=10, count=2)])
     done = run("--reason", "first of this bench")
     assert done.exit_code == 0
     assert done.stdout.startswith("--- lab/baselines/pi4b-onboard.yaml\n+++ lab/baselines/pi4b-onboard.yaml\n@@ ")
     assert "+- {" in done.stdout or "+- id: pi4b:onboard/pair/tcp-P1-tx" in done.stdout
     assert f"{FIGURE}: 941.1 Mbit/s, 6 runs, spread between runs 0.02 %; left out: 2 fail" in done.stderr
-    assert "1 baselines written to lab/baselines: review and commit them" in done.stderr
+    assert "1 baselines written to lab/baselines: review and commit the files" in done.stderr
     (found,) = load_baselines(labfile.load("lab/virtual.yaml")).values()
     assert found.reason == "first of this bench"
     difference = compare([Bitrate.mbps(800)] * 3, found.baseline, DEFAULT_TOLERANCE)
     assert difference.change is BaselineChange.SLOWER
 
 
-def test_an_entry_stays_in_its_file_and_its_neighbours_stay_what_they_are(bench: Path) -> None:
+def test_an_entry_stays_in_its_file_and_other_entries_do_not_change(bench: Path) -> None:
     keep(nights())
     run("--reason", "one")
     mine = bench / "lab" / "baselines" / "mine.yaml"
@@ -187,37 +187,37 @@ def test_a_dry_run_writes_nothing(bench: Path) -> None:
     assert not (bench / "lab" / "baselines").exists()
 
 
-def test_nothing_to_accept_is_exit_code_1(bench: Path) -> None:
+def test_the_exit_code_is_1_if_there_is_nothing_to_accept(bench: Path) -> None:
     keep(nights(verdict="fail"))
     done = run("--reason", "x")
     assert done.exit_code == 1
     assert "not accepted: 0 of 5 runs that may feed a baseline; left out: 6 fail" in done.stderr
-    assert "take its entry out of the file in a reviewed change, and measure again" in done.stderr
+    assert "delete its entry from the file in a reviewed change, and measure again" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (["--reason", " "], "--reason is empty; expected why these figures are right"),
+        (["--reason", " "], "--reason is empty; expected a text that says why these values are right"),
         (
             ["pi4b:onbord/pair/tcp-P1-tx", "--reason", "x"],
-            f"unknown figure of its history 'pi4b:onbord/pair/tcp-P1-tx', did you mean '{FIGURE}'?",
+            f"unknown result in its history 'pi4b:onbord/pair/tcp-P1-tx', did you mean '{FIGURE}'?",
         ),
         (["--reason", "x", "--history", "other.db"], "there is no history other.db"),
     ],
 )
-def test_mistakes(
-    bench: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+def test_wrong_arguments_are_explained(
+    bench: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     keep(nights())
     monkeypatch.setattr(sys, "argv", ["pinet", "accept", *arguments])
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 4
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_nothing_but_the_command_writes_baselines() -> None:
+def test_only_accept_writes_baselines() -> None:
     """A run never changes its own baselines."""
     sources = Path(pytest_pinet.__file__).parent
     using = [path for path in sources.rglob("*.py") if "write_baselines" in path.read_text()]

@@ -76,7 +76,7 @@ def _environment(folder: Path) -> dict[str, Any]:
     return {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[3]}:{folder}", "PINET_HISTORY": "off"}
 
 
-def test_it_answers_by_its_exit_code_and_passes_on_what_is_for_pytest(bench: Bench) -> None:
+def test_the_exit_code_is_the_decision_and_pytest_gets_further_arguments(bench: Bench) -> None:
     words = ("new.yaml", "--baseline=good.yaml", "--lab=lab.yaml", "-k", "tx", "-q")
     assert gate(bench, *words)[0] == 0
     bench.plan('PLAN = Plan(ratio={"onboard": 0.97})')
@@ -99,21 +99,21 @@ def test_a_commit_that_does_not_boot_or_compile_is_skipped(bench: Bench) -> None
 
 
 @pytest.mark.slow
-def test_a_mistake_of_whoever_bisects_ends_the_bisection(bench: Bench) -> None:
+def test_wrong_arguments_end_the_bisection(bench: Bench) -> None:
     code, text = gate(bench, "new.yaml", "--bisect", "--baseline=gone.yaml", "--lab=lab.yaml")
     assert code == 132
     assert "--pinet-baseline: gone.yaml" in text
     assert gate(bench, "new.yaml", "--baseline=good.yaml", "--lab=lab.yaml", "--boots=2")[0] == 4
 
 
-def test_a_dry_run_tells_its_plan_and_answers_nothing(bench: Bench) -> None:
+def test_a_dry_run_prints_its_plan_and_makes_no_decision(bench: Bench) -> None:
     code, text = gate(bench, "new.yaml", "--baseline=good.yaml", "--lab=lab.yaml", "--pinet-dry-run")
     assert code == 0, text
     assert "A good, B new: 4 to 16 turns" in text
 
 
 @pytest.mark.slow
-def test_a_regression_is_one_also_where_workers_stop_at_the_first(bench: Bench) -> None:
+def test_a_regression_is_reported_even_if_workers_stop_at_the_first_failure(bench: Bench) -> None:
     bench.plan('PLAN = Plan(ratio={"onboard": 0.97})')
     words = ("new.yaml", "--baseline=good.yaml", "--lab=lab.yaml", "-p", "xdist", "-n1", "-x")
     assert gate(bench, *words)[0] == 1

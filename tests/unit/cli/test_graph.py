@@ -48,7 +48,7 @@ def test_the_lab_file_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch
     assert run("graph").output.startswith("lab virtual: 6 nodes")
 
 
-def test_globs_and_topologies_choose() -> None:
+def test_options_select_boards_nics_and_topologies() -> None:
     result = run(
         "matrix", "--lab", LAB, "--board", "pi4*", "--nic", "rtl*", "--topology", "incast:5", "--topology", "chain"
     )
@@ -56,7 +56,7 @@ def test_globs_and_topologies_choose() -> None:
     assert ids == ["pi4b:rtl8153/incast:5", "pi4b:rtl8153/chain"]
 
 
-def test_all_shows_one_of_each_kind_in_a_grid() -> None:
+def test_topology_all_lists_one_topology_of_each_kind() -> None:
     lines = run("matrix", "--lab", LAB, "--topology", "all").output.splitlines()
     assert lines[0] == "board:NIC     pair  pairs:3  incast:5  outcast:5  mesh:6  chain  opposed"
     assert lines[1] == "pi3b:onboard  ok    ok       ok        ok         ok      ok     ok"
@@ -88,26 +88,24 @@ def test_json_is_a_list_for_a_ci_matrix() -> None:
     assert impossible["reason"].startswith("mesh:7 needs 7 nodes that reach each other over switch sw1")
 
 
-def test_tunings_stand_in_the_matrix_and_name_combinations() -> None:
-    asked = ("--lab", LAB, "--nic", "onboard", "--board", "pi4b", "--tuning", "none", "--tuning", "mtu=9000+rps=all")
-    assert [one["id"] for one in json.loads(run("matrix", *asked, "--json").output)] == [
+def test_the_matrix_lists_tuned_combinations() -> None:
+    options = ("--lab", LAB, "--nic", "onboard", "--board", "pi4b", "--tuning", "none", "--tuning", "mtu=9000+rps=all")
+    assert [one["id"] for one in json.loads(run("matrix", *options, "--json").output)] == [
         "pi4b:onboard/pair",
         "pi4b:onboard/pair/rps=all+mtu=9000",
     ]
-    assert "tuned rps=all+mtu=9000" in run("matrix", *asked).output
+    assert "tuned rps=all+mtu=9000" in run("matrix", *options).output
     assert run("graph", "pi4b:onboard/pair/mtu=9000", "--lab", LAB).output.startswith("pi4b:onboard/pair/mtu=9000 in")
 
 
-def test_a_tuning_that_nobody_knows_is_told(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = mistake(capsys, monkeypatch, "matrix", "--lab", LAB, "--tuning", "rsp=all")
-    assert "--tuning: unknown tuning 'rsp', did you mean 'rps'?" in told
-    told = mistake(capsys, monkeypatch, "graph", "pi4b:onboard/pair/mtu=x", "--lab", LAB)
-    assert "'pi4b:onboard/pair/mtu=x': mtu: 'x' is not a number of bytes such as 1500 or 9000" in told
+def test_an_unknown_tuning_is_a_mistake(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    message = mistake(capsys, monkeypatch, "matrix", "--lab", LAB, "--tuning", "rsp=all")
+    assert "--tuning: unknown tuning 'rsp', did you mean 'rps'?" in message
+    message = mistake(capsys, monkeypatch, "graph", "pi4b:onboard/pair/mtu=x", "--lab", LAB)
+    assert "'pi4b:onboard/pair/mtu=x': mtu: 'x' is not a number of bytes such as 1500 or 9000" in message
 
 
-def test_uplinks_stand_in_the_matrix(tmp_path: Path) -> None:
+def test_the_matrix_lists_uplinks(tmp_path: Path) -> None:
     (tmp_path / "lab.yaml").write_text(SWITCHES)
     result = run("matrix", "--lab", str(tmp_path / "lab.yaml"), "--topology", "incast:3", "--json")
     first = json.loads(result.output)[0]
@@ -126,12 +124,12 @@ def test_uplinks_stand_in_the_matrix(tmp_path: Path) -> None:
         (["--topology", "mesh:2"], "pinet: --topology: 'mesh:2': mesh takes a number from 3 to 64"),
     ],
 )
-def test_a_mistake_is_one_sentence(
+def test_a_wrong_option_of_matrix_is_explained_in_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: list[str], sentence: str
 ) -> None:
-    said = mistake(capsys, monkeypatch, "matrix", "--lab", LAB, *options)
-    assert said.startswith(sentence)
-    assert said.count("\n") == 1
+    message = mistake(capsys, monkeypatch, "matrix", "--lab", LAB, *options)
+    assert message.startswith(sentence)
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -151,25 +149,26 @@ def test_a_mistake_is_one_sentence(
          "and lab virtual has only cm4-1, pi3b-1, pi3b-2, pi4b-1, pi4b-2, pi5-1 there"),
         (["pi5:onboard/incast:2", "--direction", "tx"],
          "--direction: direction 'tx' makes no sense in topology incast:2; accepted: rx"),
-        (["--direction", "tx"], "--direction tx goes with a combination, such as pi4b:onboard/pair"),
-        (["--dot", "/proc/nowhere/lab.dot"], "--dot: cannot write /proc/nowhere/lab.dot: No such file or directory"),
+        (["--direction", "tx"], "--direction tx needs a combination, such as pi4b:onboard/pair"),
+        (["--dot", "/proc/nowhere/lab.dot"],
+         "cannot write /proc/nowhere/lab.dot: No such file or directory; choose another file with --dot"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_drawn_is_one_sentence(
+def test_a_wrong_option_of_graph_is_explained_in_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: list[str], sentence: str
 ) -> None:
-    said = mistake(capsys, monkeypatch, "graph", "--lab", LAB, *options)
-    assert said == f"pinet: {sentence}\n"
+    message = mistake(capsys, monkeypatch, "graph", "--lab", LAB, *options)
+    assert message == f"pinet: {sentence}\n"
 
 
-def test_a_graph_without_an_id_is_the_lab(tmp_path: Path) -> None:
+def test_a_graph_without_an_id_shows_the_lab(tmp_path: Path) -> None:
     result = run("graph", "--lab", LAB, "--dot", str(tmp_path / "lab.dot"))
     assert result.exit_code == 0
     assert "|-- p9   10 Gbit/s   cm4-1:pcie      cm4, aqc107 on pcie2x1, eth1\n" in result.output
     assert (tmp_path / "lab.dot").read_text().startswith('digraph "lab virtual" {\n')
 
 
-def test_a_graph_of_a_combination_goes_the_way_that_is_asked_for(tmp_path: Path) -> None:
+def test_option_direction_sets_the_direction_of_the_graph(tmp_path: Path) -> None:
     file = tmp_path / "pair.dot"
     result = run("graph", "pi4b:rtl8153/pair", "--lab", LAB, "--direction", "rx", "--dot", str(file))
     assert "cm4-1:pcie  ----> pi4b-2:usb\n" in result.output
@@ -179,7 +178,7 @@ def test_a_graph_of_a_combination_goes_the_way_that_is_asked_for(tmp_path: Path)
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="needs Debian's graphviz")
 @pytest.mark.parametrize("combination", [[], ["pi4b:onboard/incast:5"]])
-def test_graphviz_renders_the_same_facts_without_overlap(tmp_path: Path, combination: list[str]) -> None:
+def test_graphviz_renders_the_same_labels_without_overlap(tmp_path: Path, combination: list[str]) -> None:
     run("graph", *combination, "--lab", LAB, "--dot", str(tmp_path / "graph.dot"), "--svg", str(tmp_path / "graph.svg"))
     svg = "{http://www.w3.org/2000/svg}"
     root = ElementTree.parse(tmp_path / "graph.svg").getroot()
@@ -205,7 +204,7 @@ def area(group: ElementTree.Element) -> tuple[float, float, float, float]:
     return min(x for x, _ in points), min(y for _, y in points), max(x for x, _ in points), max(y for _, y in points)
 
 
-def test_without_graphviz_one_sentence_names_its_package(
+def test_without_graphviz_the_message_names_its_package(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -216,7 +215,7 @@ def test_without_graphviz_one_sentence_names_its_package(
     assert capsys.readouterr() == (
         "",
         "pinet: --svg needs Graphviz (Debian package graphviz), "
-        "and the program 'dot' cannot be run: No such file or directory\n",
+        "but the program 'dot' cannot be run: No such file or directory\n",
     )
 
 
@@ -224,10 +223,10 @@ def test_without_graphviz_one_sentence_names_its_package(
     ("program", "sentence"),
     [
         ("echo 'syntax error in line 1' >&2; exit 3", "Graphviz failed with exit code 3: syntax error in line 1"),
-        ("exec sleep 60", "Graphviz did not end within 0.2 s; --dot writes its input"),
+        ("exec sleep 60", "Graphviz did not finish within 0.2 s; --dot writes its input without running it"),
     ],
 )
-def test_trouble_of_graphviz_is_one_sentence(
+def test_an_error_of_graphviz_is_explained_in_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, sentence: str
 ) -> None:
     stand_in = tmp_path / "dot"
@@ -243,13 +242,13 @@ def test_trouble_of_graphviz_is_one_sentence(
     assert not (tmp_path / "lab.svg").exists()
 
 
-def test_a_launcher_makes_a_domain_of_its_host(tmp_path: Path) -> None:
+def test_a_lab_with_a_launcher_has_its_host_as_a_domain(tmp_path: Path) -> None:
     text = Path(LAB).read_text()
     (tmp_path / "lab.yaml").write_text(text[: text.index("  # One measurement at a time in each domain")])
     assert "host: all nodes" in run("graph", "--lab", str(tmp_path / "lab.yaml")).output
 
 
-def test_fifty_nodes_are_no_trouble(tmp_path: Path) -> None:
+def test_fifty_nodes_are_drawn(tmp_path: Path) -> None:
     (tmp_path / "lab.yaml").write_text(FIFTY)
     result = run("matrix", "--lab", str(tmp_path / "lab.yaml"), "--topology", "all")
     assert result.output.splitlines()[0].split() == [

@@ -70,24 +70,24 @@ def slower(at: int = 20, count: int = 40) -> list[RunRecord]:
 # -- history ----------------------------------------------------------------------------------------------------------
 
 
-def test_history_shows_trends_without_a_word() -> None:
+def test_history_shows_trends_by_default() -> None:
     keep(slower())
     lines = run("history").output.splitlines()
     assert lines[0].startswith(f"{FIGURE}  889.5 Mbit/s emulated  pass  2026-10-10  40 runs")
     assert lines[2].startswith("  moved at run night-20-")
-    assert lines[-1] == "1 figure; the level of 1 moved"
+    assert lines[-1] == "1 result, 1 with a level change"
     assert run("history", "show", "pi4b:*").output.splitlines() == lines
 
 
-def test_history_shows_what_is_asked_for() -> None:
+def test_ids_and_options_select_results() -> None:
     keep([*slower(), *(day(n, combination="cm4:onboard/pair") for n in range(50, 60))])
-    assert run("history", "cm4:*").output.splitlines()[-1] == "1 figure; the level of 0 moved"
-    assert run("history", "--changed").output.splitlines()[-1] == "1 figure; the level of 1 moved"
+    assert run("history", "cm4:*").output.splitlines()[-1] == "1 result, 0 with a level change"
+    assert run("history", "--changed").output.splitlines()[-1] == "1 result, 1 with a level change"
     assert "moved at" not in run("history", "--matters", "10").output
     assert "moved at" not in run("history", "--last", "15").output
 
 
-def test_history_is_json_too() -> None:
+def test_option_json_prints_points_and_changes() -> None:
     keep(slower())
     (trend,) = json.loads(run("history", "--json").output)
     assert len(trend["points"]) == 40
@@ -97,7 +97,7 @@ def test_history_is_json_too() -> None:
     assert len(json.loads(run("history", "--runs", "--json", "--last", "3").output)) == 3
 
 
-def test_history_lists_runs() -> None:
+def test_option_runs_lists_the_runs() -> None:
     keep(slower(count=3))
     lines = run("history", "--runs").output.splitlines()
     assert [line.partition("  ")[2] for line in lines] == [
@@ -105,7 +105,7 @@ def test_history_lists_runs() -> None:
     ]
 
 
-def test_an_export_makes_the_same_history() -> None:
+def test_an_exported_history_can_be_imported() -> None:
     keep([*slower(), run_record(NIGHT, NIGHT_SKIPPED)])
     assert run("history", "export", "-o", "all.jsonl").exit_code == 0
     done = run("history", "import", "--history", "other.db", "all.jsonl")
@@ -119,12 +119,10 @@ def test_results_of_runs_can_be_imported() -> None:
     assert run("history", "import", *files).output == "3 runs read, 3 of them new\n"
 
 
-def test_a_figure_that_nobody_measured_is_a_mistake(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_result_is_a_mistake(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     keep(slower(count=1))
-    said = mistake(capsys, monkeypatch, "history", "pi4b:onbord/pair/tcp-P1-tx")
-    assert "unknown figure of this history 'pi4b:onbord/pair/tcp-P1-tx', did you mean" in said
+    message = mistake(capsys, monkeypatch, "history", "pi4b:onbord/pair/tcp-P1-tx")
+    assert "unknown result in this history 'pi4b:onbord/pair/tcp-P1-tx', did you mean" in message
     assert "there is no history x.db; a run with a lab makes one" in mistake(
         capsys, monkeypatch, "history", "--history", "x.db"
     )
@@ -140,7 +138,7 @@ def two(a: Any, b: Any) -> Result:
     return run("compare", written(a, "a.json"), written(b, "b.json"))
 
 
-def test_a_slower_file_is_exit_code_1() -> None:
+def test_the_exit_code_is_1_if_a_result_is_slower() -> None:
     done = two(day(1, 941), day(2, 880))
     assert done.exit_code == 1
     assert done.output.splitlines() == [
@@ -166,7 +164,7 @@ def test_a_slower_file_is_exit_code_1() -> None:
         (run_record([]), run_record([]), 3, "no figure to compare"),
     ],
 )
-def test_the_exit_code_says_what_came_out(a: Any, b: Any, code: int, word: str) -> None:
+def test_the_exit_code_is_the_result_of_the_comparison(a: Any, b: Any, code: int, word: str) -> None:
     done = two(a, b)
     assert done.exit_code == code
     assert word in done.output
@@ -198,26 +196,26 @@ def test_builds_are_compared_with_all_their_runs() -> None:
     assert one["change"] == pytest.approx(-0.053, abs=0.002)
 
 
-def test_only_some_figures_are_compared() -> None:
+def test_option_k_selects_results() -> None:
     a = written(run_record(NIGHT), "a.json")
     assert run("compare", a, a, "-k", "aqc107").output.splitlines()[-1] == "2 figures: 2 same"
     assert max(map(len, run("compare", a, a).output.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "message"),
     [
         ("gone.json", "there is no file 'gone.json'; expected a results.json, a run folder, a run of the history"),
         ("6.99", "has no run and no build '6.99'; expected a results.json"),
-        ("latest~7", "has only 2 runs; 'latest~7' is none of them"),
+        ("latest~7", "has only 2 runs, so there is no 'latest~7'"),
         ("night-", "several runs begin with 'night-'"),
     ],
 )
-def test_what_cannot_be_compared_is_a_mistake(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, what: str, said: str
+def test_an_unknown_run_is_a_mistake(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, what: str, message: str
 ) -> None:
     keep(slower(count=2))
-    assert said in mistake(capsys, monkeypatch, "compare", what, "latest")
+    assert message in mistake(capsys, monkeypatch, "compare", what, "latest")
 
 
 # -- summary ----------------------------------------------------------------------------------------------------------
@@ -234,7 +232,7 @@ def test_what_cannot_be_compared_is_a_mistake(
         (run_record(NIGHT[8:10]), "No verdict: nothing failed, but 1 inconclusive, 1 invalid of 2 measurements."),
     ],
 )
-def test_the_verdict_stands_first_in_words(record: Any, words: str) -> None:
+def test_a_summary_begins_with_the_verdict_in_words(record: Any, words: str) -> None:
     words += " The figures are emulated."
     assert verdict_in_words(record) == words
     path = written(record)
@@ -242,12 +240,12 @@ def test_the_verdict_stands_first_in_words(record: Any, words: str) -> None:
     assert run("summary", path).output.splitlines()[0] == words
 
 
-def test_an_interrupted_run_on_hardware_says_so() -> None:
+def test_the_summary_of_an_interrupted_run_says_so() -> None:
     record: Any = {**run_record(NIGHT[:1]), "figures": "measured", "complete": False}
     assert verdict_in_words(record) == "Throughput holds: one measurement keeps its limit. The run was interrupted."
 
 
-def test_a_markdown_page_has_what_is_bad_first_and_the_rest_folded() -> None:
+def test_a_markdown_page_lists_failures_first_and_folds_the_rest() -> None:
     text = summary_markdown(run_record(NIGHT, NIGHT_SKIPPED))
     table, _, rest = text.partition("<details>")
     assert table.count("| \u274c FAIL |") == 2
@@ -259,18 +257,18 @@ def test_a_markdown_page_has_what_is_bad_first_and_the_rest_folded() -> None:
     assert rest.count("<details") + 1 == rest.count("</details>")
 
 
-def test_a_markdown_page_says_how_flows_shared() -> None:
+def test_a_markdown_page_shows_the_shares_of_flows() -> None:
     one = result("pi4b:onboard/incast:2", {"rx": direction(941e6, 885e6)})
     flows = [{**direction(rate), "name": name, "direction": "rx"} for name, rate in (("b>a", 470e6), ("c>a", 471e6))]
     one["flows"] = flows  # type: ignore[typeddict-item]
     one["evenness"] = {
         "least_share": 0.998, "least_flow": "b>a", "jain": 1.0, "rule": None, "verdict": "pass", "reason": ""
     }  # fmt: skip
-    told = r"<br>2 flows, 470.0 to 471.0 Mbit/s; the least got 99.8 % of its fair share \(b\>a\), Jain's index 1.000"
-    assert told in summary_markdown(run_record([one]))
+    shares = r"<br>2 flows, 470.0 to 471.0 Mbit/s; the least got 99.8 % of its fair share \(b\>a\), Jain's index 1.000"
+    assert shares in summary_markdown(run_record([one]))
 
 
-def test_text_of_a_lab_does_not_break_the_page() -> None:
+def test_markdown_in_messages_is_escaped() -> None:
     one = result(
         "pi4b:onboard/pair", {"tx": direction(7e8, 9e8, "fail")}, message="``` <script> | x\nnext", notes=("a|b",)
     )
@@ -281,7 +279,7 @@ def test_text_of_a_lab_does_not_break_the_page() -> None:
     assert r"Linux \<b\>\|6.1\|\</b\> \`x\`" in text
 
 
-def test_a_page_fits_a_comment() -> None:
+def test_a_page_fits_into_a_comment_of_a_merge_request() -> None:
     many = [result(f"pi4b:nic{n}/pair", {"tx": direction(941e6, 885e6)}) for n in range(2000)]
     many += [
         result(f"pi4b:bad{n}/pair", {"tx": direction(700e6, 885e6, "fail")}, message="slow\n" * 20) for n in range(50)
@@ -292,7 +290,9 @@ def test_a_page_fits_a_comment() -> None:
     assert text.rstrip().endswith("</sub>")
 
 
-def test_a_summary_of_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_without_a_run_is_a_mistake(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "there is no '.pinet/latest'; expected a results.json or a run folder" in mistake(
         capsys, monkeypatch, "summary"
     )
@@ -303,7 +303,7 @@ def test_a_summary_of_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str], m
 # -- export -----------------------------------------------------------------------------------------------------------
 
 
-def test_openmetrics_is_read_by_its_own_parser() -> None:
+def test_openmetrics_output_can_be_parsed() -> None:
     one = result('pi4b:o"n\\b/pair', {"tx": direction(941e6)})
     text = run("export", written(run_record([*NIGHT, one])), "--format", "openmetrics").output
     families = {family.name: family for family in families_of(text)}
@@ -320,7 +320,7 @@ def test_openmetrics_is_read_by_its_own_parser() -> None:
     assert all(sample.labels["emulated"] == "true" for sample in goodput.samples)
 
 
-def test_openmetrics_of_a_figure_that_was_measured_twice_has_it_once() -> None:
+def test_openmetrics_has_each_result_once() -> None:
     again = run_record([NIGHT[3], NIGHT[3]])
     text = run("export", written(again), "--format", "openmetrics").output
     (family,) = [f for f in families_of(text) if f.name == "pinet_goodput_bits_per_second"]
@@ -346,7 +346,7 @@ ACTION = {
 RANGE = re.compile(r"(?P<prefix>(\+-|\u00b1)\s*)(?P<value>\d.+)")
 
 
-def test_benchmark_action_json_is_what_the_action_reads() -> None:
+def test_benchmark_action_output_has_the_fields_of_the_action() -> None:
     keep([run_record(NIGHT), day(1, 941, interval_bps=[930e6, 945e6])])
     night = json.loads(run("export", "2026", "--format", "benchmark-action").output)
     (one,) = json.loads(run("export", "night-1", "--format", "benchmark-action", "-o", "-").output)

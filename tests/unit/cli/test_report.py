@@ -63,7 +63,7 @@ def allure_3(here: Path) -> None:
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
 
 
-def test_the_page_of_a_history_is_written_and_named(history: Path) -> None:
+def test_the_page_of_a_history_is_written(history: Path) -> None:
     done = report("-o", "out/page.html")
     assert done.exit_code == 0, done.output
     assert done.output.startswith("report: out/page.html (")
@@ -71,7 +71,7 @@ def test_the_page_of_a_history_is_written_and_named(history: Path) -> None:
     assert "cm4:i226v/pair" in (history / "out" / "page.html").read_text()
 
 
-def test_without_a_history_the_run_folders_serve(here: Path) -> None:
+def test_without_a_history_the_run_folders_are_used(here: Path) -> None:
     run_folders(here)
     (here / ".pinet" / "runs" / "killed").mkdir()
     (here / ".pinet" / "runs" / "killed" / "results.json").write_text('{"run":')
@@ -87,27 +87,24 @@ def test_both_sources_give_the_same_trends(history: Path) -> None:
         }
 
 
-def test_with_nothing_measured_there_is_nothing_to_report(here: Path) -> None:
+def test_without_any_run_there_is_nothing_to_report(here: Path) -> None:
     error = report().exception
     assert isinstance(error, ConfigError)
-    assert (
-        str(error)
-        == "nothing to report: there are no runs in .pinet/history.db nor below .pinet/runs; run pytest first"
-    )
+    assert str(error) == "there are no runs in .pinet/history.db or .pinet/runs to report; run pytest first"
 
 
-def test_a_folder_of_results_that_is_not_there_is_a_mistake(history: Path) -> None:
+def test_a_missing_folder_of_results_is_a_mistake(history: Path) -> None:
     error = report("--allure-results", "nowhere").exception
     assert isinstance(error, ConfigError)
-    assert "--allure-results: there is no folder nowhere; expected what pytest --alluredir wrote" in str(error)
+    assert "--allure-results: there is no folder nowhere; expected the folder of pytest --alluredir" in str(error)
 
 
-def test_without_allure_our_own_page_is_written_and_that_is_said(history: Path) -> None:
+def test_without_allure_our_own_page_is_written_with_a_message(history: Path) -> None:
     (history / "res").mkdir()
     write_stand_in(history / "res", Subject("pi4b", "onboard", "pair", "test_rate", {}, "test_a.py"))
     done = CliRunner().invoke(pinet, ["report", "--allure-results", "res"])
     assert done.exit_code == 0
-    assert "no Allure was found ('make report' installs it)" in done.output
+    assert "no Allure found, so this is our own page ('make report' installs Allure)" in done.output
     assert (history / "report.html").is_file()
 
 
@@ -120,24 +117,27 @@ def test_with_many_results_the_report_is_a_folder_that_must_be_served(history: P
     done = report("--allure-results", "res", "-o", "report.html")
     assert done.exit_code == 0, done.exception
     assert (history / "report" / "index.html").is_file()
-    assert "to read it: python3 -m http.server -d report" in done.output
+    assert (
+        "to read it, serve it over HTTP (browsers do not open it from a file): python3 -m http.server -d report"
+        in done.output
+    )
 
 
-def test_only_so_many_runs_are_shown_as_are_asked_for(history: Path) -> None:
-    for last, told in (("5", "Newest 5 runs as a table"), ("200", "Newest 12 runs as a table")):
+def test_option_last_limits_the_number_of_runs(history: Path) -> None:
+    for last, heading in (("5", "Newest 5 runs as a table"), ("200", "Newest 12 runs as a table")):
         report("--last", last)
-        assert told in (history / "report.html").read_text()
+        assert heading in (history / "report.html").read_text()
 
 
-def test_a_folder_without_any_result_is_told(history: Path) -> None:
+def test_a_folder_without_results_is_reported(history: Path) -> None:
     (history / "res").mkdir()
     allure_3(history)
     done = report("--allure-results", "res")
     assert done.exit_code == 0, done.exception
-    assert "pinet: res holds no result of any test: nothing was measured" in done.stderr
+    assert "pinet: res has no test results, so the report is empty" in done.stderr
 
 
-def test_the_newest_point_of_a_trend_is_the_run_that_goes_on(history: Path) -> None:
+def test_the_newest_point_of_a_trend_is_the_current_run(history: Path) -> None:
     results = [one for one in half_year(2, runs=1)[0]["results"] if one["directions"]][:2]
     with History.open(str(history / ".pinet" / "history.db")) as kept:
         found = series_with(kept, results, 60, True)
@@ -147,7 +147,7 @@ def test_the_newest_point_of_a_trend_is_the_run_that_goes_on(history: Path) -> N
     assert all(len(series.dots) == 1 for series in series_with(None, results, 60, True))
 
 
-def test_a_run_is_known_by_its_id_in_the_history_and_numbered(history: Path) -> None:
+def test_a_run_has_its_id_and_number_in_the_history(history: Path) -> None:
     url = str(history / ".pinet" / "history.db")
     with History.open(url) as kept:
         newest = kept.runs()[-1].id
@@ -157,7 +157,7 @@ def test_a_run_is_known_by_its_id_in_the_history_and_numbered(history: Path) -> 
     assert run_facts(RUNS[-1], None).order is None
 
 
-def test_nothing_but_the_listener_needs_allure_pytest() -> None:
+def test_only_the_listener_needs_allure_pytest() -> None:
     """The gate and all reports work without allure-pytest."""
     names = ["pytest_pinet.session.session", "pytest_pinet.cli.report", "pytest_pinet.report.trends"]
     modules = ", ".join([*names, "pytest_pinet.report.allure.tool"])

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.doctor.table import lines
+from pytest_pinet.doctor.finding import Finding, Status, lines
 from pytest_pinet.errors import CapabilityError, ConfigError, PowerError, Where
 
 NODES = ("pi3b-1", "pi3b-2", "pi4b-1")
 
 
-def findings(check: str, status: Status, message: str = "") -> list[Finding]:
-    return [Finding(check, status, node, message) for node in NODES]
+def findings(status: Status, message: str = "") -> list[Finding]:
+    return [Finding(status, node, message) for node in NODES]
 
 
 def test_a_check_that_passes_is_one_line() -> None:
-    assert lines("power read-back", findings("power read-back", Status.OK)) == ["ok   power read-back        3 nodes"]
-    assert lines("iperf3 versions", findings("iperf3 versions", Status.OK, "3.12")) == [
-        "ok   iperf3 versions        3 nodes: 3.12"
-    ]
-    found = [Finding("coordinator", Status.OK, message="127.0.0.1:20408")]
+    assert lines("power read-back", findings(Status.OK)) == ["ok   power read-back        3 nodes"]
+    assert lines("iperf3 versions", findings(Status.OK, "3.12")) == ["ok   iperf3 versions        3 nodes: 3.12"]
+    found = [Finding(Status.OK, message="127.0.0.1:20408")]
     assert lines("coordinator", found) == ["ok   coordinator            127.0.0.1:20408"]
 
 
-def test_what_is_wrong_stands_below_with_who_mends_it() -> None:
+def test_a_fault_is_printed_below_with_the_action() -> None:
     found = [
-        *findings("power read-back", Status.OK)[:2],
+        *findings(Status.OK)[:2],
         Finding(
-            "power read-back",
             Status.WRONG,
             "pi4b-1",
             "the power switch of pi4b-1 said yes to 'on' but still reports the opposite",
@@ -41,35 +37,35 @@ def test_what_is_wrong_stands_below_with_who_mends_it() -> None:
     ]
 
 
-def test_nodes_of_which_the_same_is_said_share_a_line() -> None:
-    found = findings("clock and throttling", Status.UNKNOWN, "no cpufreq")
+def test_nodes_with_the_same_message_share_a_line() -> None:
+    found = findings(Status.UNKNOWN, "no cpufreq")
     assert lines("clock and throttling", found) == ["?    clock and throttling   3 unknown", "       all 3: no cpufreq"]
-    found = [*found[:2], Finding("clock and throttling", Status.OK, "pi4b-1")]
+    found = [*found[:2], Finding(Status.OK, "pi4b-1")]
     assert lines("clock and throttling", found)[1:] == ["       pi3b-1, pi3b-2: no cpufreq"]
 
 
-def test_what_was_not_checked_says_why() -> None:
-    blocked = findings("ssh", Status.NOT_CHECKED, "no serial login")
+def test_a_check_that_did_not_run_has_its_reason() -> None:
+    blocked = findings(Status.NOT_CHECKED, "no serial login")
     assert lines("ssh", blocked) == ["-    ssh                    3 not checked: no serial login"]
-    mixed = [Finding("ssh", Status.OK, "pi3b-1"), Finding("ssh", Status.NOT_CHECKED, "pi3b-2", "no power"), blocked[2]]
+    mixed = [Finding(Status.OK, "pi3b-1"), Finding(Status.NOT_CHECKED, "pi3b-2", "no power"), blocked[2]]
     assert lines("ssh", mixed) == [
         "ok   ssh                    1 ok, 2 not checked",
         "       not checked: pi3b-2 (no power), pi4b-1 (no serial login)",
     ]
-    whole = [Finding("ssh", Status.NOT_CHECKED, message="no coordinator")]
+    whole = [Finding(Status.NOT_CHECKED, message="no coordinator")]
     assert lines("ssh", whole) == ["-    ssh                    not checked: no coordinator"]
 
 
 def test_no_line_is_longer_than_80_columns() -> None:
     long = "word " * 60
     for status in Status:
-        for line in lines("link speed and duplex", [Finding("link speed and duplex", status, "pi3b-1", long, long)]):
+        for line in lines("link speed and duplex", [Finding(status, "pi3b-1", long, long)]):
             assert len(line) <= 80
 
 
 def test_errors_become_findings() -> None:
-    wrong = Finding.of("power read-back", PowerError("no answer", "the lab's admin: look"), "pi4b-1")
-    assert wrong.as_json() == {
+    wrong = Finding.of(PowerError("no answer", "the lab's admin: look"), "pi4b-1")
+    assert wrong.as_json("power read-back") == {
         "check": "power read-back",
         "status": "wrong",
         "node": "pi4b-1",
@@ -77,7 +73,7 @@ def test_errors_become_findings() -> None:
         "act": "the lab's admin: look",
     }
     assert not wrong.mistake
-    assert Finding.of("cabling", CapabilityError("switch s cannot")).status is Status.UNKNOWN
-    mistake = Finding.of("lab file", ConfigError("unknown board", Where("lab.yaml", 7)))
+    assert Finding.of(CapabilityError("switch s cannot")).status is Status.UNKNOWN
+    mistake = Finding.of(ConfigError("unknown board", Where("lab.yaml", 7)))
     assert mistake.mistake
     assert mistake.message == "lab.yaml:7: unknown board"

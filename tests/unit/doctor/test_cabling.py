@@ -1,4 +1,4 @@
-"""The NIC at each port: from LLDP, else from MAC addresses."""
+"""The switch port of each NIC: by LLDP, else by MAC address."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.doctor.cabling import judge
+from pytest_pinet.doctor.cabling import AnnouncedNic, Sighting, judge, locate
 from pytest_pinet.doctor.discover import NicLocation, SearchOutcome, corrections, table, wrong_cables
 from pytest_pinet.doctor.finding import Status
-from pytest_pinet.doctor.whereabouts import AnnouncedNic, Sighting, locate
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour
 from pytest_pinet.model.lab import Lab, PortRef
 from tests.support.doctor_lab import lab
@@ -45,13 +44,13 @@ def test_lldp_names_system_and_device(bench: Lab) -> None:
     assert found[0].source is Capability.LLDP
 
 
-def test_the_address_of_a_chassis_is_not_that_of_the_port(bench: Lab) -> None:
+def test_a_chassis_address_does_not_identify_a_port(bench: Lab) -> None:
     # lldpd uses the address of its first NIC as the chassis id, and announces it on all NICs.
     seen = {PortRef("s", "p1"): lldp("one", "eth0", "02::1"), PortRef("s", "p2"): lldp("one", "eth1", "02::1")}
     assert ports(locate(nics(bench), seen)) == ["p1", "p2", None, None]
 
 
-def test_hosts_that_share_a_name_are_told_apart_by_their_addresses(bench: Lab) -> None:
+def test_hosts_with_the_same_name_are_distinguished_by_mac_address(bench: Lab) -> None:
     same = lldp("raspberrypi", "eth0")
     seen = {PortRef("s", "p1"): same | learned("02::3"), PortRef("s", "p2"): same | learned("02::1")}
     found = locate(nics(bench, "raspberrypi"), seen)
@@ -59,32 +58,32 @@ def test_hosts_that_share_a_name_are_told_apart_by_their_addresses(bench: Lab) -
     assert found[0].source is Capability.FDB
 
 
-def test_an_address_on_two_ports_tells_nothing(bench: Lab) -> None:
+def test_an_address_on_two_ports_is_unknown(bench: Lab) -> None:
     found = locate(nics(bench), {PortRef("s", "p1"): learned("02::1"), PortRef("s", "p2"): learned("02::1")})
     assert found[0].port is None
-    (told,) = judge("cabling", found[0], ["s"])
-    assert (told.status, told.message) == (Status.UNKNOWN, "eth0 is seen on s/p1 and s/p2 at once (by its MAC address)")
+    (both,) = judge(found[0], ["s"])
+    assert (both.status, both.message) == (Status.UNKNOWN, "eth0 appears on s/p1 and s/p2 at once (by its MAC address)")
 
 
-def test_what_is_said_of_a_cable(bench: Lab) -> None:
+def test_a_wrong_or_unknown_cable_is_reported(bench: Lab) -> None:
     nic = nics(bench)[0]
-    assert judge("cabling", Sighting(nic, (PortRef("s", "p1"),), Capability.LLDP), ["s"]) == []
-    (wrong,) = judge("cabling", Sighting(nic, (PortRef("s", "p3"),), Capability.LLDP), ["s"])
-    assert wrong.message == "wrong cable: eth0 is on port s/p3, the lab file has s/p1 (seen by LLDP)"
-    (fixed,) = judge("cabling", Sighting(nic), [])
-    assert (fixed.status, fixed.message) == (Status.UNKNOWN, "switch s does not tell who is on its ports")
-    (nowhere,) = judge("cabling", Sighting(nic), ["s"])
+    assert judge(Sighting(nic, (PortRef("s", "p1"),), Capability.LLDP), ["s"]) == []
+    (wrong,) = judge(Sighting(nic, (PortRef("s", "p3"),), Capability.LLDP), ["s"])
+    assert wrong.message == "wrong cable: eth0 is on port s/p3, the lab file has s/p1 (found by LLDP)"
+    (fixed,) = judge(Sighting(nic), [])
+    assert (fixed.status, fixed.message) == (Status.UNKNOWN, "switch s does not report its neighbours")
+    (nowhere,) = judge(Sighting(nic), ["s"])
     assert nowhere.status is Status.WRONG
     assert nowhere.message.startswith("eth0 has a link, but is on none of the ports")
 
 
-def test_the_table_of_discover(bench: Lab) -> None:
+def test_discover_lists_each_nic_and_the_wrong_cables(bench: Lab) -> None:
     first, second, third, fourth = bench.interfaces()
     places = [
         NicLocation(first, SearchOutcome.WRONG, PortRef("s", "p3"), "LLDP"),
         NicLocation(second, SearchOutcome.UNKNOWN, None, "eth1 has no link"),
         NicLocation(third, SearchOutcome.WRONG, PortRef("s", "p1"), "MAC 02::3"),
-        NicLocation(fourth, SearchOutcome.WRONG, None, "on none of the ports that the lab file lists of switch s"),
+        NicLocation(fourth, SearchOutcome.WRONG, None, "on none of the ports of switch s that the lab file lists"),
     ]
     assert table(places) == [
         "node  device  lab file  found    by",
@@ -96,6 +95,6 @@ def test_the_table_of_discover(bench: Lab) -> None:
     ]
     assert wrong_cables(places) == [
         "wrong cables: one:onboard and two:onboard are exchanged (s/p1 and s/p3)",
-        "wrong cable: two:pcie is on none of the ports that the lab file lists of switch s",
+        "wrong cable: two:pcie is on none of the ports of switch s that the lab file lists",
     ]
     assert corrections(places) == {first: PortRef("s", "p3"), third: PortRef("s", "p1")}

@@ -1,0 +1,73 @@
+"""Options that several subcommands share, and how they read values and print and write results."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from pytest_pinet.errors import ConfigError
+
+DEFAULT_LAB = "lab/virtual.yaml"
+DEFAULT_HISTORY = ".pinet/history.db"
+
+LAB_OPTION = click.option(
+    "--lab", "lab_file", metavar="FILE", default=DEFAULT_LAB, envvar="PINET_LAB", show_default=True,
+    show_envvar=True, help="The lab file.",
+)  # fmt: skip
+HISTORY_OPTION = click.option(
+    "--history", "history_url", metavar="URL", default=DEFAULT_HISTORY, envvar="PINET_HISTORY", show_default=True,
+    show_envvar=True, help="The history: an SQLite file or postgresql://user@host/name.",
+)  # fmt: skip
+OUTPUT_OPTION = click.option("-o", "--output", metavar="FILE", help="Write to this file instead of the terminal.")
+
+
+@contextmanager
+def value_of(option: str) -> Iterator[None]:
+    """Turn a ValueError about the value of this option into a ConfigError that names the option."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}") from None
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print each line on stdout."""
+    for line in lines:
+        click.echo(line)
+
+
+def print_result(as_json: bool, records: Callable[[], object], lines: Callable[[], Iterable[str]]) -> None:
+    """Print records as JSON or, without ``as_json``, lines of text."""
+    print_lines([json.dumps(records(), indent=1)] if as_json else lines())
+
+
+def write_output(texts: Iterable[str], output: str | None, option: str = "-o") -> None:
+    """Print texts, or write them to the file of this option. Readers of the file see all of it or nothing.
+
+    Texts are written one by one, because a history can exceed the memory. Raises ConfigError.
+    """
+    if output is None or output == "-":
+        for text in texts:
+            click.echo(text, nl=False)
+        return
+    path = Path(output).resolve()
+    # A device or a pipe such as /dev/stdout must not be replaced by a file.
+    special = path.exists() and not path.is_file()
+    draft = path if special else path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with draft.open("w", encoding="utf-8", errors="backslashreplace") as file:
+                file.writelines(texts)
+            draft.replace(path)
+        finally:
+            if not special:
+                draft.unlink(missing_ok=True)
+    except OSError as error:
+        message = f"cannot write {output}: {error.strerror or error}; choose another file with {option}"
+        raise ConfigError(message) from None
