@@ -229,12 +229,11 @@ def pinet_session(config: pytest.Config) -> PinetSession:
     if SESSION_KEY not in config.stash:
         from pytest_pinet.session.session import PinetSession
 
-        kind = PinetSession
+        session = PinetSession(config)
         if any(config.getoption(f"--pinet-{option}") is not None for option in _OF_BUILDS):
-            from pytest_pinet.ab.build_session import BuildSession
+            from pytest_pinet.ab.build_run import measure_builds
 
-            kind = BuildSession
-        session = kind(config)
+            measure_builds(session)
         config.stash[SESSION_KEY] = session
         config.pluginmanager.register(session, "pinet-session")
     return config.stash[SESSION_KEY]

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pytest_pinet.ab.options import ABOptions
-from pytest_pinet.errors import BuildError, ConfigError, LabError, PinetError, UnsupportedError, first_line
+from pytest_pinet.builds.matching import require_any_pi
+from pytest_pinet.errors import (
+    BuildError,
+    ChangedBuildError,
+    ConfigError,
+    InvalidMeasurement,
+    LabError,
+    LinkError,
+    PinetError,
+    UnsupportedError,
+    first_line,
+)
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.model.build import Build
+from pytest_pinet.tuning.registry import boot_part
 
 if TYPE_CHECKING:
+    from pytest_pinet.lab.link.link import Link
     from pytest_pinet.lab.node.node_session import NodeSession
     from pytest_pinet.model.combination import Combination
 
@@ -45,8 +62,9 @@ class BuildBooter:
     Peers stay with what they were found with: it is the board under test that a figure is told of.
     """
 
-    def __init__(self, asked: ABOptions, on_boot: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, asked: ABOptions, access: LabAccess, on_boot: Callable[[str], None]) -> None:
         self.asked = asked
+        self._access = access
         self.made: list[MadeBoot] = []
         self.side = Side.A
         self._on_boot = on_boot
@@ -58,6 +76,11 @@ class BuildBooter:
         self.device_is_missing = False
         # Why the latest link did not open.
         self.opening_error: PinetError | None = None
+        # Why no board is booted any more: a board cannot take the build, or the build changed.
+        self.refused: PinetError | None = None
+        # With xdist, in the controller.
+        self.turns_of_workers = 0
+        access.prepare = self.prepare
 
     def next(self, side: Side) -> None:
         """From now on every device under test is to be freshly booted with this side's build."""
@@ -72,6 +95,33 @@ class BuildBooter:
     def now(self, node: str) -> MadeBoot:
         """The latest boot of a board."""
         return self.of(node)[-1]
+
+    @contextmanager
+    def open(self, combination: Combination) -> Iterator[Link]:
+        """Open a link whose device under test runs the build of this turn. Raises PinetError.
+
+        Ends the run if a board cannot take the build, before anything is changed on it, or if the build was changed
+        after the run began.
+        """
+        if boot := boot_part(combination.tuning):
+            pytest.skip(f"{boot.key} takes a boot of its own: write it into the build, under config or cmdline")
+        if self.refused is not None:
+            pytest.exit(str(self.refused), returncode=pytest.ExitCode.USAGE_ERROR)
+        # Needs no lease.
+        require_any_pi(self.asked.new)
+        opened = False
+        try:
+            with self._access.open(combination) as link:
+                opened = True
+                yield link
+        except (RefusedBuild, ChangedBuildError) as error:
+            self.refused = error.error if isinstance(error, RefusedBuild) else error
+            pytest.exit(str(self.refused), returncode=pytest.ExitCode.USAGE_ERROR)
+        except (LinkError, InvalidMeasurement) as error:
+            if not opened:
+                self.opening_error = error
+                self._look(combination)
+            raise
 
     def prepare(self, combination: Combination, sessions: Mapping[str, NodeSession]) -> None:
         """Have the device under test run the build of this turn. Raises BuildError, ChangedBuildError, LabError,
@@ -137,7 +187,7 @@ class BuildBooter:
         """Whether this is why no board came up: whose fault that is has been found out already."""
         return any(error is known for known in self._failed.values())
 
-    def look(self, combination: Combination) -> None:
+    def _look(self, combination: Combination) -> None:
         """After a link did not open: whether its board answers, and has no such device, since no driver probed."""
         session = self._sessions.get(combination.dut.node.name)
         if session is None or not session.ready:

@@ -77,6 +77,11 @@ class ABTestState:
         self.turns.append(side)
         self.calls = 0
 
+    def add(self, series: TurnSeries | Pings) -> None:
+        """Keep what a gate call measures, from its first boot on."""
+        if len(self.series) < self.calls:
+            self.series.append(series)
+
     def trouble(self, side: Side, error: PinetError, opening: bool, no_device: bool = False) -> None:
         """Something ended it in this boot: that is the end at once, or the next boots tell whose fault it is."""
         wrong_link = isinstance(error, InvalidMeasurement) and opening

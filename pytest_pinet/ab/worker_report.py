@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.ab.controller import ABController
+from pytest_pinet.ab.boots import BuildBooter
 from pytest_pinet.errors import ChangedBuildError, ConfigError, UnsupportedError
 
 _TURNS, _REFUSED, _MISTAKE = "pinet_turns", "pinet_refused", "pinet_refused_mistake"
@@ -16,20 +16,20 @@ _KEYS = "pinet_builds"
 class WorkerReport:
     """Registered as a plugin in every process of a session with a build under test."""
 
-    def __init__(self, config: pytest.Config, changing: ABController) -> None:
+    def __init__(self, config: pytest.Config, boots: BuildBooter) -> None:
         self._config = config
-        self._changing = changing
+        self._boots = boots
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """In the controller."""
-        node.workerinput[_KEYS] = self._changing.asked.keys
+        node.workerinput[_KEYS] = self._boots.asked.keys
 
     def pytest_sessionstart(self) -> None:
         """In a worker. It has read the builds itself: they must be those of the whole run."""
         keys = getattr(self._config, "workerinput", {}).get(_KEYS)
-        if keys is not None and keys != self._changing.asked.keys:
-            self._changing.refused = ChangedBuildError(
+        if keys is not None and keys != self._boots.asked.keys:
+            self._boots.refused = ChangedBuildError(
                 "a file of a build changed while the workers of this run read it: leave a build as it is while it is "
                 "gated, or gate a copy of it"
             )
@@ -39,8 +39,8 @@ class WorkerReport:
         output = getattr(self._config, "workeroutput", None)
         if output is None:
             return
-        output[_TURNS] = len(self._changing.boots.made)
-        if (refused := self._changing.refused) is not None:
+        output[_TURNS] = len(self._boots.made)
+        if (refused := self._boots.refused) is not None:
             output[_REFUSED] = str(refused)
             output[_MISTAKE] = isinstance(refused, ConfigError)
 
@@ -52,8 +52,8 @@ class WorkerReport:
         # One that was interrupted goes down twice, the second time with an error.
         if error or _TURNS not in told:
             return
-        self._changing.turns_of_workers += told[_TURNS]
+        self._boots.turns_of_workers += told[_TURNS]
         if _REFUSED in told:
             why = told[_REFUSED]
-            self._changing.refused = ConfigError(why) if told[_MISTAKE] else UnsupportedError(why)
+            self._boots.refused = ConfigError(why) if told[_MISTAKE] else UnsupportedError(why)
             pytest.exit(why, returncode=pytest.ExitCode.USAGE_ERROR)

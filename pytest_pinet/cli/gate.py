@@ -100,7 +100,8 @@ class RunWatcher:
         self.planned = session.dry_run is not None
         record = session.keeper.record
         self.head = record.get("change") if record is not None else None
-        self.refused = session.changing.refused if getattr(session, "changing", None) is not None else None
+        builds = config.pluginmanager.get_plugin("pinet-builds")
+        self.refused = builds.refused if builds is not None else None
 
 
 def _pytest(words: list[str], answer: RunWatcher) -> int:

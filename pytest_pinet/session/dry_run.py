@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from pytest_pinet.judge.profile import Profile
+from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.lab import Lab, Node
+from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.tuning.registry import who_gets
+
+if TYPE_CHECKING:
+    from pytest_pinet.measure.comparison import State
 
 # What boards and tools cost beside traffic; a first use of a node adds its boot.
 FIXED_S = 1.0
@@ -54,7 +62,7 @@ def _commands(traffic: Traffic, own: str, other: str) -> list[tuple[str, list[st
 
 
 class DryRun:
-    """Collects what tests ask for. A test ends at what it would do with a figure, and counts as skipped."""
+    """Implements ``MeasuringMode``: plans what gate calls would measure. Each test ends at its first gate call."""
 
     def __init__(self, lab: Lab | None) -> None:
         self._lab = lab
@@ -66,11 +74,22 @@ class DryRun:
         # How often builds under test are measured, of boards; empty where none is.
         self.turns = ""
 
-    def link(self, combination: Combination) -> PlannedLink:
-        return PlannedLink(combination)
+    def is_measuring(self, item: pytest.Item) -> bool:
+        return False
 
-    def measure(self, item: pytest.Item, link: PlannedLink, traffic: Traffic) -> NoReturn:
+    def open(self, item: pytest.Item, case: CombinationCase) -> AbstractContextManager[PlannedLink]:
+        return nullcontext(PlannedLink(case.combination))
+
+    def kept_nodes(self, nextitem: pytest.Item | None) -> Sequence[Node]:
+        return ()
+
+    def measure(
+        self, item: pytest.Item, link: PlannedLink, traffic: Traffic, limits: Sequence[Limit], profile: Profile
+    ) -> NoReturn:
         """Plan one measurement and skip the rest of the test. Raises UnsupportedError for senseless traffic."""
+        self._plan_traffic(item, link, traffic)
+
+    def _plan_traffic(self, item: pytest.Item, link: PlannedLink, traffic: Traffic) -> NoReturn:
         from pytest_pinet.lab.link.addressing import addresses
 
         combination = link.combination
@@ -98,7 +117,20 @@ class DryRun:
         tool = self._lab.tool_for(traffic) if self._lab is not None else None
         return None if tool in (None, Lab.traffic_tool, Lab.http_tool) else tool
 
-    def ping(self, item: pytest.Item, link: PlannedLink, ping: Ping) -> NoReturn:
+    def compare(
+        self,
+        item: pytest.Item,
+        link: PlannedLink,
+        traffic: Traffic,
+        states: tuple[State, State],
+        tolerance: float,
+    ) -> NoReturn:
+        """Plan a connection in one state and skip the rest of the test."""
+        self._plan_traffic(item, link, traffic)
+
+    def ping(
+        self, item: pytest.Item, link: PlannedLink, ping: Ping, limits: Sequence[Limit], profile: Profile
+    ) -> NoReturn:
         """Plan one series of pings and skip the rest of the test."""
         from pytest_pinet.lab.link.addressing import addresses
         from pytest_pinet.traffic.ping import command, validate

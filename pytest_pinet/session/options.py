@@ -32,7 +32,7 @@ def repeated_options(chosen: Callable[[str], Any]) -> list[str]:
     """The options of a run that decide how a test measures and judges, as words for the command that repeats the test.
 
     ``chosen`` returns an option's value. Left out are options that choose tests, since the test's id does that, and
-    options that say where results are written. A build under test adds its own options.
+    options that say where results are written.
     """
     words = [f"{option}={text}" for option in ("--pinet-min", "--pinet-tolerance") for text in chosen(option)]
     if profile := chosen("--pinet-profile"):
@@ -43,7 +43,8 @@ def repeated_options(chosen: Callable[[str], Any]) -> list[str]:
         words.append(f"--pinet-confirm={confirm}")
     if (timeout_s := chosen("--pinet-acquire-timeout")) != ACQUIRE_TIMEOUT_S:
         words.append(f"--pinet-acquire-timeout={timeout_s:.10g}s")
-    return words
+    builds = ((option, chosen(option)) for option in ("--pinet-build", "--pinet-baseline", "--pinet-boots"))
+    return words + [f"{option}={value}" for option, value in builds if value is not None]
 
 
 def command_line_limits(texts: Sequence[str], lab: Lab | None, metric: Metric = Metric.GOODPUT) -> tuple[Limit, ...]:

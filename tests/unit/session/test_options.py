@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from pytest_pinet.ab.options import OPTIONS as OF_BUILDS
 from pytest_pinet.session.options import repeated_options
 
 # A non-default value of each option that affects measuring or judging.
@@ -17,6 +16,9 @@ DECIDING = {
     "--pinet-error-rate": "2.5%",
     "--pinet-confirm": "connection",
     "--pinet-acquire-timeout": "90s",
+    "--pinet-build": "new.yaml",
+    "--pinet-baseline": "accepted",
+    "--pinet-boots": "8",
 }
 # All other options, with the reason why the command omits them.
 OTHERS = {
@@ -30,7 +32,6 @@ OTHERS = {
     "--pinet-json": "where results are written",
     "--pinet-history": "where results are written",
     "--pinet-run-dir": "where results are written",
-    **dict.fromkeys(OF_BUILDS, "added where a build is under test"),
 }
 
 

@@ -8,6 +8,12 @@ from typing import Any
 
 import pytest
 
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.model.ping import Ping, PingReport
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.record import ResultRecord
+from pytest_pinet.report.result_record import ResultParts, result_record
+from pytest_pinet.report.traffic import ping_record
 from tests.support.change_session import Bench, bench_with
 
 TESTS = """
@@ -435,3 +441,24 @@ def test_a_board_that_was_just_booted_by_itself_is_not_booted_again_for_the_firs
     (result,) = bench.record["results"]
     assert {turn["running"]["version"] for turn in result["change"]["turns"]} == {"Linux version 6.12.1"}
     assert len(result["change"]["turns"]) == len(bench.boots) + fresh
+
+
+def test_pings_that_only_the_new_build_loses_are_its_fault_and_the_message_is_written_once(
+    bench: Bench, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(link: Link, ping: Ping, *_: object) -> ResultRecord:
+        of_b = link.dut.session.deployment.running.name == "new"  # type: ignore[union-attr]
+        verdict, text = (Verdict.FAIL, "loss of 10 % is above the limit 1 %") if of_b else (Verdict.PASS, "loss 0 %")
+        pings = ping_record(ping, [PingReport(10, 9 if of_b else 10, 0.001, 0.001, 0.001)])
+        parts = ResultParts(f"{link.id}/ping", verdict, f"{link.id} {text}", link.combination, ping=pings)
+        return result_record(parts)
+
+    monkeypatch.setattr("pytest_pinet.measure.ping.measure", lost)
+    pytester.makepyfile(test_it=ONE.replace('gate.tcp(link, direction="tx")', 'gate.ping(link, loss="1%")'))
+    bench.run().assert_outcomes(failed=1)
+    assert bench.boots == "ABBA"
+    (result,) = bench.record["results"]
+    lines = result["message"].splitlines()
+    assert result["verdict"] == "fail"
+    assert "missed in 2 of 2 turns of the build under test" in " ".join(result["message"].split())
+    assert [line.split()[0] for line in lines if line.startswith("  ")].count("repeat") == 1

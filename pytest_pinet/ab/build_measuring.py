@@ -1,0 +1,210 @@
+"""The two ways to measure a build under test: against accepted baselines, or alternately with a known-good build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+import pytest
+
+from pytest_pinet.ab.boards import Boards
+from pytest_pinet.ab.boots import BuildBooter
+from pytest_pinet.ab.measured_test import BootTrouble
+from pytest_pinet.ab.pings import Pings
+from pytest_pinet.ab.records import changed_record
+from pytest_pinet.ab.rounds import Rounds
+from pytest_pinet.ab.series import Rules, TurnSeries, connections_per_boot
+from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, LinkError, PinetError, first_line
+from pytest_pinet.judge.change import TOLERANCE
+from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.judge.limits import most_specific
+from pytest_pinet.judge.profile import Profile
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Node
+from pytest_pinet.model.limits import Limit, Metric
+from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.ping import Ping
+from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
+from pytest_pinet.report.record import ResultRecord
+from pytest_pinet.session.parametrizer import case_of
+from pytest_pinet.session.plain_measuring import PlainMeasuring
+
+if TYPE_CHECKING:
+    from pytest_pinet.measure.comparison import State
+
+T = TypeVar("T", TurnSeries, Pings)
+
+
+class AcceptedMeasuring:
+    """Implements ``MeasuringMode``: boots only the build under test; the accepted baselines judge its values.
+
+    The known-good build is booted only to find out whether the build or the lab is the cause of a broken link.
+    """
+
+    def __init__(self, boots: BuildBooter, plain: PlainMeasuring) -> None:
+        self.boots = boots
+        self.boards = Boards(case_of)
+        self._plain = plain
+        self.is_measuring = plain.is_measuring
+        self.measure, self.ping, self.compare = plain.measure, plain.ping, plain.compare
+        boots.next(Side.B)
+
+    def kept_nodes(self, nextitem: pytest.Item | None) -> Sequence[Node]:
+        return (*self._plain.kept_nodes(nextitem), *self.boards.kept(nextitem))
+
+    @contextmanager
+    def open(self, item: pytest.Item, case: CombinationCase) -> Iterator[Link]:
+        try:
+            with self.boots.open(case.combination) as link:
+                yield link
+        except (LinkError, InvalidMeasurement) as error:
+            if error is self.boots.opening_error:
+                self._tell_apart(case.combination, error)
+            raise
+
+    def _tell_apart(self, combination: Combination, error: PinetError) -> None:
+        """Raise BuildError where the known-good build, booted once, has the link."""
+        missing = self.boots.device_is_missing
+        self.boots.next(Side.A)
+        try:
+            with self._plain.access.open(combination):
+                pass
+        except PinetError:
+            return
+        finally:
+            self.boots.next(Side.B)
+        kind = BootTrouble(Side.B, error, opening=True, no_device=missing).kind
+        message = f"{first_line(error)}; with the known-good build, booted right after it, the link is as it must be"
+        raise BuildError(message, kind, error.excerpt) from error
+
+
+class AlternatingMeasuring:
+    """Implements ``MeasuringMode``: measures both builds in alternating boots, and judges B against A.
+
+    While ``rounds`` runs the tests in its boots, each gate call measures a few connections. When pytest itself runs a
+    test, its gate calls return the results of all boots.
+    """
+
+    def __init__(self, boots: BuildBooter, plain: PlainMeasuring) -> None:
+        self.boots = boots
+        self.rounds = Rounds(boots, case_of, boots.asked.most_boots)
+        self._plain = plain
+
+    def is_measuring(self, item: pytest.Item) -> bool:
+        return self.rounds.is_measuring(item)
+
+    def kept_nodes(self, nextitem: pytest.Item | None) -> Sequence[Node]:
+        return (*self._plain.kept_nodes(nextitem), *self.rounds.kept(nextitem))
+
+    def open(self, item: pytest.Item, case: CombinationCase) -> AbstractContextManager[Link]:
+        return self._opened(item, case.combination) if self.is_measuring(item) else nullcontext(self._measured(item))
+
+    @contextmanager
+    def _opened(self, item: pytest.Item, combination: Combination) -> Iterator[Link]:
+        with self.boots.open(combination) as link:
+            self.rounds.tested(item).link = link
+            yield link
+
+    def _measured(self, item: pytest.Item) -> Link:
+        """Return the link that was measured. If an error ended the test in a boot, raise it."""
+        tested = self.rounds.tested(item)
+        if tested.error is not None:
+            raise tested.error
+        assert tested.link is not None
+        # Gate calls return the results in the order of the calls.
+        tested.calls = 0
+        return tested.link
+
+    def measure(
+        self, item: pytest.Item, link: Link, traffic: Traffic, limits: Sequence[Limit], profile: Profile
+    ) -> ResultRecord:
+        # Plugins hear of each measurement, and there is none when a gate call returns earlier results.
+        hooks = self._plain.hooks.measurement(item, link, traffic) if self.is_measuring(item) else nullcontext()
+        with self._plain.progress, hooks:
+            if isinstance(traffic, LadderTraffic):
+                self._leave_out("a ladder")
+            series = self._of_call(item, TurnSeries) or self._new(link, traffic, limits)
+            series.must_be(traffic, item.nodeid)
+            if self.is_measuring(item) and not series.decided:
+                self._take(link, series)
+                self.rounds.tested(item).add(series)
+            return self._record(series)
+
+    def ping(
+        self, item: pytest.Item, link: Link, ping: Ping, limits: Sequence[Limit], profile: Profile
+    ) -> ResultRecord:
+        pings = self._of_call(item, Pings) or Pings()
+        if self.is_measuring(item) and not pings.decided:
+            pings.take(self.boots.side, lambda: self._plain.ping(item, link, ping, limits, profile))
+            self.rounds.tested(item).add(pings)
+        return pings.record()
+
+    def compare(
+        self, item: pytest.Item, link: Link, traffic: Traffic, states: tuple[State, State], tolerance: float
+    ) -> ResultRecord:
+        self._leave_out("a comparison of two states")
+
+    def _leave_out(self, what: str) -> NoReturn:
+        """Skip a test that measures what no two builds are compared by."""
+        pytest.skip(f"{what} is not measured in turn: left out, but with --pinet-baseline accepted")
+
+    def _of_call(self, item: pytest.Item, kind: type[T]) -> T | None:
+        """Return the earlier measurements of this gate call; None in the first boot. Raises ConfigError."""
+        tested = self.rounds.tested(item)
+        number, tested.calls = tested.calls, tested.calls + 1
+        if number == len(tested.series) and self.is_measuring(item):
+            return None
+        found = tested.series[number] if number < len(tested.series) else None
+        if not isinstance(found, kind):
+            raise ConfigError(
+                f"{item.nodeid}: it measures what it did not measure in earlier turns: between builds it must ask for "
+                "the same in each"
+            )
+        return found
+
+    def _record(self, series: TurnSeries) -> ResultRecord:
+        board = series.turns[-1].link.combination.dut.node.name
+        return changed_record(series, self.boots.asked, self.boots.of(board))
+
+    def _new(self, link: Link, traffic: Traffic, limits: Sequence[Limit]) -> TurnSeries:
+        plain = self._plain
+        boot_s = self.boots.now(link.combination.dut.node.name).seconds
+        tolerances = {way: _tolerance(link, traffic, way, limits) for way in (Direction.TX, Direction.RX)}
+        most_boots = self.boots.asked.most_boots
+        rules = Rules(tolerances, plain.references, plain.error_rate, self.rounds.figures, most_boots)
+        connections = connections_per_boot(link, traffic, plain.references, boot_s, self.rounds.calls)
+        return TurnSeries(traffic, rules, connections)
+
+    def _take(self, link: Link, series: TurnSeries) -> None:
+        boot = self.boots.now(link.combination.dut.node.name)
+        raw: dict[str, str] = {}
+        access, plain = self._plain.access, self._plain
+        tool = access.tool_for(series.traffic)
+        try:
+            with access.exclusive(link.combination):
+                progress = plain.progress_of(f"{boot.side}{boot.number} {link.id}", link, series.traffic)
+                series.take(link, boot.number, boot.side, boot.started_s, tool, raw, progress, access.watch)
+            access.check(link.combination)
+        finally:
+            series.files += plain.results.write_raw(f"{link.id}-{boot.side}{boot.number}", raw) if raw else []
+
+    def unfinished(self) -> Iterator[tuple[pytest.Item, ResultRecord | PinetError]]:
+        """What was found for each test so far, once no more boots are made; of what is not certain that it is not."""
+        for one in self.rounds.all:
+            if isinstance(one.error, PinetError):
+                yield one.item, one.error
+                continue
+            for series in one.series:
+                series.give_up()
+                yield one.item, series.record() if isinstance(series, Pings) else self._record(series)
+
+
+def _tolerance(link: Link, traffic: Traffic, way: Direction, limits: Sequence[Limit]) -> float:
+    """What somebody said of this combination; of two builds measured in turn less is tolerated than between days."""
+    found = most_specific(limits, MetricKey(link.combination.identity, traffic, way), Metric.TOLERANCE)
+    bound = found.bound if found is not None else None
+    return bound.relative.fraction if isinstance(bound, Tolerance) else TOLERANCE

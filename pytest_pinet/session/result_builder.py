@@ -1,0 +1,86 @@
+"""Completes the records of results with the values that only the session knows."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+
+import pytest
+
+from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.report.failure import failure_text
+from pytest_pinet.report.parameters import with_tool
+from pytest_pinet.report.record import ResultRecord
+from pytest_pinet.session.error_reports import error_record
+from pytest_pinet.session.hook_calls import FACTS_KEY
+from pytest_pinet.session.options import repeated_options
+from pytest_pinet.session.run_recorder import RunRecorder
+
+# What the processes of the latest measurement printed, until it is written to files.
+RAW_KEY: pytest.StashKey[dict[str, str]] = pytest.StashKey()
+
+
+class ResultBuilder:
+    """The only place of this package that changes records."""
+
+    def __init__(
+        self, config: pytest.Config, lab: Lab | None, lab_file: str | None, access: LabAccess, recorder: RunRecorder
+    ) -> None:
+        self._config = config
+        self._lab = lab
+        self._lab_file = lab_file
+        self._access = access
+        self._recorder = recorder
+
+    def with_files(self, item: pytest.Item, record: ResultRecord, raw: Mapping[str, str]) -> ResultRecord:
+        """Write what the processes of a measurement printed to files, and name the files in the record."""
+        record["files"] = self.write_raw(record["id"], raw)
+        # An error that follows has its own files.
+        item.stash[RAW_KEY] = {}
+        return record
+
+    def write_raw(self, name: str, raw: Mapping[str, str]) -> list[str]:
+        """Write texts by file name to the run folder, and return the paths below it. Raises ConfigError."""
+        return self._recorder.folder.write_raw(name, raw)
+
+    def finished(self, item: pytest.Item, record: ResultRecord) -> ResultRecord:
+        """Add the test, the command that repeats it, facts of hooks, the tool, the scale and the final message."""
+        record["test"], record["rerun"] = item.nodeid, self._rerun_command(item)
+        if facts := item.stash.get(FACTS_KEY, None):
+            record["facts"] = facts
+        if "ping" not in record and self._lab is not None:
+            record["tool"] = tool = self._lab.http_tool if "http" in record else self._lab.traffic_tool
+            if "parameters" in record:
+                record["parameters"] = with_tool(record["parameters"], tool)
+        if (share := self._access.scale.share) != 1:
+            record["scale"] = share
+        if record["verdict"] in ("fail", "invalid", "inconclusive"):
+            record["message"] = failure_text(record, self._recorder.shown_folder)
+        return record
+
+    def of_error(self, item: pytest.Item, combination: Combination, error: PinetError) -> ResultRecord:
+        """Return the record of a test that an error ended."""
+        return error_record(item.nodeid, combination, error, self._rerun_command(item))
+
+    def keep_evidence(self, item: pytest.Item, record: ResultRecord, error: PinetError) -> None:
+        """Write the console excerpt and all output before the error to files, and name the files in the record."""
+        evidence = [getattr(error, "evidence", ""), *getattr(error, "__notes__", [])]
+        texts = {"console.txt": record["console_excerpt"], "evidence.txt": "\n".join(filter(None, evidence))}
+        files = {name: text for name, text in texts.items() if text} | item.stash.get(RAW_KEY, {})
+        if files:
+            try:
+                record["files"] = self._recorder.folder.write_raw(record["id"], files)
+            except ConfigError as trouble:
+                self._recorder.warn(str(trouble))
+
+    def _rerun_command(self, item: pytest.Item) -> str:
+        """Return the command that repeats this test, from the folder in which this run was started."""
+        rootpath, invoked = self._config.rootpath, self._config.invocation_params.dir
+        node = item.nodeid if rootpath == invoked else os.path.relpath(rootpath / item.nodeid, invoked)
+        # With "=", or pytest takes the lab file for a test path when it looks for its root.
+        words = ["pytest", node, f"--pinet-lab={self._lab_file}"]
+        return shlex.join([*words, *repeated_options(self._config.getoption)])
