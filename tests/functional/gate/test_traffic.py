@@ -122,7 +122,7 @@ def test_flows_that_began_too_far_apart_are_sent_once_more_and_that_is_told(
 ) -> None:
     project = new_project({"test_it.py": text({"it": "tcp(link, 'bidir', opposed=True, duration=1, min='30 Mbit/s')"})})
     # No two flows begin at exactly the same moment.
-    project.write("conftest.py", "from pytest_pinet.measure import traffic_runner\n\nruns.SKEW_MAX_S = 0.0\n")
+    project.write("conftest.py", "from pytest_pinet.measure import traffic_runner\n\ntraffic_runner.SKEW_MAX_S = 0.0\n")
     done = project.pytest()
     (result,) = project.results["results"]
     # The counters of both switch ports include the earlier traffic, and the message explains it.
