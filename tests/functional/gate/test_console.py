@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
@@ -11,44 +10,18 @@ from typing import Any
 
 import pytest
 
+from tests.support.amid_traffic import CONFTEST, seconds_to_failure
 from tests.support.gate_project import GateLab, NewProject, Project
 
 pytestmark = pytest.mark.slow
 
-CONFTEST = """
-import json, os, pathlib, subprocess, threading, time
-import pytest
-
-ACTED = pytest.StashKey()
-
-def pinet(command, *words):
-    argv = [os.environ["PINET"], "lab", command, "--lab", os.environ["LAB"], *words]
-    subprocess.run(argv, check=True, timeout=30, stdout=subprocess.DEVNULL)
+SAY = """
+import pathlib
 
 def say(node, *lines):
     '''What the kernel of a node prints on its console.'''
     text = "\\\\n".join(["", *lines, ""])
     pinet("exec", node, "--", f"printf '{text}' > /dev/ttyAMA0")
-
-@pytest.fixture
-def amid_traffic(link, request):
-    '''Call with what is to be done when 200 kB have gone over the interface of the DUT.'''
-    threads = []
-    counter = f"/sys/class/net/{link.dut.device}/statistics/{{}}_bytes"
-    seen = f"$(($(cat {counter.format('tx')}) + $(cat {counter.format('rx')})))"
-    wait = f"b={seen}; until [ $(({seen} - b)) -gt 200000 ]; do sleep 0.02; done"
-
-    def act(what):
-        pinet("exec", link.dut.endpoint.node.name, "--", wait)
-        request.config.stash[ACTED] = time.time()
-        what()
-
-    def start(what):
-        threads.append(threading.Thread(target=act, args=[what]))
-        threads[0].start()
-
-    yield start
-    threads[0].join(30)
 
 @pytest.fixture
 def when_the_console_opens(request):
@@ -67,17 +40,6 @@ def when_the_console_opens(request):
         threads[0].start()
     yield start
     threads[0].join(30)
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    with open("reports.jsonl", "a") as file:
-        since = item.config.stash.get(ACTED, call.start)
-        ended = {"test": item.name, "outcome": report.outcome, "seconds": call.stop - since}
-        file.write(json.dumps(ended) + "\\n")
-    if call.when == "teardown":
-        item.config.stash[ACTED] = time.time()
-    return report
 """
 
 PANIC = "[   61.180102] Kernel panic - not syncing: Oops: Fatal exception in interrupt"
@@ -176,7 +138,6 @@ TROUBLES = {
 class Run:
     project: Project
     output: pytest.RunResult
-    reports: list[dict[str, Any]]
     results: dict[str, Any]
 
     def result(self, test: str) -> dict[str, Any]:
@@ -190,14 +151,13 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(new_project: NewProject, gate_lab: GateLab) -> Run:
-    project = new_project({"conftest.py": CONFTEST, "test_console.py": TESTS})
+    project = new_project({"conftest.py": CONFTEST + SAY, "test_console.py": TESTS})
     # Switched on before, so that its console has output before the login.
     gate_lab.switch_power(True, "cm4-1")
     gate_lab.await_boot("cm4-1")
     output = project.pytest("--junitxml=junit.xml", timeout_s=600)
-    reports = [json.loads(line) for line in (project.path / "reports.jsonl").read_text().splitlines()]
     gate_lab.pinet("restore")
-    return Run(project, output, reports, project.results)
+    return Run(project, output, project.results)
 
 
 def test_a_broken_kernel_under_test_fails_and_everything_else_is_an_error(run: Run) -> None:
@@ -224,9 +184,8 @@ def test_the_message_names_culprit_kind_line_and_time(run: Run, test: str) -> No
 
 @pytest.mark.parametrize("test", TROUBLES)
 def test_it_ends_the_traffic(run: Run, test: str) -> None:
-    ended = next(r for r in run.reports if r["test"].startswith(f"{test}[") and r["outcome"] == "failed")
     # The traffic would run for a minute.
-    assert ended["seconds"] < 50
+    assert seconds_to_failure(run.project, test) < 50
 
 
 def test_the_lines_around_stand_in_text_record_and_run_folder(run: Run) -> None:

@@ -2,60 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from tests.support.amid_traffic import CONFTEST, seconds_to_failure
 from tests.support.gate_project import GateLab, NewProject, Project
 
 pytestmark = pytest.mark.slow
 
-CONFTEST = """
-import json, os, subprocess, threading, time
-import pytest
-
-def pinet(command, *words):
-    argv = [os.environ["PINET"], "lab", command, "--lab", os.environ["LAB"], *words]
-    subprocess.run(argv, check=True, timeout=30, stdout=subprocess.DEVNULL)
-
-@pytest.fixture
-def amid_traffic(link, request):
-    '''Call with a `pinet lab` command that is to run when 200 kB have gone over the interface of the DUT.'''
-    threads = []
-    counter = f"/sys/class/net/{link.dut.device}/statistics/{{}}_bytes"
-    seen = f"$(($(cat {counter.format('tx')}) + $(cat {counter.format('rx')})))"
-    wait = f"b={seen}; until [ $(({seen} - b)) -gt 200000 ]; do sleep 0.02; done"
-
-    def act(command):
-        pinet("exec", link.dut.endpoint.node.name, "--", wait)
-        request.config.stash[ACTED] = time.time()
-        pinet(*command)
-
-    def start(*command):
-        threads.append(threading.Thread(target=act, args=[command]))
-        threads[0].start()
-
-    yield start
-    threads[0].join(30)
-
-ACTED = pytest.StashKey()
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    with open("reports.jsonl", "a") as file:
-        since = item.config.stash.get(ACTED, call.start)
-        json.dump({"test": item.name, "outcome": report.outcome, "when": call.when, "seconds": call.stop - since}, file)
-        file.write("\\n")
-    if call.when == "teardown":
-        item.config.stash[ACTED] = time.time()
-    return report
-"""
 TESTS = """
 import pytest
+from conftest import pinet
 
 # Other tests run side by side with these.
 FEW = dict(bitrate="50 Mbit/s", min="10 Mbit/s")
@@ -66,17 +26,17 @@ def test_cable_pulled(link, gate):
 
 @pytest.mark.pinet(board="pi5", nic="rtl8125")
 def test_killed_at_dut(link, gate, amid_traffic):
-    amid_traffic("exec", "pi5-1", "--", "pkill -KILL -x iperf3")
+    amid_traffic(lambda: pinet("exec", "pi5-1", "--", "pkill -KILL -x iperf3"))
     gate.tcp(link, duration=60, **FEW)
 
 @pytest.mark.pinet(board="pi5", nic="rtl8125")
 def test_killed_at_peer(link, gate, amid_traffic):
-    amid_traffic("exec", "cm4-1", "--", "pkill -KILL -x iperf3")
+    amid_traffic(lambda: pinet("exec", "cm4-1", "--", "pkill -KILL -x iperf3"))
     gate.tcp(link, duration=60, **FEW)
 
 @pytest.mark.pinet(board="pi5", nic="onboard")
 def test_frozen_in_mid_traffic(link, gate, amid_traffic):
-    amid_traffic("degrade", "pi5-1", "--freeze")
+    amid_traffic(lambda: pinet("degrade", "pi5-1", "--freeze"))
     gate.tcp(link, duration=60, **FEW)
 
 @pytest.mark.pinet(board="pi4b", nic="onboard")
@@ -123,16 +83,10 @@ class Run:
     project: Project
     output: pytest.RunResult
     results: dict[str, Any]
-    reports: list[dict[str, Any]]
 
     def result(self, test: str) -> dict[str, Any]:
         found: dict[str, Any] = next(r for r in self.results["results"] if f"::{test}[" in r["test"])
         return found
-
-    def seconds(self, test: str) -> float:
-        """Return the seconds from the fault to the report."""
-        broken = (r for r in self.reports if r["test"].startswith(f"{test}[") and r["outcome"] == "failed")
-        return float(next(broken)["seconds"])
 
 
 @pytest.fixture(scope="module")
@@ -141,9 +95,8 @@ def run(new_project: NewProject, gate_lab: GateLab) -> Run:
     gate_lab.pinet("degrade", "pi3b-1:onboard", "--down")
     gate_lab.pinet("degrade", "pi4b-1", "--freeze")
     output = project.pytest("--junitxml=junit.xml")
-    reports = [json.loads(line) for line in (project.path / "reports.jsonl").read_text().splitlines()]
     gate_lab.pinet("restore")
-    return Run(project, output, project.results, reports)
+    return Run(project, output, project.results)
 
 
 def test_trouble_is_an_error_and_not_a_failure(run: Run) -> None:
@@ -193,7 +146,7 @@ def test_what_could_not_be_undone_is_said_of_hung_nodes_only(run: Run) -> None:
 def test_trouble_ends_the_traffic(run: Run) -> None:
     for test in TROUBLES:
         # The traffic would run for a minute.
-        assert run.seconds(test) < 50, test
+        assert seconds_to_failure(run.project, test) < 50, test
 
 
 def test_afterwards_the_lab_is_clean(run: Run, gate_lab: GateLab) -> None:
