@@ -6,6 +6,8 @@ import json
 import re
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -160,6 +162,16 @@ class Bench:
             "bytes": received["bytes"],
             "lost": end["sum_sent"].get("retransmits", 0),
         }
+
+
+@contextmanager
+def bench_up(folder: Path, text: str = LAB_FILE) -> Iterator[Bench]:
+    """Write a lab file into this folder and yield its running lab."""
+    lab = small_lab(folder, text)
+    try:
+        yield Bench(lab)
+    finally:
+        launcher().down(lab)
 
 
 def console(bench: Bench, node: str) -> socket.socket:

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from pytest_pinet.virtual.spec import spec_of
 from pytest_pinet.virtual.status import ssh_command
 from tests.support.emulated_gate import NEEDS, card_or_skip
 from tests.support.gate_project import wait_until
-from tests.support.small_virtual_lab import Bench, console, expect, log_in, processes, small_lab
+from tests.support.small_virtual_lab import Bench, bench_up, console, expect, log_in, processes, small_lab
 
 # Several times the boot time of an idle machine, for a busy one.
 BOOT_S = 240.0
@@ -72,11 +73,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    lab = small_lab(tmp_path_factory.mktemp("emulated"), LAB_FILE)
-    with card_or_skip():
-        bench = Bench(lab)
-    yield bench
-    launcher().down(lab)
+    with ExitStack() as stack:
+        with card_or_skip():
+            bench = stack.enter_context(bench_up(tmp_path_factory.mktemp("emulated"), LAB_FILE))
+        yield bench
 
 
 @pytest.fixture

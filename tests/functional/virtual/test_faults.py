@@ -15,10 +15,9 @@ from click.testing import CliRunner
 
 from pytest_pinet.cli.lab import lab as lab_command
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.status import ssh_command, status
 from tests.support.gate_project import wait_until
-from tests.support.small_virtual_lab import LAB_FILE, SNMP_LAB_FILE, Bench, console, expect, small_lab
+from tests.support.small_virtual_lab import SNMP_LAB_FILE, Bench, bench_up, console, expect
 from tests.support.snmp_tools import ADMIN, BASE_PORT, IN_OCTETS, LLDP_NAME, OPER, PVID, ROW, Snmp
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
@@ -26,12 +25,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces ne
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    lab = small_lab(tmp_path_factory.mktemp("faults"), SNMP_LAB_FILE)
-    found = Bench(lab)
-    try:
+    with bench_up(tmp_path_factory.mktemp("faults"), SNMP_LAB_FILE) as found:
         yield found
-    finally:
-        launcher().down(lab)
 
 
 @pytest.fixture(autouse=True)
@@ -308,9 +303,7 @@ def test_a_fault_that_makes_no_sense_is_one_sentence(bench: Bench, words: list[s
 
 
 def test_a_switch_that_is_managed_over_ssh_can_be_dead_but_not_lie(tmp_path_factory: pytest.TempPathFactory) -> None:
-    lab = small_lab(tmp_path_factory.mktemp("linux-faults"), LAB_FILE)
-    try:
-        linux = Bench(lab)
+    with bench_up(tmp_path_factory.mktemp("linux-faults")) as linux:
         with pytest.raises(ConfigError, match=r"managed over ssh, .* only one with backend snmp lies"):
             linux.degrade("sw-1", lie=True)
         linux.degrade("sw-1", dead=True)
@@ -321,5 +314,3 @@ def test_a_switch_that_is_managed_over_ssh_can_be_dead_but_not_lie(tmp_path_fact
                 sock.recv(1)
         linux.restore()
         assert linux.switch("hostname").strip() == "sw-1"
-    finally:
-        launcher().down(lab)

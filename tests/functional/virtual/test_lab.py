@@ -20,7 +20,7 @@ from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.spec import mac_address
 from pytest_pinet.virtual.status import ssh_command, status
 from tests.support.gate_project import wait_until
-from tests.support.small_virtual_lab import LAB_FILE, Bench, console, expect, host_devices, log_in, processes, small_lab
+from tests.support.small_virtual_lab import LAB_FILE, Bench, bench_up, console, expect, host_devices, log_in, processes
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
@@ -30,12 +30,8 @@ MODEL_MBPS = pytest.approx(94.1, rel=0.1)
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    lab = small_lab(tmp_path_factory.mktemp("bench"))
-    found = Bench(lab)
-    try:
+    with bench_up(tmp_path_factory.mktemp("bench")) as found:
         yield found
-    finally:
-        launcher().down(lab)
 
 
 @pytest.fixture

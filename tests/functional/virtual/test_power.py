@@ -13,12 +13,11 @@ import yaml
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.spec import spec_of
 from pytest_pinet.virtual.status import status
 from pytest_pinet.virtual.udp_relay import poe_socket
 from tests.support.gate_project import wait_until
-from tests.support.small_virtual_lab import LAB_FILE, SNMP_LAB_FILE, Bench, small_lab
+from tests.support.small_virtual_lab import LAB_FILE, SNMP_LAB_FILE, Bench, bench_up
 from tests.support.snmp_tools import ENVIRONMENT, POE, POE_STATUS, Snmp
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")]
@@ -29,12 +28,8 @@ BOTH = 3  # the number of the port that supplies it
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    lab = small_lab(tmp_path_factory.mktemp("power"), SNMP_LAB_FILE)
-    found = Bench(lab)
-    try:
+    with bench_up(tmp_path_factory.mktemp("power"), SNMP_LAB_FILE) as found:
         yield found
-    finally:
-        launcher().down(lab)
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from pytest_pinet.virtual.credentials import password_hash
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.loopback import peer_uid
 from pytest_pinet.virtual.status import ssh_command
-from tests.support.small_virtual_lab import Bench, console, expect, log_in, small_lab
+from tests.support.small_virtual_lab import Bench, bench_up, console, expect, log_in, small_lab
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
@@ -28,13 +28,9 @@ NOBODY = 65534
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    lab = small_lab(tmp_path_factory.mktemp("privacy"))
-    found = Bench(lab)
-    try:
+    with bench_up(tmp_path_factory.mktemp("privacy")) as found:
         found.boot("left")
         yield found
-    finally:
-        launcher().down(lab)
 
 
 def words(bench: Bench, command: str) -> set[str]:

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.status import status
 from tests.support.gate_project import wait_until
-from tests.support.small_virtual_lab import SNMP_LAB_FILE, Bench, small_lab
+from tests.support.small_virtual_lab import SNMP_LAB_FILE, Bench, bench_up
 from tests.support.snmp_tools import (
     ADMIN,
     BASE_PORT,
@@ -44,12 +43,8 @@ OCTETS_PER_BYTE = 1518 / 1448
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    lab = small_lab(tmp_path_factory.mktemp("snmp"), SNMP_LAB_FILE)
-    found = Bench(lab)
-    try:
+    with bench_up(tmp_path_factory.mktemp("snmp"), SNMP_LAB_FILE) as found:
         yield found
-    finally:
-        launcher().down(lab)
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,9 @@ import pytest
 
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.switch.managed_switch import open_switch
-from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.status import ssh_command, status
 from tests.support.gate_project import wait_until
-from tests.support.small_virtual_lab import SCALE, Bench, small_lab
+from tests.support.small_virtual_lab import SCALE, Bench, bench_up
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
@@ -28,15 +27,11 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     text = LINUX_LAB.read_text()
     assert text.count("  launcher: virtual\n") == 1
     slow = text.replace("  launcher: virtual\n", f"  launcher: virtual\n  scale: {SCALE}\n")
-    lab = small_lab(tmp_path_factory.mktemp("uplink"), slow)
-    found = Bench(lab)
-    try:
+    with bench_up(tmp_path_factory.mktemp("uplink"), slow) as found:
         found.boot("pi3b-1", "pi3b-2")
         found.ssh("pi3b-1", "ip addr add 10.5.0.1/24 dev eth0")
         found.ssh("pi3b-2", "ip addr add 10.5.0.2/24 dev eth0")
         yield found
-    finally:
-        launcher().down(lab)
 
 
 def reaches(bench: Bench) -> bool:
