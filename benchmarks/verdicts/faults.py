@@ -88,7 +88,7 @@ def shown(seed: int = 1) -> list[Shown]:
 
 def _ours(fault: Fault, source: random.Random) -> Shown:
     if fault.proven:
-        return Shown(fault.name, "pinet", f"error, no figure (`{fault.proven}`)", None)
+        return Shown(fault.name, "pinet", f"error, no value (`{fault.proven}`)", None)
     session = _Spoiled(fault, source)
     profile = PROFILES["standard"]
     attempts: list[Attempt] = []

@@ -21,9 +21,9 @@ def live(folder: Path = FOLDER) -> str:
     names = sorted({report["id"] for report in reports})
     tolerances = sorted({tolerance for _, tolerance in gates})
     lines = [
-        f"{len(gates)} gates of `pinet selftest` on {', '.join(names)} of the virtual lab, the limit "
-        f"{' or '.join(f'{tolerance * 100:g} %' for tolerance in tolerances)} below a baseline that was measured first,"
-        " in random order (`benchmarks/verdicts/live/`). The rates are set by a shaper, so the figures are emulated.",
+        f"{len(gates)} gates of `pinet selftest` on {', '.join(names)} of the virtual lab, in random order "
+        f"(`benchmarks/verdicts/live/`). The limit is {' or '.join(f'{one * 100:g} %' for one in tolerances)} below a "
+        "baseline that was measured first. A shaper sets the rates, so the values are emulated.",
         "",
         "| slower by | gates | right | wrong | inconclusive | invalid | median s | 90 % s | measured |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",

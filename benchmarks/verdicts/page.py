@@ -31,10 +31,11 @@ CASES = {
     STALL: "20 % of the seconds at half rate",
 }
 
-ADVICE = """A level that
-differs from session to session cannot be told from a change inside one session: where a lab drifts, a stored baseline
-needs its noise calibrated over link-ups and boots (`pinet calibrate --links`, `--boots`), which turns these verdicts
-into *inconclusive*, or both states compared in one session (`gate.compare`, below)."""
+ADVICE = """In a lab
+that drifts, a level that differs from session to session cannot be distinguished from a change inside one session.
+There are two remedies. The noise of a stored baseline can be calibrated over link-ups and boots (`pinet calibrate
+--links`, `--boots`), which turns these verdicts into *inconclusive*. Or both states can be compared in one session
+(`gate.compare`, below)."""
 # The target of 1 % applies to these cases.
 GATED = ("0", "1", "5", "10", "-10")
 TARGET = 1.0
@@ -43,31 +44,32 @@ HEAD = """# What the gate's verdicts are worth
 {remains}
 
 Made by `python -m benchmarks.verdicts` (seed {seed}, {gates} gates a cell for the first two rules, {fewer} for the
-others, {total} gates in all). The limit is 3 % below a baseline of eight sessions of four connections, drawn anew for
-every 25 gates, so that the baseline's own error is in every figure.
+others, {total} gates in all). The limit is 3 % below a baseline of eight sessions of four connections. A new baseline
+is drawn for every 25 gates, so that every value contains the baseline's own error.
 
-Every rule gets samples of the same links: the recorded ones of `benchmarks/verdicts/series/` by block bootstrap (pieces
-of 5 s at most; a session is one recorded run, a connection begins as the run did), and models for what could not be
-recorded. Only the odd repeats of each recording are drawn from here, but they are no clean hold-out: the thresholds of
-`judge/` were chosen while looking at all repeats of the quiet and unshaped recordings, at s1 to s3 and at the drifting
-lab, and earlier pages (seeds 1 and 11) were read between changes: the size of the history, the caution about few
-link-ups, the stalls, the errors of states in turn, and the caution about rough links of which nothing is known were
-improved after them. The constants of the last were chosen on the even repeats with seeds 3 to 5. The busy recording
-and the disturbed host stood on those pages too, but no constant was chosen by their figures.
+Every rule gets samples of the same links. Recorded links are in `benchmarks/verdicts/series/`. Their samples are drawn
+by block bootstrap: pieces have at most 5 s, a session is one recorded run, and a connection begins as the recorded run
+began. Links that could not be recorded are models. This page draws only from the odd repeats of each recording, but
+they are no clean hold-out. The thresholds of `judge/` were chosen with a view of all repeats of the quiet and unshaped
+recordings, of s1 to s3 and of the drifting lab. Earlier pages (seeds 1 and 11) were read between changes. After them,
+these parts were improved: the size of the history, the caution about few link-ups, the stalls, the errors of states
+that are measured alternately, and the caution about rough links with unknown noise. The constants of the last part were
+chosen on the even repeats with seeds 3 to 5. The busy recording and the disturbed host stood on those pages, too, but
+no constant was chosen by their values.
 
-Our columns are what `judge/gate.py` rules after each connection (`rule_on`), with the events that the parser finds in
-the samples, and a fresh link-up where it asks for one (which changes nothing about these links: their sessions differ
-as boots do).
+The columns *pinet*, *calibrated* and *soak* show the rulings of `judge/gate.py` after each connection (`rule_on`), with
+the events that the parser finds in the samples, and with a fresh link-up if the ruling requests one. (A link-up changes
+nothing about these links: their sessions differ as boots do.)
 
-The models' parameters are from public logs of real boards; s3 and the drifting lab differ by 2 % (standard deviation)
-from session to session, the drifting lab also by 0.03 % per second within one. Reductions that nobody recorded (3 %,
-10 % faster, all of the unshaped link) are scaled. The busy recording is only a little busy: processes that take the
-cores hardly hinder traffic that sleeps most of the time.
+The models' parameters are from public logs of real boards. s3 and the drifting lab differ by 2 % (standard deviation)
+from session to session, the drifting lab also by 0.03 % per second within a session. Reductions without a recording
+(3 %, 10 % faster, all of the unshaped link) are scaled from other recordings. The busy recording is only a little busy:
+processes that use the cores hardly slow down traffic that sleeps most of the time.
 
-*pinet* knows nothing of a link's noise; *calibrated* has the noise that the same history shows; *soak* is the profile
-of that name. A wrong verdict is bold: fail when unchanged, 1 % slower or faster; pass when 5 or 10 % slower; a pass
-without a flag when it stalls. Between 2 and 3 % slower no verdict is wrong. *Flagged* is a pass that names what was odd
-or suspect at first (verdict `marginal`). Seconds are the median of traffic.
+*pinet* does not know a link's noise; *calibrated* has the noise that the same history shows; *soak* is the profile of
+that name. A wrong verdict is bold: a fail if the link is unchanged, 1 % slower or faster; a pass if it is 5 or 10 %
+slower; a pass without a flag if it stalls. Between 2 and 3 % slower no verdict is wrong. *Flagged* is a pass that names
+what was unusual or a suspicion that was cleared (verdict `marginal`). Seconds are the median of traffic.
 """
 
 
@@ -115,8 +117,8 @@ def _row(cells: Iterable[str]) -> str:
 
 def _short(cells: Sequence[Cell]) -> str:
     lines = [
-        "Worst of false alarms (unchanged, 1 % slower), worst of misses (5 and 10 % slower), both in per cent; median",
-        "seconds when unchanged / 5 % slower.",
+        "The highest share of false alarms (unchanged, 1 % slower), then of misses (5 and 10 % slower), both in per",
+        "cent; then the median of the seconds if unchanged / 5 % slower.",
         "",
         _row(["link", *RULES]),
         _row(["---"] * (1 + len(RULES))),
@@ -163,7 +165,7 @@ def _ends(cell: Cell) -> str:
 
 
 def _stalls(flagged: dict[tuple[str, str], float]) -> str:
-    lines = ["A fault that is active less than this is missed in more than 1 % of the gates:", ""]
+    lines = ["More than 1 % of the gates miss a fault that is active for a smaller share of the time than this:", ""]
     lines += [f"- {blind_spots(profile, ERROR_RATE)}" for profile in PROFILES.values()]
     lines += ["", "Per cent of gates of profile `soak` that are flagged within 22 s of traffic:", ""]
     lines += [_row(["link", CASES[STALL], "unchanged (false flags)"]), _row(["---"] * 3)]
@@ -178,8 +180,8 @@ def _stalls(flagged: dict[tuple[str, str], float]) -> str:
 def _turns(turned: Sequence[Turns]) -> str:
     lines = [
         "`judge/interleaved.py` (`compare_attempts`, as `gate.compare` calls it), connections of 3 s in the order",
-        "A B B A B A A B, both in one session; per cent of comparisons, with the noise that a calibration shows, and",
-        "with none.",
+        "A B B A B A A B, both states in one session. The table has per cent of comparisons, with the noise that a",
+        "calibration shows, and without a calibration.",
         "",
         _row(["link", "B is", "calibrated", "slower", "same", "faster", "inconclusive", "median s"]),
         _row(["---"] * 8),
@@ -201,11 +203,11 @@ def _turns(turned: Sequence[Turns]) -> str:
 
 def _faults(faults: Sequence[Shown]) -> str:
     lines = [
-        "A fault in the first connection of an unchanged link; the others are well. The rivals' rules see the samples",
-        "that their own tools would give them (LNST: a failed iteration is a sample of 0). A clean-up that fails",
-        "leaves no trace in samples; the tests of the lab room show it. Rivals' seconds of a frozen endpoint are those",
-        "of traffic: LNST itself hung for 15 min 36 s. What ends in an error never reaches our rule; the test named",
-        "shows it on the shipped gate, and that it is told within 20 s.",
+        "The first connection of an unchanged link has a fault; the others have none. The rivals' rules get the",
+        "samples that their own tools would give them (LNST: a failed iteration is a sample of 0). A failed clean-up",
+        "leaves no trace in samples; the tests of `lab/` show it. For a frozen endpoint, the rivals' seconds are only",
+        "seconds of traffic: LNST itself hung for 15 min 36 s. A fault that ends in an error never reaches our rule.",
+        "The test in the table proves on the real gate that the fault is reported within 20 s.",
         "",
         _row(["fault", "pinet", *RIVALS]),
         _row(["---"] * (2 + len(RIVALS))),

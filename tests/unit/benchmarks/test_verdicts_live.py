@@ -27,7 +27,7 @@ def test_right_and_wrong_verdicts_are_counted_by_reduction(tmp_path: Path) -> No
     (tmp_path / "one.json").write_text(json.dumps([report]))
     lines = live(tmp_path).splitlines()
     assert "6 gates" in lines[0]
-    assert "the limit 2 % below" in lines[0]
+    assert "The limit is 2 % below" in lines[0]
     assert lines[-2] == "| 0 % | 3 | 2 | 1 | 0 | 0 | 6 | 6 | 0.0 % |"
     assert lines[-1] == "| 5 % | 3 | 1 | 1 | 0 | 1 | 6 | 3 | 5.0 % |"
 
