@@ -36,7 +36,7 @@ class _Obstacle:
     def __str__(self) -> str:
         if self.exporter is not None:
             return f"exporter {self.exporter} of place {self.place} is away"
-        return f"held by {self.holding or 'nobody that the coordinator tells of'}"
+        return f"held by {self.holding or 'an unknown user'}"
 
 
 class Leases:
@@ -74,7 +74,7 @@ class Leases:
         self.resume(wait=True)
         self._drop_stale(wanted)
         patience = Patience(timeout_s)
-        last_told = time.monotonic()
+        reported_at = time.monotonic()
         pause = FIRST_PAUSE_S
         while True:
             obstacle = self._try(wanted)
@@ -82,8 +82,8 @@ class Leases:
                 return
             self.release(self.held)
             self._judge(obstacle, patience)
-            if time.monotonic() - last_told >= 1.0 or pause == FIRST_PAUSE_S:
-                last_told = time.monotonic()
+            if time.monotonic() - reported_at >= 1.0 or pause == FIRST_PAUSE_S:
+                reported_at = time.monotonic()
                 self._on_wait(f"waiting for place {obstacle.place}: {obstacle} ({patience.progress})")
             # A change of a place ends the wait at once. Polling finds what the coordinator does not report, such as the
             # death of a process on this host.
@@ -104,7 +104,7 @@ class Leases:
                 missing[place] = error
                 continue
             if obstacle is not None:
-                missing[place] = obstacle.holding or LeaseError(f"place {place} cannot be had: {obstacle}")
+                missing[place] = obstacle.holding or LeaseError(f"place {place} cannot be acquired: {obstacle}")
         return missing
 
     def _judge(self, obstacle: _Obstacle, patience: Patience) -> None:
@@ -122,16 +122,15 @@ class Leases:
                 )
         elif patience.hangs:
             raise LeaseError(
-                f"waited {patience.sibling_s:.0f} s for place {place}, {obstacle}, a worker of this run: "
-                "it has not let go of it once",
-                "does a test of that worker hang? If its tests do need the place for so long, wait longer with "
+                f"waited {patience.sibling_s:.0f} s for place {place}, {obstacle}, a worker of this run, "
+                "which did not release it once",
+                "check whether a test of that worker hangs; if its tests need the place for so long, increase "
                 "--pinet-acquire-timeout",
             )
         elif patience.over:
             raise LeaseError(
                 f"waited {patience.waited} for place {place}, {obstacle}",
-                (f"ask {holder.user} on {holder.host}, " if holder else "")
-                + "wait longer with --pinet-acquire-timeout, or: "
+                (f"ask {holder.user} on {holder.host}, " if holder else "") + "increase --pinet-acquire-timeout, or: "
                 f"labgrid-client -x {self._coordinator.address} -p {place} release --kick",
             )
 
@@ -218,17 +217,19 @@ class Leases:
             holder = self._coordinator.holder(place)
             if holder != self._coordinator.identity:
                 self.held.discard(place)
-                now = f"now held by {holder}" if holder else "now held by nobody: did the coordinator restart?"
+                now = (
+                    f"and is held by {holder}" if holder else "and no user holds it: the coordinator may have restarted"
+                )
                 raise LeaseError(f"place {place} was lost during the test, {now}", "run the test again")
             if place in self._stale:
                 raise CoordinatorError(
                     f"the labgrid coordinator at {self._coordinator.address} was away during the test",
-                    "run the test again; the lab's admin: why did it restart?",
+                    "run the test again; the lab's admin: find out why it restarted",
                 )
             if (exporter := self._left(place)) is not None:
                 raise CoordinatorError(
                     f"the labgrid exporter {exporter} of place {place} went away during the test",
-                    "run the test again; the lab's admin: does labgrid-exporter run there?",
+                    "run the test again; the lab's admin: check that labgrid-exporter runs there",
                 )
 
     def lost(self, places: Iterable[str]) -> set[str]:
@@ -281,7 +282,7 @@ class Leases:
         try:
             self.resume(wait=False)
         except CoordinatorError as error:
-            raise CoordinatorError(f"place {owed} not given back: {error.message}", error.act) from error
+            raise CoordinatorError(f"could not release place {owed}: {error.message}", error.act) from error
 
     @contextmanager
     def also(self, place: str, timeout_s: float) -> Iterator[None]:

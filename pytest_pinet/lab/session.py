@@ -166,7 +166,7 @@ class LabSession:
         """Leave and release everything; return what could not be undone."""
         steps: Mapping[str, Callable[[], object]] = {
             "release the nodes": lambda: self.keep_only(()),
-            "give back what was leased": self._pool.settle,
+            "release the remaining places": self._pool.settle,
             **{f"close switch {name}": switch.close for name, switch in self._switches.items()},
             "clean up labgrid's targets": self._targets.close,
         }

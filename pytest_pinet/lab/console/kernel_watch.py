@@ -11,7 +11,7 @@ from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
 
 _POWER = "check the power supply of {node} and its cable: a board throttles below 4.63 V"
-_PEER = "its kernel is not under test: mend {node} or its build, then repeat"
+_PEER = "its kernel is not under test: repair {node} or its build, then repeat"
 
 
 class KernelWatch:
@@ -27,7 +27,7 @@ class KernelWatch:
         self._lock = threading.Lock()
         self._armed = True
         self._began = datetime.now(UTC)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._error: PinetError | None = None
         # Nodes whose kernel broke; they must be rebooted.
         self.broken: set[str] = set()
@@ -68,8 +68,8 @@ class KernelWatch:
                 fresh = record.take() or ([record.under_voltage] if record.under_voltage else [])
                 if any(finding.kind.blames_kernel for finding in fresh):
                     self.broken.add(node)
-                if fresh and node not in self._told:
-                    self._told.add(node)
+                if fresh and node not in self._reported:
+                    self._reported.add(node)
                     found.append((fresh[0], record))
             if not found:
                 return None

@@ -52,7 +52,7 @@ class PiShellDriver(ShellDriverWithHooks):
         deadline = Timeout(float(self.login_timeout))
         silence = FIRST_SILENCE_S
         last_before = b""
-        asked = tried = False
+        sent_name = tried = False
         while not deadline.expired:
             index, before, match, _ = self.console.expect(
                 [self.prompt, self.login_prompt, "Password: ", "Login incorrect", PANIC, TIMEOUT],
@@ -62,21 +62,21 @@ class PiShellDriver(ShellDriverWithHooks):
                 return self._logged_in
             if index == 1:
                 self.console.sendline(self.username)
-                self._logged_in = asked = True
+                self._logged_in = sent_name = True
                 # Send no newline meanwhile: login would take it for an empty password.
                 silence = REPLY_SILENCE_S
             elif index == 2:
                 # If we did not send our user name, the prompt belongs to another user name, or to an empty one after
                 # our own newline.
-                self.console.sendline((self.password or "") if asked else "")
-                asked, tried = False, asked
+                self.console.sendline((self.password or "") if sent_name else "")
+                sent_name, tried = False, sent_name
                 silence = REPLY_SILENCE_S
             elif index == 3:
                 if not tried:
                     continue
                 self._logged_in = False
                 raise ConsoleError(
-                    f"{self.target.name}: the console refused user {self.username!r} and its password",
+                    f"{self.target.name}: the console refused the login of user {self.username!r}",
                     "correct username and password of the shell driver in the lab file",
                 )
             elif index == 4:

@@ -156,7 +156,7 @@ class ConsoleRecord:
                 self._close()
         except OSError as error:
             # A full disk must not stop the reading of the console.
-            self.trouble = f"the console of {self.node} is not recorded any more: {error}"
+            self.trouble = f"the console of {self.node} is no longer recorded: {error}"
             self._path = None
             self._close()
 

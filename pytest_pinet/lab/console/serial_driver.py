@@ -108,7 +108,9 @@ class PiSerialDriver(SerialDriverWithHooks):
                     self._news.notify_all()
         except Exception as error:
             # The console server went away (SerialException), or the port was unplugged.
-            self.record.trouble = f"the console of {self.record.node} was lost, and is not recorded since: {error}"
+            self.record.trouble = (
+                f"the console of {self.record.node} was lost, and nothing is recorded since then: {error}"
+            )
             self.record.note(f"console lost: {error}")
             with self._news:
                 self._lost = error

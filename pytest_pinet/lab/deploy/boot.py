@@ -69,15 +69,14 @@ class Booted:
             raise Refused(f"{why}; {ELSEWHERE}") from None
         if not card.kernels:
             raise Refused(
-                f"{name} starts no kernel from {card.folder} (there is no kernel*.img), so it cannot boot {build}; "
-                f"{ELSEWHERE}"
+                f"{name} cannot boot {build}, because {card.folder} contains no kernel (kernel*.img); {ELSEWHERE}"
             )
         if not card.writable:
-            raise Refused(f"{card.folder} of {name} is mounted read-only, so nothing can be put beside its kernel")
+            raise Refused(f"{card.folder} of {name} is mounted read-only, so pinet cannot write boot files there")
         self._check_processor(build)
         if self._makes_initramfs(build, card) and not self._store.on_board:
             raise Refused(
-                f"{name} boots with an initramfs, which is not made on a {self._store.name}: name one in {build}"
+                f"{name} boots with an initramfs, which pinet cannot make on a {self._store.name}: add one to {build}"
             )
         self._check_space(build, card)
         self._root.check(build, mkinitramfs=self._makes_initramfs(build, card))
@@ -85,7 +84,7 @@ class Booted:
 
     def _check_space(self, build: Build, card: Card) -> None:
         where = f"{card.folder} of {self._board.name}"
-        act = "remove what is not needed there"
+        act = "delete files that are not needed there"
         self._room.check(build, self._bytes(build, card), card.free, f"{build} takes", where, act)
 
     def _check_processor(self, build: Build) -> None:
@@ -145,7 +144,7 @@ class Booted:
             folder = self._folder(reach.folders, card)
             self._write_down(reach.shell, folder, card, build)
             making = f"{folder}/{folder_of(build)}.new"
-            run_as_root(reach.shell, f"rm -rf {making}", "clear its boot files", COPY_TIMEOUT_S)
+            run_as_root(reach.shell, f"rm -rf {making}", "clear the folder of its boot files", COPY_TIMEOUT_S)
             upload(reach.shell, making, files)
             copies = [f"cp {shlex.quote(f'{folder}/{a}')} {shlex.quote(f'{making}/{b}')}" for a, b in copied.items()]
             if build.of(BuildFileRole.OVERLAY):
@@ -156,7 +155,7 @@ class Booted:
                 )
                 copies.append(f"touch {there}/README")
             done = f"mv {making} {folder}/{folder_of(build)}"
-            run_as_root(reach.shell, " && ".join([*copies, done, "sync"]), "keep its boot files", COPY_TIMEOUT_S)
+            run_as_root(reach.shell, " && ".join([*copies, done, "sync"]), "store its boot files", COPY_TIMEOUT_S)
         self._root.deploy(build)
         if self._makes_initramfs(build, card):
             self._root.make_initramfs(build, f"{self._known().folder}/{folder_of(build)}/{INITRAMFS}")
@@ -177,7 +176,7 @@ class Booted:
         """Write the undo script to the journal on the card itself, before any file of the build is there."""
         script = undo_script(card.folder, build)
         entry = JournalEntry.new(f"{build} on {self._board.name}", script, journal_of(folder))
-        run_as_root(shell, f"{entry.kept()} && sync", "write down what takes it back", WRITE_TIMEOUT_S)
+        run_as_root(shell, f"{entry.kept()} && sync", "write the undo script", WRITE_TIMEOUT_S)
 
     def _known(self) -> Card:
         assert self._card is not None, "check comes before deploy"
@@ -226,7 +225,10 @@ class Booted:
         self._root.forget()
         self._begun = False
         if left:
-            raise LabError(f"{self._board.name} keeps {'; '.join(left)}", f"look at the card of {self._board.name}")
+            raise LabError(
+                f"could not remove from {self._board.name}: {'; '.join(left)}",
+                f"look at the card of {self._board.name}",
+            )
 
 
 def _kernel(file: BuildFile) -> bytes:

@@ -68,12 +68,12 @@ def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
         parts = done.stdout.split(f"{_MARK}\n")
         if len(parts) < 6:
             if done.returncode not in (0, 3):
-                raise Refused(f"{shell.name} does not let {folder} be read: {reason(done.stderr)}")
+                raise Refused(f"{shell.name} refuses to read {folder}: {reason(done.stderr)}")
             continue
         if re.search(r"^\s*tryboot_a_b\s*=\s*1", parts[5], re.MULTILINE):
-            raise Refused(f"{shell.name} tries whole partitions (tryboot_a_b=1 in autoboot.txt), not {TRYBOOT}")
+            raise Refused(f"{shell.name} has tryboot_a_b=1 in autoboot.txt, so its firmware ignores {TRYBOOT}")
         return Card(folder, parts[0], parts[1], _sizes(parts[2]), free_bytes(parts[3]) or 0, parts[4].strip() == "yes")
-    raise Refused(f"{shell.name} has no {CONFIG} in {' or '.join(folders)}: no firmware of a Raspberry Pi boots it")
+    raise Refused(f"{shell.name} has no {CONFIG} in {' or '.join(folders)}, so no firmware of a Raspberry Pi boots it")
 
 
 def _sizes(listing: str) -> dict[str, int]:

@@ -42,7 +42,7 @@ def run_as_root(shell: FeedingShell, command: str, what: str, timeout_s: float =
     done = shell.run(locked(command), timeout_s=timeout_s)
     if done.returncode:
         why = reason(done.stderr or done.stdout)
-        raise LabError(f"{shell.name} cannot {what}: {why}", f"look at the card of {shell.name}")
+        raise LabError(f"{shell.name} failed to {what}: {why}", f"look at the card of {shell.name}")
 
 
 def free_bytes(line: str) -> int | None:
@@ -97,10 +97,10 @@ def upload(shell: FeedingShell, folder: str, files: Mapping[str, Content]) -> No
         )
         done = shell.feed(locked(command), stream, timeout_s)
     if done.returncode:
-        why = reason(done.stderr) if done.stderr.strip() else "a file is not what was sent"
+        why = reason(done.stderr) if done.stderr.strip() else "a file differs from the file that was sent"
         raise LabError(
-            f"{shell.name} cannot take {size / 1e6:.0f} MB into {folder}: {why}",
-            f"look at the card of {shell.name}: is it full, worn, or mounted read-only?",
+            f"the upload of {size / 1e6:.0f} MB to {folder} on {shell.name} failed: {why}",
+            f"look at the card of {shell.name}: it may be full, worn, or mounted read-only",
         )
 
 

@@ -61,7 +61,7 @@ class Deployment:
         """
         name = self._board.name
         if not self._board.boots:
-            raise UnsupportedError(f"{name} is the machine that pytest runs on: no build is tried on it")
+            raise UnsupportedError(f"{name} is the machine that runs pytest, so no build is tried on it")
         if self._known_good is None:
             self._known_good = read_running(self._board.shell)
         refused: list[str] = []
@@ -126,11 +126,11 @@ class Deployment:
             with doing(f"boot {build} on {self._board.name}"):
                 running = self._boot(build, way)
             if not self._finish(build):
-                return self._judged(build, running)
+                return self._identified(build, running)
         else:
             way.start(build)
         with doing(f"identify {build} on {self._board.name}"):
-            return self._judged(build, self._read(build))
+            return self._identified(build, self._read(build))
 
     def _finish(self, build: Build) -> bool:
         """Load the single modules and set the sysctls of a booted build; return whether it has any."""
@@ -174,12 +174,12 @@ class Deployment:
             with doing(f"boot {self._board.name} by its known-good build"):
                 self._board.power_cycle()
         except (ConsoleError, SshError, PowerError) as worse:
-            message = f"{worse.message}, nor does its known-good build come up"
-            again = type(worse)(f"{self._board.name}: {build} did not come up ({error.message}); {message}", worse.act)
+            first = f"{self._board.name}: {build} did not come up ({error.message})"
+            again = type(worse)(f"{first}, nor did the known-good build ({worse.message})", worse.act)
             again.excerpt = error.excerpt
             raise again from error
-        message = f"{build} does not come up on {self._board.name}, where the known-good build does: {error.message}"
-        raise BuildError(message, kind, _told(error.excerpt)) from error
+        message = f"{build} does not come up on {self._board.name}, but the known-good build does: {error.message}"
+        raise BuildError(message, kind, _without_empty_lines(error.excerpt)) from error
 
     def _fallen_back(self, build: Build) -> BuildError:
         """Return the error for a build that did not come up while the known-good build answers.
@@ -191,18 +191,18 @@ class Deployment:
         broken = record.take(_BROKEN) if record is not None else []
         name = self._board.name
         if broken and record is not None:
-            message = f"{build} does not come up on {name}, which went back to its known-good build: {broken[0].kind} "
+            message = f"{build} does not come up on {name}, which booted its known-good build after a {broken[0].kind} "
             kind = str(broken[0].kind).rpartition(" ")[2]
-            return BuildError(f"{message}{broken[0]}", kind, _told(record.excerpt(broken[0])))
-        message = f"{build} does not come up on {name}, which went back to its known-good build without a word"
-        message += " (does its firmware know tryboot? boot loaders before 2021 do not)"
-        return BuildError(message, "fell back", _told(record.tail()) if record is not None else "")
+            return BuildError(f"{message}{broken[0]}", kind, _without_empty_lines(record.excerpt(broken[0])))
+        message = f"{build} does not come up on {name}, which booted its known-good build without an error message"
+        message += " (boot loaders before 2021 do not support tryboot)"
+        return BuildError(message, "fell back", _without_empty_lines(record.tail()) if record is not None else "")
 
     def _read(self, build: Build) -> RunningBuild:
         options = [(module, parameter) for module, parameter, _ in build.options]
         return read_running(self._board.shell, options, [name for name, _ in build.sysctls])
 
-    def _judged(self, build: Build, running: RunningBuild) -> RunningBuild:
+    def _identified(self, build: Build, running: RunningBuild) -> RunningBuild:
         """Return ``running`` if it is this build. Raises BuildError if a driver is missing, and BuildMismatch."""
         missing = missing_modules(build, running)
         if missing:
@@ -210,7 +210,7 @@ class Deployment:
         found = mismatches(build, running, self.boots(build))
         same = self._known_good
         if not found and build.kernel is None and same is not None and running.version != same.version:
-            found = [f"the kernel says '{running.version}', the known-good one '{same.version}'"]
+            found = [f"the running kernel has version '{running.version}', the known-good one '{same.version}'"]
         if found:
             raise BuildMismatch(f"{self._board.name} does not run {build}: {'; '.join(found)}")
         return running
@@ -223,7 +223,7 @@ class Deployment:
         self.running = None
         running = read_running(self._board.shell)
         if running.marker is not None:
-            message = f"{self._board.name} still runs build {running.marker} after a boot by config.txt"
+            message = f"{self._board.name} still runs build {running.marker} after a boot with config.txt"
             raise BuildMismatch(message)
         return running
 
@@ -268,6 +268,6 @@ class Deployment:
         return " and ".join(str(build) for build in self._builds.values())
 
 
-def _told(excerpt: str) -> str:
-    """Return the excerpt without empty lines; the wait for a login prompt causes many of them."""
+def _without_empty_lines(excerpt: str) -> str:
+    """The wait for a login prompt causes many empty lines."""
     return "\n".join(line for line in excerpt.splitlines() if line.partition(" ")[2].strip())

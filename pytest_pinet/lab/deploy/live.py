@@ -75,7 +75,7 @@ class Live:
     def check(self, build: Build) -> None:
         name = self._board.name
         if build.needs_boot:
-            raise Refused(f"{build} takes a boot of {name}")
+            raise Refused(f"{build} needs a boot of {name}")
         self._check_sysctls(build)
         wanted = self._swapped(build)
         if not wanted:
@@ -89,12 +89,14 @@ class Live:
         )
         lines = done.stdout.splitlines()
         if done.returncode or len(lines) < 4:
-            raise Refused(f"{name} does not let its modules be looked at: {reason(done.stderr)}")
+            raise Refused(f"{name} refuses to list its modules: {reason(done.stderr)}")
         (release, _, machine), uts, capabilities, disabled = lines[0].partition(" "), lines[1], lines[2], lines[3]
         if uts != _FIRST_UTS or not int(capabilities or "0", 16) & _SYS_MODULE:
-            raise Refused(f"{name} shares its kernel with others, so it cannot change modules; {ELSEWHERE}")
+            raise Refused(
+                f"{name} shares its kernel with other containers, so its modules cannot be changed; {ELSEWHERE}"
+            )
         if disabled.strip() == "1":
-            raise Refused(f"the kernel of {name} loads no modules any more (kernel.modules_disabled)")
+            raise Refused(f"the kernel of {name} refuses to load modules (kernel.modules_disabled=1)")
         if "has modules" not in lines[4:5]:
             raise Refused(f"the kernel of {name} was built without modules")
         require_machine(build, name, machine)
@@ -109,7 +111,7 @@ class Live:
         for wanted in self._swapped(build):
             if wanted not in loaded:
                 if self._board.shell.run(f"[ ! -d /sys/module/{wanted} ]").returncode:
-                    raise Refused(f"{wanted} is built into the kernel of {name}, so only a boot changes it")
+                    raise Refused(f"{wanted} is built into the kernel of {name}, so only another kernel changes it")
                 if wanted not in build.modules and self._board.shell.run(_FIND.format(wanted)).returncode:
                     raise Refused(f"{name} has no module {wanted}")
                 continue
@@ -126,7 +128,7 @@ class Live:
             if done.returncode == 3:
                 raise Refused(f"{self._board.name} has no sysctl {sysctl}")
             if done.returncode:
-                raise Refused(f"{self._board.name} does not let sysctl {sysctl} be set")
+                raise Refused(f"sysctl {sysctl} of {self._board.name} cannot be written")
 
     @staticmethod
     def _swapped(build: Build) -> dict[str, str]:
@@ -177,29 +179,28 @@ class Live:
         detached += f"{{ setsid sh -c {shlex.quote(script)} </dev/null >/dev/null 2>&1 & }}"
         done = board.shell.run(as_root(detached))
         if done.returncode:
-            raise LabError(f"{board.name} cannot keep {self._journal}: {reason(done.stderr)}", f"look at {board.name}")
+            raise LabError(f"{board.name} cannot write {self._journal}: {reason(done.stderr)}", f"look at {board.name}")
         self._undo.append(entry)
         self._judge(build, module, self._await(status, module))
 
     def _await(self, status: str, module: str) -> str:
-        deadline = Deadline(SWAP_TIMEOUT_S)
-        told = ""
+        status_text = ""
 
         def ended() -> bool:
-            nonlocal told
+            nonlocal status_text
             try:
-                told = self._board.shell.run(f"cat {status} 2>/dev/null", timeout_s=5.0).stdout.strip()
+                status_text = self._board.shell.run(f"cat {status} 2>/dev/null", timeout_s=5.0).stdout.strip()
             except SshError:
                 return False
-            return bool(told)
+            return bool(status_text)
 
-        if not deadline.wait_until(ended, 0.3):
+        if not Deadline(SWAP_TIMEOUT_S).wait_until(ended, 0.3):
             message = f"{self._board.name} did not change module {module} within {SWAP_TIMEOUT_S:.0f} s"
             raise SshError(message, f"boot {self._board.name}")
-        return told
+        return status_text
 
-    def _judge(self, build: Build, module: str, told: str) -> None:
-        word, _, rest = told.partition(" ")
+    def _judge(self, build: Build, module: str, status: str) -> None:
+        word, _, rest = status.partition(" ")
         if word == "ok":
             return
         where = f"on {self._board.name} ({build})"
@@ -207,23 +208,23 @@ class Live:
             raise LabError(f"module {module} cannot be unloaded {where}: {reason(rest)}", f"boot {self._board.name}")
         if word == "refused":
             raise BuildError(f"module {module} cannot be loaded {where}: {reason(rest)}", "no driver")
-        raise BuildError(f"module {module} was loaded {where}, and {rest} did not come back", "no driver")
+        raise BuildError(f"module {module} was loaded {where}, but {rest} did not appear again", "no driver")
 
     def set_sysctls(self, build: Build) -> None:
         """Set each sysctl and read it back. Raises BuildError if the board does not accept a value."""
-        for sysctl, asked in build.sysctls:
+        for sysctl, wanted in build.sysctls:
             path = sysctl_path(sysctl)
             before = self._board.shell.run(f"cat {shlex.quote(path)}").stdout.strip()
-            if sysctl_holds(asked, before):
+            if sysctl_holds(wanted, before):
                 continue
             undo = _set(path, before)
             entry = JournalEntry.new(f"sysctl {sysctl} of {self._board.name}", undo, self._journal)
-            done = self._board.shell.run(as_root(f"{entry.kept()} && {_set(path, asked)}"))
+            done = self._board.shell.run(as_root(f"{entry.kept()} && {_set(path, wanted)}"))
             self._undo.append(entry)
             now = self._board.shell.run(f"cat {shlex.quote(path)}").stdout.strip()
-            if done.returncode or not sysctl_holds(asked, now):
-                why = reason(done.stderr) if done.stderr.strip() else f"it is '{' '.join(now.split())}'"
-                raise BuildError(f"{self._board.name} does not take sysctl {sysctl}={asked}: {why}", "mismatch")
+            if done.returncode or not sysctl_holds(wanted, now):
+                why = reason(done.stderr) if done.stderr.strip() else f"its value is '{' '.join(now.split())}'"
+                raise BuildError(f"{self._board.name} did not accept sysctl {sysctl}={wanted}: {why}", "mismatch")
 
     def take_back(self, builds: Iterable[Build]) -> None:
         failed = []
@@ -233,7 +234,7 @@ class Live:
             if done.returncode:
                 failed.append(f"{entry.what} ({reason(done.stderr or done.stdout)})")
         if failed:
-            raise LabError(f"could not take back {'; '.join(failed)}", f"boot {self._board.name}")
+            raise LabError(f"could not undo {'; '.join(failed)}", f"boot {self._board.name}")
 
     def forget(self) -> None:
         """Forget all changes after a boot, which undid them."""

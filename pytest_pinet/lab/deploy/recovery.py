@@ -32,9 +32,11 @@ class Leftover:
 
     def sentences(self, node: str) -> list[str]:
         """Return the sentences for the user."""
-        again = ": booted its known-good build" if self.build else ""
-        told = [f"removed the build under test that had been left on {node}{again}"] if self.build or self.files else []
-        return told + [f"could not remove {what} from {node}" for what in self.failed]
+        again = ", and booted the known-good build" if self.build else ""
+        text = f"removed the build under test that an interrupted run left on {node}{again}"
+        return [text] * bool(self.build or self.files) + [
+            f"could not remove {what} from {node}" for what in self.failed
+        ]
 
 
 def put_back(shell: FeedingShell) -> Leftover:

@@ -43,24 +43,27 @@ class RootFiles:
         tools = [*("depmod",) * bool(build.of(BuildFileRole.MODULES)), *("mkinitramfs",) * mkinitramfs]
         missing = [tool for tool in tools if shell.run(f"{_TOOLS}; command -v {tool}").returncode]
         if "mkinitramfs" in missing:
-            raise Refused(f"{name} boots with an initramfs and has no mkinitramfs to make one: name one in {build}")
+            raise Refused(
+                f"{name} boots with an initramfs, but has no mkinitramfs: "
+                f"install initramfs-tools there, or add an initramfs to {build}"
+            )
         if missing:
-            raise Refused(f"{name} has no {missing[0]}, which the modules of {build} need")
+            raise Refused(f"{name} has no {missing[0]}, which {build} needs for its modules")
         without = mkinitramfs and build.release and not build.of(BuildFileRole.MODULES)
         if without and shell.run(f"[ -d /lib/modules/{build.release} ]").returncode:
-            raise Refused(f"{build} brings no modules, and {name} has none of kernel {build.release}")
+            raise Refused(f"{build} contains no modules, and {name} has no modules of kernel {build.release}")
         if build.of(BuildFileRole.MODULES) or build.of(BuildFileRole.FIRMWARE):
             kind = shell.run("stat -f -c %T /lib/modules /lib").stdout.split()
             if kind and kind[0] in _FLEETING:
-                raise Refused(f"{name} keeps no files over a boot ({kind[0]}), so it has no place for {build}")
+                raise Refused(f"{name} loses its files at each boot ({kind[0]}), so {build} cannot be installed")
         if build.of(BuildFileRole.MODULES) and self._is_taken(build) and not self._is_same(build):
             raise Refused(
-                f"{name} has other modules of kernel {build.release} already, those of its known-good build: "
-                "give this kernel a release of its own (CONFIG_LOCALVERSION)"
+                f"{name} has different modules of kernel {build.release}, which belong to its known-good build: "
+                "build this kernel with another release (CONFIG_LOCALVERSION)"
             )
         size = sum(map(size_of, self._files(build).values()))
         left = free_bytes(shell.run("df -kP /lib/modules | tail -n 1").stdout)
-        act = "remove what is not needed there, or strip them (INSTALL_MOD_STRIP=1)"
+        act = "delete files that are not needed there, or strip the modules (INSTALL_MOD_STRIP=1)"
         self._room.check(build, size, left, f"the modules of {build} take", name, act)
 
     def _is_taken(self, build: Build) -> bool:

@@ -25,7 +25,7 @@ RETURN_TIMEOUT_S = 30.0
 DEFAULT_ADDRESS = "127.0.0.1:20408"
 # Part of the coordinator's message for a place that another user holds.
 _TAKEN = "is already acquired"
-_ACT = "the lab's admin: is labgrid-coordinator running there, and reachable from here?"
+_ACT = "the lab's admin: check that labgrid-coordinator runs there and can be reached from here"
 
 
 def address_of(environment: Any) -> str:
@@ -211,7 +211,7 @@ class Coordinator:
                 return False
             raise LeaseError(
                 f"the coordinator refused place {place}: {error.details()}",
-                f"labgrid-client -x {self.address} -p {place} show (is its exporter running?)",
+                f"labgrid-client -x {self.address} -p {place} show; check that its exporter runs",
             ) from error
         return True
 

@@ -41,7 +41,7 @@ def _request_timeout() -> Iterator[None]:
         requests.Session.request = original  # type: ignore[method-assign]
 
 
-def _asks_a_person(driver: Any) -> bool:
+def _is_manual(driver: Any) -> bool:
     """Return whether a person switches the power (ManualPowerDriver); a person gets no deadline."""
     return type(driver).__name__ == "ManualPowerDriver"
 
@@ -57,7 +57,7 @@ class Power:
     def _call(self, what: str, call: Callable[[], T]) -> T:
         try:
             with _request_timeout():
-                return call() if _asks_a_person(self._driver) else call_within(CALL_TIMEOUT_S, call)
+                return call() if _is_manual(self._driver) else call_within(CALL_TIMEOUT_S, call)
         except Exception as error:
             port: Any = getattr(self._driver, "port", None)
             place = f" ({port.host}, outlet {port.index})" if hasattr(port, "host") else ""
@@ -78,7 +78,7 @@ class Power:
                 # PDUDaemonDriver raises this because it cannot read the state.
                 return None
 
-        return self._call("say whether it is on", get)
+        return self._call("report its state", get)
 
     def rest(self) -> None:
         """After ``switch`` off, wait for the driver's off time (labgrid's ``delay``, default 2 s).
@@ -96,7 +96,7 @@ class Power:
         deadline = Deadline(SETTLE_TIMEOUT_S)
         if not deadline.wait_until(lambda: self.is_on() in (on, None)):
             raise PowerError(
-                f"the power switch of {self._node} said yes to '{word}' but still reports the opposite",
-                "the lab's admin: check outlet number and wiring of the power switch",
+                f"the power switch of {self._node} accepted '{word}', but still reports the opposite",
+                "the lab's admin: check the outlet number and the wiring of the power switch",
             )
         self._off_at = None if on else time.monotonic()

@@ -18,7 +18,7 @@ from pytest_pinet.lab.console.serial_driver import PiSerialDriver, record_of
 from pytest_pinet.lab.labgrid.power import Power
 from pytest_pinet.lab.labgrid.ssh_driver import PiSSHDriver
 
-_CHECK_EXPORTER = "labgrid-client -p PLACE show: does an exporter serve all of the place's resources?"
+_CHECK_EXPORTER = "labgrid-client -p PLACE show: check that an exporter serves all resources of the place"
 
 
 @target_factory.reg_driver
@@ -73,7 +73,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
             # pyserial's SerialException is an OSError.
             raise ConsoleError(
                 f"the console server of {self.target.name} at {_address(self.console)} cannot be reached: {error}",
-                "the lab's admin: start the console server (ser2net, ...), or free its port if somebody else has it",
+                "the lab's admin: start the console server (ser2net, ...), or disconnect its other client",
             ) from error
         except Exception as error:
             raise ConsoleError(

@@ -51,7 +51,7 @@ class Targets:
             raise CoordinatorError(
                 f"no exporter serves place {node.place} ({missing}), which node {node.name} needs",
                 f"start labgrid-exporter where {node.place} is connected; labgrid-client -x {self.address} "
-                f"-p {node.place} show tells what it has",
+                f"-p {node.place} show lists its resources",
             ) from error
         return target
 

@@ -102,5 +102,6 @@ def _wrong(end: End, seen: str) -> LinkError:
     return LinkError(
         f"wrong cable: the lab file has {end.shell.name} {end.device} on port {port.port} of switch {port.switch}, "
         f"but {seen}",
-        f"move the cable, or correct `port:` in {end.endpoint.interface.where} (pinet discover tells what is where)",
+        f"move the cable, or correct `port:` in {end.endpoint.interface.where} "
+        "(pinet discover shows which NIC is on which port)",
     )

@@ -141,6 +141,7 @@ def _take_from_network_manager(end: End, undo: UndoStack) -> None:
     # NetworkManager answers first; only later it releases the device and takes it down.
     if not Deadline(UNMANAGED_TIMEOUT_S).wait_until(lambda: not look_around(end).network_manager):
         raise LinkError(
-            f"NetworkManager of {end.shell.name} still manages {end.device} after it was told not to",
+            f"NetworkManager of {end.shell.name} still manages {end.device} {UNMANAGED_TIMEOUT_S:.0f} s after "
+            f"'nmcli device set {end.device} managed no'",
             f"on {end.shell.name}: add unmanaged-devices=interface-name:{end.device} to NetworkManager.conf",
         )

@@ -34,7 +34,7 @@ def _forward(end: End, undo: UndoStack) -> None:
     )
     change(end.shell, f"echo 1 > {setting}")
     if end.shell.run(f"cat {setting}").stdout.strip() != "1":
-        raise LinkError(f"{end.shell.name} took forwarding on {end.device} but does not do it", f"look at {setting}")
+        raise LinkError(f"{end.shell.name} accepted forwarding on {end.device}, but {setting} is still not 1")
 
 
 def _route(end: End, gateway: End, target: End, undo: UndoStack) -> None:

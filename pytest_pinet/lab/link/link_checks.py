@@ -31,8 +31,8 @@ def await_carrier(end: End, state: InterfaceState, switch: ManagedSwitch, deadli
     if not state.carrier and not deadline.wait_until(has_carrier, interval_s=0.1):
         port = end.endpoint.interface.port
         raise LinkError(
-            f"no link on {end} after {CARRIER_TIMEOUT_S:.0f} s: the node says {state}, "
-            f"the switch says {switch.state(port.port)}",
+            f"no link on {end} after {CARRIER_TIMEOUT_S:.0f} s: the node reports {state}, "
+            f"the switch reports {switch.state(port.port)}",
             f"check the cable between {end.shell.name} and port {port.port} of switch {port.switch}",
         )
     return state
@@ -107,14 +107,14 @@ def _check_end(
     for stranger in strangers:
         if answers.get(stranger.ip) is not None:
             raise LinkError(
-                f"{end} reaches {stranger}, which is in another group of ports: the switch does not keep them apart",
+                f"{end} reaches {stranger}, which is in another group of ports: the switch does not isolate the groups",
                 "the lab's admin: look for a cable that bypasses the switch, and at the switch's VLANs",
             )
     if not reached:
         silent_end = next(by_ip[o.ip] for o in others if answers.get(o.ip) is None)
         raise LinkError(
             f"{end} does not reach {silent_end} within {REACH_TIMEOUT_S:.0f} s: no answer to ARP and ping",
-            "check that both cables are in the switch ports that the lab file names (pinet discover tells)",
+            "check that both cables are in the switch ports that the lab file names (pinet discover shows them)",
         )
     for other in others:
         mac = answers[other.ip]

@@ -1,7 +1,7 @@
 """A shaper on a device of a node. It makes a link slower by a known amount while a context is open.
 
 ``clsact`` hooks redirect all packets of the device through an ``ifb`` device with a token bucket, one for each
-direction. The device's own root qdisc stays as it is (facts/switches-and-links.md 5.3). A guard process on the node
+direction. The root qdisc of the device is not changed. A guard process on the node
 holds the shaper. The guard removes it on request, when the runner or its ssh connection dies (its standard input ends),
 and after ``at_most_s``. If the guard dies too, the next run finds the leftovers by their name and removes them.
 """
@@ -27,7 +27,7 @@ _READY = "pinet: reduced"
 # The guard prints this if the setup failed.
 _FAILED = "pinet: no "
 _NO_TC, _NO_IFB, _NO_CLSACT, _FILTERED, _REFUSED = "tc", "ifb", "clsact", "hooks", "shaper"
-# Not smaller than a GSO packet. A smaller bucket splits every GSO packet in software (28 % slower, facts 5.1).
+# Not smaller than a GSO packet. A smaller bucket splits every GSO packet in software (measured: 28 % slower).
 _SMALLEST_BURST = 80_000
 _BURST_S = 0.004
 # The sizes of a switch port's queue: 128 kB at 100 Mbit/s, 512 kB at 1 Gbit/s, 2 MB above.
@@ -78,8 +78,7 @@ class Rates:
 def rate_for(goodput: Bitrate, path: Path) -> Bitrate:
     """Return the layer 2 rate that TCP over IPv4 needs for this goodput, as ``tc`` counts bytes.
 
-    ``G * (MTU + 14) / (MTU - 40 - 12 with timestamps)``: the Ethernet header counts; preamble, gap and FCS do not
-    (facts/measuring.md 2.6).
+    ``G * (MTU + 14) / (MTU - 40 - 12 with timestamps)``: the Ethernet header counts; preamble, gap and FCS do not.
     """
     payload = path.mtu - _IP_AND_TCP_HEADERS - (_TIMESTAMPS if path.timestamps else 0)
     return Bitrate(goodput.bps * (path.mtu + _ETHERNET_HEADER) / payload)
@@ -110,7 +109,9 @@ def reduced(end: End, rates: Rates, at_most_s: float) -> Iterator[None]:
         _await_ready(end, process)
         yield
         if not is_reduced(end):
-            raise LinkError(f"the shaper on {end} went away while it was needed, after {at_most_s:.0f} s at most")
+            raise LinkError(
+                f"the shaper on {end} was removed before the measurement ended; its time limit was {at_most_s:.0f} s"
+            )
     except BaseException as error:
         for failure in undo.close():
             error.add_note(failure)
@@ -138,25 +139,25 @@ def _bucket(rate: Bitrate) -> str:
 
 
 def _await_ready(end: End, process: Process) -> None:
-    told: list[str] = []
+    replies: list[str] = []
 
     def answered() -> bool:
-        told.extend(line for line in process.lines() if line == _READY or line.startswith(_FAILED))
-        return bool(told) or process.poll() is not None
+        replies.extend(line for line in process.lines() if line == _READY or line.startswith(_FAILED))
+        return bool(replies) or process.poll() is not None
 
     if not Deadline(READY_TIMEOUT_S).wait_until(answered):
         raise LinkError(f"{end.shell.name} did not set up a shaper on {end.device} within {READY_TIMEOUT_S:.0f} s")
-    if told == [_READY]:
+    if replies == [_READY]:
         return
     # The script has failed, but `sleep` still runs: stop it.
     done = process.stop()
     why = next(iter(done.stderr.strip().splitlines()), f"exit {done.returncode}")
-    lacks = told[0].removeprefix(_FAILED) if told else ""
+    lacks = replies[0].removeprefix(_FAILED) if replies else ""
     if lacks == _NO_TC:
         raise missing(end, "tc", "iproute2")
     if lacks == _FILTERED:
         raise UnsupportedError(
-            f"{end.device} of {end.shell.name} has traffic filters of its own, which a shaper would get in the way of "
+            f"{end.device} of {end.shell.name} has traffic filters of its own, which a shaper would disturb "
             f"(tc filter show dev {end.device} ingress)"
         )
     if lacks in (_NO_IFB, _NO_CLSACT):

@@ -94,7 +94,7 @@ def _booting_at_failure(link: Link, undo: UndoStack) -> change.Register:
     def register(what: str, step: Callable[[], object], node: str) -> None:
         def or_boot() -> None:
             try:
-                with doing(f"take back {what}"):
+                with doing(f"undo {what}"):
                     step()
             except Exception:
                 sessions[node].reset_due = True
@@ -156,7 +156,7 @@ def boot_tuned(
         except LabError as error:
             if not wanted:
                 raise
-            act = f"put the card of {dut.node.name} right: beside its boot files are the originals, *{KEPT}"
+            act = f"restore the boot files on the card of {dut.node.name} from the originals beside them (*{KEPT})"
             again = type(error)(f"{error.message} (booted with {wanted.key})", act)
             again.excerpt = error.excerpt
             raise again from error
@@ -169,5 +169,5 @@ def boot_tuned(
 def _boot_with(session: NodeSession, name: str, wanted: Tuning) -> None:
     if session.boot_tuning == wanted:
         return
-    with doing(f"deploy {wanted.key} to {name}" if wanted else f"put back the boot files of {name}"):
+    with doing(f"deploy {wanted.key} to {name}" if wanted else f"restore the boot files of {name}"):
         session.boot_with(wanted)

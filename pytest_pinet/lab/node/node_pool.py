@@ -65,7 +65,7 @@ class NodePool:
         for session in sessions:
             # Kernel problems on the console of an idle node, since its last test.
             for finding in session.unheard() if session.ready else ():
-                self.warnings.append(f"{finding.kind} on {finding.node} between two tests {finding}: booted it anew")
+                self.warnings.append(f"{finding.kind} on {finding.node} between two tests {finding}: rebooted it")
                 session.reset_due = True
             session.reset_due |= reset
         fresh = [session for session in sessions if session.reset_due or not session.ready]
@@ -88,7 +88,7 @@ class NodePool:
         for node in nodes:
             reason = self._quarantine.reason(node.name)
             if reason is not None:
-                raise QuarantineError(f"{node.name} is out of service for the rest of this run: {reason}")
+                raise QuarantineError(f"{node.name} is skipped for the rest of this run: {reason}")
 
     def _session(self, node: Node) -> NodeSession:
         if node.place not in self._sessions:
@@ -110,10 +110,10 @@ class NodePool:
             try:
                 stays_on = self._sessions[place].abandon()
             except Exception as error:
-                self.warnings.append(f"could not let go of {by_place[place]}: {first_line(error)}")
+                self.warnings.append(f"could not end the session of {by_place[place]}: {first_line(error)}")
             else:
                 if stays_on:
-                    self.warnings.append(f"left {by_place[place]} switched on: place {place} is not ours any more")
+                    self.warnings.append(f"{by_place[place]} stays switched on: this run has lost its place {place}")
         return sorted(by_place[place] for place in gone)
 
     def lost_places(self, places: Iterable[str]) -> set[str]:
@@ -160,7 +160,7 @@ class NodePool:
             try:
                 session.mend()
             except Exception as error:
-                self.warnings.append(f"could not boot {session.node.name} anew: {first_line(error)}")
+                self.warnings.append(f"could not reboot {session.node.name}: {first_line(error)}")
 
     def _leave(self, places: Iterable[str]) -> None:
         sessions = [self._sessions[place] for place in places if place in self._sessions]
@@ -171,7 +171,9 @@ class NodePool:
             try:
                 session.leave()
             except Exception as error:
-                self.warnings.append(f"could not leave {session.node.name} as it was found: {first_line(error)}")
+                self.warnings.append(
+                    f"could not restore the original state of {session.node.name}: {first_line(error)}"
+                )
 
 
 class Quarantine:

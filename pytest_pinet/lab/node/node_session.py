@@ -170,7 +170,7 @@ class NodeSession:
         except _Silence as silence:
             raise silence.error from silence
 
-    def _boot_anew(self) -> None:
+    def _reboot(self) -> None:
         self.reset()
         self._start()
         self._adopt_in_time()
@@ -179,7 +179,7 @@ class NodeSession:
         boot, self._boot = self._boot, None
         try:
             self._adopt(ANSWER_TIMEOUT_S if boot is None else max(ANSWER_TIMEOUT_S, boot.remaining_s))
-            self._put_back_leftovers()
+            self._undo_leftovers()
             return
         except _Silence as silence:
             first = silence.error
@@ -189,15 +189,15 @@ class NodeSession:
             self._adopt(self.node.boot_timeout_s)
         except _Silence as silence:
             again = silence.error
-            message = f"{again.message} (after a power cycle, too)"
+            message = f"{again.message} (also after a power cycle)"
             error = type(again)(message, again.act)
             error.excerpt = again.excerpt
             raise error from silence
-        self._put_back_leftovers()
+        self._undo_leftovers()
         if boot is not None:
-            self.warnings.append(f"{self.node.name} came up after a second power cycle only: {first.message}")
+            self.warnings.append(f"{self.node.name} came up only after a second power cycle: {first.message}")
 
-    def _put_back_leftovers(self) -> None:
+    def _undo_leftovers(self) -> None:
         """Undo the changes of an interrupted process on the node; reboot it if nothing else helps. Raises LabError."""
         name = self.node.name
         stale = False
@@ -207,17 +207,19 @@ class NodeSession:
             stale = self.boots and not self.boot_tuning and boot_files.put_back(self.shell)
         except SshError as error:
             # If this command hangs, the commands of all later users would hang too.
-            left = Replayed(failed=(f"what had been left ({error.message})",))
-        self.warnings += [f"put back {what}, which had been left on {name}" for what in left.done]
-        cure = "booted it anew" if self.boots else "it stays like that until somebody boots it"
-        self.warnings += [f"could not put back {what} on {name}: {cure}" for what in left.failed]
-        build = self._put_back_build() if self.boots and self._deployment is None else False
+            left = Replayed(failed=(f"the changes of an interrupted run ({error.message})",))
+        self.warnings += [f"undid {what}, which an interrupted run left on {name}" for what in left.done]
+        cure = f"rebooted {name}" if self.boots else f"the change stays until {name} is booted"
+        self.warnings += [f"could not undo {what} on {name}: {cure}" for what in left.failed]
+        build = self._remove_left_build() if self.boots and self._deployment is None else False
         if stale:
-            self.warnings.append(f"put back the boot files of {name}, which had been left changed: booted it anew")
+            self.warnings.append(
+                f"restored the boot files of {name}, which an interrupted run left changed, and rebooted it"
+            )
         if self.boots and (stale or build or left.failed):
-            self._boot_anew()
+            self._reboot()
 
-    def _put_back_build(self) -> bool:
+    def _remove_left_build(self) -> bool:
         """Remove what a crashed process left of a build under test; return whether the node still runs that build.
 
         Raises SshError.
@@ -228,19 +230,19 @@ class NodeSession:
             left = put_back(self.shell)
         except SshError:
             # The node rebooted in between: the killed process had started that boot.
-            self._boot_anew()
+            self._reboot()
             left = put_back(self.shell)
         self.warnings += left.sentences(self.node.name)
         return bool(left.build)
 
-    def _take_back_build(self) -> bool:
+    def _remove_build(self) -> bool:
         """Remove the build before the node is left; return whether the node still runs the removed build."""
         if self._deployment is None or not self._deployment.active:
             return False
         if self._shell is None:
             self.warnings.append(
-                f"left {self._deployment.words()} on {self.node.name}, which does not answer: "
-                "it boots its known-good build, and whoever logs in next removes the rest"
+                f"could not remove {self._deployment.words()} from {self.node.name}, which does not answer: "
+                "the next boot starts the known-good build, and the next run removes the files"
             )
             return False
         try:
@@ -270,14 +272,14 @@ class NodeSession:
         self.boot_tuning = tuning
         self.reset_due = True
 
-    def _put_back_boot_files(self) -> bool:
+    def _restore_boot_files(self) -> bool:
         """Restore the boot files before the node is left; return whether the node still runs with the old settings."""
         if not self.boot_tuning:
             return False
         if self._shell is None:
             self.warnings.append(
-                f"left {self.boot_tuning.key} in the boot files of {self.node.name}, which does not answer: "
-                "whoever logs in next puts them back"
+                f"could not remove {self.boot_tuning.key} from the boot files of {self.node.name}, which does not "
+                "answer: the next run restores them"
             )
             return False
         boot_files.put_back(self._shell)
@@ -366,9 +368,9 @@ class NodeSession:
         stale = False
         try:
             try:
-                stale = self._take_back_build()
+                stale = self._remove_build()
             finally:
-                stale |= self._put_back_boot_files()
+                stale |= self._restore_boot_files()
         finally:
             found_off = self._forget()
             try:

@@ -59,12 +59,12 @@ class RunnerSession(NodeSession):
 
     def stage(self, put: Callable[[], object]) -> None:
         """Raises NoKnob."""
-        raise NoKnob(f"{self.node.name} is the machine that pytest runs on: it is not booted")
+        raise NoKnob(f"{self.node.name} is the machine that runs pytest, so it is not booted")
 
     def boot_with(self, tuning: Tuning) -> None:
         """Raises NoKnob for any setting that needs a boot."""
         if tuning:
-            raise NoKnob(f"{self.node.name} is the machine that pytest runs on: it is not booted")
+            raise NoKnob(f"{self.node.name} is the machine that runs pytest, so it is not booted")
 
     def _adopt(self, timeout_s: float) -> None:
         # A local shell answers and ends in the same way as a shell over ssh.

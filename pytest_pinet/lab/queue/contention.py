@@ -97,7 +97,7 @@ def exclusive(
             except OSError as error:
                 where = error.filename or queue_folder()
                 raise LeaseError(
-                    f"no turn can be taken in contention domain {domain}: {where}: {error.strerror}",
+                    f"cannot queue for contention domain {domain}: {where}: {error.strerror}",
                     f"the admin of this host: make {queue_folder()} a folder of mode 1777 that runners may write to",
                 ) from error
         yield

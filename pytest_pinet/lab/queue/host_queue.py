@@ -111,15 +111,15 @@ def turn(
     who = f"process {os.getpid()} since {time.strftime('%T')}"
     own, descriptor = queue.draw(f"{who}\n{identity or ''}")
     try:
-        told = ""
+        reported = ""
         while (ahead := queue.ahead(own)) is not None:
             ticket, text = ahead
             holder, _, theirs = text.partition("\n")
             patience.look(ticket.name, identity is not None and Identity.parse(theirs).is_sibling_of(identity))
             if patience.over:
                 raise _too_long(domain, holder, patience)
-            if told != holder:
-                told = holder
+            if reported != holder:
+                reported = holder
                 on_wait(f"waiting for contention domain {domain}: held by {holder}")
             time.sleep(_POLL_S)
         yield
@@ -133,9 +133,9 @@ def _too_long(domain: str, holder: str, patience: Patience) -> LeaseError:
     if patience.hangs:
         return LeaseError(
             f"waited {patience.sibling_s:.0f} s for contention domain {domain}, held by {holder}, a worker of this run",
-            "does a test of that worker hang? If it does measure for so long, wait longer with --pinet-acquire-timeout",
+            "check whether a test of that worker hangs; if it measures for so long, increase --pinet-acquire-timeout",
         )
     return LeaseError(
         f"waited {patience.waited} for contention domain {domain}, held by {holder}: another measurement runs in it",
-        "wait longer with --pinet-acquire-timeout",
+        "increase --pinet-acquire-timeout",
     )

@@ -58,7 +58,7 @@ def test_what_is_made_on_the_board_cannot_be_made_on_a_server(tmp_path: Path, bu
         with pytest.raises(UnsupportedError) as told:
             Deployment(board).check(load_build(str(tmp_path / "new")))
     assert str(told.value) == (
-        "pi4b-1 boots with an initramfs, which is not made on a TFTP server: name one in build new"
+        "pi4b-1 boots with an initramfs, which pinet cannot make on a TFTP server: add one to build new"
     )
 
 

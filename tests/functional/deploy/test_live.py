@@ -144,12 +144,12 @@ def test_sysctls_of_a_namespace_are_set_and_taken_back(shared: NamespaceBoard, t
     [
         (
             "options: {r8169: {use_dac: 1}}\n",
-            "pi4b-1 shares its kernel with others, so it cannot change modules; a kernel",
+            "pi4b-1 shares its kernel with other containers, so its modules cannot be changed; a kernel",
         ),
         ("sysctls: {net.ipv4.no_such: 1}\n", "pi4b-1 has no sysctl net.ipv4.no_such"),
         (
             "cmdline: quiet\n",
-            "pi4b-1 has no config.txt in /boot/firmware or /boot: no firmware of a Raspberry Pi boots it",
+            "pi4b-1 has no config.txt in /boot/firmware or /boot, so no firmware of a Raspberry Pi boots it",
         ),
     ],
 )

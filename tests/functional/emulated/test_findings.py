@@ -98,14 +98,14 @@ def runs_known_good(project: Project) -> None:
             (),
             1,
             "panic",
-            "build panics does not come up on virt-1, where the known-good build does: kernel panic on virt-1 while it",
+            "build panics does not come up on virt-1, but the known-good build does: kernel panic on virt-1 while it",
         ),
         (
             "hangs.yaml",
             ("--bisect", "--baseline=accepted"),
             125,
             "hang",
-            "build hangs does not come up on virt-1, where the known-good build does: virt-1 does not answer on its",
+            "build hangs does not come up on virt-1, but the known-good build does: virt-1 does not answer on its",
         ),
         ("blind.yaml", ("--baseline=accepted",), 1, "no driver", "virt-1 has no network device eth0 (it has: "),
     ],
@@ -172,5 +172,5 @@ def test_pytest_is_killed_while_it_deploys_and_the_next_run_recovers(project: Pr
     print(f"the next run: {told or 'found nothing'}")  # noqa: T201
     # Killed after the first write and before the undo.
     if "asked for" in what or "firmware" in what:
-        assert "removed the build under test that had been left on virt-1" in told
+        assert "removed the build under test that an interrupted run left on virt-1" in told
     runs_known_good(project)

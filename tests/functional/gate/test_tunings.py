@@ -279,8 +279,8 @@ def test_what_a_killed_process_left_is_taken_back_by_the_next_that_leases_the_no
     result = project.pytest("test_long.py::test_next")
     result.assert_outcomes(passed=1)
     text = " ".join(result.stdout.str().split())
-    assert "put back mtu=4000 of pi4b-1:onboard, which had been left on pi4b-1" in text
-    assert "put back tso=off of pi4b-1:onboard, which had been left on pi4b-1" in text
+    assert "undid mtu=4000 of pi4b-1:onboard, which an interrupted run left on pi4b-1" in text
+    assert "undid tso=off of pi4b-1:onboard, which an interrupted run left on pi4b-1" in text
     assert mtus(gate_lab) == ["1500", "1500"]
 
 
@@ -342,7 +342,7 @@ def test_boot_files_that_a_killed_process_left_are_put_back_and_the_node_is_boot
         result = project.pytest("test_boot.py::test_last")
         result.assert_outcomes(passed=1)
         text = " ".join(result.stdout.str().split())
-        assert "put back the boot files of pi4b-1, which had been left changed: booted it anew" in text
+        assert "restored the boot files of pi4b-1, which an interrupted run left changed, and rebooted it" in text
     finally:
         (project.path / "stay").unlink()
         gate_lab.switch_power(False, *NODES)

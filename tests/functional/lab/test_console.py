@@ -217,12 +217,12 @@ def test_a_board_that_panics_once_boots_the_second_time_and_it_is_told(new_board
     session = session_of(board, 20)
     session.strategy.connect = lambda timeout_s: None  # this board has a console only
     session.strategy.ssh.ssh_prefix = []
-    session._put_back_leftovers = lambda: None  # type: ignore[method-assign]
+    session._undo_leftovers = lambda: None  # type: ignore[method-assign]
     session.switch_on()
     session.log_in()
     assert session.ready
     (warning,) = session.take_warnings()
-    assert warning.startswith("pi1 came up after a second power cycle only: kernel panic on pi1 while it booted, at 2")
+    assert warning.startswith("pi1 came up only after a second power cycle: kernel panic on pi1 while it booted, at 2")
     assert session.record is not None
     assert session.record.findings == ()
     session.leave()
@@ -235,7 +235,7 @@ def test_a_console_that_hangs_is_told_with_what_it_showed_last(
     board = new_board("", "")
     session = session_of(board, 1)
     session.switch_on()
-    with pytest.raises(ConsoleError, match=r"pi1 does not answer .*it printed nothing \(after a power cycle, too\)"):
+    with pytest.raises(ConsoleError, match=r"pi1 does not answer .*it printed nothing \(also after a power cycle\)"):
         session.log_in()
     session.leave()
 
@@ -262,7 +262,7 @@ def test_a_pdu_that_lies_is_found_out(new_board: NewBoard, monkeypatch: pytest.M
     monkeypatch.setattr(power, "SETTLE_TIMEOUT_S", 0.3)
     board = new_board()
     board.pdu.lies = True
-    with pytest.raises(PowerError, match=r"pi1 said yes to 'on' but still reports the opposite(?s:.*)outlet number"):
+    with pytest.raises(PowerError, match=r"pi1 accepted 'on', but still reports the opposite(?s:.*)outlet number"):
         board.strategy.transition("booted")
 
 

@@ -173,7 +173,7 @@ def test_a_worker_of_the_same_run_that_hangs_is_found_out(
         pytest.raises(
             LeaseError,
             match=rf"waited \d s for contention domain bus, held by process {holder.pid} since \S+, "
-            "a worker of this run\n  -> does a test of that worker hang",
+            "a worker of this run\n  -> check whether a test of that worker hangs",
         ),
         exclusive(key, ["bus"], 0.2, lambda text: None, Identity.of_this_process("gw0", RUN)),
     ):
@@ -210,7 +210,7 @@ def test_a_folder_that_cannot_be_used_is_told_and_left_as_it_is(
     for module in (contention, host_queue):
         monkeypatch.setattr(module, "queue_folder", lambda: tmp_path / "pinet")
     with (
-        pytest.raises(LeaseError, match=r"no turn can be taken in contention domain bus: \S+/pinet: Not a directory"),
+        pytest.raises(LeaseError, match=r"cannot queue for contention domain bus: \S+/pinet: Not a directory"),
         exclusive("lab", ["bus"], 1, lambda text: None),
     ):
         pass

@@ -121,7 +121,7 @@ def test_a_lost_place_is_noticed(coordinator: Coordinator) -> None:
     own = leases(coordinator)
     own.acquire(["pi1"], 5)
     coordinator.release("pi1", coordinator.identity)
-    with pytest.raises(LeaseError, match="place pi1 was lost during the test, now held by nobody"):
+    with pytest.raises(LeaseError, match="place pi1 was lost during the test, and no user holds it"):
         own.check(["pi1"])
     assert own.held == set()
 

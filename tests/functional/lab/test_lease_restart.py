@@ -84,7 +84,7 @@ def test_a_place_given_back_while_the_coordinator_is_away_is_given_back_later(
     server.kill()
     await_loss(coordinator)
     own.release(["pi1"])
-    with pytest.raises(CoordinatorError, match=r"place pi1 not given back: the labgrid coordinator .* went away"):
+    with pytest.raises(CoordinatorError, match=r"could not release place pi1: the labgrid coordinator .* went away"):
         own.settle()
     server.start()
     own.settle()

@@ -89,7 +89,7 @@ def test_a_switch_that_does_not_keep_segments_apart_is_found_out(make_ends: Make
         ("c", "eth0", "br1", "198.18.0.3/29"),
         ("d", "eth0", "br1", "198.18.0.4/29"),
     )
-    with pytest.raises(LinkError, match=r"a eth0 \(port p1 .* reaches c eth0 \(port p3 .*does not keep them apart"):
+    with pytest.raises(LinkError, match=r"a eth0 \(port p1 .* reaches c eth0 \(port p3 .*does not isolate the groups"):
         check_reachable([ends[:2], ends[2:]], states(ends), isolated=True)
     # A switch without this capability has fixed wiring.
     check_reachable([ends[:2], ends[2:]], states(ends), isolated=False)

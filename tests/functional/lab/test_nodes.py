@@ -77,7 +77,7 @@ def test_a_lost_node_is_neither_switched_off_nor_rewired(connect: Connect, gate_
         assert wired != 1
         alice(gate_lab, "pi3b-1", "release", "--kick")
         alice(gate_lab, "pi3b-1", "acquire")
-        with pytest.raises(LeaseError, match="pi3b-1 was lost during the test, now held by otherhost/alice"):
+        with pytest.raises(LeaseError, match="pi3b-1 was lost during the test, and is held by otherhost/alice"):
             session.check(pair)
     session.distrust(pair)
     session.keep_only(())
@@ -89,7 +89,7 @@ def test_a_lost_node_is_neither_switched_off_nor_rewired(connect: Connect, gate_
     assert session.take_warnings() == [
         f"left address {link.dut.address} on pi3b-1 eth0 as it is: pi3b-1 is not ours any more",
         "left the wiring of p1 and p3 on switch sw1 as it is: pi3b-1 is not ours any more",
-        "left pi3b-1 switched on: place pi3b-1 is not ours any more",
+        "pi3b-1 stays switched on: this run has lost its place pi3b-1",
     ]
     alice(gate_lab, "pi3b-1", "release")
     with session.open(pair):

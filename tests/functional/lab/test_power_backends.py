@@ -53,7 +53,7 @@ def test_three_backends_call_a_dead_switch_a_success_and_are_found_out() -> None
     for trial in trials:
         believed, message, seconds = trial.communicate(timeout=120)[0].splitlines()
         assert believed == "None"
-        assert message.startswith(f"the power switch of pi1 ({DEAD}, outlet 1) failed to say whether it is on: ")
+        assert message.startswith(f"the power switch of pi1 ({DEAD}, outlet 1) failed to report its state: ")
         assert float(seconds) < 2 * power.CALL_TIMEOUT_S
 
 

@@ -60,7 +60,7 @@ def test_it_is_leased_and_answers_like_any_node(pool: NodePool, node: Node) -> N
     pool.check(["pi1"])
     # It cannot be booted: a test that requests fresh nodes gets it unchanged.
     assert pool.get([node], 5, reset=True) == [session]
-    with pytest.raises(NoKnob, match="here is the machine that pytest runs on: it is not booted"):
+    with pytest.raises(NoKnob, match="here is the machine that runs pytest, so it is not booted"):
         session.boot_with(Tuning((("arm_freq", "2000"),)))
 
 

@@ -135,7 +135,7 @@ def test_a_tuned_result_tells_what_was_set_and_taken_back(runs: Runs) -> None:
     steps = [step["name"] for step in found["steps"]]
     ends = ("pi3b-1", "pi3b-2")
     order = [steps.index(f"tune congestion=reno of {end}:onboard") for end in ends]
-    order += [steps.index("judge"), *(steps.index(f"take back congestion=reno of {end}") for end in reversed(ends))]
+    order += [steps.index("judge"), *(steps.index(f"undo congestion=reno of {end}") for end in reversed(ends))]
     assert order == sorted(order)
 
 

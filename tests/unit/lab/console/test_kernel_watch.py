@@ -56,7 +56,7 @@ def test_a_peer_is_the_labs_trouble(bench: Bench) -> None:
     watch = bench.watch()
     bench.peer.feed(OOPS)
     with pytest.raises(
-        LabError, match=r"^kernel oops on cm4-1 \(peer\) at (?s:.*)-> its kernel is not under test: mend cm4-1"
+        LabError, match=r"^kernel oops on cm4-1 \(peer\) at (?s:.*)-> its kernel is not under test: repair cm4-1"
     ) as caught:
         watch.check()
     assert "Unable to handle kernel" in caught.value.excerpt

@@ -62,7 +62,7 @@ def test_a_full_disk_is_told_and_ends_only_the_writing(record: ConsoleRecord) ->
     record.keep_in(Path("/dev/full"))
     record.feed(b"one\nKernel panic - not syncing: x\n")
     assert record.trouble is not None
-    assert record.trouble.startswith("the console of pi1 is not recorded any more: [Errno 28]")
+    assert record.trouble.startswith("the console of pi1 is no longer recorded: [Errno 28]")
     assert [finding.kind for finding in record.findings] == [KernelEventKind.PANIC]
 
 

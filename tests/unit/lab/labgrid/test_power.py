@@ -50,10 +50,10 @@ def test_a_switch_that_cannot_tell_is_unknown_and_is_believed(driver: Blind) -> 
 
 def test_a_switch_that_lies_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(power, "SETTLE_TIMEOUT_S", 0.1)
-    with pytest.raises(PowerError, match="power switch of pi1 said yes to 'on' but still reports the opposite"):
+    with pytest.raises(PowerError, match="power switch of pi1 accepted 'on', but still reports the opposite"):
         Power("pi1", Stuck()).switch(on=True)
 
 
 def test_a_switch_that_fails_is_an_error_and_not_unknown() -> None:
-    with pytest.raises(PowerError, match="power switch of pi1 failed to say whether it is on: ConnectionRefusedError"):
+    with pytest.raises(PowerError, match="power switch of pi1 failed to report its state: ConnectionRefusedError"):
         Power("pi1", Broken()).is_on()

@@ -117,8 +117,8 @@ def test_each_setting_is_a_step_and_so_is_its_return(
     settings = [*(f"mtu=4000 of {end}" for end in ends), "rps=all of one:onboard"]
     tuning = [title.removeprefix("tune ") for title in found if title.startswith("tune ")]
     assert sorted(tuning) == settings
-    assert list(found)[len(tuning) :] == [f"take back {what}" for what in reversed(tuning)]
-    assert {error for title, error in found.items() if title.startswith("take back")} == {refusal}
+    assert list(found)[len(tuning) :] == [f"undo {what}" for what in reversed(tuning)]
+    assert {error for title, error in found.items() if title.startswith("undo")} == {refusal}
 
 
 class Session:
@@ -204,7 +204,7 @@ def test_what_is_deployed_and_put_back_is_a_step(bench: Bench) -> None:
     recorder.start()
     for tuning in (Tuning(), FAST, FAST, Tuning()):
         bench.open(tuning)
-    assert [step.title for step in recorder.stop()] == ["deploy arm_freq=2000 to one", "put back the boot files of one"]
+    assert [step.title for step in recorder.stop()] == ["deploy arm_freq=2000 to one", "restore the boot files of one"]
 
 
 def test_a_node_without_boot_files_is_not_booted(bench: Bench) -> None:
@@ -221,5 +221,5 @@ def test_a_node_that_does_not_come_up_says_with_what(bench: Bench) -> None:
         bench.open(FAST, hang)
     assert str(error.value) == (
         "one does not answer on its serial console (booted with arm_freq=2000)\n"
-        "  -> put the card of one right: beside its boot files are the originals, *.pytest-pinet"
+        "  -> restore the boot files on the card of one from the originals beside them (*.pytest-pinet)"
     )

@@ -36,7 +36,7 @@ def test_a_build_that_still_runs_is_booted_away(monkeypatch: pytest.MonkeyPatch)
     found = bring_up(board)
     assert board.log == ["off", "console", "on"]
     assert found.take_warnings() == [
-        "removed the build under test that had been left on pi1: booted its known-good build"
+        "removed the build under test that an interrupted run left on pi1, and booted the known-good build"
     ]
 
 
@@ -46,7 +46,7 @@ def test_files_of_a_build_that_does_not_run_cost_no_boot(monkeypatch: pytest.Mon
     found = bring_up(board)
     assert board.log == []
     assert found.take_warnings() == [
-        "removed the build under test that had been left on pi1",
+        "removed the build under test that an interrupted run left on pi1",
         "could not remove build new on pi1 (Read-only file system) from pi1",
     ]
 
@@ -56,7 +56,7 @@ def test_a_boot_that_a_killed_process_had_asked_for_comes_between(monkeypatch: p
     board = Board(True)
     found = bring_up(board)
     assert board.log == ["off", "console", "on"]
-    assert found.take_warnings() == ["removed the build under test that had been left on pi1"]
+    assert found.take_warnings() == ["removed the build under test that an interrupted run left on pi1"]
 
 
 class Deployed:
@@ -118,6 +118,6 @@ def test_one_that_does_not_answer_is_told_of() -> None:
     found._shell = None
     found.leave()
     assert found.take_warnings() == [
-        "left build new on pi1, which does not answer: it boots its known-good build, and whoever logs in next removes "
-        "the rest"
+        "could not remove build new from pi1, which does not answer: the next boot starts the known-good build, and "
+        "the next run removes the files"
     ]

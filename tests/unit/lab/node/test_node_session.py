@@ -182,7 +182,7 @@ def test_a_boot_that_fails_is_answered_by_one_power_cycle_which_is_told() -> Non
     found = bring_up(board)
     assert board.log == ["console", "on", "off", "console", "on"]
     assert found.take_warnings() == [
-        "pi1 came up after a second power cycle only: pi1 does not answer on its serial console: "
+        "pi1 came up only after a second power cycle: pi1 does not answer on its serial console: "
         + str(TIMEOUT("nothing")).splitlines()[0]
     ]
 
@@ -190,7 +190,7 @@ def test_a_boot_that_fails_is_answered_by_one_power_cycle_which_is_told() -> Non
 @pytest.mark.parametrize("on", [True, False])
 def test_a_second_boot_that_fails_is_the_end(on: bool) -> None:
     board = Board(on, TIMEOUT("nothing"), TIMEOUT("still nothing"))
-    with pytest.raises(ConsoleError, match=r"pi1 does not answer .* nothing \(after a power cycle, too\)"):
+    with pytest.raises(ConsoleError, match=r"pi1 does not answer .* nothing \(also after a power cycle\)"):
         bring_up(board)
     assert board.log.count("on") == (1 if on else 2)
     assert len(board.timeouts) == 2
@@ -229,7 +229,7 @@ def test_a_panic_between_log_in_and_ssh_is_a_panic() -> None:
     with pytest.raises(ConsoleError, match="kernel panic on pi1 while it booted") as caught:
         bring_up(board)
     assert "Kernel panic - not syncing: late" in caught.value.excerpt
-    assert "after a power cycle, too" in caught.value.message
+    assert "also after a power cycle" in caught.value.message
 
 
 def test_a_reset_boots_a_node_that_answers() -> None:
@@ -303,7 +303,7 @@ def test_what_a_dead_run_left_is_put_back_before_anything_else(monkeypatch: pyte
     board = Board(True)
     found = bring_up(board)
     assert board.log == []
-    assert found.take_warnings() == ["put back mtu=9000 of pi1:usb, which had been left on pi1"]
+    assert found.take_warnings() == ["undid mtu=9000 of pi1:usb, which an interrupted run left on pi1"]
 
 
 def test_a_node_whose_settings_cannot_be_put_back_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ def test_a_node_whose_settings_cannot_be_put_back_is_booted(monkeypatch: pytest.
     found = bring_up(board)
     assert board.log == ["off", "console", "on"]
     assert found.take_warnings() == [
-        "could not put back mtu=9000 of pi1:usb (Device or resource busy) on pi1: booted it anew"
+        "could not undo mtu=9000 of pi1:usb (Device or resource busy) on pi1: rebooted pi1"
     ]
 
 
@@ -326,7 +326,8 @@ def test_a_node_that_hangs_while_settings_are_put_back_is_booted(monkeypatch: py
     found = bring_up(board)
     assert board.log == ["off", "console", "on"]
     assert found.take_warnings() == [
-        "could not put back what had been left (pi1 did not answer over ssh within 30 s) on pi1: booted it anew"
+        "could not undo the changes of an interrupted run (pi1 did not answer over ssh within 30 s) on pi1: "
+        "rebooted pi1"
     ]
 
 
@@ -336,7 +337,9 @@ def test_boot_files_that_a_dead_run_left_take_a_boot(monkeypatch: pytest.MonkeyP
     board = Board(False)
     found = bring_up(board)
     assert board.log == ["console", "on", "off", "console", "on"]
-    assert found.take_warnings() == ["put back the boot files of pi1, which had been left changed: booted it anew"]
+    assert found.take_warnings() == [
+        "restored the boot files of pi1, which an interrupted run left changed, and rebooted it"
+    ]
 
 
 def test_boot_files_that_could_not_be_written_are_put_back_by_the_next_boot(monkeypatch: pytest.MonkeyPatch) -> None:

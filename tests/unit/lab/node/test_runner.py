@@ -73,8 +73,7 @@ def test_it_is_not_booted_for_what_cannot_be_put_back(tmp_path: Path, monkeypatc
     session.switch_on()
     session.log_in()
     assert session.take_warnings() == [
-        "could not put back mtu=9000 of here:lan (Device or resource busy) on here: "
-        "it stays like that until somebody boots it"
+        "could not undo mtu=9000 of here:lan (Device or resource busy) on here: the change stays until here is booted"
     ]
     assert session.shell.run("echo up").stdout == "up\n"
 
