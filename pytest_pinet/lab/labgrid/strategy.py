@@ -1,8 +1,7 @@
-"""PiStrategy: off -> staged -> booted -> ready, by labgrid's GraphStrategy."""
+"""PiStrategy: off -> booted -> ready, by labgrid's GraphStrategy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import attr
@@ -10,7 +9,6 @@ from labgrid.factory import target_factory
 from labgrid.strategy import GraphStrategy
 
 from pytest_pinet.errors import ConfigError, ConsoleError, LabError, PowerError
-from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.login import PiShellDriver
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
@@ -24,7 +22,7 @@ _CHECK_EXPORTER = "labgrid-client -p PLACE show: check that an exporter serves a
 @target_factory.reg_driver
 @attr.s(eq=False)
 class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
-    """Brings a board up: power, deployment, login over the serial console, ssh.
+    """Brings a board up: power, login over the serial console, ssh.
 
     Binds to:
         power (PowerProtocol), console (ConsoleProtocol), shell (ShellDriver), ssh (SSHDriver)
@@ -39,7 +37,6 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         "ssh": "SSHDriver",
     }
     _power: Power | None = None
-    _put: Callable[[], object] | None = None
 
     @property
     def node_power(self) -> Power:
@@ -81,10 +78,6 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
                 _CHECK_EXPORTER,
             ) from error
 
-    def stage(self, put: Callable[[], object] | None) -> None:
-        """Set the function that ``staged`` calls to deploy files for the next boot; None deploys nothing."""
-        self._put = put
-
     # -- states ---------------------------------------------------------------------------------------------------
 
     def state_off(self) -> None:
@@ -93,13 +86,6 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         self._note("power off")
 
     @GraphStrategy.depends("off")  # type: ignore[untyped-decorator]
-    def state_staged(self) -> None:
-        # While the power is off, nothing reads the boot files.
-        if self._put is not None:
-            with doing(f"deploy to {self.target.name}"):
-                self._put()
-
-    @GraphStrategy.depends("staged")  # type: ignore[untyped-decorator]
     def state_booted(self) -> None:
         self.switch_on()
         self.target.activate(self.shell)
@@ -111,7 +97,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
     def force(self, state: str) -> None:
         """Assume that the board is in this state, without switching power. Raises ConfigError for an unknown state.
 
-        ``booted`` and ``ready`` log in, within the timeouts of the drivers; ``off`` and ``staged`` check nothing.
+        ``booted`` and ``ready`` log in, within the timeouts of the drivers; ``off`` checks nothing.
         """
         if state not in self.states:
             raise ConfigError(f"PiStrategy has no state {state!r}; accepted: {', '.join(sorted(self.states))}")

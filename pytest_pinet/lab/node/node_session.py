@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pytest_pinet.errors import ConsoleError, LabError, SshError, first_line
@@ -100,11 +99,6 @@ class NodeSession:
         record: ConsoleRecord | None = self.strategy.record
         return record
 
-    def stage(self, put: Callable[[], object]) -> None:
-        """Call ``put`` while the node is off, before its next boot. The next ``switch_on`` boots the node."""
-        self.strategy.stage(put)
-        self.reset_due = True
-
     def reset(self) -> None:
         """Switch the power off, so that ``switch_on`` boots the node again. Raises PowerError."""
         self._meet()
@@ -140,7 +134,6 @@ class NodeSession:
             self._start()
 
     def _start(self) -> None:
-        self.strategy.transition("staged")
         self.strategy.switch_on()
         self.reset_due = False
         self.fresh = True

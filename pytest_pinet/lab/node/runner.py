@@ -57,10 +57,6 @@ class RunnerSession(NodeSession):
         """Do not reboot: a request for fresh nodes gets this machine as it is."""
         self.reset_due = False
 
-    def stage(self, put: Callable[[], object]) -> None:
-        """Raises NoKnob."""
-        raise NoKnob(f"{self.node.name} is the machine that runs pytest, so it is not booted")
-
     def boot_with(self, tuning: Tuning) -> None:
         """Raises NoKnob for any setting that needs a boot."""
         if tuning:

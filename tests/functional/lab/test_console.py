@@ -82,7 +82,7 @@ def test_the_console_is_recorded_from_power_on_while_nobody_reads_it(new_board: 
 def test_both_drivers_log_in(new_board: NewBoard, driver: str) -> None:
     board = new_board(serial_driver=driver)
     board.strategy.transition("booted")
-    assert board.strategy.path == ["off", "staged", "booted"]
+    assert board.strategy.path == ["off", "booted"]
     assert (board.strategy.record is None) is (driver == "SerialDriver")
 
 
@@ -130,7 +130,7 @@ def test_a_console_server_that_goes_away_is_told(new_board: NewBoard) -> None:
     wait_until("the connection", lambda: board.console.clients)
     board.console.hang_up()
     wait_until("the loss", lambda: record_of(board).trouble)
-    assert str(record_of(board).trouble).startswith("the console of pi1 was lost, and is not recorded since: ")
+    assert str(record_of(board).trouble).startswith("the console of pi1 was lost, and nothing is recorded since then: ")
     with pytest.raises(OSError, match="disconnected"):
         board.serial.expect("anything", timeout=20)
 
@@ -155,23 +155,12 @@ def test_the_thread_keeps_off_labgrids_steps(new_board: NewBoard) -> None:
 # -- the strategy -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_staged_is_put_in_place_between_off_and_on(new_board: NewBoard) -> None:
-    board = new_board()
-    board.strategy.stage(lambda: board.pdu.log.append("staged"))
-    board.strategy.transition("booted")
-    assert board.pdu.log == ["off", "staged", "on"]
-    board.strategy.stage(None)
-    board.strategy.transition("off")
-    board.strategy.transition("staged")
-    assert board.pdu.log == ["off", "staged", "on", "off"]
-
-
 def test_force_takes_a_board_as_it_is(new_board: NewBoard) -> None:
     board = new_board()
     board.strategy.transition("booted")
     board.strategy.invalidate()
     board.strategy.force("booted")
-    assert board.strategy.path == ["off", "staged", "booted"]
+    assert board.strategy.path == ["off", "booted"]
     board.strategy.force("off")
     assert board.strategy.path == ["off"]
     assert board.pdu.log == ["off", "on"]
@@ -181,7 +170,7 @@ def test_force_takes_a_board_as_it_is(new_board: NewBoard) -> None:
 
 
 def test_force_refuses_a_state_that_is_none(new_board: NewBoard) -> None:
-    with pytest.raises(ConfigError, match=r"no state 'on'; accepted: booted, off, ready, staged"):
+    with pytest.raises(ConfigError, match=r"no state 'on'; accepted: booted, off, ready"):
         new_board().strategy.force("on")
 
 

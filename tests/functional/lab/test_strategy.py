@@ -11,7 +11,6 @@ from labgrid.driver import NetworkPowerDriver, SerialDriver
 from labgrid.resource import NetworkPowerPort, NetworkSerialPort, NetworkService
 
 from pytest_pinet.errors import ConsoleError, PowerError
-from pytest_pinet.execution.trace import Recorder
 from pytest_pinet.lab.drivers import PiShellDriver, PiSSHDriver, PiStrategy
 
 
@@ -58,13 +57,3 @@ def test_a_console_whose_resource_is_gone_is_a_console_error(board: PiStrategy) 
     board.console.port.avail = False
     with pytest.raises(ConsoleError, match=r"labgrid cannot open the serial console of pi1: NoResourceFoundError"):
         board.open_console()
-
-
-def test_what_is_put_in_place_before_a_boot_is_a_step_of_its_own(board: PiStrategy) -> None:
-    recorder, put = Recorder(), []
-    recorder.start()
-    board.state_staged()
-    board.stage(lambda: put.append("files"))
-    board.state_staged()
-    assert [step.title for step in recorder.stop()] == ["deploy to pi1"]
-    assert put == ["files"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,7 +65,6 @@ class Board:
         self.node_power = Power("pi1", Outlet(found, self.log))
         self._answers = list(answers)
         self.path: list[str] = []
-        self._staging: Callable[[], object] = lambda: None
         self.record: ConsoleRecord | None = None
         self.ssh = SimpleNamespace(
             username="", ssh_prefix=[], networkservice=SimpleNamespace(username="root", port=22, address="pi1")
@@ -88,9 +86,6 @@ class Board:
     def connect(self, timeout_s: float) -> None:
         self._meet(timeout_s)
 
-    def stage(self, put: Callable[[], object]) -> None:
-        self._staging = put
-
     def force(self, state: str) -> None:
         self.path = [state]
 
@@ -100,12 +95,8 @@ class Board:
         self.node_power.switch(on=True)
 
     def transition(self, state: str) -> None:
-        if state == "staged":
-            assert self.path == ["off"]
-            self.path = ["off", "staged"]
-            self._staging()
-        elif self.path != ["off"]:
-            assert state == "off"
+        assert state == "off"
+        if self.path != ["off"]:
             self.path = ["off"]
             self.node_power.switch(on=False)
 
@@ -242,15 +233,6 @@ def test_a_reset_boots_a_node_that_answers() -> None:
     assert board.timeouts[2] == pytest.approx(BOOT_S, abs=1)
     found.leave()
     assert board.log == ["off", "console", "on", "invalidate"]
-
-
-def test_what_is_staged_is_put_in_place_without_power_and_booted() -> None:
-    board = Board(True)
-    found = session(board)
-    found.stage(lambda: board.log.append("staged"))
-    found.switch_on()
-    found.log_in()
-    assert board.log == ["off", "staged", "console", "on"]
 
 
 def test_a_node_with_a_broken_kernel_is_given_back_booting() -> None:
