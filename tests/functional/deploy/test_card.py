@@ -75,7 +75,7 @@ def test_a_build_is_booted_beside_the_known_good_one(board: CardBoard, tmp_path:
 
 
 @pytest.mark.slow
-def test_two_builds_take_turns_and_each_start_is_a_boot(board: CardBoard, tmp_path: Path) -> None:
+def test_two_builds_alternate_and_each_start_boots(board: CardBoard, tmp_path: Path) -> None:
     before = board.files()
     a, b = build_of(tmp_path / "a"), build_of(tmp_path / "b", release="6.12.26-pinet")
     deployment = Deployment(board)
@@ -94,7 +94,7 @@ def test_two_builds_take_turns_and_each_start_is_a_boot(board: CardBoard, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_build_that_was_made_anew_meanwhile_is_not_sent(board: CardBoard, tmp_path: Path) -> None:
+def test_a_build_that_changed_after_the_check_is_not_uploaded(board: CardBoard, tmp_path: Path) -> None:
     before = board.files()
     build = build_of(tmp_path / "new")
     deployment = Deployment(board)
@@ -108,7 +108,7 @@ def test_a_build_that_was_made_anew_meanwhile_is_not_sent(board: CardBoard, tmp_
 
 
 @pytest.mark.slow
-def test_settings_alone_boot_the_known_good_kernel_otherwise(board: CardBoard, tmp_path: Path) -> None:
+def test_a_build_of_settings_boots_the_known_good_kernel(board: CardBoard, tmp_path: Path) -> None:
     (tmp_path / "build.yaml").write_text("cmdline: slub_debug=FZPU\n")
     build = load_build(str(tmp_path / "build.yaml"))
     deployment = Deployment(board)
@@ -121,7 +121,7 @@ def test_settings_alone_boot_the_known_good_kernel_otherwise(board: CardBoard, t
 
 
 @pytest.mark.slow
-def test_a_tuning_of_the_boot_files_holds_for_the_build_too(board: CardBoard, tmp_path: Path) -> None:
+def test_a_boot_tuning_also_applies_to_the_build(board: CardBoard, tmp_path: Path) -> None:
     build = build_of(tmp_path / "new")
     deployment = Deployment(board)
     deployment.check(build)
@@ -145,7 +145,7 @@ def test_boot_files_that_vanish_after_the_check_are_an_error_of_the_lab(board: C
 
 
 @pytest.mark.slow
-def test_a_build_that_does_not_come_up_is_gone_after_one_power_cycle(board: CardBoard, tmp_path: Path) -> None:
+def test_a_build_that_does_not_come_up_costs_one_power_cycle(board: CardBoard, tmp_path: Path) -> None:
     build = build_of(tmp_path / "new")
     board.broken.add(made.RELEASE)
     deployment = Deployment(board)
@@ -159,7 +159,7 @@ def test_a_build_that_does_not_come_up_is_gone_after_one_power_cycle(board: Card
 
 
 @pytest.mark.slow
-def test_a_firmware_that_passes_the_build_over_is_found_out(board: CardBoard, tmp_path: Path) -> None:
+def test_a_firmware_that_ignores_tryboot_is_an_error(board: CardBoard, tmp_path: Path) -> None:
     build = build_of(tmp_path / "new")
     deployment = Deployment(board)
     deployment.check(build)
@@ -171,7 +171,7 @@ def test_a_firmware_that_passes_the_build_over_is_found_out(board: CardBoard, tm
 
 
 @pytest.mark.slow
-def test_another_kernel_in_its_place_is_found_out(board: CardBoard, tmp_path: Path) -> None:
+def test_a_different_running_kernel_is_an_error(board: CardBoard, tmp_path: Path) -> None:
     build = build_of(tmp_path / "new")
     deployment = Deployment(board)
     deployment.check(build)
@@ -191,7 +191,7 @@ def refused(board: CardBoard, build: Build) -> str:
     return str(told.value)
 
 
-def test_what_a_board_cannot_take_is_told_before_anything_is_touched(board: CardBoard, tmp_path: Path) -> None:
+def test_a_build_that_the_board_cannot_run_is_refused_before_any_change(board: CardBoard, tmp_path: Path) -> None:
     build = build_of(tmp_path / "new")
     (board.folder / "bin" / "df").write_text("#!/bin/sh\necho x; echo /dev/mmcblk0p1 9 9 5 1% /boot/firmware\n")
     (board.folder / "bin" / "df").chmod(0o755)
@@ -231,7 +231,7 @@ def same_release(folder: Path) -> tuple[Build, Build]:
 
 
 @pytest.mark.slow
-def test_two_builds_of_one_release_have_its_folder_in_turn(board: CardBoard, tmp_path: Path) -> None:
+def test_two_builds_of_one_release_alternate_in_its_folder(board: CardBoard, tmp_path: Path) -> None:
     before = board.files()
     a, b = same_release(tmp_path)
     deployment = Deployment(board)
@@ -249,7 +249,7 @@ def test_two_builds_of_one_release_have_its_folder_in_turn(board: CardBoard, tmp
 
 
 @pytest.mark.slow
-def test_modules_that_wait_for_their_turn_are_found_after_a_crash(board: CardBoard, tmp_path: Path) -> None:
+def test_parked_modules_are_removed_after_a_crash(board: CardBoard, tmp_path: Path) -> None:
     before = board.files()
     deployment = Deployment(board)
     for build in same_release(tmp_path):
@@ -266,7 +266,7 @@ def test_modules_that_wait_for_their_turn_are_found_after_a_crash(board: CardBoa
 
 
 @pytest.mark.slow
-def test_the_known_good_build_named_as_a_file_uses_the_modules_that_are_there(board: CardBoard, tmp_path: Path) -> None:
+def test_the_known_good_image_uses_the_installed_modules(board: CardBoard, tmp_path: Path) -> None:
     build = build_of(tmp_path / "good")
     made.write(board.folder / "modules", {f"{made.RELEASE}/kernel/drivers/net/e1000e.ko": made.module("e1000e")})
     before = board.files()
@@ -279,7 +279,7 @@ def test_the_known_good_build_named_as_a_file_uses_the_modules_that_are_there(bo
 
 
 @pytest.mark.slow
-def test_somebody_s_own_tryboot_txt_is_put_back(board: CardBoard, tmp_path: Path) -> None:
+def test_the_tryboot_txt_of_the_user_is_restored(board: CardBoard, tmp_path: Path) -> None:
     (board.firmware / "tryboot.txt").write_text("# theirs\n")
     before = board.files()
     deployment = Deployment(board)
@@ -292,7 +292,7 @@ def test_somebody_s_own_tryboot_txt_is_put_back(board: CardBoard, tmp_path: Path
     assert board.files() == before
 
 
-def test_what_a_crash_left_is_found_by_whoever_logs_in_next(board: CardBoard, tmp_path: Path) -> None:
+def test_the_next_login_removes_the_files_of_a_crashed_run(board: CardBoard, tmp_path: Path) -> None:
     before = board.files()
     deployment = Deployment(board)
     build = build_of(tmp_path / "new")

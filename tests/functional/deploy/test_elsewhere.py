@@ -51,7 +51,7 @@ def test_a_board_that_boots_from_the_network(tmp_path: Path, build: Build) -> No
         assert board.files() == before
 
 
-def test_what_is_made_on_the_board_cannot_be_made_on_a_server(tmp_path: Path, build: Build) -> None:
+def test_an_initramfs_cannot_be_made_on_a_tftp_server(tmp_path: Path, build: Build) -> None:
     (tmp_path / "new" / "initramfs8").unlink()
     with card_board(tmp_path / "card", netboot=True) as board:
         board.drivers["TFTPProviderDriver"] = provider(board.firmware)

@@ -40,7 +40,7 @@ def source(board: CardBoard) -> str:
     return board.shell.run("cat /sys/module/r8169/srcversion 2>/dev/null").stdout.strip()
 
 
-def test_a_module_takes_the_place_of_the_known_good_one(board: CardBoard, tmp_path: Path) -> None:
+def test_a_module_replaces_the_known_good_one(board: CardBoard, tmp_path: Path) -> None:
     build = one_module(tmp_path, made.module("r8169", VERMAGIC, srcversion="NEW"))
     deployment = Deployment(board)
     deployment.check(build)
@@ -55,7 +55,7 @@ def test_a_module_takes_the_place_of_the_known_good_one(board: CardBoard, tmp_pa
     assert board.booted_by == ["config.txt"], "it was booted"
 
 
-def test_a_module_that_the_kernel_refuses_leaves_the_known_good_one(board: CardBoard, tmp_path: Path) -> None:
+def test_a_refused_module_is_replaced_by_the_known_good_one(board: CardBoard, tmp_path: Path) -> None:
     build = one_module(tmp_path, made.module("r8169", VERMAGIC, srcversion="refuse"))
     deployment = Deployment(board)
     with pytest.raises(BuildError, match=r"cannot be loaded on pi4b-1 .*: Invalid module format") as told:
@@ -74,7 +74,7 @@ def test_options_are_read_back(board: CardBoard, tmp_path: Path) -> None:
     assert board.shell.run("cat /sys/module/r8169/parameters/use_dac").returncode != 0
 
 
-def test_what_a_crash_left_is_replayed_from_the_tunings_journal(board: CardBoard, tmp_path: Path) -> None:
+def test_changes_of_a_crashed_run_are_undone_from_the_journal(board: CardBoard, tmp_path: Path) -> None:
     build = one_module(tmp_path, made.module("r8169", VERMAGIC, srcversion="NEW"))
     Deployment(board).start(build)
     assert source(board) == "NEW"
@@ -82,7 +82,7 @@ def test_what_a_crash_left_is_replayed_from_the_tunings_journal(board: CardBoard
     assert source(board) == "KNOWN"
 
 
-def test_what_this_board_cannot_take(board: CardBoard, tmp_path: Path) -> None:
+def test_builds_that_this_board_cannot_run(board: CardBoard, tmp_path: Path) -> None:
     other = one_module(tmp_path, made.module("r8169", made.VERMAGIC))
     with pytest.raises(ConfigError, match=rf"r8169.ko was built for kernel 6.12.25-pinet, and pi4b-1 runs {RELEASE}"):
         Deployment(board).check(other)
@@ -125,7 +125,7 @@ def shared(tmp_path: Path) -> Iterator[NamespaceBoard]:
     ip(f"netns del {name}")
 
 
-def test_sysctls_of_a_namespace_are_set_and_taken_back(shared: NamespaceBoard, tmp_path: Path) -> None:
+def test_sysctls_of_a_namespace_are_set_and_restored(shared: NamespaceBoard, tmp_path: Path) -> None:
     (tmp_path / "build.yaml").write_text('sysctls: {net.ipv4.tcp_rmem: "4096 65536 65536", net.ipv4.tcp_sack: 0}\n')
     build = load_build(str(tmp_path / "build.yaml"))
     before = shared.shell.run("cat /proc/sys/net/ipv4/tcp_rmem").stdout
@@ -153,7 +153,7 @@ def test_sysctls_of_a_namespace_are_set_and_taken_back(shared: NamespaceBoard, t
         ),
     ],
 )
-def test_what_a_namespace_cannot_take_points_to_the_emulated_lab(
+def test_a_refusal_in_a_namespace_names_the_emulated_lab(
     shared: NamespaceBoard, tmp_path: Path, text: str, told: str
 ) -> None:
     (tmp_path / "build.yaml").write_text(text)

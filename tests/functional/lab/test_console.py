@@ -57,7 +57,7 @@ def texts(file: Path) -> list[str]:
 # -- the console driver -----------------------------------------------------------------------------------------------
 
 
-def test_the_console_is_recorded_from_power_on_while_nobody_reads_it(new_board: NewBoard, tmp_path: Path) -> None:
+def test_the_console_is_recorded_from_power_on(new_board: NewBoard, tmp_path: Path) -> None:
     board = new_board(BOOT)
     record = record_of(board)
     record.keep_in(tmp_path / "pi1.log")
@@ -86,7 +86,7 @@ def test_both_drivers_log_in(new_board: NewBoard, driver: str) -> None:
     assert (board.strategy.record is None) is (driver == "SerialDriver")
 
 
-def test_expect_sees_what_came_before_it_was_called(new_board: NewBoard) -> None:
+def test_expect_sees_output_from_before_its_call(new_board: NewBoard) -> None:
     board = new_board()
     board.target.activate(board.serial)
     wait_until("the connection", lambda: board.console.clients)
@@ -96,7 +96,7 @@ def test_expect_sees_what_came_before_it_was_called(new_board: NewBoard) -> None
     assert (index, before) == (0, b"early ")
 
 
-def test_what_an_earlier_boot_said_is_no_answer_of_the_next(new_board: NewBoard) -> None:
+def test_output_of_an_earlier_boot_is_not_taken_for_an_answer(new_board: NewBoard) -> None:
     from pexpect import TIMEOUT
 
     board = new_board()
@@ -110,7 +110,7 @@ def test_what_an_earlier_boot_said_is_no_answer_of_the_next(new_board: NewBoard)
     assert board.serial.expect(["Password: ", TIMEOUT], timeout=0.3)[0] == 1
 
 
-def test_a_flood_is_taken_in_and_what_nobody_reads_does_not_grow(new_board: NewBoard) -> None:
+def test_a_flood_is_recorded_and_unread_output_is_bounded(new_board: NewBoard) -> None:
     from pytest_pinet.lab.console.serial_driver import LARGEST_BACKLOG
 
     board = new_board()
@@ -124,7 +124,7 @@ def test_a_flood_is_taken_in_and_what_nobody_reads_does_not_grow(new_board: NewB
     assert board.serial.expect("the end", timeout=20)[0] == 0
 
 
-def test_a_console_server_that_goes_away_is_told(new_board: NewBoard) -> None:
+def test_a_lost_console_server_is_reported(new_board: NewBoard) -> None:
     board = new_board()
     board.target.activate(board.serial)
     wait_until("the connection", lambda: board.console.clients)
@@ -135,7 +135,7 @@ def test_a_console_server_that_goes_away_is_told(new_board: NewBoard) -> None:
         board.serial.expect("anything", timeout=20)
 
 
-def test_the_thread_keeps_off_labgrids_steps(new_board: NewBoard) -> None:
+def test_the_reading_thread_uses_no_steps_of_labgrid(new_board: NewBoard) -> None:
     board = new_board()
     seen: list[str] = []
 
@@ -155,7 +155,7 @@ def test_the_thread_keeps_off_labgrids_steps(new_board: NewBoard) -> None:
 # -- the strategy -----------------------------------------------------------------------------------------------------
 
 
-def test_force_takes_a_board_as_it_is(new_board: NewBoard) -> None:
+def test_force_switches_no_power(new_board: NewBoard) -> None:
     board = new_board()
     board.strategy.transition("booted")
     board.strategy.invalidate()
@@ -169,7 +169,7 @@ def test_force_takes_a_board_as_it_is(new_board: NewBoard) -> None:
     assert board.pdu.log == ["off", "on", "on"]
 
 
-def test_force_refuses_a_state_that_is_none(new_board: NewBoard) -> None:
+def test_force_refuses_an_unknown_state(new_board: NewBoard) -> None:
     with pytest.raises(ConfigError, match=r"no state 'on'; accepted: booted, off, ready"):
         new_board().strategy.force("on")
 
@@ -201,7 +201,7 @@ def test_a_panic_ends_the_wait_for_a_boot_at_once(new_board: NewBoard, driver: s
     assert not board.pdu.on
 
 
-def test_a_board_that_panics_once_boots_the_second_time_and_it_is_told(new_board: NewBoard) -> None:
+def test_a_board_that_panics_once_is_booted_again_with_a_warning(new_board: NewBoard) -> None:
     board = new_board(PANIC, BOOT)
     session = session_of(board, 20)
     session.strategy.connect = lambda timeout_s: None  # this board has a console only
@@ -217,7 +217,7 @@ def test_a_board_that_panics_once_boots_the_second_time_and_it_is_told(new_board
     session.leave()
 
 
-def test_a_console_that_hangs_is_told_with_what_it_showed_last(
+def test_the_error_for_a_hanging_console_quotes_its_last_line(
     new_board: NewBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_session, "ANSWER_TIMEOUT_S", 1)
@@ -232,7 +232,7 @@ def test_a_console_that_hangs_is_told_with_what_it_showed_last(
 # -- power ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_dead_pdu_is_found_out_in_time(new_board: NewBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_pdu_is_an_error_within_the_timeout(new_board: NewBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(power, "REQUEST_TIMEOUT_S", 0.3)
     board = new_board()
     board.pdu.dead = True
@@ -247,7 +247,7 @@ def test_a_dead_pdu_is_found_out_in_time(new_board: NewBoard, monkeypatch: pytes
             act()
 
 
-def test_a_pdu_that_lies_is_found_out(new_board: NewBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pdu_that_does_not_switch_is_an_error(new_board: NewBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(power, "SETTLE_TIMEOUT_S", 0.3)
     board = new_board()
     board.pdu.lies = True
@@ -255,9 +255,7 @@ def test_a_pdu_that_lies_is_found_out(new_board: NewBoard, monkeypatch: pytest.M
         board.strategy.transition("booted")
 
 
-def test_a_power_cycle_rests_as_long_as_the_driver_says_and_no_longer(
-    new_board: NewBoard, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_power_cycle_keeps_the_off_time_of_the_driver(new_board: NewBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     slept: list[float] = []
     monkeypatch.setattr(power, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=slept.append))

@@ -71,7 +71,7 @@ def let_go(process: subprocess.Popen[str]) -> None:
     process.communicate("go\n", timeout=10)
 
 
-def test_one_measures_and_the_others_follow_in_the_order_in_which_they_came(measurer: Measurer) -> None:
+def test_measurements_of_a_domain_run_in_order_of_arrival(measurer: Measurer) -> None:
     first = measurer("bus")
     assert says(first) == "measuring"
     later = []
@@ -87,14 +87,14 @@ def test_one_measures_and_the_others_follow_in_the_order_in_which_they_came(meas
         let_go(process)
 
 
-def test_domains_that_share_nothing_go_side_by_side(measurer: Measurer) -> None:
+def test_separate_domains_measure_at_the_same_time(measurer: Measurer) -> None:
     one, other = measurer("bus"), measurer("uplink")
     assert [says(one), says(other)] == ["measuring", "measuring"]
     let_go(one)
     let_go(other)
 
 
-def test_a_folder_for_temporary_files_of_ones_own_is_no_way_around(measurer: Measurer, tmp_path: Path) -> None:
+def test_a_private_tmpdir_uses_the_same_queue(measurer: Measurer, tmp_path: Path) -> None:
     holder = measurer("bus")
     assert says(holder) == "measuring"
     assert f"held by process {holder.pid}" in says(measurer("bus", TMPDIR=str(tmp_path)))
@@ -109,7 +109,7 @@ def test_several_domains_in_any_order_do_not_wait_for_each_other(measurer: Measu
     let_go(other)
 
 
-def test_whoever_is_killed_loses_its_turn_at_once(measurer: Measurer, key: str) -> None:
+def test_a_killed_process_loses_its_turn_at_once(measurer: Measurer, key: str) -> None:
     holder = measurer("bus")
     assert says(holder) == "measuring"
     queued = measurer("bus")
@@ -162,7 +162,7 @@ def test_a_worker_of_the_same_run_may_measure_for_longer_than_we_wait_for_others
     timer.join()
 
 
-def test_a_worker_of_the_same_run_that_hangs_is_found_out(
+def test_a_hanging_worker_of_the_same_run_is_an_error(
     measurer: Measurer, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wait_budget, "SIBLING_S", 0.6)
@@ -181,7 +181,7 @@ def test_a_worker_of_the_same_run_that_hangs_is_found_out(
     assert time.monotonic() - started > 0.5
 
 
-def test_who_ends_while_somebody_looks_is_no_error(
+def test_a_ticket_that_vanishes_while_it_is_read_is_no_error(
     measurer: Measurer, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holder = measurer("bus")
@@ -202,9 +202,7 @@ def test_who_ends_while_somebody_looks_is_no_error(
         assert seen
 
 
-def test_a_folder_that_cannot_be_used_is_told_and_left_as_it_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_unusable_queue_folder_is_an_error_and_not_changed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "pinet").symlink_to(tmp_path)
     for module in (contention, host_queue):

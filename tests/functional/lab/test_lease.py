@@ -29,7 +29,7 @@ def coordinator(server: LabgridServer) -> Iterator[Coordinator]:
         yield opened
 
 
-def test_a_lease_is_seen_by_the_coordinator_and_given_back(coordinator: Coordinator) -> None:
+def test_a_lease_is_seen_by_the_coordinator_and_released(coordinator: Coordinator) -> None:
     own = leases(coordinator)
     own.acquire(["pi2", "pi1"], 5)
     assert own.held == {"pi1", "pi2"}
@@ -41,7 +41,7 @@ def test_a_lease_is_seen_by_the_coordinator_and_given_back(coordinator: Coordina
     own.release(own.held)
 
 
-def test_a_place_that_was_let_go_of_right_after_it_was_refused_is_tried_again(
+def test_a_place_that_is_released_after_a_refusal_is_tried_again(
     coordinator: Coordinator, server: LabgridServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.alice("pi2", "acquire", "--allow-unmatched")
@@ -58,7 +58,7 @@ def test_a_place_that_was_let_go_of_right_after_it_was_refused_is_tried_again(
     coordinator.release("pi2", coordinator.identity)
 
 
-def test_waiting_says_for_what_and_ends_with_everything_given_back(
+def test_a_wait_names_its_place_and_releases_all_at_the_timeout(
     coordinator: Coordinator, server: LabgridServer
 ) -> None:
     server.alice("pi2", "acquire", "--allow-unmatched")
@@ -78,9 +78,7 @@ def test_waiting_says_for_what_and_ends_with_everything_given_back(
     server.alice("pi2", "release")
 
 
-def test_since_when_a_place_is_held_is_told_by_a_holder_that_beats(
-    coordinator: Coordinator, server: LabgridServer
-) -> None:
+def test_heartbeats_carry_the_start_of_the_lease(coordinator: Coordinator, server: LabgridServer) -> None:
     started = time.time()
     process = runner(server, 5, 0, "pi2", host="elsewhere")
     await_holding(process)
@@ -104,7 +102,7 @@ def test_since_when_a_place_is_held_is_told_by_a_holder_that_beats(
     coordinator.release("pi2", holding.holder)
 
 
-def test_tags_and_comment_of_the_user_stay_and_ours_go(coordinator: Coordinator, server: LabgridServer) -> None:
+def test_only_our_own_tag_is_removed_from_a_place(coordinator: Coordinator, server: LabgridServer) -> None:
     server.alice("pi3", "set-comment", "second shelf")
     own = leases(coordinator)
     own.acquire(["pi3"], 5)
@@ -126,14 +124,12 @@ def test_a_lost_place_is_noticed(coordinator: Coordinator) -> None:
     assert own.held == set()
 
 
-def test_an_unknown_place_names_those_that_there_are(coordinator: Coordinator) -> None:
+def test_an_unknown_place_is_an_error_that_lists_the_known_ones(coordinator: Coordinator) -> None:
     with pytest.raises(LeaseError, match=r"has no place 'pi9' \(it has: pi1, pi2, pi3, pi4, pi5, pi6\)"):
         leases(coordinator).acquire(["pi9"], 1)
 
 
-def test_a_place_beside_the_nodes_is_held_without_giving_them_up(
-    coordinator: Coordinator, server: LabgridServer
-) -> None:
+def test_one_more_place_is_leased_while_the_nodes_stay_leased(coordinator: Coordinator, server: LabgridServer) -> None:
     own = leases(coordinator)
     own.acquire(["pi1"], 5)
     with own.also("pi2", 5):
@@ -148,7 +144,7 @@ def test_a_place_beside_the_nodes_is_held_without_giving_them_up(
     server.alice("pi2", "release")
 
 
-def test_what_is_free_is_had_and_of_the_rest_the_holder_is_told(
+def test_acquire_free_leases_free_places_and_names_the_other_holders(
     coordinator: Coordinator, server: LabgridServer
 ) -> None:
     server.alice("pi2", "acquire", "--allow-unmatched")
@@ -179,7 +175,7 @@ def test_a_worker_of_the_same_run_may_hold_a_place_for_longer_than_we_wait_for_o
     assert re.search(r"pi1: held by \S+-r1 since \S+ \(a worker of this run; waited 0 s for it\)$", told[0])
 
 
-def test_a_worker_of_the_same_run_that_never_lets_go_is_found_out(
+def test_a_worker_of_the_same_run_that_never_releases_is_an_error(
     server: LabgridServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wait_budget, "SIBLING_S", 0.8)
@@ -225,7 +221,7 @@ def uses_without_lease(log: str) -> list[str]:
     return wrong
 
 
-def test_a_log_with_a_wrong_use_is_found_out() -> None:
+def test_the_check_of_the_log_finds_a_double_use() -> None:
     log = 'pi1: place acquired by a/b\nplacename: "pi1"\nfromuser: "begin/c/d"\n'
     assert uses_without_lease(log) == ["c/d begins with pi1, held by a/b"]
 
@@ -246,7 +242,7 @@ def test_two_runners_with_overlapping_combinations_both_finish(server: LabgridSe
     assert all(coordinator.session.places[place].tags == {"board": "pi4b"} for place in PLACES)
 
 
-def test_a_killed_holder_is_succeeded_at_once(server: LabgridServer, coordinator: Coordinator) -> None:
+def test_the_place_of_a_killed_holder_is_leased_at_once(server: LabgridServer, coordinator: Coordinator) -> None:
     process = runner(server, 7, 0, "pi2")
     await_holding(process)
     process.kill()
@@ -258,7 +254,7 @@ def test_a_killed_holder_is_succeeded_at_once(server: LabgridServer, coordinator
 
 
 @pytest.mark.slow
-def test_a_holder_whose_host_vanished_is_succeeded_and_a_user_of_labgrid_is_not(
+def test_a_silent_holder_loses_its_place_and_a_labgrid_user_keeps_it(
     server: LabgridServer, coordinator: Coordinator
 ) -> None:
     process = runner(server, 8, 0, "pi2", "pi3", host="elsewhere")

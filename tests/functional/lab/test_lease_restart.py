@@ -63,7 +63,7 @@ def test_a_coordinator_that_restarts_ends_the_lease_and_the_next_one_has_the_res
     assert TAG not in coordinator.session.places[SERVED].tags
 
 
-def test_a_place_that_somebody_took_while_the_coordinator_restarted_is_lost(
+def test_a_place_that_another_user_took_during_a_restart_is_lost(
     server: LabgridServer, coordinator: Coordinator, own: Leases
 ) -> None:
     own.acquire(["pi1", "pi2"], 5)
@@ -77,7 +77,7 @@ def test_a_place_that_somebody_took_while_the_coordinator_restarted_is_lost(
         own.acquire(["pi1", "pi2"], 0.5)
 
 
-def test_a_place_given_back_while_the_coordinator_is_away_is_given_back_later(
+def test_a_release_without_coordinator_is_repeated_later(
     server: LabgridServer, coordinator: Coordinator, own: Leases
 ) -> None:
     own.acquire(["pi1"], 5)
@@ -92,7 +92,7 @@ def test_a_place_given_back_while_the_coordinator_is_away_is_given_back_later(
     own.check(["pi1"])
 
 
-def test_a_coordinator_that_stays_away_is_waited_for_once(
+def test_the_wait_for_a_lost_coordinator_happens_once(
     server: LabgridServer, coordinator: Coordinator, own: Leases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator_module, "RETURN_TIMEOUT_S", 2.0)
@@ -122,7 +122,7 @@ def test_an_exporter_that_restarts_ends_the_lease_and_the_next_one_has_the_resou
     assert coordinator.session.resources["shelf"]["pi6"]["NetworkService"].data["acquired"] == SERVED
 
 
-def test_an_exporter_that_stays_away_is_named_and_takes_no_other_place_with_it(
+def test_an_exporter_that_stays_away_is_named_and_other_places_stay_usable(
     server: LabgridServer, coordinator: Coordinator, own: Leases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease_module, "RETURN_TIMEOUT_S", 2.0)

@@ -98,7 +98,7 @@ def test_a_link_comes_up_and_leaves_nothing(bench: Bench) -> None:
     assert bench.left.addresses() == bench.right.addresses() == []
 
 
-def test_what_the_driver_does_not_tell_is_not_made_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_the_driver_does_not_report_stay_unknown(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     run = bench.right.run
 
     def untold(command: str, timeout_s: float = 10.0) -> Completed:
@@ -113,7 +113,7 @@ def test_what_the_driver_does_not_tell_is_not_made_up(bench: Bench, monkeypatch:
 
 
 @pytest.mark.parametrize("rewires", [True, False])
-def test_the_nic_that_carries_our_ssh_is_rewired_by_nobody(bench: Bench, rewires: bool) -> None:
+def test_the_port_that_carries_our_ssh_is_never_rewired(bench: Bench, rewires: bool) -> None:
     ip(f"-n {bench.left.namespace} addr add 192.168.1.7/24 dev eth0")
     bench.left.environment["SSH_CONNECTION"] = "192.168.1.2 40000 192.168.1.7 22"
     if not rewires:
@@ -128,7 +128,7 @@ def test_the_nic_that_carries_our_ssh_is_rewired_by_nobody(bench: Bench, rewires
     assert bench.left.addresses() == ["192.168.1.7/24"]
 
 
-def test_ssh_over_another_nic_is_no_hindrance(bench: Bench) -> None:
+def test_ssh_over_another_nic_allows_rewiring(bench: Bench) -> None:
     bench.switch = RewiringSwitch(bench.fixed, FixedSwitch())
     bench.left.environment["SSH_CONNECTION"] = "192.168.1.2 40000 192.168.1.7 22"
     bench.connect()
@@ -148,7 +148,7 @@ def manager(bench: Bench, tmp_path: Path) -> Path:
     return state
 
 
-def test_network_manager_lets_go_of_the_device_and_gets_it_back(bench: Bench, manager: Path) -> None:
+def test_network_manager_releases_the_device_until_the_undo(bench: Bench, manager: Path) -> None:
     bench.left.run("ip link set eth0 up")
     found = bench.connect()
     assert manager.read_text() == "10 (unmanaged)\n"
@@ -179,7 +179,7 @@ def test_an_address_that_is_gone_already_counts_as_undone(bench: Bench) -> None:
     assert bench.undo.close() == []
 
 
-def test_an_address_that_cannot_be_taken_away_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_cannot_be_removed_is_reported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.connect()
     run = bench.left.run
     monkeypatch.setattr(bench.left, "run", lambda command, timeout_s=10.0: run(command.replace("addr del", "addr no")))
@@ -188,7 +188,7 @@ def test_an_address_that_cannot_be_taken_away_is_told(bench: Bench, monkeypatch:
     assert failures[0].startswith("could not undo address 198.1")
 
 
-def test_a_node_without_ping_is_told_what_to_install(bench: Bench, tmp_path: Path) -> None:
+def test_the_error_for_a_missing_ping_names_its_package(bench: Bench, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     for tool in ("sh", "id", "cat", "ls", "grep"):
@@ -199,7 +199,7 @@ def test_a_node_without_ping_is_told_what_to_install(bench: Bench, tmp_path: Pat
     bench.undo.close()
 
 
-def test_a_node_without_ip_is_told_what_to_install(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_ip_names_its_package(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     run = bench.left.run
     monkeypatch.setattr(
         bench.left, "run", lambda command, timeout_s=10.0: run(command.replace("command -v ip", "command -v no-ip"))
@@ -208,7 +208,7 @@ def test_a_node_without_ip_is_told_what_to_install(bench: Bench, monkeypatch: py
         bench.connect()
 
 
-def test_a_peer_that_hangs_is_reported_long_before_spanning_tree_could_be_over(
+def test_a_hanging_peer_is_reported_before_the_spanning_tree_delay(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = bench.right.run

@@ -100,7 +100,7 @@ def test_a_lost_node_is_neither_switched_off_nor_rewired(connect: Connect, gate_
 
 
 @pytest.mark.slow
-def test_a_node_lost_between_two_tests_is_asked_for_again(connect: Connect, gate_lab: GateLab) -> None:
+def test_a_node_lost_between_two_tests_is_leased_again(connect: Connect, gate_lab: GateLab) -> None:
     session, pair = connect()
     with session.open(pair):
         pass
@@ -113,7 +113,7 @@ def test_a_node_lost_between_two_tests_is_asked_for_again(connect: Connect, gate
 
 
 @pytest.mark.slow
-def test_behind_a_power_switch_that_cannot_tell_nodes_come_up_and_stay_on(
+def test_nodes_behind_a_power_switch_without_state_come_up_and_stay_on(
     connect: Connect, gate_lab: GateLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def untold(host: str, port: None, index: str) -> bool:
@@ -136,7 +136,7 @@ def test_behind_a_power_switch_that_cannot_tell_nodes_come_up_and_stay_on(
 
 
 @pytest.mark.slow
-def test_refused_credentials_are_told_and_answered_by_no_power_cycle(
+def test_refused_credentials_are_an_error_without_a_power_cycle(
     connect: Connect, gate_lab: GateLab, tmp_path: Path
 ) -> None:
     key = tmp_path / "other_key"

@@ -44,7 +44,7 @@ print(time.monotonic() - started)
 
 
 @pytest.mark.slow
-def test_three_backends_call_a_dead_switch_a_success_and_are_found_out() -> None:
+def test_backends_that_ignore_a_dead_switch_are_found_by_the_read_back() -> None:
     pytest.importorskip("pysnmp.smi")
     trials = [
         subprocess.Popen([sys.executable, "-W", "ignore", "-c", TRIAL, model, DEAD], stdout=subprocess.PIPE, text=True)
@@ -73,7 +73,7 @@ def test_a_command_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
     switch.switch(on=False)
 
 
-def test_a_person_who_pulls_plugs_may_take_his_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manual_power_has_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(power, "CALL_TIMEOUT_S", 0.1)
     target = Target("pi1")
     driver = ManualPowerDriver(target, None)

@@ -47,13 +47,13 @@ def test_each_direction_gets_its_own_rate(opened: tuple[Visit, Link], link: Link
     assert goodput(here, link, Direction.TX) > 0.8
 
 
-def test_it_goes_away_when_the_work_fails(link: Link) -> None:
+def test_the_shaper_is_removed_after_an_exception(link: Link) -> None:
     with pytest.raises(ZeroDivisionError), reduced(link.peer, rates(link, 0.9, 0.9), 60):
         raise ZeroDivisionError
     assert not is_reduced(link.peer)
 
 
-def test_it_ends_by_itself_when_nobody_ends_it(link: Link) -> None:
+def test_the_shaper_is_removed_at_its_time_limit(link: Link) -> None:
     with (
         pytest.raises(LinkError, match="was removed before the measurement ended; its time limit was 1 s"),
         reduced(link.peer, rates(link, 0.9, 0.9), 1),
@@ -61,7 +61,7 @@ def test_it_ends_by_itself_when_nobody_ends_it(link: Link) -> None:
         wait_until("the end of the shaper", lambda: not is_reduced(link.peer))
 
 
-def test_what_a_killed_guard_left_is_taken_away_by_the_next_one(link: Link) -> None:
+def test_the_next_shaper_removes_the_rest_of_a_killed_one(link: Link) -> None:
     shell = link.peer.shell
     held = reduced(link.peer, rates(link, 0.9, 0.9), 60)
     held.__enter__()
@@ -77,7 +77,7 @@ def test_what_a_killed_guard_left_is_taken_away_by_the_next_one(link: Link) -> N
             held.__exit__(None, None, None)
 
 
-def test_filters_of_somebody_else_are_left_alone(link: Link) -> None:
+def test_foreign_filters_are_not_changed(link: Link) -> None:
     device = link.peer.device
     mine = f"tc filter add dev {device} ingress protocol all pref 7 u32 match u32 0 0 flowid 1:1"
     change(link.peer.shell, f"tc qdisc add dev {device} clsact && {mine}")
@@ -93,7 +93,7 @@ def test_filters_of_somebody_else_are_left_alone(link: Link) -> None:
         change(link.peer.shell, f"tc qdisc del dev {device} clsact")
 
 
-def test_hooks_without_filters_are_used_and_stay(link: Link) -> None:
+def test_an_existing_clsact_without_filters_is_used_and_kept(link: Link) -> None:
     device = link.peer.device
     change(link.peer.shell, f"tc qdisc add dev {device} clsact")
     try:
@@ -130,7 +130,7 @@ class _WithPath:
         ("ip", "add*ifb", "Error: Unknown device type.", "ifb"),
     ],
 )
-def test_a_kernel_without_what_it_takes_is_named(link: Link, tool: str, asked: str, answer: str, lacks: str) -> None:
+def test_a_missing_kernel_feature_is_named(link: Link, tool: str, asked: str, answer: str, lacks: str) -> None:
     shell = link.peer.shell
     folder = shell.run("mktemp -d").stdout.strip()
     try:

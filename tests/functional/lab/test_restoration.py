@@ -81,7 +81,7 @@ def ended(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def test_ports_that_a_crash_left_changed_are_put_back(bench: Bench, gate_lab: GateLab) -> None:
+def test_ports_that_a_crash_left_changed_are_restored(bench: Bench, gate_lab: GateLab) -> None:
     for file in (bench.file, gate_lab.file):
         assert bench.restore(file=file).output == "nothing to restore\n"
         bench.crash("p4", "p12", file=file)
@@ -95,7 +95,7 @@ def test_ports_that_a_crash_left_changed_are_put_back(bench: Bench, gate_lab: Ga
     assert gate_lab.holders() == []
 
 
-def test_a_port_whose_node_somebody_holds_is_left_alone(bench: Bench, gate_lab: GateLab) -> None:
+def test_a_port_of_a_leased_node_is_not_restored(bench: Bench, gate_lab: GateLab) -> None:
     home = bench.vlans(["p4", "p12"])
     bench.crash("p4", "p12")
     changed = bench.vlans(["p4", "p12"])
@@ -111,7 +111,7 @@ def test_a_port_whose_node_somebody_holds_is_left_alone(bench: Bench, gate_lab: 
     assert bench.vlans(["p4", "p12"]) == home
 
 
-def test_a_port_that_a_living_run_took_over_is_left_alone(bench: Bench) -> None:
+def test_a_port_that_a_live_run_took_over_is_not_restored(bench: Bench) -> None:
     home = bench.vlans(["p4", "p12"])
     bench.crash("p4", "p12")
     runner = bench.python(CRASH + LIVE, str(bench.file), "3906", "p12")
@@ -132,7 +132,7 @@ def test_a_port_that_a_living_run_took_over_is_left_alone(bench: Bench) -> None:
     assert bench.vlans(["p4", "p12"]) == home
 
 
-def test_without_a_coordinator_nothing_is_touched_unless_told_so(bench: Bench) -> None:
+def test_without_a_coordinator_ports_are_restored_only_on_request(bench: Bench) -> None:
     bench.crash("p4")
     changed = bench.vlans(["p4"])
     told = bench.restore(LG_COORDINATOR="127.0.0.1:1")
@@ -144,7 +144,7 @@ def test_without_a_coordinator_nothing_is_touched_unless_told_so(bench: Bench) -
     assert (told.code, told.output) == (0, "restored port p4 of switch sw1: VLAN 1\n")
 
 
-def test_a_holder_that_is_gone_is_waited_for_and_succeeded(bench: Bench, gate_lab: GateLab) -> None:
+def test_the_places_of_a_silent_holder_are_leased_after_a_wait(bench: Bench, gate_lab: GateLab) -> None:
     bench.crash("p4")
     holder = bench.python(HOLD, gate_lab.environment["LG_COORDINATOR"])
     assert holder.stdout is not None

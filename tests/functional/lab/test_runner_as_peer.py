@@ -49,7 +49,7 @@ def pool(tmp_path: Path) -> Iterator[NodePool]:
         assert pool.take_warnings() == []
 
 
-def test_it_is_leased_and_answers_like_any_node(pool: NodePool, node: Node) -> None:
+def test_the_runner_is_leased_and_answers_like_any_node(pool: NodePool, node: Node) -> None:
     (session,) = pool.get([node], 5)
     assert isinstance(session, RunnerSession)
     assert session.ready
@@ -73,7 +73,9 @@ def link() -> Iterator[ShapedLink]:
 
 
 @pytest.mark.parametrize("way", [Direction.TX, Direction.RX, Direction.BIDIR])
-def test_traffic_runs_between_it_and_a_board(pool: NodePool, node: Node, link: ShapedLink, way: Direction) -> None:
+def test_traffic_runs_between_the_runner_and_a_board(
+    pool: NodePool, node: Node, link: ShapedLink, way: Direction
+) -> None:
     """Run its commands in the namespace at the other end of the cable, so that no traffic leaves this host."""
     (session,) = pool.get([node], 5)
     shell = session.shell

@@ -38,7 +38,7 @@ def board(closed_port: int) -> Iterator[PiStrategy]:
     target.cleanup()
 
 
-def test_a_console_server_that_refuses_is_named(board: PiStrategy, closed_port: int) -> None:
+def test_a_refusing_console_server_is_named(board: PiStrategy, closed_port: int) -> None:
     for step in (board.open_console, lambda: board.log_in(1)):
         with pytest.raises(
             ConsoleError,

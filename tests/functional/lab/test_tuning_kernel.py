@@ -70,7 +70,7 @@ def nodes(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
             ip(f"netns del {space}")
 
 
-def test_every_setting_is_taken_back_as_it_was(nodes: tuple[Node, Node]) -> None:
+def test_every_setting_gets_its_original_value_back(nodes: tuple[Node, Node]) -> None:
     node, _ = nodes
     before = node.state()
     outcomes = {
@@ -88,7 +88,7 @@ def test_every_setting_is_taken_back_as_it_was(nodes: tuple[Node, Node]) -> None
     assert replay(node.shell, node.journal).done == ()
 
 
-def test_what_a_dead_process_changed_is_taken_back_from_the_journal_alone(nodes: tuple[Node, Node]) -> None:
+def test_the_journal_alone_undoes_the_changes_of_a_dead_process(nodes: tuple[Node, Node]) -> None:
     node, _ = nodes
     before = node.state()
     for name, value in {"mtu": 4000, "sg": "off", "tcp_buffers": "1M", "qdisc": "pfifo"}.items():
@@ -119,7 +119,9 @@ def test_frames_of_an_mtu_must_reach_the_far_end(nodes: tuple[Node, Node]) -> No
         ("qdisc", "no_such_kind", "Specified qdisc kind is unknown"),
     ],
 )
-def test_what_a_namespace_has_not_is_unsupported(nodes: tuple[Node, Node], name: str, value: object, why: str) -> None:
+def test_settings_that_a_namespace_lacks_are_unsupported(
+    nodes: tuple[Node, Node], name: str, value: object, why: str
+) -> None:
     node, _ = nodes
     before = node.state()
     tuned = node.apply(name, value)

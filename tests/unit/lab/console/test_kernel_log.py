@@ -90,13 +90,13 @@ def test_a_broken_kernel_is_recognised(kind: KernelEventKind, line: str) -> None
 
 
 @pytest.mark.parametrize(("kind", "line"), [(k, line) for k, lines in SUPPLY.items() for line in lines])
-def test_the_supply_is_not_the_kernel(kind: KernelEventKind, line: str) -> None:
+def test_supply_faults_do_not_blame_the_kernel(kind: KernelEventKind, line: str) -> None:
     assert recognise(line) is kind
     assert not kind.blames_kernel
 
 
 @pytest.mark.parametrize("line", HARMLESS)
-def test_what_only_looks_alike_is_let_pass(line: str) -> None:
+def test_similar_lines_are_no_kernel_events(line: str) -> None:
     assert recognise(line) is None
 
 
@@ -104,7 +104,7 @@ def test_every_kind_has_an_example() -> None:
     assert {*BROKEN, *SUPPLY} == set(KernelEventKind)
 
 
-def test_a_line_is_read_as_a_person_reads_it() -> None:
+def test_control_sequences_are_removed_from_a_line() -> None:
     raw = b"\x1b[1;31m[   12.5]\x1b[0m \x1b]0;title\x07Kernel panic\x08 - not \xff syncing\r\r"
     assert plain_line(raw) == "[   12.5] Kernel panic - not � syncing"
     assert plain_line(b"\t indented\tkept \r") == "\t indented\tkept"

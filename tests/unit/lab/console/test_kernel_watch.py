@@ -28,7 +28,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_nothing_is_nothing(bench: Bench) -> None:
+def test_without_findings_no_error_is_raised(bench: Bench) -> None:
     watch = bench.watch()
     bench.dut.feed(b"[ 1.0] all is well\n")
     watch.check()
@@ -37,7 +37,7 @@ def test_nothing_is_nothing(bench: Bench) -> None:
     assert watch.broken == set()
 
 
-def test_the_device_under_test_is_blamed(bench: Bench) -> None:
+def test_an_event_on_the_device_under_test_is_a_kernel_error(bench: Bench) -> None:
     watch = bench.watch()
     bench.dut.feed(b"before\n" + OOPS + b"Call trace:\n")
     with pytest.raises(
@@ -52,7 +52,7 @@ def test_the_device_under_test_is_blamed(bench: Bench) -> None:
     assert watch.broken == {"pi4b-1"}
 
 
-def test_a_peer_is_the_labs_trouble(bench: Bench) -> None:
+def test_an_event_on_a_peer_is_a_lab_error(bench: Bench) -> None:
     watch = bench.watch()
     bench.peer.feed(OOPS)
     with pytest.raises(
@@ -76,7 +76,7 @@ def test_under_voltage_anywhere_makes_the_measurement_invalid(bench: Bench, node
     assert watch.broken == set()
 
 
-def test_a_dip_before_the_test_is_over_and_a_lasting_one_is_not(bench: Bench) -> None:
+def test_an_under_voltage_before_the_test_counts_only_if_it_lasts(bench: Bench) -> None:
     bench.dut.feed(LOW + NORMAL)
     bench.watch().check()
     bench.dut.feed(LOW)
@@ -85,7 +85,7 @@ def test_a_dip_before_the_test_is_over_and_a_lasting_one_is_not(bench: Bench) ->
             bench.watch().check()
 
 
-def test_the_boot_before_the_test_is_no_restart_and_one_in_it_is(bench: Bench) -> None:
+def test_a_restart_counts_only_during_the_test(bench: Bench) -> None:
     banner = b"[    0.000000] Booting Linux on physical CPU 0x0000000000 [0x410fd083]\n"
     bench.dut.feed(banner)
     watch = bench.watch()
@@ -95,13 +95,13 @@ def test_the_boot_before_the_test_is_no_restart_and_one_in_it_is(bench: Bench) -
         watch.check()
 
 
-def test_an_oops_of_the_boot_is_told_to_the_test(bench: Bench) -> None:
+def test_an_oops_during_the_boot_is_raised_in_the_test(bench: Bench) -> None:
     bench.dut.feed(OOPS)
     with pytest.raises(KernelError):
         bench.watch().check()
 
 
-def test_it_is_raised_again_where_it_is_asked_and_interrupts_once(bench: Bench) -> None:
+def test_check_raises_again_and_interrupt_raises_once(bench: Bench) -> None:
     watch = bench.watch()
     bench.dut.feed(OOPS)
     raised: list[PinetError] = []
@@ -117,7 +117,7 @@ def test_it_is_raised_again_where_it_is_asked_and_interrupts_once(bench: Bench) 
     watch.last_look()
 
 
-def test_a_disarmed_watch_interrupts_nobody_and_still_looks(bench: Bench) -> None:
+def test_a_disarmed_watch_does_not_interrupt_but_still_checks(bench: Bench) -> None:
     watch = bench.watch()
     watch.disarm()
     bench.dut.feed(OOPS)
@@ -126,7 +126,7 @@ def test_a_disarmed_watch_interrupts_nobody_and_still_looks(bench: Bench) -> Non
         watch.last_look()
 
 
-def test_the_first_of_two_nodes_is_the_one(bench: Bench) -> None:
+def test_the_earlier_of_two_findings_is_raised(bench: Bench) -> None:
     watch = bench.watch()
     bench.peer.feed(OOPS)
     bench.dut.feed(OOPS)

@@ -30,7 +30,7 @@ def record() -> ConsoleRecord:
     return ConsoleRecord("pi1", lambda: next(clock))
 
 
-def test_each_line_stands_in_the_file_with_its_time(record: ConsoleRecord, tmp_path: Path) -> None:
+def test_the_file_has_each_line_with_its_time(record: ConsoleRecord, tmp_path: Path) -> None:
     file = tmp_path / "console" / "pi1.log"
     record.keep_in(file)
     record.begin()
@@ -58,7 +58,7 @@ def test_without_a_file_the_last_lines_are_kept(record: ConsoleRecord) -> None:
     assert len(record.tail(10**6).splitlines()) == console_record.KEPT_LINES
 
 
-def test_a_full_disk_is_told_and_ends_only_the_writing(record: ConsoleRecord) -> None:
+def test_a_full_disk_is_reported_and_only_stops_the_file(record: ConsoleRecord) -> None:
     record.keep_in(Path("/dev/full"))
     record.feed(b"one\nKernel panic - not syncing: x\n")
     assert record.trouble is not None
@@ -89,7 +89,7 @@ def test_our_own_notes_are_no_findings(record: ConsoleRecord) -> None:
     assert record.findings == ()
 
 
-def test_a_kernel_that_dies_in_the_middle_of_a_line_is_heard(record: ConsoleRecord) -> None:
+def test_an_unfinished_line_of_a_dying_kernel_is_a_finding(record: ConsoleRecord) -> None:
     record.feed(b"Kernel panic - not syncing: no li")
     record.idle()
     assert not record.findings
@@ -107,7 +107,7 @@ def test_an_excerpt_is_the_50_lines_around(record: ConsoleRecord) -> None:
     assert (lines[0], lines[25], lines[-1]) == ("before 15", "Kernel panic - not syncing: x", "after 23")
 
 
-def test_an_excerpt_waits_for_what_is_still_coming(record: ConsoleRecord) -> None:
+def test_an_excerpt_waits_for_the_following_lines(record: ConsoleRecord) -> None:
     record.feed(b"BUG: scheduling while atomic\n")
 
     def go_on() -> None:
@@ -129,7 +129,7 @@ def test_an_excerpt_of_a_silent_console_comes_soon(record: ConsoleRecord) -> Non
     assert time.monotonic() - started < 2 * console_record.QUIET_S + 0.5
 
 
-def test_under_voltage_lasts_until_it_is_over(record: ConsoleRecord) -> None:
+def test_under_voltage_lasts_until_the_kernel_reports_its_end(record: ConsoleRecord) -> None:
     record.feed(b"hwmon hwmon1: Undervoltage detected!\n")
     assert record.under_voltage is not None
     record.feed(b"hwmon hwmon1: Voltage normalised\n")

@@ -47,7 +47,7 @@ def test_the_initramfs_of_the_known_good_build(config: str, initramfs: str | Non
     assert card.initramfs == initramfs
 
 
-def test_lines_that_say_where_the_known_good_files_are_do_not_stand_in_tryboot_txt() -> None:
+def test_tryboot_txt_omits_the_lines_that_name_known_good_files() -> None:
     config = (
         "dtparam=audio=on\n[pi5]\nkernel=kernel_2712.img\nauto_initramfs=1\ninitramfs initramfs8 followkernel\n"
         "os_prefix=old/\ncmdline=other.txt\n[all]\nkernel_address=0x80000\ndtoverlay=vc4-kms-v3d\n"
@@ -81,7 +81,7 @@ def test_the_command_line_is_one_line_that_ends_in_the_mark_of_the_build() -> No
     )
 
 
-def test_scripts_are_what_any_shell_takes(tmp_path: Path) -> None:
+def test_scripts_have_valid_shell_syntax(tmp_path: Path) -> None:
     for script in (
         undo_script("/boot/firmware", BUILD),
         swap_script("r8169", "modprobe r8169", "/run/x y/status", ":"),

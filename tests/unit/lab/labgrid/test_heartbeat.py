@@ -14,42 +14,42 @@ def looks(watch: Watch, counts: dict[Identity, int | None], times: int, each_s: 
     return dead
 
 
-def test_a_beat_says_whose_it_is_and_since_when() -> None:
+def test_a_heartbeat_contains_holder_and_start_of_the_lease() -> None:
     beat = Heartbeat(ONE.mark, 7, 1700000000.0)
     assert Heartbeat.parse(str(beat)) == beat
     assert Heartbeat.of(ONE, str(beat)) == beat
     assert Heartbeat.of(OTHER, str(beat)) is None
 
 
-def test_what_a_user_wrote_into_the_tag_is_no_beat() -> None:
+def test_other_text_in_the_tag_is_no_heartbeat() -> None:
     for text in (None, "", "x", "a.b.c", "a.1", "a.-1.2", ".1.2", "a.1.2.3"):
         assert Heartbeat.parse(text) is None
 
 
-def test_a_holder_that_beats_lives_and_one_that_stopped_is_dead() -> None:
+def test_a_holder_is_dead_when_its_heartbeat_stops() -> None:
     watch = Watch()
     for count in range(20):
         dead = watch.look({ONE: count, OTHER: 5}, 3.0)
     assert dead == [OTHER]
 
 
-def test_death_takes_as_long_as_several_beats() -> None:
+def test_a_holder_is_dead_only_after_several_missed_beats() -> None:
     watch = Watch()
     assert looks(watch, {ONE: 1}, int(STILL_S // 3)) == []
     assert looks(watch, {ONE: 1}, 1) == [ONE]
 
 
-def test_one_that_never_beat_has_as_long() -> None:
+def test_a_holder_without_any_beat_gets_the_same_time() -> None:
     watch = Watch()
     assert looks(watch, {ONE: None}, 3) == []
     assert looks(watch, {ONE: None}, 3) == [ONE]
 
 
-def test_a_coordinator_that_does_not_answer_kills_nobody() -> None:
+def test_an_outage_of_the_coordinator_makes_no_holder_dead() -> None:
     assert looks(Watch(), {ONE: 1}, 100, each_s=0.0) == []
 
 
-def test_who_released_and_came_back_starts_anew() -> None:
+def test_a_holder_that_leases_again_starts_from_zero() -> None:
     watch = Watch()
     looks(watch, {ONE: 1}, 5)
     watch.look({}, 3.0)

@@ -20,14 +20,14 @@ def test_an_ended_process_is_dead() -> None:
     assert Identity.parse(printed).is_dead
 
 
-def test_a_recycled_pid_is_another_process() -> None:
+def test_a_reused_pid_is_another_process() -> None:
     own = Identity.of_this_process()
     start = start_time(os.getpid()) or 0
     other = Identity(own.host, own.user.replace(f"-{start}-", f"-{start + 1}-"))
     assert other.is_dead
 
 
-def test_nothing_is_known_of_other_hosts_and_people() -> None:
+def test_holders_on_other_hosts_and_labgrid_users_are_never_dead() -> None:
     own = Identity.of_this_process()
     elsewhere = own.user.replace(machine(), "0123abcd").replace(str(os.getpid()), str(2**30))
     assert not Identity(own.host, elsewhere).is_dead

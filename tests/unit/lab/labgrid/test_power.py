@@ -40,7 +40,7 @@ class Broken(Blind):
 
 
 @pytest.mark.parametrize("driver", [Blind(), Unimplemented()])
-def test_a_switch_that_cannot_tell_is_unknown_and_is_believed(driver: Blind) -> None:
+def test_a_switch_without_read_back_is_unknown(driver: Blind) -> None:
     switch = Power("pi1", driver)
     assert switch.is_on() is None
     switch.switch(on=True)
@@ -48,12 +48,12 @@ def test_a_switch_that_cannot_tell_is_unknown_and_is_believed(driver: Blind) -> 
     assert switch.is_on() is None
 
 
-def test_a_switch_that_lies_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_switch_that_reports_the_opposite_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(power, "SETTLE_TIMEOUT_S", 0.1)
     with pytest.raises(PowerError, match="power switch of pi1 accepted 'on', but still reports the opposite"):
         Power("pi1", Stuck()).switch(on=True)
 
 
-def test_a_switch_that_fails_is_an_error_and_not_unknown() -> None:
+def test_a_failing_switch_is_an_error() -> None:
     with pytest.raises(PowerError, match="power switch of pi1 failed to report its state: ConnectionRefusedError"):
         Power("pi1", Broken()).is_on()

@@ -150,7 +150,7 @@ def test_only_one_module_overrides_private_methods_of_labgrid() -> None:
     assert {name for _, name in overridden} <= RECORDED
 
 
-def test_no_other_class_of_ours_uses_what_labgrid_keeps_private() -> None:
+def test_no_other_class_uses_private_names_of_labgrid() -> None:
     found = []
     for one, bases in heirs():
         if one.__module__ != labgrid_private.__name__:
@@ -161,7 +161,7 @@ def test_no_other_class_of_ours_uses_what_labgrid_keeps_private() -> None:
     assert found == []
 
 
-def test_no_other_module_reaches_into_objects_of_labgrid() -> None:
+def test_no_other_module_uses_private_attributes_of_labgrid() -> None:
     found = [
         f"{module.__name__}: {owner}.{name}"
         for module in our_modules()

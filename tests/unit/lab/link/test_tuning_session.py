@@ -49,7 +49,7 @@ def undone(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return log
 
 
-def test_a_tuned_link_is_another_combination_and_comes_back(tmp_path: Path, undone: list[str]) -> None:
+def test_a_tuned_link_has_another_combination_until_the_block_ends(tmp_path: Path, undone: list[str]) -> None:
     link = link_stand_in.link(tmp_path)
     before = link.id
     with tuning_session.tuned(link, RPS, pytest.fail):
@@ -58,7 +58,7 @@ def test_a_tuned_link_is_another_combination_and_comes_back(tmp_path: Path, undo
     assert undone == ["undone", "settled"]
 
 
-def test_what_cannot_be_taken_back_ends_the_test_that_would_measure_on(tmp_path: Path, undone: list[str]) -> None:
+def test_a_setting_that_cannot_be_undone_ends_the_test(tmp_path: Path, undone: list[str]) -> None:
     undone.append("stuck")
     told: list[str] = []
     with (
@@ -69,7 +69,7 @@ def test_what_cannot_be_taken_back_ends_the_test_that_would_measure_on(tmp_path:
     assert told == ["could not undo rps=all: one refused: Device or resource busy"]
 
 
-def test_it_does_not_hide_how_the_test_ended(tmp_path: Path, undone: list[str]) -> None:
+def test_a_failed_undo_does_not_hide_the_error_of_the_test(tmp_path: Path, undone: list[str]) -> None:
     undone.append("stuck")
     told: list[str] = []
     with pytest.raises(ZeroDivisionError), tuning_session.tuned(link_stand_in.link(tmp_path), RPS, told.append):
@@ -77,7 +77,7 @@ def test_it_does_not_hide_how_the_test_ended(tmp_path: Path, undone: list[str]) 
     assert len(told) == 1
 
 
-def test_what_is_set_anew_is_not_in_force_twice(
+def test_a_setting_that_is_changed_again_is_listed_once(
     tmp_path: Path, undone: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def taken(setting: Setting, place: SettingPlace, asked: str, _: object) -> Tuned:
@@ -95,7 +95,7 @@ def test_what_is_set_anew_is_not_in_force_twice(
 
 
 @pytest.mark.parametrize("refusal", ["", "one refused: Device or resource busy"])
-def test_each_setting_is_a_step_and_so_is_its_return(
+def test_each_setting_and_each_undo_is_a_step(
     tmp_path: Path, undone: list[str], monkeypatch: pytest.MonkeyPatch, refusal: str
 ) -> None:
     def taken(setting: Setting, place: SettingPlace, asked: str, register: change.Register) -> Tuned:
@@ -163,7 +163,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(tmp_path)
 
 
-def test_tests_in_a_row_share_a_boot_and_the_next_without_takes_another(bench: Bench) -> None:
+def test_consecutive_tests_share_a_boot_and_the_next_one_without_it_reboots(bench: Bench) -> None:
     assert bench.open(Tuning()) == []
     assert bench.boots == 0
     for _ in range(2):
@@ -175,9 +175,7 @@ def test_tests_in_a_row_share_a_boot_and_the_next_without_takes_another(bench: B
     assert not any(session.boot_tuning for session in bench.sessions.values())
 
 
-def test_what_was_before_the_boot_is_asked_of_each_nic_of_the_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_before_the_boot_are_read_from_each_nic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def found(place: SettingPlace, _: Tuning) -> dict[str, SettingReading]:
@@ -192,14 +190,14 @@ def test_what_was_before_the_boot_is_asked_of_each_nic_of_the_node(
     assert list(bench.sessions["one"].boot_before) == asked
 
 
-def test_only_the_device_under_test_is_booted_so(bench: Bench) -> None:
+def test_only_the_device_under_test_is_booted_with_a_boot_tuning(bench: Bench) -> None:
     bench.sessions["two"].boot_tuning = read_tuning({"arm_freq": 1500})
     bench.open(FAST)
     assert not bench.sessions["two"].boot_tuning
     assert bench.boots == 1
 
 
-def test_what_is_deployed_and_put_back_is_a_step(bench: Bench) -> None:
+def test_writing_and_restoring_boot_files_are_steps(bench: Bench) -> None:
     recorder = Recorder()
     recorder.start()
     for tuning in (Tuning(), FAST, FAST, Tuning()):
@@ -213,7 +211,7 @@ def test_a_node_without_boot_files_is_not_booted(bench: Bench) -> None:
     assert bench.boots == 0
 
 
-def test_a_node_that_does_not_come_up_says_with_what(bench: Bench) -> None:
+def test_the_error_of_a_failed_boot_names_the_tuning(bench: Bench) -> None:
     def hang() -> None:
         raise ConsoleError("one does not answer on its serial console", "look at the console")
 

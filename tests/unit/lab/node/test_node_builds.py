@@ -30,7 +30,7 @@ def left(monkeypatch: pytest.MonkeyPatch, *found: Leftover | SshError) -> None:
     monkeypatch.setattr(FOUND, put_back)
 
 
-def test_a_build_that_still_runs_is_booted_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_that_still_runs_is_removed_by_a_boot(monkeypatch: pytest.MonkeyPatch) -> None:
     left(monkeypatch, Leftover("1a2b3c4d5e6f", files=True))
     board = Board(True)
     found = bring_up(board)
@@ -40,7 +40,7 @@ def test_a_build_that_still_runs_is_booted_away(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-def test_files_of_a_build_that_does_not_run_cost_no_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_build_that_does_not_run_are_removed_without_a_boot(monkeypatch: pytest.MonkeyPatch) -> None:
     left(monkeypatch, Leftover(files=True, failed=("build new on pi1 (Read-only file system)",)))
     board = Board(True)
     found = bring_up(board)
@@ -51,7 +51,7 @@ def test_files_of_a_build_that_does_not_run_cost_no_boot(monkeypatch: pytest.Mon
     ]
 
 
-def test_a_boot_that_a_killed_process_had_asked_for_comes_between(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_boot_that_a_killed_process_started_interrupts_the_removal(monkeypatch: pytest.MonkeyPatch) -> None:
     left(monkeypatch, SshError("the ssh connection to pi1 was lost"), Leftover(files=True))
     board = Board(True)
     found = bring_up(board)
@@ -86,7 +86,7 @@ def with_build(board: Board, deployed: Deployed) -> NodeSession:
     return found
 
 
-def test_whatever_boots_it_the_build_that_is_wanted_runs_again() -> None:
+def test_after_any_power_cycle_the_wanted_build_runs_again() -> None:
     board = Board(True)
     found = with_build(board, deployed := Deployed())
     found.reset()
@@ -95,7 +95,7 @@ def test_whatever_boots_it_the_build_that_is_wanted_runs_again() -> None:
     assert deployed.boots == 1
 
 
-def test_a_node_that_runs_a_build_is_booted_when_it_is_given_back() -> None:
+def test_a_node_that_runs_a_build_is_booted_at_its_release() -> None:
     board = Board(True)
     found = with_build(board, Deployed())
     found.leave()
@@ -103,7 +103,7 @@ def test_a_node_that_runs_a_build_is_booted_when_it_is_given_back() -> None:
     assert [word for word in board.log if word != "invalidate"] == ["off", "console", "on"]
 
 
-def test_one_that_cannot_take_its_build_back_is_booted_too() -> None:
+def test_a_node_whose_build_cannot_be_removed_is_booted() -> None:
     board = Board(True)
     found = with_build(board, Deployed(LabError("pi1 keeps build new")))
     with pytest.raises(LabError, match="pi1 keeps build new"):
@@ -112,7 +112,7 @@ def test_one_that_cannot_take_its_build_back_is_booted_too() -> None:
     assert [word for word in board.log if word != "invalidate"] == ["off", "console", "on"]
 
 
-def test_one_that_does_not_answer_is_told_of() -> None:
+def test_a_build_on_a_silent_node_is_reported() -> None:
     board = Board(True)
     found = with_build(board, Deployed())
     found._shell = None

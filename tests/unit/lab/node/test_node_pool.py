@@ -7,7 +7,7 @@ from pathlib import Path
 from pytest_pinet.lab.node.node_pool import LONGEST_REASON, Quarantine
 
 
-def test_without_a_folder_it_is_known_to_its_process_only() -> None:
+def test_without_a_folder_the_quarantine_holds_for_one_process() -> None:
     quarantine = Quarantine(None)
     assert quarantine.reason("pi1") is None
     quarantine.add("pi1", "no answer")
@@ -15,7 +15,7 @@ def test_without_a_folder_it_is_known_to_its_process_only() -> None:
     assert Quarantine(None).reason("pi1") is None
 
 
-def test_workers_of_a_run_tell_each_other_and_the_first_reason_stays(tmp_path: Path) -> None:
+def test_workers_share_the_quarantine_and_the_first_reason_stays(tmp_path: Path) -> None:
     one, two = (Quarantine(tmp_path / "quarantine") for _ in range(2))
     assert two.reason("pi1") is None
     one.add("pi1", "no answer\n")
@@ -26,7 +26,7 @@ def test_workers_of_a_run_tell_each_other_and_the_first_reason_stays(tmp_path: P
     assert [path.name for path in (tmp_path / "quarantine").iterdir()] == ["pi1"]
 
 
-def test_a_folder_that_cannot_be_written_keeps_it_to_the_process(tmp_path: Path) -> None:
+def test_with_an_unwritable_folder_the_quarantine_holds_for_one_process(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     quarantine = Quarantine(tmp_path / "file")
     quarantine.add("pi1", "x" * 1000)

@@ -120,32 +120,32 @@ def bring_up(board: Board) -> NodeSession:
     return found
 
 
-def test_found_off_is_switched_on_with_the_console_open_and_off_again_at_the_end() -> None:
+def test_a_node_found_off_is_switched_on_and_off_again_at_the_end() -> None:
     board = Board(False)
     bring_up(board).leave()
     assert board.log == ["console", "on", "off", "invalidate"]
 
 
-def test_found_on_is_neither_switched_on_nor_off() -> None:
+def test_a_node_found_on_is_not_switched() -> None:
     board = Board(True)
     bring_up(board).leave()
     assert board.log == ["invalidate"]
 
 
-def test_unknown_that_answers_is_left_alone() -> None:
+def test_an_answering_node_with_unknown_power_is_not_switched() -> None:
     board = Board(None)
     bring_up(board).leave()
     assert board.log == ["invalidate"]
     assert board.timeouts[0] < BOOT_S
 
 
-def test_unknown_that_is_silent_is_switched_on_and_stays_on() -> None:
+def test_a_silent_node_with_unknown_power_is_switched_on_and_stays_on() -> None:
     board = Board(None, TIMEOUT("nothing"))
     bring_up(board).leave()
     assert board.log == ["off", "console", "on", "invalidate"]
 
 
-def test_after_a_boot_ssh_gets_what_the_console_leaves_of_the_boot_timeout() -> None:
+def test_ssh_gets_the_rest_of_the_boot_timeout() -> None:
     board = Board(False)
     bring_up(board)
     assert board.timeouts == [pytest.approx(BOOT_S, abs=1), pytest.approx(BOOT_S, abs=1)]
@@ -160,7 +160,7 @@ def test_a_node_that_was_on_gets_the_short_ssh_timeout() -> None:
 @pytest.mark.parametrize(
     "answers", [(TIMEOUT("nothing"),), (None, Exception("Timeout while waiting for ssh connection"))]
 )
-def test_silence_of_a_node_that_was_on_is_answered_by_one_power_cycle(answers: tuple[Exception | None, ...]) -> None:
+def test_a_silent_node_that_was_on_is_power_cycled_once(answers: tuple[Exception | None, ...]) -> None:
     board = Board(True, *answers)
     found = bring_up(board)
     assert board.log == ["off", "console", "on"]
@@ -168,7 +168,7 @@ def test_silence_of_a_node_that_was_on_is_answered_by_one_power_cycle(answers: t
     assert found.take_warnings() == []
 
 
-def test_a_boot_that_fails_is_answered_by_one_power_cycle_which_is_told() -> None:
+def test_a_failed_boot_is_repeated_once_with_a_warning() -> None:
     board = Board(False, TIMEOUT("nothing"))
     found = bring_up(board)
     assert board.log == ["console", "on", "off", "console", "on"]
@@ -179,7 +179,7 @@ def test_a_boot_that_fails_is_answered_by_one_power_cycle_which_is_told() -> Non
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_a_second_boot_that_fails_is_the_end(on: bool) -> None:
+def test_a_second_failed_boot_is_an_error(on: bool) -> None:
     board = Board(on, TIMEOUT("nothing"), TIMEOUT("still nothing"))
     with pytest.raises(ConsoleError, match=r"pi1 does not answer .* nothing \(also after a power cycle\)"):
         bring_up(board)
@@ -187,7 +187,7 @@ def test_a_second_boot_that_fails_is_the_end(on: bool) -> None:
     assert len(board.timeouts) == 2
 
 
-def test_a_panic_at_boot_is_named_and_carries_the_console() -> None:
+def test_the_error_of_a_panic_at_boot_has_the_console_excerpt() -> None:
     board = Board(False, BootPanic("pi1 panicked"), BootPanic("pi1 panicked"))
     board.record = ConsoleRecord("pi1")
     board.record.feed(b"[ 1.0] Run /init\n[ 1.1] Kernel panic - not syncing: VFS: Unable to mount root fs\n")
@@ -207,7 +207,7 @@ def test_a_panic_at_boot_is_named_and_carries_the_console() -> None:
     assert board.log == ["console", "on", "off", "console", "on"]
 
 
-def test_a_panic_between_log_in_and_ssh_is_a_panic() -> None:
+def test_a_panic_between_login_and_ssh_is_reported_as_a_panic() -> None:
     board = Board(False, None, SshError("gave up"), None, SshError("gave up"))
     record = board.record = ConsoleRecord("pi1")
     meet = board._meet
@@ -235,7 +235,7 @@ def test_a_reset_boots_a_node_that_answers() -> None:
     assert board.log == ["off", "console", "on", "invalidate"]
 
 
-def test_a_node_with_a_broken_kernel_is_given_back_booting() -> None:
+def test_a_node_with_a_broken_kernel_is_rebooted_at_its_release() -> None:
     board = Board(True)
     found = bring_up(board)
     found.leave()
@@ -246,7 +246,7 @@ def test_a_node_with_a_broken_kernel_is_given_back_booting() -> None:
     assert board.log.count("on") == 1
 
 
-def test_a_broken_node_that_was_found_off_is_off_and_needs_no_mending() -> None:
+def test_a_broken_node_that_was_found_off_is_only_switched_off() -> None:
     board = Board(False)
     found = bring_up(board)
     found.leave()
@@ -258,20 +258,20 @@ def test_a_broken_node_that_was_found_off_is_off_and_needs_no_mending() -> None:
 @pytest.mark.parametrize(
     "answers", [(ConsoleError("refused user 'root'"),), (None, SshError("ssh refused root@pi1: Permission denied"))]
 )
-def test_a_refusal_is_raised_at_once_and_power_is_not_touched(answers: tuple[Exception | None, ...]) -> None:
+def test_a_refused_login_is_an_error_without_a_power_cycle(answers: tuple[Exception | None, ...]) -> None:
     board = Board(True, *answers)
     with pytest.raises((ConsoleError, SshError), match="refused"):
         bring_up(board)
     assert board.log == []
 
 
-def test_ssh_trouble_is_called_ssh_trouble() -> None:
+def test_a_node_without_ssh_is_an_ssh_error() -> None:
     with pytest.raises(SshError, match="pi1 does not answer over ssh: Timeout while"):
         bring_up(Board(False, *2 * (None, Exception("Timeout while waiting for ssh connection"))))
 
 
 @pytest.mark.parametrize(("found", "stays_on"), [(False, True), (True, False), (None, False)])
-def test_a_lost_node_is_let_go_of_with_its_power_as_it_is(found: bool | None, stays_on: bool) -> None:
+def test_a_lost_node_keeps_its_power_state(found: bool | None, stays_on: bool) -> None:
     board = Board(found)
     lost = bring_up(board)
     assert lost.abandon() is stays_on
@@ -280,7 +280,7 @@ def test_a_lost_node_is_let_go_of_with_its_power_as_it_is(found: bool | None, st
     assert board.log[-1] == "abandon"
 
 
-def test_what_a_dead_run_left_is_put_back_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_of_a_dead_run_are_undone_at_login(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_pinet.lab.node.node_session.replay", lambda _: Replayed(done=("mtu=9000 of pi1:usb",)))
     board = Board(True)
     found = bring_up(board)
@@ -288,7 +288,7 @@ def test_what_a_dead_run_left_is_put_back_before_anything_else(monkeypatch: pyte
     assert found.take_warnings() == ["undid mtu=9000 of pi1:usb, which an interrupted run left on pi1"]
 
 
-def test_a_node_whose_settings_cannot_be_put_back_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_whose_settings_cannot_be_restored_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = Replayed(failed=("mtu=9000 of pi1:usb (Device or resource busy)",))
     monkeypatch.setattr("pytest_pinet.lab.node.node_session.replay", lambda _: failed)
     board = Board(True)
@@ -299,7 +299,7 @@ def test_a_node_whose_settings_cannot_be_put_back_is_booted(monkeypatch: pytest.
     ]
 
 
-def test_a_node_that_hangs_while_settings_are_put_back_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_hangs_during_the_restore_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
     def hang(_: object) -> Replayed:
         raise SshError("pi1 did not answer over ssh within 30 s")
 
@@ -313,7 +313,7 @@ def test_a_node_that_hangs_while_settings_are_put_back_is_booted(monkeypatch: py
     ]
 
 
-def test_boot_files_that_a_dead_run_left_take_a_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boot_files_of_a_dead_run_are_restored_and_the_node_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
     left = [True, False]
     monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", lambda _: left.pop(0))
     board = Board(False)
@@ -324,7 +324,7 @@ def test_boot_files_that_a_dead_run_left_take_a_boot(monkeypatch: pytest.MonkeyP
     ]
 
 
-def test_boot_files_that_could_not_be_written_are_put_back_by_the_next_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boot_files_after_a_failed_write_are_restored_at_the_next_login(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_card(*_: object) -> None:
         raise SshError("the ssh connection to pi1 was lost")
 
@@ -347,7 +347,7 @@ def test_boot_files_that_could_not_be_written_are_put_back_by_the_next_boot(monk
     assert looked == [2]
 
 
-def test_a_node_with_boot_settings_of_a_test_gets_its_files_back_and_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boot_files_are_restored_at_the_release_and_the_node_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared: list[Tuning] = []
     monkeypatch.setattr("pytest_pinet.tuning.booting.prepare", lambda _, tuning: prepared.append(tuning))
     monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", lambda _: False)

@@ -47,7 +47,7 @@ def load_text(folder: Path, text: str) -> Lab:
     return load(file)
 
 
-def test_it_needs_no_target_and_is_the_peer(tmp_path: Path) -> None:
+def test_the_runner_needs_no_target_and_is_a_peer(tmp_path: Path) -> None:
     lab = load_text(tmp_path, LAB)
     assert lab.nodes["here"].runner
     assert not lab.nodes["pi"].runner
@@ -58,14 +58,14 @@ def test_it_needs_no_target_and_is_the_peer(tmp_path: Path) -> None:
     assert found.places == ("here", "pi")
 
 
-def test_it_is_never_under_test(tmp_path: Path) -> None:
+def test_the_runner_is_never_under_test(tmp_path: Path) -> None:
     lab = load_text(tmp_path, LAB)
     (missing,) = combinations(lab, read_marker("t", [pytest.mark.pinet(board="pc").mark]))
     assert not isinstance(missing, Combination)
     assert missing.reason == "no board 'pc' in lab lab (it has pi4b)"
 
 
-def test_it_is_not_booted_for_what_cannot_be_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runner_is_not_booted_after_a_failed_undo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = Replayed(failed=("mtu=9000 of here:lan (Device or resource busy)",))
     monkeypatch.setattr("pytest_pinet.lab.node.node_session.replay", lambda _: failed)
     monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", lambda _: pytest.fail("it is not ours to boot"))
@@ -98,6 +98,6 @@ def test_it_is_not_booted_for_what_cannot_be_put_back(tmp_path: Path, monkeypatc
         ),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_invalid_runner_entries_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         load_text(tmp_path, LAB.replace(old, new))

@@ -15,7 +15,7 @@ from pytest_pinet.matrix import inventory
 from tests.support.diagram_labs import virtual_lab
 
 
-def test_nodes_that_a_launcher_makes_share_a_host_whatever_else_they_share() -> None:
+def test_all_nodes_of_a_launcher_share_the_domain_of_their_host() -> None:
     lab = virtual_lab()
     everybody = tuple(lab.nodes)
     declared = {"shelf": ("pi3b-1",)}
@@ -34,7 +34,7 @@ def test_a_combination_measures_in_the_domains_of_its_nodes() -> None:
     assert domains_of(replace(lab, launcher=None), pair) == ["rack"]
 
 
-def test_a_coordinator_is_the_same_by_each_of_its_names() -> None:
+def test_all_names_of_a_coordinator_give_the_same_key() -> None:
     lab = replace(virtual_lab(), launcher=None)
     names = ("localhost:20408", "127.0.0.1:20408", "127.0.0.1", "localhost", "[::1]:20408", "LOCALHOST:20408")
     assert {lab_key(lab, name) for name in names} == {"this host:20408"}

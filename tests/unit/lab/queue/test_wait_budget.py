@@ -20,7 +20,7 @@ class Waiting:
         return self.patience
 
 
-def test_strangers_are_waited_for_as_long_as_was_asked() -> None:
+def test_the_wait_for_other_runs_ends_at_the_timeout() -> None:
     waiting = Waiting(900)
     assert not waiting.go(899, "alice").over
     assert waiting.patience.progress == "waited 899 s of 900 s"
@@ -31,7 +31,7 @@ def test_strangers_are_waited_for_as_long_as_was_asked() -> None:
     assert waiting.patience.waited == "900 s"
 
 
-def test_the_clock_stands_still_while_workers_of_the_same_run_take_turns() -> None:
+def test_time_of_workers_of_the_same_run_does_not_count() -> None:
     waiting = Waiting(10)
     for number in range(20):
         assert not waiting.go(1000, f"test {number} of gw1", sibling=True).over
@@ -42,7 +42,7 @@ def test_the_clock_stands_still_while_workers_of_the_same_run_take_turns() -> No
     assert waiting.patience.waited_s == 20010
 
 
-def test_a_worker_that_never_lets_go_is_found_out() -> None:
+def test_a_worker_that_never_releases_hangs() -> None:
     waiting = Waiting(10)
     assert not waiting.go(SIBLING_S - 1, "gw1 since 12:00", sibling=True).over
     assert waiting.go(1, "gw1 since 12:00", sibling=True).hangs
@@ -50,13 +50,13 @@ def test_a_worker_that_never_lets_go_is_found_out() -> None:
     assert waiting.patience.sibling_s == SIBLING_S
 
 
-def test_a_longer_timeout_is_for_workers_of_the_same_run_too() -> None:
+def test_a_long_timeout_also_limits_the_wait_for_own_workers() -> None:
     waiting = Waiting(3 * SIBLING_S)
     assert not waiting.go(3 * SIBLING_S - 1, "gw1", sibling=True).over
     assert waiting.go(1, "gw1", sibling=True).hangs
 
 
-def test_who_does_not_want_to_wait_does_not_wait_for_strangers() -> None:
+def test_a_timeout_of_zero_does_not_wait_for_other_runs() -> None:
     waiting = Waiting(0)
     assert waiting.go(0, "alice").over
     assert not Waiting(0).go(1, "gw1", sibling=True).over
