@@ -73,11 +73,11 @@ class RootFiles:
 
     def _is_same(self, build: Build) -> bool:
         """Return whether the board's modules of this release equal the build's. If so, it is the known-good build."""
-        told = self._board.shell.run(
+        done = self._board.shell.run(
             f"cd /lib/modules/{build.release} && find . -name '*.ko*' -type f | sort | xargs -r sha256sum",
             timeout_s=TOOL_TIMEOUT_S,
         )
-        pairs = (line.split(None, 1) for line in told.stdout.splitlines() if " " in line)
+        pairs = (line.split(None, 1) for line in done.stdout.splitlines() if " " in line)
         there = {name: digest for digest, name in pairs}
         (tree,) = build.of(BuildFileRole.MODULES)
         return bool(there) and all(
@@ -107,12 +107,12 @@ class RootFiles:
         return found
 
     def _chosen(self, build: Build, own: dict[str, ModuleId]) -> list[ModuleId]:
-        told = self._board.shell.run(
+        done = self._board.shell.run(
             "cut -d' ' -f1 /proc/modules; echo =;"
             " find /sys/devices -name modalias -exec cat {} + 2>/dev/null | sort -u",
             timeout_s=60.0,
         )
-        loaded, _, modaliases = told.stdout.partition("=\n")
+        loaded, _, modaliases = done.stdout.partition("=\n")
         named = [name_of(file.name) for file in build.of(BuildFileRole.MODULE)]
         named += [module for module, _, _ in build.options]
         return required_modules(own, [*loaded.split(), *named], modaliases.split("\n"))

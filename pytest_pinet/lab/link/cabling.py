@@ -92,7 +92,7 @@ def _check_end(
         name = neighbour.system
         if neighbour.source is not Capability.LLDP or name is None or name == hosts[end.shell.name]:
             continue
-        # Hosts with the same name (raspberrypi) cannot be told apart by LLDP. The name of another end is a proof.
+        # Hosts with the same name (raspberrypi) look the same in LLDP. The name of another end is a proof.
         if name in {host for node, host in hosts.items() if node != end.shell.name}:
             raise _wrong(end, f"LLDP says that {name} is on that port")
 

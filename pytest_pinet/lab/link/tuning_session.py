@@ -28,13 +28,13 @@ def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
     Raises LinkError for a link that does not come back, InvalidMeasurement when frames of the requested MTU are lost on
     the way, SshError, LabError. A setting that did not take effect raises no error; its outcome says so.
     """
-    asked = dict(tuning.settings)
+    wanted = dict(tuning.settings)
     register = _booting_at_failure(link, undo)
     done: list[tuple[Setting, SettingPlace, Tuned]] = []
-    for setting in in_order(asked):
+    for setting in in_order(wanted):
         for place in _places(link, setting.where):
-            with doing(f"tune {setting.name}={asked[setting.name]} of {place.end}"):
-                done.append((setting, place, change.apply(setting, place, asked[setting.name], register)))
+            with doing(f"tune {setting.name}={wanted[setting.name]} of {place.end}"):
+                done.append((setting, place, change.apply(setting, place, wanted[setting.name], register)))
     changed = [setting for setting, _, tuned in done if tuned.outcome is not SettingOutcome.UNCHANGED]
     if changed:
         settle(link, bounced=any(setting.disruptive for setting in changed))
@@ -44,7 +44,7 @@ def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
         everywhere = all(other.outcome.holds for same, _, other in done if same is setting)
         outcomes.append(change.check_effect(setting, place, tuned) if everywhere else tuned)
     # An earlier value of the same setting is not in force any more.
-    link.tunings = (*(one for one in link.tunings if one.name not in asked), *outcomes)
+    link.tunings = (*(one for one in link.tunings if one.name not in wanted), *outcomes)
     link.tried += outcomes
     return tuple(outcomes)
 

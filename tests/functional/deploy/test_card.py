@@ -150,9 +150,9 @@ def test_a_build_that_does_not_come_up_costs_one_power_cycle(board: CardBoard, t
     board.broken.add(made.RELEASE)
     deployment = Deployment(board)
     deployment.check(build)
-    with pytest.raises(BuildError, match="does not come up on pi4b-1, but the known-good build does") as told:
+    with pytest.raises(BuildError, match="does not come up on pi4b-1, but the known-good build does") as caught:
         deployment.start(build)
-    assert told.value.kind == "hang"
+    assert caught.value.kind == "hang"
     assert board.booted_by == ["config.txt", f"pytest-pinet/{build.key}/", "config.txt"]
     assert deployment.start(None).version == KNOWN_VERSION
     deployment.take_back()
@@ -165,9 +165,9 @@ def test_a_firmware_that_ignores_tryboot_is_an_error(board: CardBoard, tmp_path:
     deployment.check(build)
     deployment.start(build)
     (board.firmware / "pytest-pinet" / build.key / "kernel8.img").unlink()
-    with pytest.raises(BuildError, match="booted its known-good build without an error message") as told:
+    with pytest.raises(BuildError, match="booted its known-good build without an error message") as caught:
         deployment.start(build)
-    assert told.value.kind == "fell back"
+    assert caught.value.kind == "fell back"
 
 
 @pytest.mark.slow
@@ -184,11 +184,11 @@ def test_a_different_running_kernel_is_an_error(board: CardBoard, tmp_path: Path
 
 def refused(board: CardBoard, build: Build) -> str:
     before = board.files()
-    with pytest.raises(UnsupportedError) as told:
+    with pytest.raises(UnsupportedError) as caught:
         Deployment(board).check(build)
     assert board.files() == before
-    assert "\n" not in str(told.value)
-    return str(told.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def test_a_build_that_the_board_cannot_run_is_refused_before_any_change(board: CardBoard, tmp_path: Path) -> None:

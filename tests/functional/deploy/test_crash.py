@@ -104,12 +104,12 @@ def test_killed_at_a_random_point_of_each_step(board: CardBoard, tmp_path: Path)
         builds.append(tmp_path / name)
     before = board.files()
     whole = start(board, *builds)
-    told = watch(whole)
+    seen = watch(whole)
     assert whole.wait(60) == 0
     log_in(board)
     board.power_cycle()
     assert board.files() == before
-    steps = list(dict.fromkeys(one.step for one in told))
+    steps = list(dict.fromkeys(one.step for one in seen))
     assert steps == [
         "look", "deploy build a to pi4b-1", "boot build a on pi4b-1",
         "deploy build b to pi4b-1", "boot build b on pi4b-1", "take back all of them",
@@ -119,14 +119,14 @@ def test_killed_at_a_random_point_of_each_step(board: CardBoard, tmp_path: Path)
     for kill in range(KILLS):
         # All steps in turn; in a step any command, at any moment.
         step = steps[kill % len(steps)]
-        number = choice.choice([place for place, one in enumerate(told) if one.step == step])
-        after_s = told[number].seconds * choice.random()
+        number = choice.choice([place for place, one in enumerate(seen) if one.step == step])
+        after_s = seen[number].seconds * choice.random()
         kill_at(start(board, *builds), number, after_s)
         kept = board.files()
         assert {name: kept.get(name) for name in before} == before, "the known-good build was touched"
         lines = log_in(board)
         removed += lines
-        print(f"{step}: {after_s:.2f} s after ...{told[number].command[-120:]}: {' '.join(lines) or 'found nothing'}")  # noqa: T201
+        print(f"{step}: {after_s:.2f} s after ...{seen[number].command[-120:]}: {' '.join(lines) or 'found nothing'}")  # noqa: T201
         # A boot requested before the kill may still happen. It finds only the known-good build.
         board.power_cycle()
         assert board.shell.run("cat /proc/version").stdout.strip() == KNOWN_VERSION

@@ -55,9 +55,9 @@ def test_an_initramfs_cannot_be_made_on_a_tftp_server(tmp_path: Path, build: Bui
     (tmp_path / "new" / "initramfs8").unlink()
     with card_board(tmp_path / "card", netboot=True) as board:
         board.drivers["TFTPProviderDriver"] = provider(board.firmware)
-        with pytest.raises(UnsupportedError) as told:
+        with pytest.raises(UnsupportedError) as caught:
             Deployment(board).check(load_build(str(tmp_path / "new")))
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "pi4b-1 boots with an initramfs, which pinet cannot make on a TFTP server: add one to build new"
     )
 

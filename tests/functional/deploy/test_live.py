@@ -58,9 +58,9 @@ def test_a_module_replaces_the_known_good_one(board: CardBoard, tmp_path: Path) 
 def test_a_refused_module_is_replaced_by_the_known_good_one(board: CardBoard, tmp_path: Path) -> None:
     build = one_module(tmp_path, made.module("r8169", VERMAGIC, srcversion="refuse"))
     deployment = Deployment(board)
-    with pytest.raises(BuildError, match=r"cannot be loaded on pi4b-1 .*: Invalid module format") as told:
+    with pytest.raises(BuildError, match=r"cannot be loaded on pi4b-1 .*: Invalid module format") as caught:
         deployment.start(build)
-    assert told.value.kind == "no driver"
+    assert caught.value.kind == "no driver"
     assert source(board) == "KNOWN"
 
 
@@ -140,7 +140,7 @@ def test_sysctls_of_a_namespace_are_set_and_restored(shared: NamespaceBoard, tmp
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             "options: {r8169: {use_dac: 1}}\n",
@@ -154,10 +154,10 @@ def test_sysctls_of_a_namespace_are_set_and_restored(shared: NamespaceBoard, tmp
     ],
 )
 def test_a_refusal_in_a_namespace_names_the_emulated_lab(
-    shared: NamespaceBoard, tmp_path: Path, text: str, told: str
+    shared: NamespaceBoard, tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "build.yaml").write_text(text)
     with pytest.raises(UnsupportedError) as refused:
         Deployment(shared).check(load_build(str(tmp_path / "build.yaml")))
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
     assert ("lab/emulated.yaml" in str(refused.value)) == ("sysctl" not in text)

@@ -62,15 +62,15 @@ def test_a_wait_names_its_place_and_releases_all_at_the_timeout(
     coordinator: Coordinator, server: LabgridServer
 ) -> None:
     server.alice("pi2", "acquire", "--allow-unmatched")
-    told: list[str] = []
-    own = leases(coordinator, told)
+    waits: list[str] = []
+    own = leases(coordinator, waits)
     with pytest.raises(
         LeaseError,
         match=r"waited \d s for place pi2, held by otherhost/alice since \d\d:\d\d:\d\d\n  -> ask alice on otherhost, ",
     ):
         own.acquire(["pi1", "pi2", "pi3"], 1.0)
     assert re.match(
-        r"waiting for place pi2: held by otherhost/alice since \d\d:\d\d:\d\d \(waited 0 s of 1 s\)$", told[0]
+        r"waiting for place pi2: held by otherhost/alice since \d\d:\d\d:\d\d \(waited 0 s of 1 s\)$", waits[0]
     )
     assert own.held == set()
     coordinator.sync()
@@ -161,9 +161,9 @@ def test_acquire_free_leases_free_places_and_names_the_other_holders(
 
 
 def test_a_worker_of_the_same_run_may_hold_a_place_for_longer_than_we_wait_for_others(server: LabgridServer) -> None:
-    told: list[str] = []
+    waits: list[str] = []
     with connected(server, "gw0", "r1") as one, connected(server, "gw1", "r1") as other:
-        theirs, own = leases(one), leases(other, told)
+        theirs, own = leases(one), leases(other, waits)
         theirs.acquire(["pi1"], 5)
         # Much longer than our wait for others. After we acquired it, they released it.
         timer = Timer(1.0, lambda: theirs.release(["pi1"]))
@@ -172,7 +172,7 @@ def test_a_worker_of_the_same_run_may_hold_a_place_for_longer_than_we_wait_for_o
         timer.join()
         assert theirs.held == set()
         own.release(own.held)
-    assert re.search(r"pi1: held by \S+-r1 since \S+ \(a worker of this run; waited 0 s for it\)$", told[0])
+    assert re.search(r"pi1: held by \S+-r1 since \S+ \(a worker of this run; waited 0 s for it\)$", waits[0])
 
 
 def test_a_worker_of_the_same_run_that_never_releases_is_an_error(
@@ -265,13 +265,13 @@ def test_a_silent_holder_loses_its_place_and_a_labgrid_user_keeps_it(
     process.kill()
     process.communicate()
     started = time.monotonic()
-    told: list[str] = []
-    own = leases(coordinator, told)
+    waits: list[str] = []
+    own = leases(coordinator, waits)
     own.acquire(["pi2"], 120)
     waited = time.monotonic() - started
     # It takes time to see whether the heartbeat continues.
     assert waited > 10
-    assert "held by elsewhere/pinet-w8-" in told[-1]
+    assert "held by elsewhere/pinet-w8-" in waits[-1]
     coordinator.sync()
     # The place was released without a request.
     assert coordinator.holder("pi3") is None

@@ -39,7 +39,7 @@ def connect(gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         file = tmp_path / f"lab{len(opened)}.yaml"
         file.write_text(text)
         lab = load(file)
-        opened.append(LabSession(lab, Identity.of_this_process("main"), 3, lambda told: None))
+        opened.append(LabSession(lab, Identity.of_this_process("main"), 3, lambda _: None))
         ends = [Endpoint(lab.nodes[name], lab.nodes[name].interface("onboard")) for name in PLACES]
         return opened[-1], Combination.pair(*ends)
 

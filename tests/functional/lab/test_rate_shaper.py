@@ -124,18 +124,18 @@ class _WithPath:
 
 
 @pytest.mark.parametrize(
-    ("tool", "asked", "answer", "lacks"),
+    ("tool", "refused", "answer", "lacks"),
     [
         ("tc", "add*clsact", "Error: Specified qdisc kind is unknown.", "clsact"),
         ("ip", "add*ifb", "Error: Unknown device type.", "ifb"),
     ],
 )
-def test_a_missing_kernel_feature_is_named(link: Link, tool: str, asked: str, answer: str, lacks: str) -> None:
+def test_a_missing_kernel_feature_is_named(link: Link, tool: str, refused: str, answer: str, lacks: str) -> None:
     shell = link.peer.shell
     folder = shell.run("mktemp -d").stdout.strip()
     try:
         # It answers like a kernel without this feature; all other calls run the real command.
-        script = f'#!/bin/sh\ncase "$*" in *{asked}*) echo "{answer}" >&2; exit 2;; esac\nexec $({tool}_real) "$@"\n'
+        script = f'#!/bin/sh\ncase "$*" in *{refused}*) echo "{answer}" >&2; exit 2;; esac\nexec $({tool}_real) "$@"\n'
         real = shell.run(f"PATH=$PATH:/usr/sbin:/sbin; command -v {tool}").stdout.strip()
         script = script.replace(f"$({tool}_real)", real)
         shell.run(f"printf %s {shlex.quote(script)} > {folder}/{tool}; chmod +x {folder}/{tool}")

@@ -33,7 +33,7 @@ from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Identity
 identity = Identity.of_this_process("main")
 user = identity.user.split("-")
-# As seen from another machine, or from this one after it was started anew.
+# As seen from another machine, or from this one after it was rebooted.
 coordinator = Coordinator(sys.argv[1], Identity("otherhost", "-".join([*user[:4], "0123abcd", user[5]])))
 assert coordinator.acquire("pi4b-1")
 print("held", flush=True)
@@ -85,9 +85,9 @@ def test_ports_that_a_crash_left_changed_are_restored(bench: Bench, gate_lab: Ga
     for file in (bench.file, gate_lab.file):
         assert bench.restore(file=file).output == "nothing to restore\n"
         bench.crash("p4", "p12", file=file)
-        told = bench.restore(file=file)
-        assert told.code == 0
-        assert sorted(told.output.splitlines()) == [
+        result = bench.restore(file=file)
+        assert result.code == 0
+        assert sorted(result.output.splitlines()) == [
             "restored port p12 of switch sw1: VLAN 1",
             "restored port p4 of switch sw1: VLAN 1",
         ]
@@ -100,8 +100,8 @@ def test_a_port_of_a_leased_node_is_not_restored(bench: Bench, gate_lab: GateLab
     bench.crash("p4", "p12")
     changed = bench.vlans(["p4", "p12"])
     with held_by_alice(gate_lab, "pi4b-1"):
-        told = bench.restore()
-        left, restored = told.output.splitlines()
+        result = bench.restore()
+        left, restored = result.output.splitlines()
         assert left.startswith(
             "not restored: port p4 of switch sw1, because place pi4b-1 is held by otherhost/alice since "
         )
@@ -135,13 +135,13 @@ def test_a_port_that_a_live_run_took_over_is_not_restored(bench: Bench) -> None:
 def test_without_a_coordinator_ports_are_restored_only_on_request(bench: Bench) -> None:
     bench.crash("p4")
     changed = bench.vlans(["p4"])
-    told = bench.restore(LG_COORDINATOR="127.0.0.1:1")
-    assert (told.code, told.output) == (2, "")
-    assert ". Not restored: sw1/p4, because pinet cannot check whether another run uses them\n  -> " in told.errors
-    assert f"If no other run uses them: pinet lab restore --lab {bench.file} --without-leases" in told.errors
+    result = bench.restore(LG_COORDINATOR="127.0.0.1:1")
+    assert (result.code, result.output) == (2, "")
+    assert ". Not restored: sw1/p4, because pinet cannot check whether another run uses them\n  -> " in result.errors
+    assert f"If no other run uses them: pinet lab restore --lab {bench.file} --without-leases" in result.errors
     assert bench.vlans(["p4"]) == changed
-    told = bench.restore("--without-leases", LG_COORDINATOR="127.0.0.1:1")
-    assert (told.code, told.output) == (0, "restored port p4 of switch sw1: VLAN 1\n")
+    result = bench.restore("--without-leases", LG_COORDINATOR="127.0.0.1:1")
+    assert (result.code, result.output) == (0, "restored port p4 of switch sw1: VLAN 1\n")
 
 
 def test_the_places_of_a_silent_holder_are_leased_after_a_wait(bench: Bench, gate_lab: GateLab) -> None:
@@ -151,8 +151,8 @@ def test_the_places_of_a_silent_holder_are_leased_after_a_wait(bench: Bench, gat
     assert holder.stdout.readline() == "held\n"
     ended(holder)
     assert gate_lab.holders() == ["pi4b-1"]
-    told = bench.restore()
-    assert told.output == "restored port p4 of switch sw1: VLAN 1\n"
+    result = bench.restore()
+    assert result.output == "restored port p4 of switch sw1: VLAN 1\n"
     # It takes time to see whether the heartbeat continues.
-    assert told.seconds > 10
+    assert result.seconds > 10
     assert gate_lab.holders() == []

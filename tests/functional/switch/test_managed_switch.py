@@ -144,8 +144,8 @@ def killed_runner(bench: LinuxBench) -> None:
 def test_after_a_crash_the_journal_restores_the_ports(bench: LinuxBench) -> None:
     bench.sh("ip link set p1 down")
     killed_runner(bench)
-    told = restore_crashed(bench.lab_file, lambda name: bench.open(), bench.folder / "journal")
-    assert told == [
+    sentences = restore_crashed(bench.lab_file, lambda name: bench.open(), bench.folder / "journal")
+    assert sentences == [
         "restored port p1 of switch sw: VLAN 1 and down",
         "restored port p2 of switch sw: VLAN 1 and up",
         "restored port p3 of switch sw: up",

@@ -60,28 +60,28 @@ def test_a_tuned_link_has_another_combination_until_the_block_ends(tmp_path: Pat
 
 def test_a_setting_that_cannot_be_undone_ends_the_test(tmp_path: Path, undone: list[str]) -> None:
     undone.append("stuck")
-    told: list[str] = []
+    failures: list[str] = []
     with (
         pytest.raises(LabError, match="could not undo rps=all: one refused: Device or resource busy\n  -> look at"),
-        tuning_session.tuned(link_stand_in.link(tmp_path), RPS, told.append),
+        tuning_session.tuned(link_stand_in.link(tmp_path), RPS, failures.append),
     ):
         pass
-    assert told == ["could not undo rps=all: one refused: Device or resource busy"]
+    assert failures == ["could not undo rps=all: one refused: Device or resource busy"]
 
 
 def test_a_failed_undo_does_not_hide_the_error_of_the_test(tmp_path: Path, undone: list[str]) -> None:
     undone.append("stuck")
-    told: list[str] = []
-    with pytest.raises(ZeroDivisionError), tuning_session.tuned(link_stand_in.link(tmp_path), RPS, told.append):
+    failures: list[str] = []
+    with pytest.raises(ZeroDivisionError), tuning_session.tuned(link_stand_in.link(tmp_path), RPS, failures.append):
         raise ZeroDivisionError
-    assert len(told) == 1
+    assert len(failures) == 1
 
 
 def test_a_setting_that_is_changed_again_is_listed_once(
     tmp_path: Path, undone: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def taken(setting: Setting, place: SettingPlace, asked: str, _: object) -> Tuned:
-        return Tuned(place.end, setting.name, asked, "", asked, SettingOutcome.APPLIED)
+    def taken(setting: Setting, place: SettingPlace, value: str, _: object) -> Tuned:
+        return Tuned(place.end, setting.name, value, "", value, SettingOutcome.APPLIED)
 
     monkeypatch.setattr(change, "apply", taken)
     monkeypatch.setattr(change, "check_effect", lambda *known: known[-1])
@@ -98,13 +98,13 @@ def test_a_setting_that_is_changed_again_is_listed_once(
 def test_each_setting_and_each_undo_is_a_step(
     tmp_path: Path, undone: list[str], monkeypatch: pytest.MonkeyPatch, refusal: str
 ) -> None:
-    def taken(setting: Setting, place: SettingPlace, asked: str, register: change.Register) -> Tuned:
+    def taken(setting: Setting, place: SettingPlace, value: str, register: change.Register) -> Tuned:
         def back() -> None:
             if refusal:
                 raise LabError(refusal)
 
-        register(f"{setting.name}={asked} of {place.end}", back, place.node)
-        return Tuned(place.end, setting.name, asked, "", asked, SettingOutcome.APPLIED)
+        register(f"{setting.name}={value} of {place.end}", back, place.node)
+        return Tuned(place.end, setting.name, value, "", value, SettingOutcome.APPLIED)
 
     monkeypatch.setattr(change, "apply", taken)
     monkeypatch.setattr(change, "check_effect", lambda *known: known[-1])
@@ -152,9 +152,9 @@ class Bench:
             session.reset_due = False
 
     def open(self, tuning: Tuning, boot: Callable[[], object] | None = None) -> list[tuple[str, SettingOutcome]]:
-        asked: Combination = replace(self.combination, tuning=tuning)
+        wanted: Combination = replace(self.combination, tuning=tuning)
         sessions = cast("dict[str, NodeSession]", self.sessions)
-        return [(one.name, one.outcome) for one in boot_tuned(asked, sessions, boot or self.boot)]
+        return [(one.name, one.outcome) for one in boot_tuned(wanted, sessions, boot or self.boot)]
 
 
 @pytest.fixture
@@ -167,8 +167,8 @@ def test_consecutive_tests_share_a_boot_and_the_next_one_without_it_reboots(benc
     assert bench.open(Tuning()) == []
     assert bench.boots == 0
     for _ in range(2):
-        (told,) = bench.open(FAST)
-        assert told[0] == "arm_freq"
+        (outcome,) = bench.open(FAST)
+        assert outcome[0] == "arm_freq"
         assert (bench.boots, bench.sessions["one"].boot_tuning.key) == (1, "arm_freq=2000")
     assert bench.open(Tuning()) == []
     assert bench.boots == 2
@@ -176,18 +176,18 @@ def test_consecutive_tests_share_a_boot_and_the_next_one_without_it_reboots(benc
 
 
 def test_values_before_the_boot_are_read_from_each_nic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    devices = []
 
     def found(place: SettingPlace, _: Tuning) -> dict[str, SettingReading]:
-        asked.append(place.device)
+        devices.append(place.device)
         return {}
 
     monkeypatch.setattr(booting, "found", found)
     bench = Bench(tmp_path)
     bench.open(FAST)
     (node,) = {end.node.name: end.node for end in bench.combination.ends if end.node.name == "one"}.values()
-    assert asked == [interface.device for interface in node.interfaces]
-    assert list(bench.sessions["one"].boot_before) == asked
+    assert devices == [interface.device for interface in node.interfaces]
+    assert list(bench.sessions["one"].boot_before) == devices
 
 
 def test_only_the_device_under_test_is_booted_with_a_boot_tuning(bench: Bench) -> None:

@@ -46,8 +46,8 @@ def test_all_names_of_a_coordinator_give_the_same_key() -> None:
 
 def test_a_name_of_this_host_on_the_network_is_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
     contention._resolved.cache_clear()
-    asked = (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.1.1", 20408))
-    monkeypatch.setattr("socket.getaddrinfo", lambda host, port, type: [asked])
+    found = (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.1.1", 20408))
+    monkeypatch.setattr("socket.getaddrinfo", lambda host, port, type: [found])
     assert lab_key(replace(virtual_lab(), launcher=None), "bench:20408") == "this host:20408"
 
 

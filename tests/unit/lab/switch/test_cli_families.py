@@ -90,7 +90,7 @@ def test_mistakes(load: Load, old: str, new: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("commands", "message"),
     [
         ("up: [enable]", "own.yaml:9: zyxel.set.up: the placeholder {port} is missing in 'enable'"),
         ("up: ['enable {port}']", "own.yaml:9: zyxel.set: 'down' is missing: 'up' and 'down' need each other"),
@@ -99,9 +99,9 @@ def test_mistakes(load: Load, old: str, new: str, message: str) -> None:
         ('up: ["a\\nb {port}"]', "zyxel.set.up[0]: expected one command, got 'a b {port}'"),
     ],
 )
-def test_mistakes_in_a_family_file(load: Load, told: str, message: str) -> None:
+def test_mistakes_in_a_family_file(load: Load, commands: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
-        load(f"{OWN}  set: {{{told}}}\n" if '"' not in told else f"{OWN}  set:\n    {told}\n")
+        load(f"{OWN}  set: {{{commands}}}\n" if '"' not in commands else f"{OWN}  set:\n    {commands}\n")
     assert message in re.sub(r"^\S*/(?=own\.yaml)", "", str(error.value))
 
 

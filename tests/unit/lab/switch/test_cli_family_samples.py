@@ -26,11 +26,11 @@ class Recorded:
 
     def __init__(self, answers: dict[str, str]) -> None:
         self.answers = answers
-        self.asked: list[str] = []
+        self.commands: list[str] = []
         self.sent: list[str] = []
 
     def ask(self, command: str) -> str:
-        self.asked.append(command)
+        self.commands.append(command)
         if command not in self.answers:
             raise RefusedError(f"no answer to {command!r}")
         return self.answers[command]
@@ -112,9 +112,9 @@ def test_a_switch_without_poe_or_lldp_keeps_its_other_capabilities() -> None:
 def test_one_command_shows_all_ports() -> None:
     switch, session = switch_of("cisco_ios")
     assert switch.capabilities
-    session.asked.clear()
+    session.commands.clear()
     switch.states(SAMPLES["cisco_ios"]["ports"])
-    assert session.asked == ["show interfaces status", "show power inline"]
+    assert session.commands == ["show interfaces status", "show power inline"]
 
 
 def test_a_trunk_port_is_not_changed() -> None:
