@@ -58,9 +58,9 @@ class SubAgent:
     async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Register all subtrees, then serve until ``close``. Raises LabError if the agent refuses."""
         self._writer = writer
-        opened = await self._ask(reader, open_session(b"pinet virtual switch"))
+        opened = await self._request(reader, open_session(b"pinet virtual switch"))
         for number, subtree in enumerate(self._objects.subtrees, start=2):
-            await self._ask(reader, register(opened.session, number, subtree))
+            await self._request(reader, register(opened.session, number, subtree))
         self._task = asyncio.create_task(self._serve(reader))
 
     async def close(self) -> None:
@@ -73,13 +73,13 @@ class SubAgent:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    async def _ask(self, reader: asyncio.StreamReader, request: AgentxPdu) -> AgentxPdu:
+    async def _request(self, reader: asyncio.StreamReader, request: AgentxPdu) -> AgentxPdu:
         assert self._writer is not None
         self._writer.write(request.encoded())
         answer, body = await _read(reader)
         _, error, _ = body.numbers("IHH")
         if answer.type != PduType.RESPONSE or error:
-            raise LabError(f"the switch's SNMP agent refused its extension (AgentX error {error})")
+            raise LabError(f"the SNMP agent of the switch refused the AgentX session (error {error})")
         return answer
 
     async def _serve(self, reader: asyncio.StreamReader) -> None:
@@ -92,7 +92,7 @@ class SubAgent:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the agent ended, for example because the switch was switched off
         except Exception:
-            _log.exception("the extension of the switch's SNMP agent failed")
+            _log.exception("the AgentX subagent of the switch failed")
 
     async def _answer(self, request: AgentxPdu, body: Reader) -> AgentxPdu | None:
         match request.type:
@@ -103,26 +103,22 @@ class SubAgent:
             case PduType.GET_BULK:
                 return response(request, self._bulk(body))
             case PduType.TEST_SET:
-                changes = [*self._tested.get(request.transaction, []), *body.varbinds()]
-                before = len(self._tested.get(request.transaction, []))
-                trouble, index = self._objects.test(changes)
+                before = self._tested.get(request.transaction, [])
+                changes = [*before, *body.varbinds()]
+                error, index = self._objects.test(changes)
                 self._tested[request.transaction] = changes
-                return response(request, error=trouble, index=max(0, index - before))
+                return response(request, error=error, index=max(0, index - len(before)))
             case PduType.COMMIT_SET:
                 try:
                     await self._objects.commit(self._tested.pop(request.transaction, []))
                 except LabError as error:
-                    _log.error("a SET failed: %s", error)
+                    _log.error("an SNMP SET request failed: %s", error)
                     return response(request, error=SnmpError.COMMIT_FAILED, index=1)
                 return response(request)
-            case PduType.UNDO_SET:
+            case PduType.UNDO_SET | PduType.CLEANUP_SET:
                 self._tested.pop(request.transaction, None)
-                return response(request)
-            case PduType.CLEANUP_SET:
-                self._tested.pop(request.transaction, None)
-                return None
-            case _:
-                return None
+                return response(request) if request.type == PduType.UNDO_SET else None
+        return None
 
     def _get(self, name: Oid) -> Value:
         for subtree in self._objects.subtrees:

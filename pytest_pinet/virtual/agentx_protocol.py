@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 
 Oid = tuple[int, ...]
 
@@ -20,7 +21,6 @@ class PduType(IntEnum):
     """Types of the packets that a subagent sends or receives."""
 
     OPEN = 1
-    CLOSE = 2
     REGISTER = 3
     GET = 5
     GET_NEXT = 6
@@ -66,6 +66,13 @@ class Value:
     data: int | bytes | Oid | None = None
 
 
+integer = partial(Value, SnmpType.INTEGER)
+counter32 = partial(Value, SnmpType.COUNTER32)
+counter64 = partial(Value, SnmpType.COUNTER64)
+gauge = partial(Value, SnmpType.GAUGE32)
+octets = partial(Value, SnmpType.OCTETS)
+
+
 @dataclass(frozen=True)
 class AgentxPdu:
     """A packet. ``payload`` follows the context, which is always the default context."""
@@ -109,9 +116,8 @@ def encode_varbind(name: Oid, value: Value) -> bytes:
         case None:
             return head
         case int():
-            return head + struct.pack(
-                ">Q" if value.kind == SnmpType.COUNTER64 else ">I", value.data & _mask(value.kind)
-            )
+            size = 8 if value.kind == SnmpType.COUNTER64 else 4
+            return head + (value.data % (1 << 8 * size)).to_bytes(size, "big")
         case bytes():
             return head + encode_octets(value.data)
         case oid:
@@ -128,16 +134,14 @@ def response(
 
 def open_session(name: bytes) -> AgentxPdu:
     """Return the first packet of a session. The agent's response holds the session number."""
-    payload = struct.pack(">BBBB", 0, 0, 0, 0) + struct.pack(">BBBB", 0, 0, 0, 0) + encode_octets(name)
-    return AgentxPdu(PduType.OPEN, 0, 0, 1, payload)
+    # No timeout, and an empty OID.
+    return AgentxPdu(PduType.OPEN, 0, 0, 1, bytes(8) + encode_octets(name))
 
 
 def register(session: int, packet: int, subtree: Oid) -> AgentxPdu:
     """Return the packet that registers a subtree. A longer OID takes precedence over the agent's own subtree."""
     priority = 127
-    return AgentxPdu(
-        PduType.REGISTER, session, 0, packet, struct.pack(">BBBB", 0, priority, 0, 0) + encode_oid(subtree)
-    )
+    return AgentxPdu(PduType.REGISTER, session, 0, packet, bytes((0, priority, 0, 0)) + encode_oid(subtree))
 
 
 class Reader:
@@ -201,25 +205,6 @@ class Reader:
                 return self.octets()
             case _:
                 return None
-
-
-def _mask(kind: int) -> int:
-    return 0xFFFFFFFFFFFFFFFF if kind == SnmpType.COUNTER64 else 0xFFFFFFFF
-
-
-def integer(value: int) -> Value:
-    """Return an INTEGER."""
-    return Value(SnmpType.INTEGER, value)
-
-
-def gauge(value: int) -> Value:
-    """Return a Gauge32, which is also an Unsigned32."""
-    return Value(SnmpType.GAUGE32, value)
-
-
-def octets(value: bytes) -> Value:
-    """Return an OCTET STRING."""
-    return Value(SnmpType.OCTETS, value)
 
 
 def bitmap(ports: Iterable[int], size: int) -> bytes:

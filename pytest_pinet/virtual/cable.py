@@ -28,7 +28,7 @@ from pytest_pinet.virtual.spec import InterfaceSpec
 from pytest_pinet.virtual.switch import VirtualSwitch
 
 _LOSS_STEPS = 1_000_000
-_BROKEN_S = 0.2
+_COUNT_MAX_AGE_S = 0.2
 _PACKETS = re.compile(r"counter packets ([0-9]+)")
 
 
@@ -53,7 +53,7 @@ class Cable:
         self._node_side = node_side
         self._index = index
         self._pulled = False
-        self._broken = _Broken()
+        self._broken = _BrokenFrames()
         self._filtered = False
         self._plug_into(switch, spec.port)
 
@@ -273,7 +273,7 @@ def _drop(loss: float) -> str:
     return f"{share}counter drop"
 
 
-class _Broken:
+class _BrokenFrames:
     """A counter of frames that the cable's filters dropped, including earlier filters."""
 
     def __init__(self) -> None:
@@ -283,7 +283,7 @@ class _Broken:
         self._at = float("-inf")
 
     def read(self, namespace: NetNamespace, table: str, fresh: bool) -> int:
-        if self.counts and (fresh or time.monotonic() - self._at > _BROKEN_S):
+        if self.counts and (fresh or time.monotonic() - self._at > _COUNT_MAX_AGE_S):
             argv = ["nsenter", f"--net={namespace.path}", "nft", "list", "chain", *table.split(), "tx"]
             done = subprocess.run(argv, capture_output=True, text=True, timeout=5, check=False)
             found = _PACKETS.search(done.stdout)

@@ -65,7 +65,7 @@ class Container:
         deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
         while not (children := children_of(process.pid)):
             if process.returncode is not None or asyncio.get_running_loop().time() > deadline:
-                raise LabError(f"the processes of {name} did not start (exit {process.returncode})")
+                raise LabError(f"the processes of {name} did not start (exit code {process.returncode})")
             await asyncio.sleep(_POLL_S)
         if hurried:
             # The child may have started before the first call, and so without the priority.

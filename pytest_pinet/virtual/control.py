@@ -42,7 +42,7 @@ class ControlServer:
             request = json.loads(line)
             operation = self._operations.get(request.get("op"))
             if operation is None:
-                raise ConfigError(f"the lab's daemon knows no operation {request.get('op')!r}")
+                raise ConfigError(f"the lab's daemon has no operation {request.get('op')!r}")
             return {"result": await operation(request)}
         except PinetError as error:
             return {"error": str(error), "mistake": isinstance(error, ConfigError)}
@@ -72,7 +72,10 @@ def ask(path: Path, op: str, timeout_s: float = TIMEOUT_S, **arguments: Any) -> 
                     break
                 answer += chunk
     except OSError as error:
-        raise LabError(f"the virtual lab's daemon does not answer ({error})", "pinet lab down, then up again") from None
+        raise LabError(
+            f"the virtual lab's daemon does not answer ({error})",
+            "restart it: pinet lab down, pinet lab up",
+        ) from None
     if not answer:
         raise LabError("the virtual lab's daemon closed the connection", f"look at {path.parent / 'daemon.log'}")
     reply = json.loads(answer)

@@ -63,7 +63,7 @@ def password_hash(password: str) -> str:
         found = crypt(password.encode(), f"$6$rounds=1000${secrets.token_hex(8)}$".encode())
         if found is not None and found.startswith(b"$6$"):
             return str(found.decode())
-    raise LabError("this machine has no libcrypt with SHA-512, which the virtual lab needs", "apt install libcrypt1")
+    raise LabError("the virtual lab needs libcrypt with SHA-512, which is missing", "apt install libcrypt1")
 
 
 def make_ssh_keys(directory: Path) -> None:

@@ -17,6 +17,8 @@ from pytest_pinet.virtual.pdu import PduFaults
 
 _CABLE = ("rate", "loss", "down", "direction", "swap_with")
 _NODE = ("freeze", "hang_console", "panic", "console_line", "drop_ssh", "throttle")
+# Faults of a whole machine, not of an interface, port or outlet.
+_WHOLE = {*_NODE, "dead", "stale_counters"}
 # The faults of each kind of target, as named in requests. The command line uses the same names with dashes.
 FAULTS: Mapping[type, tuple[str, ...]] = {
     NodeTarget: (*_CABLE, *_NODE),
@@ -40,9 +42,12 @@ class Degrade:
         wrong = sorted(wanted - set(FAULTS[type(target)]))
         if wrong:
             raise ConfigError(
-                f"{_option(wrong[0])} does not go with {text!r}, which is {_kind(target)}; "
-                f"it takes {', '.join(map(_option, FAULTS[type(target)]))}"
+                f"{_option(wrong[0])} is not a fault of {text!r}, which is {_kind(target)}; "
+                f"accepted: {', '.join(map(_option, FAULTS[type(target)]))}"
             )
+        for key in sorted(wanted & _WHOLE):
+            if not target.whole:
+                raise ConfigError(f"{_option(key)} does not apply to a part such as {text!r}; use {target.name!r}")
         match target:
             case PduTarget():
                 return self._pdu(target, request)
@@ -54,8 +59,6 @@ class Degrade:
         pdu = self._machines.pdu
         faults = pdu.faults
         if request.get("dead"):
-            if not target.whole:
-                raise ConfigError("--dead takes the whole pdu, since it answers for all its outlets or for none")
             faults = replace(faults, dead=True)
         if request.get("lie"):
             faults = replace(faults, lying=faults.lying | target.outlets)
@@ -64,16 +67,11 @@ class Degrade:
 
     def _switch(self, target: SwitchTarget, request: Mapping[str, Any]) -> list[str]:
         switch = target.switch
-        if request.get("lie") or request.get("stale_counters"):
-            if switch.spec.management != "snmp":
-                raise ConfigError(
-                    f"switch {switch.spec.name} is managed over ssh, where commands do what they say; "
-                    "only one with backend snmp lies or has stale counters"
-                )
-            if request.get("stale_counters") and target.port is not None:
-                raise ConfigError(f"--stale-counters takes a whole switch, such as {switch.spec.name!r}, not a port")
-        if request.get("dead") and target.port is not None:
-            raise ConfigError(f"--dead takes a whole switch, such as {switch.spec.name!r}, not a port")
+        if (request.get("lie") or request.get("stale_counters")) and switch.spec.management != "snmp":
+            raise ConfigError(
+                f"switch {switch.spec.name} is managed over ssh, so --dead is its only fault; "
+                "only one with backend snmp lies or has stale counters"
+            )
         faults = switch.firmware.faults
         if request.get("dead"):
             faults = replace(faults, dead=True)
@@ -86,11 +84,8 @@ class Degrade:
 
     async def _node(self, target: NodeTarget, request: Mapping[str, Any]) -> list[str]:
         node = target.node
-        for key in _NODE:
-            if request.get(key) and not target.whole:
-                raise ConfigError(f"{_option(key)} takes a whole node, such as {node.spec.name!r}, not an interface")
         if any(request.get(key) for key in ("loss", "freeze", "panic")) and shutil.which("nft") is None:
-            raise LabError("nft is missing, which drops packets", "install the package nftables (apt install nftables)")
+            raise LabError("the command nft, which drops packets, is missing", "apt install nftables")
         if request.get("swap_with"):
             await self._swap(target, request["swap_with"])
         if request.get("hang_console"):
@@ -117,40 +112,40 @@ class Degrade:
             return [f"{node.spec.name}:{cable.spec.name}" for cable in target.cables]
         return [str(request["target"])]
 
-    async def _swap(self, target: NodeTarget, with_whom: str) -> None:
+    async def _swap(self, target: NodeTarget, other_name: str) -> None:
         node = target.node
         if target.whole and len(target.cables) > 1:
-            names = " or ".join(f"{node.spec.name}:{cable.spec.name}" for cable in target.cables)
-            raise ConfigError(f"--swap-with: {node.spec.name} has several cables; name one, {names}")
-        other = self._machines.target(with_whom)
+            names = ", ".join(f"{node.spec.name}:{cable.spec.name}" for cable in target.cables)
+            raise ConfigError(f"--swap-with: {node.spec.name} has several cables; name one: {names}")
+        other = self._machines.target(other_name)
         if not isinstance(other, NodeTarget) or len(other.cables) != 1:
-            raise ConfigError(f"--swap-with {with_whom}: expected one interface, such as NODE:INTERFACE")
+            raise ConfigError(f"--swap-with {other_name}: expected one interface, such as NODE:INTERFACE")
         (one,), (two,) = target.cables, other.cables
         if one is two:
-            raise ConfigError(f"--swap-with {with_whom}: a cable cannot be swapped with itself")
+            raise ConfigError(f"--swap-with {other_name}: a cable cannot be swapped with itself")
         await one.swap_with(two)
 
     async def restore(self, request: Mapping[str, Any]) -> list[str]:
         """Remove all faults of ``target``, or of the whole lab without a target. Return the names of restored parts."""
         text = request.get("target")
-        healed: list[str] = []
+        restored: list[str] = []
         if text:
             target = self._machines.target(text)
             match target:
                 case PduTarget():
-                    healed += self._restore_pdu(target)
+                    restored += self._restore_pdu(target)
                 case SwitchTarget():
-                    healed += self._restore_switch(target)
+                    restored += self._restore_switch(target)
                 case NodeTarget():
-                    healed += await self._restore_node(target)
+                    restored += await self._restore_node(target)
         else:
-            healed += self._restore_pdu(PduTarget(frozenset(self._machines.pdu.outlets), whole=True))
+            restored += self._restore_pdu(PduTarget(frozenset(self._machines.pdu.outlets), whole=True))
             for switch in self._machines.switches.values():
-                healed += self._restore_switch(SwitchTarget(switch, None))
+                restored += self._restore_switch(SwitchTarget(switch, None))
             for node in self._machines.nodes.values():
-                healed += await self._restore_node(NodeTarget(node, node.cables, whole=True))
+                restored += await self._restore_node(NodeTarget(node, node.cables, whole=True))
         self._changed()
-        return healed
+        return restored
 
     def _restore_pdu(self, target: PduTarget) -> list[str]:
         pdu = self._machines.pdu
@@ -169,23 +164,23 @@ class Degrade:
 
     async def _restore_node(self, target: NodeTarget) -> list[str]:
         node = target.node
-        healed = []
+        restored = []
         if target.whole and (node.frozen or node.panicked or node.panics_at_boot or node.console.dead):
             await node.thaw()
             await node.heal()
             node.console.dead = False
-            healed.append(node.spec.name)
+            restored.append(node.spec.name)
         if target.whole and node.throttled:
             await node.throttle(0)
-            healed.append(node.spec.name)
+            restored.append(node.spec.name)
         for cable in target.cables:
             if cable.faults != Faults():
                 await node.set_faults(cable, Faults())
-                healed.append(f"{node.spec.name}:{cable.spec.name}")
+                restored.append(f"{node.spec.name}:{cable.spec.name}")
             if cable.displaced:
                 await self._plug_home(cable)
-                healed.append(f"{node.spec.name}:{cable.spec.name}")
-        return list(dict.fromkeys(healed))
+                restored.append(f"{node.spec.name}:{cable.spec.name}")
+        return list(dict.fromkeys(restored))
 
     async def _plug_home(self, cable: Cable) -> None:
         """Plug a cable into its own port. The cable in that port moves to the other port."""
@@ -210,4 +205,4 @@ def _kind(target: object) -> str:
             return "the power distribution unit"
         case SwitchTarget():
             return "a switch" if target.port is None else "a port of a switch"
-    return "a node or one of its interfaces"
+    return "a node or an interface"

@@ -25,7 +25,7 @@ from pytest_pinet.virtual.credentials import SnmpAccess, make_password, make_ssh
 from pytest_pinet.virtual.processes import ProcessId, end, wait_gone
 from pytest_pinet.virtual.requirements import as_root, check_commands, check_kernel
 from pytest_pinet.virtual.runtime import Runtime, Users
-from pytest_pinet.virtual.scale import found_scale
+from pytest_pinet.virtual.scale import measured_scale
 from pytest_pinet.virtual.spec import LabSpec, spec_of
 
 UP_TIMEOUT_S = 30.0
@@ -175,7 +175,7 @@ def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> M
     root = as_root()
     spec = spec_of(lab)
     check_kernel(spec, root)
-    scale = found_scale(lab, spec.fastest_bps, root) if spec.scale is None else Scale(spec.scale)
+    scale = measured_scale(lab, spec.fastest_bps, root) if spec.scale is None else Scale(spec.scale)
     if _has_machines(lab):
         # The image is missing here if the lab still ran when the caller checked.
         spec = replace(spec, image=image or _image(lab))

@@ -23,6 +23,10 @@ class NodeTarget:
     cables: Sequence[Cable]
     whole: bool
 
+    @property
+    def name(self) -> str:
+        return self.node.spec.name
+
 
 @dataclass(frozen=True)
 class SwitchTarget:
@@ -31,6 +35,14 @@ class SwitchTarget:
     switch: VirtualSwitch
     port: str | None
 
+    @property
+    def name(self) -> str:
+        return self.switch.spec.name
+
+    @property
+    def whole(self) -> bool:
+        return self.port is None
+
 
 @dataclass(frozen=True)
 class PduTarget:
@@ -38,6 +50,7 @@ class PduTarget:
 
     outlets: frozenset[int]
     whole: bool
+    name = PDU
 
 
 Target = NodeTarget | SwitchTarget | PduTarget

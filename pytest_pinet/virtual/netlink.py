@@ -171,13 +171,13 @@ class LinkWatch:
             try:
                 await follow(self._netlink.links())
             except LabError as error:
-                _log.error("a change of a network device was not followed: %s", error)
+                _log.error("a change of a network device could not be applied: %s", error)
             try:
                 await loop.sock_recv(self._socket, 1 << 16)
             except OSError as error:
                 # After an overflow of the socket's buffer messages are lost. The loop reads all devices again.
                 if error.errno != errno.ENOBUFS:
-                    _log.error("changes of network devices are not followed any more: %s", error)
+                    _log.error("changes of network devices are no longer watched: %s", error)
                     return
 
     def close(self) -> None:

@@ -110,14 +110,5 @@ class VirtualPortCounters:
 
 
 def _raw(link: LinkInfo, sent: QueueInfo | None, received: QueueInfo | None, damaged: int) -> _Raw:
-    sent, received = sent or _NO_QUEUE, received or _NO_QUEUE
-    return _Raw(
-        link.rx_bytes,
-        link.rx_packets,
-        received.packets,
-        link.tx_bytes,
-        sent.octets,
-        sent.packets,
-        sent.drops,
-        damaged,
-    )
+    out, segments = sent or _NO_QUEUE, received.packets if received else 0
+    return _Raw(link.rx_bytes, link.rx_packets, segments, link.tx_bytes, out.octets, out.packets, out.drops, damaged)

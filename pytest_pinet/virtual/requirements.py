@@ -93,8 +93,8 @@ def check_kernel(spec: LabSpec, root: Sequence[str]) -> None:
         who = "; ".join(f"{name} for {needed[name]}" for name in missing)
         configs = ", ".join(FEATURES[name].config for name in missing)
         raise LabError(
-            f"the virtual lab needs what this kernel lacks: {who}",
-            f"modprobe {' '.join(missing)}, or a kernel with {configs}, or leave such NICs out of the lab file",
+            f"this kernel lacks features that the virtual lab needs: {who}",
+            f"modprobe {' '.join(missing)}, or use a kernel with {configs}, or remove these NICs from the lab file",
         )
 
 
@@ -120,8 +120,7 @@ def as_root() -> list[str]:
         allowed = False
     if not allowed:
         raise LabError(
-            "the virtual lab needs root for its network namespaces, and neither are you root "
-            "nor does `sudo -n true` work without a password",
+            "the virtual lab needs root for its network namespaces, but this user is not root and `sudo -n true` fails",
             "run as root, or allow sudo without a password for this user",
         )
     return ["sudo", "-n", "--"]

@@ -106,7 +106,7 @@ class Runtime:
         if self.path.exists() and shutil.which("sudo"):  # files of the daemon that belong to root
             subprocess.run(["sudo", "-n", "rm", "-rf", str(self.path)], check=False, capture_output=True, timeout=10)
         if self.path.exists():
-            raise LabError(f"{self.path} cannot be removed", f"sudo rm -r {self.path}")
+            raise LabError(f"{self.path} cannot be removed", f"run `sudo rm -r {self.path}`")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -150,7 +150,7 @@ class Runtime:
         found = root.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
             raise LabError(
-                f"{root} is not a private directory of this user, so keys must not be kept in it",
+                f"{root} is not a private directory of this user, but it must hold private keys",
                 f"remove {root}, or set XDG_RUNTIME_DIR",
             )
 

@@ -59,10 +59,10 @@ class Trials:
     def read(self) -> list[Trial]:
         """Return the stored trials. Empty if the file is missing, not readable, or of another machine."""
         try:
-            told = json.loads(self._path.read_text(encoding="utf-8"))
-            if told["machine"] != self._machine:
+            stored = json.loads(self._path.read_text(encoding="utf-8"))
+            if stored["machine"] != self._machine:
                 return []
-            return [Trial(float(one["rate_bps"]), float(one["part"]), str(one["at"])) for one in told["trials"]]
+            return [Trial(float(one["rate_bps"]), float(one["part"]), str(one["at"])) for one in stored["trials"]]
         except (OSError, ValueError, KeyError, TypeError):
             return []
 
@@ -70,19 +70,19 @@ class Trials:
         """Return a valid trial for this rate: a faster link that was carried, or a slower link that was not."""
         now = datetime.now(UTC)
         for one in reversed(self.read()):
-            tells = one.rate_bps >= 0.999 * rate_bps if one.enough else one.rate_bps <= 1.001 * rate_bps
-            if tells and one.at > (now - (FAST_FOR if one.enough else SLOW_FOR)).isoformat():
+            applies = one.rate_bps >= 0.999 * rate_bps if one.enough else one.rate_bps <= 1.001 * rate_bps
+            if applies and one.at > (now - (FAST_FOR if one.enough else SLOW_FOR)).isoformat():
                 return one
         return None
 
     def add(self, trial: Trial) -> None:
         """Store a trial instead of old ones of the same rate. If storing fails, the next lab runs a new trial."""
         others = [one for one in self.read() if one.rate_bps != trial.rate_bps]
-        told = {"machine": self._machine, "trials": [asdict(one) for one in (*others, trial)]}
+        stored = {"machine": self._machine, "trials": [asdict(one) for one in (*others, trial)]}
         draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+            draft.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
             draft.replace(self._path)
 
 
@@ -91,14 +91,14 @@ def _folder() -> Path:
     return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "pytest-pinet"
 
 
-def found_scale(lab: Lab, fastest_bps: float, root: Sequence[str], trials: Trials | None = None) -> Scale:
+def measured_scale(lab: Lab, fastest_bps: float, root: Sequence[str], trials: Trials | None = None) -> Scale:
     """Return full rate if this machine carries the lab's fastest link, SMALL if a trial shows that it does not.
 
     Without a trial, because of another measurement, the rate is full. ``root`` is the command prefix that runs a
     command as root. Raises LabError if the trial fails.
     """
     if fastest_bps <= 0:
-        return Scale(1.0, "no two of its NICs reach each other")
+        return Scale(1.0, "no two NICs of the lab are connected")
     trials = trials or Trials()
     known = trials.of(fastest_bps)
     if known is not None:
@@ -106,9 +106,9 @@ def found_scale(lab: Lab, fastest_bps: float, root: Sequence[str], trials: Trial
     domains = [name for name, members in all_domains(lab).items() if set(lab.nodes) <= set(members)]
     try:
         with exclusive(lab_key(lab, ""), domains, PATIENCE_S, lambda _: None):
-            found = Trial(fastest_bps, _tried(fastest_bps, root), datetime.now(UTC).isoformat(timespec="seconds"))
+            found = Trial(fastest_bps, _run_trial(fastest_bps, root), datetime.now(UTC).isoformat(timespec="seconds"))
     except LeaseError:
-        return Scale(1.0, "not tried: somebody else measures on this machine")
+        return Scale(1.0, "not measured: another measurement runs on this machine")
     trials.add(found)
     return scale_for(found)
 
@@ -118,7 +118,7 @@ def scale_for(trial: Trial) -> Scale:
     return Scale(1.0 if trial.enough else SMALL, str(trial))
 
 
-def _tried(rate_bps: float, root: Sequence[str]) -> float:
+def _run_trial(rate_bps: float, root: Sequence[str]) -> float:
     argv = [*root, sys.executable, "-m", "pytest_pinet.virtual.speed_probe", f"{rate_bps:.0f}"]
     try:
         done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=TRIAL_S, cwd="/")
@@ -128,6 +128,6 @@ def _tried(rate_bps: float, root: Sequence[str]) -> float:
         return float(done.stdout)
     except ValueError:
         raise LabError(
-            f"what this machine carries could not be tried out: {done.stderr.strip() or 'no answer'}",
+            f"the trial of the link rates on this machine failed: {done.stderr.strip() or 'no output'}",
             "write 'scale: 0.1' or 'scale: 1' into the lab file",
         ) from None

@@ -107,7 +107,7 @@ def _receive(sock: socket.socket, seconds: float) -> float:
     while (now := time.monotonic()) < begin + seconds:
         got = sock.recv_into(buffer)
         if not got:
-            raise LabError("the connection of the trial ended")
+            raise LabError("the TCP connection of the trial was closed")
         count += got
     return count * 8 / (now - begin)
 

@@ -12,6 +12,8 @@ from pytest_pinet.virtual.agentx_protocol import (
     SnmpType,
     Value,
     bitmap,
+    counter32,
+    counter64,
     gauge,
     integer,
     octets,
@@ -53,14 +55,6 @@ class RowStatus(IntEnum):
     DESTROY = 6
 
 
-def _counter64(value: int) -> Value:
-    return Value(SnmpType.COUNTER64, value)
-
-
-def _counter32(value: int) -> Value:
-    return Value(SnmpType.COUNTER32, value)
-
-
 @dataclass(frozen=True)
 class _DeviceRow:
     """A row of the interface tables. ``speed_mbps`` is the speed that the PHY negotiated."""
@@ -74,14 +68,14 @@ _Column = Callable[[_DeviceRow], Value]
 _COLUMNS: dict[Oid, _Column] = {
     IF_ADMIN_STATUS: lambda row: integer(_UP if row.link.admin_up else _DOWN),
     (*IF_ENTRY, 8): lambda row: integer(_UP if row.link.admin_up and row.link.carrier else _DOWN),
-    (*IF_ENTRY, 13): lambda _: _counter32(0),
-    (*IF_ENTRY, 14): lambda row: _counter32(row.counted.in_errors),
-    (*IF_ENTRY, 19): lambda row: _counter32(row.counted.out_discards),
-    (*IF_ENTRY, 20): lambda _: _counter32(0),
-    (*IF_X_ENTRY, 6): lambda row: _counter64(row.counted.in_octets),
-    (*IF_X_ENTRY, 10): lambda row: _counter64(row.counted.out_octets),
+    (*IF_ENTRY, 13): lambda _: counter32(0),
+    (*IF_ENTRY, 14): lambda row: counter32(row.counted.in_errors),
+    (*IF_ENTRY, 19): lambda row: counter32(row.counted.out_discards),
+    (*IF_ENTRY, 20): lambda _: counter32(0),
+    (*IF_X_ENTRY, 6): lambda row: counter64(row.counted.in_octets),
+    (*IF_X_ENTRY, 10): lambda row: counter64(row.counted.out_octets),
     (*IF_X_ENTRY, 15): lambda row: gauge(row.speed_mbps),
-    (*DOT3_STATS, 3): lambda row: _counter32(row.counted.in_errors),
+    (*DOT3_STATS, 3): lambda row: counter32(row.counted.in_errors),
     (*DOT3_STATS, 19): lambda _: integer(_FULL_DUPLEX),
 }
 
@@ -105,9 +99,8 @@ class SwitchObjects:
     def test(self, changes: Sequence[tuple[Oid, Value]]) -> tuple[SnmpError, int]:
         draft = self._firmware.draft()
         for index, (name, value) in enumerate(changes, start=1):
-            trouble = self._change(draft, name, value)
-            if trouble is not SnmpError.NONE:
-                return trouble, index
+            if error := self._change(draft, name, value):
+                return error, index
         return SnmpError.NONE, 0
 
     async def commit(self, changes: Sequence[tuple[Oid, Value]]) -> None:
@@ -188,10 +181,8 @@ class SwitchObjects:
         return SnmpError.NOT_WRITABLE
 
     def _set_admin(self, draft: Draft, index: int, value: Value) -> SnmpError:
-        if value.kind != SnmpType.INTEGER:
-            return SnmpError.WRONG_TYPE
-        if value.data not in (_UP, _DOWN):
-            return SnmpError.WRONG_VALUE
+        if error := _choice_error(value, (_UP, _DOWN)):
+            return error
         port = next((p for p in self._firmware.ports if self._firmware.snapshot().links[p].index == index), None)
         if port is None:
             return SnmpError.NOT_WRITABLE
@@ -231,12 +222,10 @@ class SwitchObjects:
         return SnmpError.NONE
 
     def _set_poe(self, draft: Draft, group: int, number: int, value: Value) -> SnmpError:
-        if value.kind != SnmpType.INTEGER:
-            return SnmpError.WRONG_TYPE
+        if error := _choice_error(value, (_TRUE, _FALSE)):
+            return error
         if group != POE_GROUP or number not in draft.vlans.pvid:
             return SnmpError.INCONSISTENT_NAME
-        if value.data not in (_TRUE, _FALSE):
-            return SnmpError.WRONG_VALUE
         draft.poe[self._firmware.ports[number - 1]] = value.data == _TRUE
         return SnmpError.NONE
 
@@ -263,6 +252,12 @@ def _set_row(draft: Draft, vid: int, value: Value) -> SnmpError:
         case RowStatus.CREATE_AND_GO | RowStatus.CREATE_AND_WAIT:
             return SnmpError.INCONSISTENT_VALUE
     return SnmpError.WRONG_VALUE
+
+
+def _choice_error(value: Value, accepted: Sequence[int]) -> SnmpError:
+    if value.kind != SnmpType.INTEGER:
+        return SnmpError.WRONG_TYPE
+    return SnmpError.NONE if value.data in accepted else SnmpError.WRONG_VALUE
 
 
 def _split(name: Oid, columns: Sequence[Oid]) -> tuple[Oid, Oid] | None:

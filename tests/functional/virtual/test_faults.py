@@ -33,7 +33,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 def whole(bench: Bench) -> Iterator[None]:
     yield
     bench.restore()
-    assert shown(bench) == {}
+    assert visible_faults(bench) == {}
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def pinet(bench: Bench, *words: str) -> str:
     return done.output if done.exception is None else f"{done.output}{done.exception}"
 
 
-def shown(bench: Bench) -> dict[str, list[str]]:
+def visible_faults(bench: Bench) -> dict[str, list[str]]:
     """Return the faults in the status by name."""
     found = status(bench.lab.file)
     assert found is not None
@@ -73,7 +73,7 @@ def shown(bench: Bench) -> dict[str, list[str]]:
 
 def test_a_dead_pdu_does_not_answer_until_it_is_restored(bench: Bench) -> None:
     assert pinet(bench, "degrade", "pdu", "--dead") == "degraded: pdu\n"
-    assert shown(bench) == {"pdu": ["does not answer"]}
+    assert visible_faults(bench) == {"pdu": ["does not answer"]}
     assert "! pdu: does not answer" in pinet(bench, "status")
     for request in (Request(pdu_url(bench, 1)), Request(pdu_url(bench, 1), data=b"1", method="PUT")):
         with pytest.raises((TimeoutError, URLError)):
@@ -86,10 +86,10 @@ def pdu_url(bench: Bench, index: int) -> str:
     return f"http://127.0.0.1:{bench.ports()['pdu']}/relay/{index}/value"
 
 
-def test_a_pdu_that_lies_says_yes_and_does_nothing(bench: Bench) -> None:
+def test_a_lying_pdu_acknowledges_requests_and_ignores_them(bench: Bench) -> None:
     bench.boot("left")
     pinet(bench, "degrade", "pdu", "--lie")
-    assert shown(bench) == {"pdu": ["lies"]}
+    assert visible_faults(bench) == {"pdu": ["lies"]}
     assert bench.outlet("left", "0") == "0"
     assert bench.outlet("left") == "1"
     assert bench.answers("left")
@@ -97,21 +97,21 @@ def test_a_pdu_that_lies_says_yes_and_does_nothing(bench: Bench) -> None:
     assert bench.outlet("left", "0") == bench.outlet("left") == "0"
 
 
-def test_one_outlet_can_lie_alone(bench: Bench) -> None:
+def test_only_one_outlet_of_the_pdu_lies(bench: Bench) -> None:
     bench.outlet("left", "0")
     bench.outlet("right", "0")
     assert pinet(bench, "degrade", "pdu/right", "--lie") == "degraded: pdu/right\n"
-    assert shown(bench) == {"pdu": ["lies about right"]}
+    assert visible_faults(bench) == {"pdu": ["lies about right"]}
     bench.outlet("left", "1")
     bench.outlet("right", "1")
     assert (bench.outlet("left"), bench.outlet("right")) == ("1", "0")
 
 
-def test_a_console_that_hangs_says_nothing_while_ssh_goes_on(bench: Bench) -> None:
+def test_a_hanging_console_prints_nothing_and_ssh_still_works(bench: Bench) -> None:
     bench.outlet("left", "0")
     with console(bench, "left") as sock:
         pinet(bench, "degrade", "left", "--hang-console")
-        assert shown(bench) == {"left": ["console hangs"]}
+        assert visible_faults(bench) == {"left": ["console hangs"]}
         bench.boot("left")
         assert bench.ssh("left", "echo here").strip() == "here"
         sock.sendall(b"\n")
@@ -124,10 +124,10 @@ def test_a_console_that_hangs_says_nothing_while_ssh_goes_on(bench: Bench) -> No
         expect(sock, rb"left login: $")
 
 
-def test_a_kernel_that_panics_at_boot_says_so_and_hangs_each_time(bench: Bench) -> None:
+def test_a_panic_at_boot_is_printed_and_happens_at_each_boot(bench: Bench) -> None:
     bench.outlet("left", "0")
     pinet(bench, "degrade", "left", "--panic", "boot")
-    assert shown(bench) == {"left": ["panics at boot"]}
+    assert visible_faults(bench) == {"left": ["panics at boot"]}
     for _ in range(2):
         with console(bench, "left") as sock:
             bench.outlet("left", "1")
@@ -138,13 +138,13 @@ def test_a_kernel_that_panics_at_boot_says_so_and_hangs_each_time(bench: Bench) 
         agent = Snmp(bench.environment)
         assert agent.get(OPER, agent.get(BASE_PORT, 1)) == "1"
         assert not bench.answers("left")
-        assert shown(bench) == {"left": ["panics at boot", "hangs in a kernel panic"]}
+        assert visible_faults(bench) == {"left": ["panics at boot", "hangs in a kernel panic"]}
         bench.outlet("left", "0")
     bench.restore("left")
     bench.boot("left")
 
 
-def test_a_restored_node_that_hung_in_a_panic_boots(bench: Bench) -> None:
+def test_restore_boots_a_node_that_hangs_in_a_panic(bench: Bench) -> None:
     bench.outlet("left", "0")
     bench.degrade("left", panic="boot")
     bench.outlet("left", "1")
@@ -153,32 +153,32 @@ def test_a_restored_node_that_hung_in_a_panic_boots(bench: Bench) -> None:
         expect(sock, rb"left login: $")
 
 
-def test_a_panic_now_stops_the_node_until_it_is_power_cycled(pair: Bench) -> None:
+def test_a_panic_stops_the_node_until_a_power_cycle(pair: Bench) -> None:
     with console(pair, "right") as sock:
         pinet(pair, "degrade", "right", "--panic", "now")
         seen = expect(sock, rb"end Kernel panic - not syncing: Oops: Fatal exception in interrupt \]---\r\n")
         assert b"Unable to handle kernel NULL pointer dereference" in seen
-        assert shown(pair) == {"right": ["hangs in a kernel panic"]}
+        assert visible_faults(pair) == {"right": ["hangs in a kernel panic"]}
         assert not pair.pings()
         assert not pair.answers("right")
         pair.outlet("right", "0")
         pair.outlet("right", "1")
         expect(sock, rb"right login: $")
-    assert shown(pair) == {}
+    assert visible_faults(pair) == {}
     assert "switched off" in pinet(pair, "degrade", "both", "--panic", "now")
 
 
 @pytest.mark.parametrize("line", ["NETDEV WATCHDOG: eth0 (lan78xx): transmit queue 0 timed out", "hwmon: Undervoltage"])
-def test_a_line_of_the_kernel_stands_on_the_console(bench: Bench, line: str) -> None:
+def test_a_kernel_message_appears_on_the_console(bench: Bench, line: str) -> None:
     bench.boot("left")
     with console(bench, "left") as sock:
         assert pinet(bench, "degrade", "left", "--console-line", line) == "degraded: left\n"
         expect(sock, rb"\[ +\d+\.\d{6}\] " + re.escape(line).encode() + rb"\r\n")
     assert line in (bench.runtime.path / "console-left.log").read_text()
-    assert shown(bench) == {}
+    assert visible_faults(bench) == {}
 
 
-def test_ssh_that_drops_ends_sessions_and_lets_new_ones_in(bench: Bench) -> None:
+def test_drop_ssh_ends_sessions_and_accepts_new_ones(bench: Bench) -> None:
     bench.boot("left")
     session = subprocess.Popen(ssh_command(bench.lab.file, "left", ["echo ready; cat"]), stdin=-1, stdout=-1)
     assert session.stdout is not None
@@ -189,10 +189,10 @@ def test_ssh_that_drops_ends_sessions_and_lets_new_ones_in(bench: Bench) -> None
     assert bench.ssh("left", "echo again").strip() == "again"
 
 
-def test_a_switch_that_lies_acknowledges_and_changes_nothing(bench: Bench, agent: Snmp) -> None:
+def test_a_lying_switch_acknowledges_settings_and_ignores_them(bench: Bench, agent: Snmp) -> None:
     bench.boot("left")
     pinet(bench, "degrade", "sw-1", "--lie")
-    assert shown(bench) == {"sw-1": ["lies"]}
+    assert visible_faults(bench) == {"sw-1": ["lies"]}
     index = agent.get(BASE_PORT, 1)
     assert agent.set(ADMIN, index, "i", "2") == agent.set(ROW, 3900, "i", "4") == ""
     assert (agent.get(ADMIN, index), agent.get(OPER, index)) == ("1", "1")
@@ -204,9 +204,9 @@ def test_a_switch_that_lies_acknowledges_and_changes_nothing(bench: Bench, agent
     assert agent.set(ROW, 3900, "i", "6") == ""
 
 
-def test_a_switch_may_lie_about_one_port_only(bench: Bench, agent: Snmp) -> None:
+def test_a_switch_lies_about_one_port(bench: Bench, agent: Snmp) -> None:
     pinet(bench, "degrade", "sw-1/p1", "--lie")
-    assert shown(bench) == {"sw-1": ["lies about p1"]}
+    assert visible_faults(bench) == {"sw-1": ["lies about p1"]}
     assert agent.set(ROW, 3900, "i", "4") == ""
     for port in (1, 2):
         agent.join(port, 3900)
@@ -217,30 +217,30 @@ def test_a_switch_may_lie_about_one_port_only(bench: Bench, agent: Snmp) -> None
     assert agent.set(ROW, 3900, "i", "6") == ""
 
 
-def test_a_dead_switch_answers_nobody_and_forwards_on(pair: Bench, agent: Snmp) -> None:
+def test_a_dead_switch_does_not_answer_and_still_forwards(pair: Bench, agent: Snmp) -> None:
     pinet(pair, "degrade", "sw-1", "--dead")
-    assert shown(pair) == {"sw-1": ["does not answer"]}
+    assert visible_faults(pair) == {"sw-1": ["does not answer"]}
     assert "Timeout" in agent.run("snmpget", f"{PVID}.1", timeout_s=0.3)
     assert pair.pings()
     pair.restore("sw-1")
     assert agent.get(PVID, 1) == "1"
 
 
-def test_stale_counters_are_as_old_as_they_were_told_to_be(pair: Bench, agent: Snmp) -> None:
+def test_stale_counters_are_updated_after_the_given_time(pair: Bench, agent: Snmp) -> None:
     index = agent.get(BASE_PORT, 1)
     pinet(pair, "degrade", "sw-1", "--stale-counters", "2")
-    assert shown(pair) == {"sw-1": ["counters 2 s old"]}
+    assert visible_faults(pair) == {"sw-1": ["counters 2 s old"]}
     before = agent.get(IN_OCTETS, index)
     pair.ssh("left", "ping -c3 -i 0.1 -W1 -s 1000 10.1.0.2")
     assert agent.get(IN_OCTETS, index) == before
     wait_until("the counters to move", lambda: int(agent.get(IN_OCTETS, index)) > int(before) + 3000, 4)
 
 
-def test_swapped_cables_are_found_in_each_others_ports(pair: Bench, agent: Snmp) -> None:
+def test_swapped_cables_are_in_each_others_ports(pair: Bench, agent: Snmp) -> None:
     indices = [agent.get(BASE_PORT, port) for port in (1, 2, 4)]
     pair.outlet("left", "1")
     assert pinet(pair, "degrade", "left:onboard", "--swap-with", "right:onboard") == "degraded: left:onboard\n"
-    assert shown(pair) == {"left:onboard": ["plugged into sw-1/p2"], "right:onboard": ["plugged into sw-1/p1"]}
+    assert visible_faults(pair) == {"left:onboard": ["plugged into sw-1/p2"], "right:onboard": ["plugged into sw-1/p1"]}
     assert [agent.get(BASE_PORT, port) for port in (1, 2, 4)] == indices
     wait_until("LLDP", lambda: neighbour(agent, indices[0]) == "right" and neighbour(agent, indices[1]) == "left")
     wait_until("right to answer", pair.pings)
@@ -250,7 +250,7 @@ def test_swapped_cables_are_found_in_each_others_ports(pair: Bench, agent: Snmp)
     assert agent.set(ADMIN, indices[0], "i", "1") == ""
     assert pair.iperf()["mbps"] == pytest.approx(94.1, rel=0.1)
     pair.restore("left")
-    assert shown(pair) == {}
+    assert visible_faults(pair) == {}
     wait_until("LLDP", lambda: neighbour(agent, indices[0]) == "left" and neighbour(agent, indices[1]) == "right")
     assert pair.iperf()["mbps"] == pytest.approx(94.1, rel=0.1)
 
@@ -259,7 +259,7 @@ def neighbour(agent: Snmp, if_index: str) -> str | None:
     return next((name for index, name in agent.walk(LLDP_NAME).items() if index.split(".")[1] == if_index), None)
 
 
-def test_faults_of_swapped_cables_go_with_the_cable(pair: Bench) -> None:
+def test_faults_stay_with_a_swapped_cable(pair: Bench) -> None:
     pair.degrade("left:onboard", swap_with="right:onboard")
     pair.degrade("left", rate=0.5, direction="rx")
     wait_until("right to answer", pair.pings)
@@ -276,21 +276,21 @@ def test_faults_of_swapped_cables_go_with_the_cable(pair: Bench) -> None:
     [
         (
             ["left", "--dead"],
-            "--dead does not go with 'left', which is a node or one of its interfaces; it takes --rate",
+            "--dead is not a fault of 'left', which is a node or an interface; accepted: --rate",
         ),
         (
             ["pdu", "--loss", "1%"],
-            "--loss does not go with 'pdu', which is the power distribution unit; it takes --dead",
+            "--loss is not a fault of 'pdu', which is the power distribution unit; accepted: --dead",
         ),
-        (["sw-1/p1", "--dead"], "--dead takes a whole switch, such as 'sw-1', not a port"),
-        (["sw-1/p1", "--stale-counters", "3"], "--stale-counters takes a whole switch"),
+        (["sw-1/p1", "--dead"], "--dead does not apply to a part such as 'sw-1/p1'; use 'sw-1'"),
+        (["sw-1/p1", "--stale-counters", "3"], "--stale-counters does not apply to a part such as 'sw-1/p1'"),
         (["sw-1/p9", "--lie"], "unknown port 'p9' in switch sw-1, did you mean"),
         (["sw-2/p1", "--lie"], "unknown switch 'sw-2', did you mean 'sw-1'?"),
         (["pdu/lft", "--lie"], "unknown node 'lft', did you mean 'left'?"),
-        (["pdu/left", "--dead"], "--dead takes the whole pdu"),
+        (["pdu/left", "--dead"], "--dead does not apply to a part such as 'pdu/left'; use 'pdu'"),
         (["sw1", "--dead"], "unknown part of the lab 'sw1', did you mean 'sw-1'?"),
-        (["left:onboard", "--panic", "now"], "--panic takes a whole node, such as 'left', not an interface"),
-        (["both", "--swap-with", "left:onboard"], "both has several cables; name one, both:onboard or both:usb"),
+        (["left:onboard", "--panic", "now"], "--panic does not apply to a part such as 'left:onboard'; use 'left'"),
+        (["both", "--swap-with", "left:onboard"], "both has several cables; name one: both:onboard, both:usb"),
         (["left", "--swap-with", "both"], "--swap-with both: expected one interface"),
         (["left", "--swap-with", "left:onboard"], "cannot be swapped with itself"),
         (["left"], "no fault given"),
@@ -298,7 +298,7 @@ def test_faults_of_swapped_cables_go_with_the_cable(pair: Bench) -> None:
         (["left", "--direction", "tx"], "needs --rate or --loss"),
     ],
 )
-def test_a_fault_that_makes_no_sense_is_one_sentence(bench: Bench, words: list[str], message: str) -> None:
+def test_an_impossible_fault_is_refused_in_one_sentence(bench: Bench, words: list[str], message: str) -> None:
     assert message in pinet(bench, "degrade", *words)
 
 

@@ -38,30 +38,30 @@ def without(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(requirements, "FEATURES", lacking)
 
 
-def test_this_kernel_carries_every_link_model(tmp_path: Path) -> None:
+def test_this_kernel_supports_every_link_model(tmp_path: Path) -> None:
     check_kernel(lab(tmp_path, USB_2, USB_3), as_root())
 
 
-def test_a_kernel_without_bpf_cannot_carry_usb_3_adapters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_kernel_without_bpf_does_not_support_usb_3_adapters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without(monkeypatch, "cls_bpf")
     with pytest.raises(LabError) as raised:
         check_kernel(lab(tmp_path, USB_2, USB_3), as_root())
     assert raised.value.message == (
-        "the virtual lab needs what this kernel lacks: cls_bpf for usb3:usb (link model usb3-ax88179)"
+        "this kernel lacks features that the virtual lab needs: cls_bpf for usb3:usb (link model usb3-ax88179)"
     )
     assert raised.value.act == (
         "modprobe cls_bpf, or a kernel with CONFIG_NET_CLS_BPF, or leave such NICs out of the lab file"
     )
 
 
-def test_labs_that_do_not_need_it_do_without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_feature_does_not_matter_for_other_labs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without(monkeypatch, "cls_bpf")
     check_kernel(lab(tmp_path, USB_2), as_root())
     without(monkeypatch, "ifb")
     check_kernel(lab(tmp_path), as_root())
 
 
-def test_every_feature_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_missing_feature_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lacking = {name: KernelFeature(one.config, NEVER, one.charged) for name, one in FEATURES.items()}
     monkeypatch.setattr(requirements, "FEATURES", lacking)
     with pytest.raises(LabError, match=r"ifb for usb2:usb \(.*\); act_mirred for usb2:usb .*; cls_bpf for usb3:usb"):

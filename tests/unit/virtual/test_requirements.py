@@ -1,4 +1,4 @@
-"""The messages of the virtual lab if the machine or the lab file does not fit."""
+"""The requirements of the virtual lab on the machine and on the lab file."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def spec(directory: Path, port: str = "p1") -> LabSpec:
     return spec_of(load(file))
 
 
-def test_without_root_and_sudo_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_root_and_sudo_the_start_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LabError, match=r"needs root .* nor does `sudo -n true` work"):
+    with pytest.raises(LabError, match=r"needs root .* this user is not root and `sudo -n true` fails"):
         requirements.as_root()
 
 
-def test_with_sudo_the_daemon_is_started_by_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_sudo_is_used_to_start_the_daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "sudo").write_text("#!/bin/sh\nexit 0\n")
     (tmp_path / "sudo").chmod(0o755)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -57,7 +57,7 @@ def test_missing_commands_are_named_with_their_packages(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("port", ["a-port-name-that-is-too-long", "p/1", "br0", "lo", "pört"])
-def test_a_port_that_cannot_be_a_device_is_refused(tmp_path: Path, port: str) -> None:
+def test_a_port_whose_name_is_no_device_name_is_refused(tmp_path: Path, port: str) -> None:
     (tmp_path / "lab.yaml").write_text(LAB_FILE.replace("PORT", "p1"))
     lab = load(tmp_path / "lab.yaml")
     switch = replace(lab.switches["sw"], ports=(port,))
@@ -77,7 +77,7 @@ def test_addresses_are_stable_and_locally_administered() -> None:
     assert mac_address("one", "eth0").startswith("02:")
 
 
-def test_labgrid_gets_one_place_and_one_port_per_interface(tmp_path: Path) -> None:
+def test_labgrid_gets_a_place_per_node_and_a_port_per_interface(tmp_path: Path) -> None:
     found = spec(tmp_path)
     assert "board: pi4b" in places(found)
     ports = {"pdu": 1, "nodes": {"one": {"console": 2, "ssh": 3}}, "switches": {"sw": 4}}
@@ -86,7 +86,7 @@ def test_labgrid_gets_one_place_and_one_port_per_interface(tmp_path: Path) -> No
     assert "cls: EthernetPort" in text
 
 
-def test_the_runtime_directory_is_private_and_of_one_lab_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_lab_file_has_its_own_private_runtime_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     runtime = Runtime.of("lab.yaml")
     assert runtime.path.parent == tmp_path / "pinet"
@@ -100,7 +100,7 @@ def test_the_runtime_directory_is_private_and_of_one_lab_file(monkeypatch: pytes
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_others_can_read_gets_no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_directory_that_others_can_read_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     (tmp_path / "pinet").mkdir()
     (tmp_path / "pinet").chmod(0o755)

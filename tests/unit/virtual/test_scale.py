@@ -1,4 +1,4 @@
-"""The share of the link rate in a virtual lab, and the role of counters."""
+"""The scale of a virtual lab: the share of the full rate at which its links run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lab(folder: Path, *keys: str) -> Lab:
 
 
 @pytest.mark.parametrize(("text", "value"), [("auto", None), ("0.1", 0.1), ("1", 1.0)])
-def test_a_lab_file_says_the_scale_or_that_it_is_to_be_found(tmp_path: Path, text: str, value: float | None) -> None:
+def test_a_lab_file_sets_the_scale_or_asks_for_a_trial(tmp_path: Path, text: str, value: float | None) -> None:
     assert lab(tmp_path, "launcher: virtual", f"scale: {text}").scale == value
     assert lab(tmp_path, "launcher: virtual").scale == 1.0
 
@@ -54,12 +54,12 @@ def test_other_scales_are_refused(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["auto", "0.1"])
-def test_hardware_has_no_scale(tmp_path: Path, text: str) -> None:
+def test_a_lab_of_hardware_cannot_have_a_scale(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match="'scale' is for what a launcher runs links at"):
         lab(tmp_path, f"scale: {text}")
 
 
-def test_the_scale_travels_to_the_daemon_and_one_that_is_asked_for_is_another_lab(tmp_path: Path) -> None:
+def test_the_daemon_gets_the_scale_and_another_scale_is_another_lab(tmp_path: Path) -> None:
     auto = spec_of(lab(tmp_path, "launcher: virtual", "scale: auto"))
     assert auto.scale is None
     chosen = replace(auto, scale=0.1)
@@ -67,7 +67,7 @@ def test_the_scale_travels_to_the_daemon_and_one_that_is_asked_for_is_another_la
     assert spec_of(lab(tmp_path, "launcher: virtual")).digest != auto.digest
 
 
-def test_the_fastest_flow_is_what_two_nics_of_one_switch_can(tmp_path: Path) -> None:
+def test_the_fastest_flow_is_between_two_nics_of_one_switch(tmp_path: Path) -> None:
     assert spec_of(lab(tmp_path, "launcher: virtual")).fastest_bps == wire_rate(1000)
 
 
@@ -81,11 +81,11 @@ def trials(tmp_path: Path) -> Trials:
 
 
 @pytest.mark.parametrize(("part", "found"), [(1.0, 1.0), (0.975, 1.0), (0.96, 0.1), (0.0, 0.1)])
-def test_a_machine_that_misses_3_percent_runs_a_tenth(part: float, found: float) -> None:
+def test_a_machine_that_misses_the_rate_by_3_percent_runs_at_a_tenth(part: float, found: float) -> None:
     assert scale.scale_for(trial(part)).share == found
 
 
-def test_one_line_says_what_was_found_and_chosen() -> None:
+def test_the_scale_is_described_in_one_line() -> None:
     kept = Trial(2.461e9, 0.41234, "2026-11-22T06:30:00+00:00")
     assert str(scale.scale_for(kept)) == (
         "links run at 0.1 of their rate (this machine carried 41.2 % of 2.46 Gbit/s on 2026-11-22); "
@@ -97,17 +97,17 @@ def test_one_line_says_what_was_found_and_chosen() -> None:
     assert str(Scale(0.1)) == "links run at 0.1 of their rate; figures are told at full rate"
 
 
-def test_what_was_tried_is_kept_for_links_that_it_tells_of(trials: Trials) -> None:
+def test_a_stored_trial_is_used_for_the_rates_that_it_decides(trials: Trials) -> None:
     assert trials.of(2.461e9) is None
     trials.add(trial(0.99))
     assert trials.of(2.461e9) == trials.of(1e9) == trials.read()[0]
     assert trials.of(6e9) is None
     trials.add(trial(0.5, 6315))
     assert trials.of(6.315e9) == trials.of(9e9) == trials.read()[1]
-    assert trials.of(3e9) is None, "nobody knows between what was carried and what was not"
+    assert trials.of(3e9) is None, "no trial decides between a rate that was carried and one that was not"
 
 
-def test_a_machine_that_was_slow_is_tried_again_after_a_day_and_a_fast_one_after_a_month(trials: Trials) -> None:
+def test_trials_expire_after_a_day_if_slow_and_after_a_month_if_fast(trials: Trials) -> None:
     trials.add(trial(0.5, days=0.9))
     assert trials.of(2.461e9) is not None
     trials.add(trial(0.5, days=1.1))
@@ -120,7 +120,7 @@ def test_a_machine_that_was_slow_is_tried_again_after_a_day_and_a_fast_one_after
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"machine": 1, "trials": 2}', "null", '{"trials": [{}]}'])
-def test_a_file_that_nobody_can_read_is_none(trials: Trials, tmp_path: Path, text: str) -> None:
+def test_a_broken_file_of_trials_is_ignored(trials: Trials, tmp_path: Path, text: str) -> None:
     trials.add(trial(0.99))
     (tmp_path / "kept" / "trials-here.json").write_text(text)
     assert trials.read() == []
@@ -128,58 +128,58 @@ def test_a_file_that_nobody_can_read_is_none(trials: Trials, tmp_path: Path, tex
     assert len(trials.read()) == 1
 
 
-def test_another_kernel_or_other_processors_begin_anew(trials: Trials, tmp_path: Path) -> None:
+def test_trials_of_another_kernel_or_machine_are_ignored(trials: Trials, tmp_path: Path) -> None:
     trials.add(trial(0.99))
     file = tmp_path / "kept" / "trials-here.json"
-    told = json.loads(file.read_text())
-    file.write_text(json.dumps({**told, "machine": "another"}))
+    stored = json.loads(file.read_text())
+    file.write_text(json.dumps({**stored, "machine": "another"}))
     assert trials.read() == []
 
 
-def test_where_nothing_can_be_kept_the_next_lab_tries_again(tmp_path: Path) -> None:
+def test_trials_that_cannot_be_stored_are_run_again(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     nowhere = Trials(tmp_path / "file" / "trials.json")
     nowhere.add(trial(0.99))
     assert nowhere.read() == []
 
 
-def test_trials_lie_in_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_trials_are_stored_in_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     Trials().add(trial(0.99))
     assert [file.parent for file in tmp_path.rglob("trials-*.json")] == [tmp_path / "pytest-pinet"]
 
 
-def test_who_has_no_link_needs_no_trial(tmp_path: Path, trials: Trials) -> None:
-    assert scale.found_scale(lab(tmp_path, "launcher: virtual"), 0.0, ["false"], trials).share == 1.0
+def test_a_lab_without_a_link_needs_no_trial(tmp_path: Path, trials: Trials) -> None:
+    assert scale.measured_scale(lab(tmp_path, "launcher: virtual"), 0.0, ["false"], trials).share == 1.0
 
 
 @pytest.mark.parametrize(("answer", "found"), [("0.99", 1.0), ("0.5", 0.1)])
-def test_the_trial_decides_once(tmp_path: Path, trials: Trials, answer: str, found: float) -> None:
+def test_a_trial_is_run_only_once(tmp_path: Path, trials: Trials, answer: str, found: float) -> None:
     # Its own domain, because other measurements need not wait for this one.
     own = lab(tmp_path, "launcher: virtual", f"domains: {{{tmp_path.name[:20]}-{answer[-2:]}: '*'}}")
     root = [sys.executable, "-c", f"print({answer})"]
-    assert scale.found_scale(own, 1e9, root, trials).share == found
-    assert scale.found_scale(own, 1e9, ["false"], trials).share == found
+    assert scale.measured_scale(own, 1e9, root, trials).share == found
+    assert scale.measured_scale(own, 1e9, ["false"], trials).share == found
 
 
-def test_a_trial_that_fails_says_what_to_write(tmp_path: Path, trials: Trials) -> None:
+def test_a_failed_trial_says_what_to_write_into_the_lab_file(tmp_path: Path, trials: Trials) -> None:
     root = [sys.executable, "-c", "raise SystemExit('no veth here')"]
     own = lab(tmp_path, "launcher: virtual", "domains: {mine: '*'}")
     with pytest.raises(LabError, match="no veth here") as caught:
-        scale.found_scale(own, 1e9, root, trials)
+        scale.measured_scale(own, 1e9, root, trials)
     assert "scale: 0.1" in str(caught.value)
     assert trials.read() == []
 
 
-def test_while_others_measure_nobody_tries_and_nothing_is_kept(tmp_path: Path, trials: Trials) -> None:
+def test_no_trial_is_run_while_another_measurement_runs(tmp_path: Path, trials: Trials) -> None:
     own = lab(tmp_path, "launcher: virtual", "domains: {mine-too: '*'}")
     with exclusive(lab_key(own, ""), ["mine-too"], 1.0, lambda _: None):
-        found = scale.found_scale(own, 1e9, ["false"], trials)
-    assert str(found) == "links run at full rate (not tried: somebody else measures on this machine)"
+        found = scale.measured_scale(own, 1e9, ["false"], trials)
+    assert str(found) == "links run at full rate (not measured: another measurement runs on this machine)"
     assert trials.read() == []
 
 
-def test_counters_and_processors_know_no_scale(tmp_path: Path) -> None:
+def test_counters_and_processor_costs_are_not_scaled(tmp_path: Path) -> None:
     link = link_stand_in.link(tmp_path)
     link.scale = 0.1
     measured = link_stand_in.flow(payload=14_480_000, retransmits=10)
