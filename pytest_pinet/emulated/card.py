@@ -12,7 +12,6 @@ import struct
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.requirements import SEARCH
@@ -28,7 +27,6 @@ CARD_SIZE = 2 << 30
 FLAG_AT, FLAG = 1 << 20, b"tryboot"
 TOOL_TIMEOUT_S = 120.0
 _FAT32_LBA, _LINUX = 0x0C, 0x83
-_PIECE = 1 << 20
 
 
 def make_card(card: Path, root: Path, boot: Mapping[str, bytes]) -> None:
@@ -36,23 +34,16 @@ def make_card(card: Path, root: Path, boot: Mapping[str, bytes]) -> None:
 
     The file is sparse: only its contents take disk space.
     """
-    parts = [card.with_suffix(f".{name}") for name in ("boot", "root")]
-    try:
-        _sparse(parts[0], BOOT_SIZE)
-        tool("mkfs.vfat", "-F", "32", "-n", "bootfs", "-s", "8", str(parts[0]))
-        _sparse(parts[1], ROOT_SIZE)
-        # Without root, a user namespace of its own makes our files belong to the board's root.
-        mapped = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
-        own = ("-q", "-F", "-t", "ext4", "-L", "rootfs", "-m", "0", "-E", "root_owner=0:0,lazy_itable_init=1")
-        tool(*mapped, "mke2fs", *own, "-d", str(root), str(parts[1]))
-        _sparse(card, CARD_SIZE)
-        with card.open("r+b") as file:
-            file.write(_partition_table())
-            for part, start in zip(parts, (BOOT_START, ROOT_START), strict=True):
-                _copy_data(part, file, start)
-    finally:
-        for part in parts:
-            part.unlink(missing_ok=True)
+    with card.open("wb") as file:
+        file.truncate(CARD_SIZE)
+        file.write(_partition_table())
+    at, size = str(BOOT_START // SECTOR), str(BOOT_SIZE >> 10)
+    tool("mkfs.vfat", "-F", "32", "-n", "bootfs", "-s", "8", "--offset", at, str(card), size)
+    # Without root, a user namespace of its own makes our files belong to the board's root.
+    mapped = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
+    extended = f"root_owner=0:0,lazy_itable_init=1,offset={ROOT_START}"
+    own = ("-q", "-F", "-t", "ext4", "-L", "rootfs", "-m", "0", "-E", extended, "-d", str(root))
+    tool(*mapped, "mke2fs", *own, str(card), f"{ROOT_SIZE >> 10}k")
     write_boot(card, boot)
 
 
@@ -111,27 +102,6 @@ def _partition_table() -> bytes:
         for kind, start, size in ((_FAT32_LBA, BOOT_START, BOOT_SIZE), (_LINUX, ROOT_START, ROOT_SIZE))
     )
     return bytes(440) + b"pi\xe7\x01" + bytes(2) + entries + bytes(32) + b"\x55\xaa"
-
-
-def _sparse(path: Path, size: int) -> None:
-    with path.open("wb") as file:
-        file.truncate(size)
-
-
-def _copy_data(source: Path, target: BinaryIO, start: int) -> None:
-    """Copy the data of a sparse file, without its holes."""
-    with source.open("rb") as file:
-        end, at = source.stat().st_size, 0
-        while at < end:
-            try:
-                at = os.lseek(file.fileno(), at, os.SEEK_DATA)
-            except OSError:
-                return
-            hole = os.lseek(file.fileno(), at, os.SEEK_HOLE)
-            file.seek(at)
-            target.seek(start + at)
-            while at < hole:
-                at += target.write(file.read(min(_PIECE, hole - at)))
 
 
 def _mtool(card: Path, tool: str, *words: str, text: bytes | None = None, may_fail: bool = False) -> bytes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.builds.image import is_arm64
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual.boot_settings import SETTING, first_line, holding
+from pytest_pinet.virtual.boot_settings import active_lines, first_line, settings_of
 
 CONFIG, TRYBOOT = "config.txt", "tryboot.txt"
 DEFAULT_KERNEL, DEFAULT_CMDLINE = "kernel8.img", "cmdline.txt"
@@ -89,15 +89,12 @@ def choose(read: Read, board: str, tryboot: bool, device_trees: Sequence[str] = 
 
 def parse(text: str, board: str, tryboot: bool) -> tuple[dict[str, str], list[str]]:
     """Return the settings for this board and boot (the last of equal names), and the files of ``initramfs``."""
-    settings: dict[str, str] = {}
     ramdisks: list[str] = []
-    for line in holding(text, board, tryboot):
+    for line in active_lines(text, board, tryboot):
         if line.startswith("initramfs "):
             # initramfs FILE [followkernel | address]. Several files, separated by commas, are concatenated.
             ramdisks = line.split()[1].split(",")
-        elif setting := SETTING.match(line):
-            settings[setting[1]] = setting[2]
-    return settings, ramdisks
+    return settings_of(text, board, tryboot), ramdisks
 
 
 def _image(data: bytes, name: str) -> bytes:

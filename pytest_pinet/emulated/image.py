@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 
-from pytest_pinet.emulated.cache import cache, forget_old, locked, used
 from pytest_pinet.emulated.card import make_card
 from pytest_pinet.emulated.kernel_package import WANTED, KernelPackage
 from pytest_pinet.emulated.machine import MACHINES
@@ -31,6 +35,13 @@ auto_initramfs=1
 """
 # Source files that are part of the recipe: a change in them makes a new card.
 _RECIPE = ("card.py", "cpio.py", "image.py", "kernel_package.py", "packages.py", "rootfs.py")
+
+# Cards of other recipes that the cache keeps.
+KEPT = 3
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+# A card of a board that was not written to for this time is abandoned. A running lab writes to the cards of its
+# boards, and a lab that ends removes them.
+FORGOTTEN_AFTER_S = 7 * 86_400.0
 
 Report = Callable[[str], None]
 
@@ -55,7 +66,8 @@ def card_image(report: Report) -> Path:
             if not image.exists():
                 _make(folder, report)
             forget_old(cache())
-    used(image)
+    with suppress(OSError):  # the card belongs to another user
+        os.utime(image)  # the cache keeps the last used cards
     return image
 
 
@@ -65,8 +77,7 @@ def kernel_package(name: str, report: Report) -> Path:
     Raises LabError.
     """
     with locked(cache()):
-        apt = Apt(cache() / "apt", report)
-        apt.update()
+        apt = _updated_apt(report)
         fetched = apt.fetch(name)
         if fetched.stat().st_size > LARGEST_META:
             return fetched
@@ -77,14 +88,62 @@ def kernel_package(name: str, report: Report) -> Path:
 def kernels(report: Report) -> list[str]:
     """Return the newest kernel of each series and flavour in the machine's sources, the oldest series first."""
     with locked(cache()):
-        apt = Apt(cache() / "apt", report)
-        apt.update()
+        apt = _updated_apt(report)
         names = apt.names(r"^linux-image-[0-9][^ ]*-arm64$")
     found = {}
     for name in sorted(names, key=_numbers):
         flavour = re.sub(r"^linux-image-[0-9.]+[-+]?(deb)?[0-9]*", "", name)
         found[(*_numbers(name)[:2], flavour)] = name
     return list(found.values())
+
+
+def cache() -> Path:
+    """Return the folder of cards and packages: ``$XDG_CACHE_HOME/pinet/emulated``."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "pinet" / "emulated"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder of the cache for this process; other processes wait. Raises LabError if it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            raise _unwritable(folder, error) from None
+
+
+def _unwritable(folder: Path, error: OSError) -> LabError:
+    where = f" ({error.filename})" if error.filename else ""
+    return LabError(
+        f"{folder}, the cache for emulated boards, cannot be written: {error.strerror}{where}",
+        "free disk space there, or set XDG_CACHE_HOME to another folder",
+    )
+
+
+def forget_old(folder: Path) -> None:
+    """Remove old cards. Keep the last used ones, since several checkouts of one user may each have another recipe.
+
+    Also remove the boards' cards of labs that were never stopped. The caller must have locked the cache.
+    """
+    for draft in folder.glob("*.draft"):
+        shutil.rmtree(draft, ignore_errors=True)
+    found = sorted(folder.glob("*/card.img"), key=lambda path: path.stat().st_mtime)
+    for image in found[:-KEPT]:
+        shutil.rmtree(image.parent, ignore_errors=True)
+    for lab in folder.glob("cards/*"):
+        with suppress(OSError):
+            last = max(path.stat().st_mtime for path in [lab, *lab.glob("*/card.img")])
+            if last < time.time() - FORGOTTEN_AFTER_S:
+                shutil.rmtree(lab)
 
 
 def _device_trees() -> list[str]:
@@ -107,9 +166,14 @@ def _only_kernel(name: str, packages: Sequence[Path]) -> Path:
     return found[0]
 
 
-def _make(folder: Path, report: Report) -> None:
+def _updated_apt(report: Report) -> Apt:
     apt = Apt(cache() / "apt", report)
     apt.update()
+    return apt
+
+
+def _make(folder: Path, report: Report) -> None:
+    apt = _updated_apt(report)
     packages = apt.closure([*PACKAGES, KERNEL])
     kernel_file = _only_kernel(KERNEL, packages)
     others = [path for path in packages if not path.name.startswith("linux-")]

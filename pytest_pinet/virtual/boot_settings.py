@@ -29,7 +29,7 @@ arm_64bit=1
 _CMDLINE = "console=serial0,115200 console=tty1 root=/dev/mmcblk0p2 rootfstype=ext4 fsck.repair=yes rootwait\n"
 # The firmware's parser ignores the rest of a longer line.
 _LONGEST_LINE = 98
-SETTING = re.compile(r"([A-Za-z0-9_]+)\s*=\s*([^#\s]*)")
+_SETTING = re.compile(r"([A-Za-z0-9_]+)\s*=\s*([^#\s]*)")
 _SECTION = re.compile(r"\[([^\]]*)\]")
 # The section filters of config.txt, and the prefixes of the boards that they apply to.
 _FILTERS = {
@@ -74,13 +74,13 @@ def read_card(card: Path, board: str, clock_mhz: int) -> BootSettings:
 
     Unknown settings are ignored, as by the real firmware. Without a card, the board boots with the default settings.
     """
-    settings = _settings(_text(card / CONFIG), board)
-    asked = settings.get("arm_freq", "")
+    settings = settings_of(_text(card / CONFIG), board)
+    clock = settings.get("arm_freq", "")
     cmdline = first_line(_text(card / CMDLINE))
     words = [word.partition("=") for word in cmdline.split()]
     pci = {option for name, _, value in words if name == "pci" for option in value.split(",")}
     return BootSettings(
-        int(asked) if asked.isdecimal() and int(asked) else clock_mhz,
+        int(clock) if clock.isdecimal() and int(clock) else clock_mhz,
         LARGEST_PAYLOAD if _PERFORMANCE in pci else USUAL_PAYLOAD,
         cmdline,
         tuple(settings.items()),
@@ -92,7 +92,7 @@ def first_line(cmdline: str) -> str:
     return next(iter(cmdline.splitlines()), "").strip()
 
 
-def holding(config: str, board: str, tryboot: bool = False) -> Iterator[str]:
+def active_lines(config: str, board: str, tryboot: bool = False) -> Iterator[str]:
     """Return the lines of config.txt in the sections that apply to this board and boot."""
     here = True
     for full in config.splitlines():
@@ -111,7 +111,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _settings(text: str, board: str) -> dict[str, str]:
-    """Return the settings for this board. The last of equal names counts."""
-    settings = (setting for line in holding(text, board) if (setting := SETTING.match(line)))
+def settings_of(config: str, board: str, tryboot: bool = False) -> dict[str, str]:
+    """Return the settings of config.txt for this board and boot. The last of equal names counts."""
+    settings = (setting for line in active_lines(config, board, tryboot) if (setting := _SETTING.match(line)))
     return {setting[1]: setting[2] for setting in settings}

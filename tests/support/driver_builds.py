@@ -15,8 +15,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from pytest_pinet.emulated.cache import cache, locked
-from pytest_pinet.emulated.image import card_image
+from pytest_pinet.emulated.image import cache, card_image, locked
 from pytest_pinet.emulated.packages import Apt
 from pytest_pinet.errors import LabError
 

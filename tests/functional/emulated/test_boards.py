@@ -151,7 +151,7 @@ def resident_mib(process: ProcessId) -> int:
     return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmRSS:"))
 
 
-def test_it_boots_to_ssh_with_all_its_nics(bench: Bench) -> None:
+def test_a_board_boots_with_ssh_and_all_nics(bench: Bench) -> None:
     for node in ("board", "second", "pi"):
         bench.outlet(node, "0")
     bench.outlet("board", "1")
@@ -168,7 +168,7 @@ def test_it_boots_to_ssh_with_all_its_nics(bench: Bench) -> None:
     assert addresses == [interface.mac for interface in spec_of(bench.lab).nodes[0].interfaces]
 
 
-def test_its_serial_console_is_a_login_with_a_password(board: Bench) -> None:
+def test_the_serial_console_is_a_login_with_a_password(board: Bench) -> None:
     with console(board, "board") as sock:
         sock.settimeout(20)
         sock.sendall(b"\n")
@@ -198,7 +198,7 @@ def test_tryboot_starts_another_build_once_and_a_plain_reboot_the_known_good_one
     ],
     ids=["a panic at boot", "no kernel at all"],
 )
-def test_a_build_that_does_not_come_up_is_gone_after_one_power_cycle(
+def test_a_build_that_does_not_boot_is_left_by_one_power_cycle(
     board: Bench, more: str, kernel: str, last_words: str
 ) -> None:
     stage(board, more, kernel)
@@ -208,7 +208,7 @@ def test_a_build_that_does_not_come_up_is_gone_after_one_power_cycle(
     assert cmdline(board) == KNOWN_GOOD
 
 
-def test_a_port_that_is_down_takes_the_carrier_and_gives_it_back(board: Bench) -> None:
+def test_the_nic_has_the_carrier_of_its_switch_port(board: Bench) -> None:
     def carriers() -> list[str]:
         return board.ssh("board", "cat /sys/class/net/eth[01]/carrier").split()
 
@@ -221,7 +221,7 @@ def test_a_port_that_is_down_takes_the_carrier_and_gives_it_back(board: Bench) -
     wait_until("carrier", lambda: carriers() == ["1", "1"], timeout_s=20)
 
 
-def test_traffic_passes_its_nic_and_the_switch_port(board: Bench) -> None:
+def test_traffic_passes_the_nic_and_the_switch_port(board: Bench) -> None:
     board.boot("peer")
     board.ssh("peer", "ip address add 10.1.0.1/24 dev eth0")
     board.ssh("board", "ip address add 10.1.0.2/24 dev eth0")
@@ -231,7 +231,7 @@ def test_traffic_passes_its_nic_and_the_switch_port(board: Bench) -> None:
     assert int(board.switch("cat /sys/class/net/p1/statistics/rx_packets")) - int(before) >= 3
 
 
-def test_what_feeds_a_board_runs_before_whatever_else_the_machine_does(board: Bench) -> None:
+def test_qemu_and_the_peer_have_priority_over_other_work(board: Bench) -> None:
     """Board time advances while the board is idle, so a late packet would reduce its goodput."""
     board.boot("peer")
     # Field 41 of proc(5)'s stat.
@@ -243,7 +243,7 @@ def test_what_feeds_a_board_runs_before_whatever_else_the_machine_does(board: Be
     assert set(policies.values()) == {os.SCHED_OTHER}, "its processor would keep a processor of the machine for itself"
 
 
-def test_what_it_did_not_write_to_its_card_is_lost_with_its_power_and_nothing_else(board: Bench) -> None:
+def test_power_off_loses_only_data_that_was_not_written_to_the_card(board: Bench) -> None:
     board.ssh("board", "echo kept > /boot/firmware/kept.txt; echo kept > /var/kept; sync; echo lost > /var/lost")
     power_cycle(board)
     found = board.ssh("board", "cat /boot/firmware/kept.txt /var/kept; cat /var/lost 2>/dev/null; rm -f /var/kept")
@@ -269,7 +269,7 @@ def test_two_boards_at_once_take_less_than_2_gib_of_memory(
     assert sum(used) < 2048, f"{used} MiB"
 
 
-def test_a_raspberry_pi_3_boots_with_its_own_usb_and_tries_a_build_once(bench: Bench) -> None:
+def test_raspi3b_boots_with_its_usb_nics_and_tries_a_build_once(bench: Bench) -> None:
     bench.outlet("pi", "0")
     bench.outlet("pi", "1")
     try:
@@ -292,7 +292,7 @@ def test_a_raspberry_pi_3_boots_with_its_own_usb_and_tries_a_build_once(bench: B
         bench.outlet("pi", "0")
 
 
-def test_a_killed_daemon_leaves_no_qemu_behind(tmp_path: Path, bench: Bench) -> None:
+def test_no_qemu_survives_a_killed_daemon(tmp_path: Path, bench: Bench) -> None:
     lab = small_lab(tmp_path, LAB_FILE)
     own = Bench(lab)
     try:

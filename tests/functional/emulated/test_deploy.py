@@ -66,7 +66,7 @@ def of_yaml(folder: Path, text: str) -> Build:
 
 
 @pytest.mark.slow
-def test_another_debian_kernel_and_back(node: NodeSession) -> None:
+def test_another_debian_kernel_is_booted_and_removed(node: NodeSession) -> None:
     build = load_build(str(kernel_package(OTHER_KERNEL, lambda _: None)))
     deployment = node.deployment
     deployment.check(build)
@@ -83,7 +83,7 @@ def test_another_debian_kernel_and_back(node: NodeSession) -> None:
 
 
 @pytest.mark.slow
-def test_one_module_is_swapped_without_a_boot(node: NodeSession, tmp_path: Path) -> None:
+def test_a_single_module_is_replaced_without_a_boot(node: NodeSession, tmp_path: Path) -> None:
     path = node.shell.run("modinfo -n e1000e").stdout.strip()
     data = subprocess.run([*node.shell.argv, f"cat {path}"], capture_output=True, check=True, timeout=60).stdout
     (tmp_path / Path(path).name).write_bytes(data)

@@ -18,7 +18,7 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedGate]:
     yield from emulated_gate(tmp_path_factory)
 
 
-def test_a_receive_path_that_is_two_percent_longer_is_found(gate: EmulatedGate, tmp_path: Path) -> None:
+def test_a_two_percent_longer_receive_path_is_found(gate: EmulatedGate, tmp_path: Path) -> None:
     module = patched_module("longer-receive", tmp_path)
     assert gate.run(str(module), "-k", "rx") == 1
     assert gate.came == {"rx": "regression"}

@@ -110,7 +110,7 @@ def runs_known_good(project: Project) -> None:
         ("blind.yaml", ("--baseline=accepted",), 1, "no driver", "virt-1 has no network device eth0 (it has: "),
     ],
 )
-def test_a_broken_build_is_a_finding_of_its_kind_and_the_board_runs_its_known_good_build_afterwards(
+def test_a_broken_build_is_a_finding_and_the_board_runs_its_known_good_build_again(
     project: Project, build: str, words: tuple[str, ...], code: int, kind: str, sentence: str
 ) -> None:
     found, text = gate(project, build, *words)
@@ -136,7 +136,7 @@ STAGES = [
 
 # Two points here; tests/soak has ten.
 @pytest.mark.parametrize("number", range(2))
-def test_pytest_is_killed_while_it_deploys_and_the_next_run_recovers(project: Project, number: int) -> None:
+def test_the_next_run_recovers_from_a_pytest_killed_during_a_deployment(project: Project, number: int) -> None:
     choice = random.Random(number)
     what, shown, at_most_s = STAGES[number % len(STAGES)]
     after_s = choice.uniform(0, at_most_s)

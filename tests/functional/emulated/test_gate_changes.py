@@ -66,7 +66,7 @@ def test_a_real_change_is_found_in_the_right_direction_only(gate: EmulatedGate, 
 
 
 @pytest.mark.slow
-def test_a_usb_nic_and_its_host_controller_are_gated_too(gate: EmulatedGate) -> None:
+def test_changes_of_a_usb_nic_and_its_host_controller_are_found(gate: EmulatedGate) -> None:
     gate.project.write("test_usb.py", USB)
     gate.switch(on=False)
     code = gate.run("cmdline: swiotlb=force\n", "test_usb.py")

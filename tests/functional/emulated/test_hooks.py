@@ -46,7 +46,7 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedGate]:
     yield from emulated_gate(tmp_path_factory)
 
 
-def test_each_measurement_of_both_builds_is_heard_and_each_result_once(gate: EmulatedGate) -> None:
+def test_hooks_are_called_for_each_measurement_and_once_for_each_result(gate: EmulatedGate) -> None:
     project = gate.project
     project.write("test_change.py", TESTS)
     project.write("conftest.py", CONFTEST)

@@ -38,7 +38,7 @@ def board(gate_lab: GateLab, request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("board", ["pi4b-1"], indirect=True)
-def test_a_clock_in_config_txt_holds_from_the_next_power_on(gate_lab: GateLab, board: str) -> None:
+def test_a_clock_in_config_txt_applies_from_the_next_power_on(gate_lab: GateLab, board: str) -> None:
     assert gate_lab.pinet("exec", board, "--", "vcgencmd get_config arm_freq") == "arm_freq=1500\n"
     gate_lab.pinet("exec", board, "--", f"echo arm_freq=2000 >> {BOOT}/config.txt")
     assert interface(gate_lab, board, "usb")["model"] == "usb3-ax88179"
@@ -50,7 +50,7 @@ def test_a_clock_in_config_txt_holds_from_the_next_power_on(gate_lab: GateLab, b
 
 
 @pytest.mark.parametrize("board", ["cm4-1"], indirect=True)
-def test_the_kernel_is_told_the_line_of_cmdline_txt_and_the_card_runs_by_it(gate_lab: GateLab, board: str) -> None:
+def test_the_kernel_command_line_is_cmdline_txt_and_selects_the_pcie_payload(gate_lab: GateLab, board: str) -> None:
     before = gate_lab.pinet("exec", board, "--", "cat /proc/cmdline")
     assert "MaxPayload 128 bytes, MaxReadReq" in gate_lab.pinet("exec", board, "--", "lspci -D -vv")
     gate_lab.pinet("exec", board, "--", f"sed -i 's/$/ pci=pcie_bus_perf/' {BOOT}/cmdline.txt")
@@ -66,7 +66,7 @@ def test_the_kernel_is_told_the_line_of_cmdline_txt_and_the_card_runs_by_it(gate
 
 
 @pytest.mark.parametrize("board", ["cm4-1"], indirect=True)
-def test_the_rates_follow_the_mtu_of_the_device_until_the_power_goes(gate_lab: GateLab, board: str) -> None:
+def test_the_rates_follow_the_mtu_of_the_device_until_power_off(gate_lab: GateLab, board: str) -> None:
     def mtu() -> int:
         return int(interface(gate_lab, board, "pcie")["mtu"])
 
@@ -79,7 +79,7 @@ def test_the_rates_follow_the_mtu_of_the_device_until_the_power_goes(gate_lab: G
 
 
 @pytest.mark.parametrize("board", ["pi3b-1"], indirect=True)
-def test_what_the_firmware_tells_of_throttling_is_over_with_a_boot_at_the_latest(gate_lab: GateLab, board: str) -> None:
+def test_reported_throttling_ends_at_the_next_boot(gate_lab: GateLab, board: str) -> None:
     def bits() -> str:
         return gate_lab.pinet("exec", board, "--", "vcgencmd get_throttled").strip()
 

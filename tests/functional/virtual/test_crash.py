@@ -64,7 +64,7 @@ def assert_nothing_left(lab: Lab, known: list[ProcessId]) -> None:
     assert not Runtime.of(lab.file).path.with_suffix(".lock").exists()
 
 
-def test_down_leaves_nothing(lab: Lab) -> None:
+def test_down_removes_everything(lab: Lab) -> None:
     launcher().up(lab)
     known = [*power_on(lab), *processes(lab).values()]
     assert len(marked(lab)) >= 3
@@ -74,7 +74,7 @@ def test_down_leaves_nothing(lab: Lab) -> None:
     assert launcher().find(lab) is None
 
 
-def test_a_killed_daemon_takes_its_nodes_along_and_down_removes_the_rest(lab: Lab) -> None:
+def test_nodes_end_with_a_killed_daemon_and_down_removes_the_rest(lab: Lab) -> None:
     launcher().up(lab)
     machines = power_on(lab)
     known = processes(lab)
@@ -86,7 +86,7 @@ def test_a_killed_daemon_takes_its_nodes_along_and_down_removes_the_rest(lab: La
     assert_nothing_left(lab, [*machines, *known.values()])
 
 
-def test_ctrl_c_before_the_daemon_has_said_who_it_is_ends_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_a_daemon_that_has_not_written_its_process_id(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: object, what: str, *__: object) -> None:
         assert what == "the daemon to bind its ports"
         raise KeyboardInterrupt
@@ -97,7 +97,7 @@ def test_ctrl_c_before_the_daemon_has_said_who_it_is_ends_it(lab: Lab, monkeypat
     assert marked(lab) == []
 
 
-def test_up_after_a_crash_starts_afresh(lab: Lab) -> None:
+def test_up_after_a_crash_starts_a_new_lab(lab: Lab) -> None:
     first = launcher().up(lab)
     known = processes(lab)
     known["daemon"].kill(signal.SIGKILL)
@@ -125,7 +125,7 @@ def test_two_labs_run_at_once(lab: Lab, tmp_path: Path) -> None:
     assert launcher().find(lab) is not None
 
 
-def test_two_that_start_the_same_lab_at_once_share_it(lab: Lab) -> None:
+def test_two_simultaneous_starts_share_one_lab(lab: Lab) -> None:
     code = (
         "import sys; from pytest_pinet.config.labfile import load;"
         "from pytest_pinet.virtual.launcher import launcher;"

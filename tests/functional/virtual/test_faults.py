@@ -284,7 +284,7 @@ def test_faults_stay_with_a_swapped_cable(pair: Bench) -> None:
         ),
         (["sw-1/p1", "--dead"], "--dead does not apply to a part such as 'sw-1/p1'; use 'sw-1'"),
         (["sw-1/p1", "--stale-counters", "3"], "--stale-counters does not apply to a part such as 'sw-1/p1'"),
-        (["sw-1/p9", "--lie"], "unknown port 'p9' in switch sw-1, did you mean"),
+        (["sw-1/p9", "--lie"], "unknown port 'p9' in switch sw-1; accepted: p1, p2"),
         (["sw-2/p1", "--lie"], "unknown switch 'sw-2', did you mean 'sw-1'?"),
         (["pdu/lft", "--lie"], "unknown node 'lft', did you mean 'left'?"),
         (["pdu/left", "--dead"], "--dead does not apply to a part such as 'pdu/left'; use 'pdu'"),

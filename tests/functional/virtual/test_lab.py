@@ -45,20 +45,20 @@ def pair(bench: Bench) -> Iterator[Bench]:
     bench.restore()
 
 
-def test_the_launcher_of_the_lab_file_is_this_one(bench: Bench) -> None:
+def test_the_lab_file_selects_the_virtual_launcher(bench: Bench) -> None:
     found = launcher_of(bench.lab)
     assert found is not None
     assert found.find(bench.lab) == bench.environment
     assert set(bench.environment) == {"LG_COORDINATOR", "LG_KEYFILE", "LG_CONSOLE_PASSWORD", "LG_SWITCH_SW_1"}
 
 
-def test_a_second_up_finds_the_first(bench: Bench) -> None:
+def test_a_second_up_finds_the_running_lab(bench: Bench) -> None:
     before = bench.runtime.read_json("state.json")
     assert launcher().up(bench.lab) == bench.environment
     assert bench.runtime.read_json("state.json") == before
 
 
-def test_a_lab_file_with_other_cables_is_not_taken_for_the_lab_that_runs(bench: Bench) -> None:
+def test_a_changed_lab_file_is_refused_while_the_lab_runs(bench: Bench) -> None:
     file = Path(bench.lab.file)
     file.write_text(LAB_FILE.replace("sw-1/p2", "sw-1/p5"))
     try:
@@ -79,7 +79,7 @@ def test_the_coordinator_has_the_places_with_tags_and_resources(bench: Bench) ->
         assert word in shown
 
 
-def test_a_node_boots_and_a_person_logs_in_over_the_console(bench: Bench) -> None:
+def test_a_user_logs_in_over_the_console_of_a_booted_node(bench: Bench) -> None:
     bench.outlet("left", "0")
     with console(bench, "left") as sock:
         bench.outlet("left", "1")
@@ -102,7 +102,7 @@ def test_a_wrong_password_is_refused(bench: Bench) -> None:
         expect(sock, rb"Login incorrect")
 
 
-def test_an_empty_line_at_the_login_prompt_brings_it_again(bench: Bench) -> None:
+def test_an_empty_line_repeats_the_login_prompt(bench: Bench) -> None:
     bench.outlet("left", "0")
     with console(bench, "left") as sock:
         bench.outlet("left", "1")
@@ -126,7 +126,7 @@ def test_a_node_has_its_own_view_of_the_machine(bench: Bench) -> None:
     assert bench.ssh("both", "sysctl -n net.ipv4.tcp_timestamps").strip() == "1"
 
 
-def test_nothing_of_a_boot_survives_the_next(bench: Bench) -> None:
+def test_no_setting_survives_a_boot(bench: Bench) -> None:
     bench.boot("both")
     bench.ssh("both", "touch /root/mark; ip addr add 10.7.7.7/24 dev eth0; sysctl -qw net.ipv4.tcp_timestamps=0")
     mac = bench.ssh("both", "cat /sys/class/net/eth0/address")
@@ -158,7 +158,7 @@ def test_power_off_kills_every_process_and_drops_the_carrier(pair: Bench) -> Non
     wait_until("the carrier", lambda: pair.carrier("p2"))
 
 
-def test_the_pdu_refuses_what_is_no_outlet(bench: Bench) -> None:
+def test_the_pdu_refuses_unknown_outlets(bench: Bench) -> None:
     for path, method in (("/relay/99/value", "GET"), ("/", "GET"), ("/relay/1/value", "DELETE")):
         with pytest.raises(OSError, match="HTTP Error 40"):
             urlopen(Request(f"http://127.0.0.1:{bench.ports()['pdu']}{path}", method=method), timeout=5)
@@ -176,19 +176,19 @@ def test_the_switch_is_a_linux_bridge_with_all_its_ports(pair: Bench) -> None:
     assert pair.node_carrier("right")
 
 
-def test_a_link_gives_what_its_model_says_and_a_degraded_direction_is_slower(pair: Bench) -> None:
+def test_a_link_has_the_rate_of_its_model_and_a_degraded_direction_is_slower(pair: Bench) -> None:
     assert pair.iperf()["mbps"] == MODEL_MBPS
     pair.degrade("left", rate=0.5, direction="tx")
     assert pair.iperf()["mbps"] == pytest.approx(47, rel=0.1)
     assert pair.iperf("-R")["mbps"] == MODEL_MBPS
 
 
-def test_loss_shows_as_retransmits(pair: Bench) -> None:
+def test_loss_causes_retransmits(pair: Bench) -> None:
     pair.degrade("left", loss=0.02, direction="tx")
     assert pair.iperf()["lost"] > 0
 
 
-def test_a_pulled_cable_has_no_carrier_whatever_the_ends_do(pair: Bench) -> None:
+def test_no_setting_gives_a_pulled_cable_a_carrier(pair: Bench) -> None:
     pair.switch("ip link add b2 type bridge; ip link set b2 up; ip link set p1 master b2")
     pair.degrade("right:onboard", down=True)
     assert not pair.carrier("p2")
@@ -230,7 +230,7 @@ def test_a_frozen_node_is_silent_until_it_is_restored(pair: Bench) -> None:
         expect(sock, rb"right login: $")
 
 
-def test_a_frozen_node_goes_on_where_it_stopped(pair: Bench) -> None:
+def test_a_frozen_node_continues_where_it_stopped(pair: Bench) -> None:
     session = subprocess.Popen(
         ssh_command(pair.lab.file, "right", ["cat"]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -246,7 +246,7 @@ def test_a_frozen_node_goes_on_where_it_stopped(pair: Bench) -> None:
     wait_until("right to answer", pair.pings)
 
 
-def test_a_wrong_name_is_one_sentence_with_the_nearest(bench: Bench) -> None:
+def test_an_unknown_name_is_refused_with_the_nearest_one(bench: Bench) -> None:
     with pytest.raises(ConfigError, match=r"^unknown part of the lab 'rigth', did you mean 'right'\?"):
         bench.degrade("rigth", rate=0.9)
     with pytest.raises(ConfigError, match="unknown interface 'usv' in node both, did you mean 'usb'"):
@@ -264,7 +264,7 @@ def test_the_host_gets_no_network_device(bench: Bench) -> None:
     assert not set(found.values()) & macs
 
 
-def test_the_host_gets_nothing_but_loopback_ports(bench: Bench) -> None:
+def test_the_host_gets_only_loopback_ports(bench: Bench) -> None:
     listening = subprocess.run(["ss", "-Hltnup"], capture_output=True, text=True, timeout=10, check=True).stdout
     ours = {
         name: [line.split()[4] for line in listening.splitlines() if f"pid={process.pid}," in line]
@@ -278,7 +278,7 @@ def test_the_host_gets_nothing_but_loopback_ports(bench: Bench) -> None:
     assert not [address for found in ours.values() for address in found if not address.startswith(names)]
 
 
-def test_status_tells_faults(bench: Bench) -> None:
+def test_the_status_lists_faults(bench: Bench) -> None:
     bench.degrade("both:usb", rate=0.9, direction="rx")
     found = status(bench.lab.file)
     assert found is not None

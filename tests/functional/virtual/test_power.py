@@ -66,7 +66,7 @@ def is_on(bench: Bench, node: str) -> bool:
 
 
 @pytest.mark.parametrize(("node", "model"), OUTLETS.items())
-def test_a_node_is_switched_by_labgrids_own_driver(bench: Bench, node: str, model: str) -> None:
+def test_labgrids_driver_switches_the_power_of_a_node(bench: Bench, node: str, model: str) -> None:
     pytest.importorskip("pysnmp.hlapi", reason="labgrid[snmp] is not installed")
     resource = yaml.safe_load((bench.runtime.path / "exporter.yaml").read_text())[node]["NetworkPowerPort"]
     assert resource["model"] == model
@@ -79,7 +79,7 @@ def test_a_node_is_switched_by_labgrids_own_driver(bench: Bench, node: str, mode
     assert not bench.answers(node)
 
 
-def test_poe_of_a_port_is_the_power_of_its_node(bench: Bench) -> None:
+def test_the_poe_setting_of_a_port_is_the_power_of_its_node(bench: Bench) -> None:
     agent = Snmp(bench.environment)
     assert (agent.get(POE, BOTH), agent.get(POE_STATUS, BOTH)) == ("2", "1")
     assert agent.set(POE, BOTH, "i", "1") == ""
@@ -88,7 +88,7 @@ def test_poe_of_a_port_is_the_power_of_its_node(bench: Bench) -> None:
     assert (agent.get(POE, BOTH), agent.get(POE_STATUS, BOTH), is_on(bench, "both")) == ("2", "1", False)
 
 
-def test_poe_of_another_port_feeds_nobody(bench: Bench) -> None:
+def test_poe_of_a_port_without_a_node_delivers_no_power(bench: Bench) -> None:
     agent = Snmp(bench.environment)
     assert (agent.get(POE, 1), agent.get(POE_STATUS, 1)) == ("1", "2")
     assert agent.set(POE, 1, "i", "2") == ""
@@ -96,7 +96,7 @@ def test_poe_of_another_port_feeds_nobody(bench: Bench) -> None:
     assert agent.set(POE, 1, "i", "1") == ""
 
 
-def test_the_well_known_word_opens_nothing_but_poe(bench: Bench) -> None:
+def test_the_well_known_community_gives_access_only_to_poe(bench: Bench) -> None:
     address = bench.ports()["poe"]["sw-1"]
     assert address.startswith("127.")
     private = ("-v1", "-c", "private", "-Onq", "-t", "0.5", "-r", "0", address)
@@ -121,7 +121,7 @@ def test_a_node_with_poe_has_no_outlet_of_the_pdu(bench: Bench) -> None:
         (b"no json", 400),
     ],
 )
-def test_a_frame_that_is_none_switches_nothing(bench: Bench, body: bytes, code: int) -> None:
+def test_a_broken_request_switches_nothing(bench: Bench, body: bytes, code: int) -> None:
     request = Request(f"http://127.0.0.1:{bench.ports()['pdu']}/rpc", data=body, method="POST")
     if code == 400:
         with pytest.raises(OSError, match="HTTP Error 400"):
@@ -131,15 +131,17 @@ def test_a_frame_that_is_none_switches_nothing(bench: Bench, body: bytes, code: 
             assert b'"error"' in answer.read()
 
 
-def test_an_outlet_that_cannot_be_is_the_users_mistake(bench: Bench) -> None:
+def test_an_impossible_outlet_is_a_config_error(bench: Bench) -> None:
     file = bench.runtime.path / "other.yaml"
     file.write_text(LAB_FILE.replace("both:\n", "both:\n      outlet: poe_mib\n"))
-    with pytest.raises(ConfigError, match=r"node both takes its power from port sw-1/p3 .* has backend linux"):
+    with pytest.raises(
+        ConfigError, match=r"node both has outlet poe_mib, .* port sw-1/p3 by SNMP, .* has backend linux"
+    ):
         spec_of(load(file))
     file.unlink()
 
 
-def test_the_address_of_a_poe_switch_is_its_own_and_stays() -> None:
+def test_each_poe_switch_keeps_its_own_address() -> None:
     with poe_socket("here") as first:
         address = first.getsockname()
         with poe_socket("here") as second:

@@ -37,7 +37,7 @@ def words(bench: Bench, command: str) -> set[str]:
     return set(bench.ssh("left", command).split())
 
 
-def test_each_lab_has_a_password_of_its_own_that_only_its_user_can_read(bench: Bench, tmp_path: Path) -> None:
+def test_each_lab_has_its_own_password_that_only_its_user_can_read(bench: Bench, tmp_path: Path) -> None:
     own = bench.environment["LG_CONSOLE_PASSWORD"]
     other = small_lab(tmp_path)
     try:
@@ -52,7 +52,7 @@ def test_each_lab_has_a_password_of_its_own_that_only_its_user_can_read(bench: B
     assert bench.runtime.path.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_password_lets_in_and_its_hash_tells_nothing(bench: Bench) -> None:
+def test_the_password_gives_access_and_its_hash_differs_each_time(bench: Bench) -> None:
     own = bench.environment["LG_CONSOLE_PASSWORD"]
     assert password_hash(own) != password_hash(own)
     assert own not in bench.ssh("left", "cat /etc/shadow /proc/1/environ")
@@ -73,14 +73,14 @@ def test_labgrid_finds_the_password_of_the_default_lab(monkeypatch: pytest.Monke
     assert {target["drivers"]["PiShellDriver"]["password"] for target in targets.values()} == {"0123abcd"}
 
 
-def test_another_user_gets_no_line_to_a_console(bench: Bench) -> None:
+def test_another_user_cannot_use_a_console(bench: Bench) -> None:
     port = bench.ports()["nodes"]["left"]["console"]
     listen = ["timeout", "1", "bash", "-c", f"read -r line </dev/tcp/127.0.0.1/{port}"]
     assert subprocess.run(listen, check=False, user=NOBODY, group=NOBODY, extra_groups=[]).returncode == 1  # closed
     assert subprocess.run(listen, check=False).returncode == 124  # silent
 
 
-def test_the_user_at_the_other_end_is_told() -> None:
+def test_the_user_at_the_other_end_of_a_connection_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         with socket.create_connection(server.getsockname()):
             near, _ = server.accept()
@@ -88,7 +88,7 @@ def test_the_user_at_the_other_end_is_told() -> None:
         near.close()
 
 
-def test_root_of_a_node_reaches_no_disk_and_no_other_device_of_the_machine(bench: Bench) -> None:
+def test_root_of_a_node_cannot_use_disks_or_other_devices_of_the_host(bench: Bench) -> None:
     own = "fd full null ptmx pts random shm stderr stdin stdout tty ttyAMA0 urandom zero"
     assert words(bench, "ls /dev") == set(own.split())
     # This reads every folder of the machine, which may have many.
@@ -98,7 +98,7 @@ def test_root_of_a_node_reaches_no_disk_and_no_other_device_of_the_machine(bench
 
 
 @pytest.mark.parametrize("machine", ["left", "switch"])
-def test_no_process_of_a_machine_keeps_the_rights_of_its_init(bench: Bench, machine: str) -> None:
+def test_no_process_keeps_the_capabilities_of_init(bench: Bench, machine: str) -> None:
     command = "cat /proc/[0-9]*/status | grep CapBnd; cat /proc/[0-9]*/status | grep CapEff"
     text = bench.switch(command) if machine == "switch" else bench.ssh(machine, command)
     held = {bit for line in text.splitlines() for bit in range(64) if int(line.split()[1], 16) >> bit & 1}
@@ -106,7 +106,7 @@ def test_no_process_of_a_machine_keeps_the_rights_of_its_init(bench: Bench, mach
     assert not {name for name, bit in KEPT.items() if bit not in held}
 
 
-def test_root_of_a_node_changes_its_own_network_and_nothing_of_the_machine(bench: Bench) -> None:
+def test_root_of_a_node_changes_only_its_own_network(bench: Bench) -> None:
     writable = "for f in /proc/sysrq-trigger /proc/sys/kernel/core_pattern /sys/kernel/mm /sys/power; do"
     assert bench.ssh("left", f"{writable} test -w $f && echo $f; done; true") == ""
     for command in (
@@ -121,7 +121,7 @@ def test_root_of_a_node_changes_its_own_network_and_nothing_of_the_machine(bench
         bench.ssh("left", command)
 
 
-def test_a_person_gets_a_terminal_over_ssh(bench: Bench) -> None:
+def test_ssh_provides_a_terminal(bench: Bench) -> None:
     argv = ssh_command(bench.lab.file, "left", ["tty"])
     done = subprocess.run([argv[0], "-tt", *argv[1:]], capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout.startswith("/dev/pts/")

@@ -44,7 +44,7 @@ def arrived(receiver: socket.socket) -> int:
 
 
 @pytest.mark.parametrize(("mtu", "shaped_for", "passes"), [(9000, 9000, True), (9000, 1500, False), (1500, 1500, True)])
-def test_a_packet_passes_a_bucket_that_knows_its_size(mtu: int, shaped_for: int, passes: bool) -> None:
+def test_a_packet_passes_a_bucket_made_for_its_mtu(mtu: int, shaped_for: int, passes: bool) -> None:
     near, far = NetNamespace(), NetNamespace()
     try:
         asyncio.run(cable(near, far, 0.1 * wire_rate(1000, mtu), mtu, shaped_for))

@@ -81,7 +81,7 @@ def groups(bench: Bench) -> dict[str, str | None]:
     return bridges
 
 
-def test_the_environment_says_how_to_reach_it(bench: Bench) -> None:
+def test_the_environment_has_the_address_and_secrets_of_the_switch(bench: Bench) -> None:
     assert bench.environment["LG_SWITCH_SW_1"].startswith("snmp://127.0.0.1:")
     names = {"COMMUNITY", "READ_COMMUNITY", "USER", "AUTH_KEY", "PRIV_KEY"}
     secrets = {bench.environment[f"LG_SNMP_{name}"] for name in names}
@@ -95,14 +95,14 @@ def test_the_environment_says_how_to_reach_it(bench: Bench) -> None:
     assert {file.stat().st_mode & 0o777 for file in holding} == {0o600}
 
 
-def test_bridge_ports_lead_to_interfaces_of_other_numbers(agent: Snmp) -> None:
+def test_bridge_ports_map_to_interface_indices(agent: Snmp) -> None:
     numbers = agent.walk(BASE_PORT)
     assert list(numbers) == ["1", "2", "3", "4", "5", "6"]
     assert not set(numbers) & set(numbers.values())
     assert [agent.get(IF_NAME, index) for index in numbers.values()] == ["p1", "p2", "p3", "p4", "p5", "p6"]
 
 
-def test_only_who_knows_a_secret_gets_an_answer(agent: Snmp) -> None:
+def test_requests_without_a_valid_secret_get_no_answer(agent: Snmp) -> None:
     env = agent.environment
     who = ("-v3", "-u", env["LG_SNMP_USER"], "-l", "authPriv")
     v3 = (*who, "-a", "SHA-256", "-A", env["LG_SNMP_AUTH_KEY"], "-x", "AES", "-X", env["LG_SNMP_PRIV_KEY"])
@@ -124,7 +124,7 @@ def test_other_users_get_no_answer_even_with_the_secret(agent: Snmp) -> None:
     assert "Timeout" in done.stderr
 
 
-def test_setting_admin_status_takes_the_link_down_at_once(pair: Bench, agent: Snmp) -> None:
+def test_admin_status_down_takes_the_link_down_at_once(pair: Bench, agent: Snmp) -> None:
     index = if_index(agent, 2)
     assert (agent.get(ADMIN, index), agent.get(OPER, index), agent.get(HIGH_SPEED, index)) == ("1", "1", "100")
     assert agent.set(ADMIN, index, "i", "2") == ""
@@ -136,7 +136,7 @@ def test_setting_admin_status_takes_the_link_down_at_once(pair: Bench, agent: Sn
     assert "notWritable" in agent.set(ADMIN, 1, "i", "2")  # lo is no port of the switch
 
 
-def test_a_port_moves_into_a_vlan_of_its_own_and_back(pair: Bench, agent: Snmp) -> None:
+def test_a_port_moves_into_its_own_vlan_and_back(pair: Bench, agent: Snmp) -> None:
     agent.join(2, 3901)
     assert groups(pair)["p2"] == "br3901"
     assert not pair.pings()
@@ -162,7 +162,7 @@ def test_a_port_forwards_only_when_its_settings_agree(pair: Bench, agent: Snmp) 
     assert groups(pair)["p2"] == "br3902"
 
 
-def test_several_settings_in_one_packet_are_all_taken_or_none(agent: Snmp, bench: Bench) -> None:
+def test_the_settings_of_one_packet_are_applied_all_or_none(agent: Snmp, bench: Bench) -> None:
     whole = ((ROW, 3903, "i", CREATE), (VLAN_NAME, 3903, "s", "test"), (EGRESS, 3903, "x", "20"))
     assert "inconsistentValue" in agent.many(*whole, (PVID, 5, "u", "3999"))
     assert "3903" not in agent.walk(ROW)
@@ -186,7 +186,7 @@ def test_several_settings_in_one_packet_are_all_taken_or_none(agent: Snmp, bench
         (BASE_PORT, 1, "i", "9", "notWritable"),
     ],
 )
-def test_what_makes_no_sense_is_refused(agent: Snmp, name: str, index: int, kind: str, value: str, reason: str) -> None:
+def test_invalid_settings_are_refused(agent: Snmp, name: str, index: int, kind: str, value: str, reason: str) -> None:
     assert reason in agent.set(name, index, kind, value)
 
 
@@ -200,7 +200,9 @@ def octets_agree(pair: Bench, agent: Snmp) -> None:
 
 
 @pytest.mark.parametrize("fault", [{"swap_with": "right"}, {"down": True}], ids=["swapped", "pulled"])
-def test_octets_agree_also_of_a_cable_that_came_back(pair: Bench, agent: Snmp, fault: dict[str, object]) -> None:
+def test_octets_stay_correct_after_a_cable_was_plugged_in_again(
+    pair: Bench, agent: Snmp, fault: dict[str, object]
+) -> None:
     """Its device has old counters when it returns, but its queue, which counts segments, is new."""
     octets_agree(pair, agent)
     pair.degrade("left", **fault)
@@ -208,7 +210,7 @@ def test_octets_agree_also_of_a_cable_that_came_back(pair: Bench, agent: Snmp, f
     octets_agree(pair, agent)
 
 
-def test_what_finds_no_room_in_the_queue_is_counted_as_discarded(pair: Bench, agent: Snmp) -> None:
+def test_packets_dropped_by_a_full_queue_are_counted_as_discards(pair: Bench, agent: Snmp) -> None:
     index = if_index(agent, 2)
     before = int(agent.get(OUT_DISCARDS, index))
     pair.degrade("right", rate=0.1, direction="rx")
@@ -217,7 +219,7 @@ def test_what_finds_no_room_in_the_queue_is_counted_as_discarded(pair: Bench, ag
     assert int(agent.get(OUT_DISCARDS, index)) > before + 50
 
 
-def test_what_a_bad_cable_breaks_is_counted_as_errors(pair: Bench, agent: Snmp) -> None:
+def test_frames_broken_by_a_bad_cable_are_counted_as_errors(pair: Bench, agent: Snmp) -> None:
     index = if_index(agent, 1)
     before = int(agent.get(IN_ERRORS, index))
     pair.degrade("left", loss=0.5, direction="tx")
@@ -227,7 +229,7 @@ def test_what_a_bad_cable_breaks_is_counted_as_errors(pair: Bench, agent: Snmp) 
     assert int(agent.get(IN_ERRORS, index)) > before + 20
 
 
-def test_neighbours_are_known_by_lldp_after_a_boot(bench: Bench, agent: Snmp) -> None:
+def test_lldp_reports_the_neighbours_after_a_boot(bench: Bench, agent: Snmp) -> None:
     bench.outlet("left", "0")
     wait_until("left to be gone", lambda: "left" not in agent.walk(LLDP_NAME).values())
     bench.boot("left")
@@ -238,7 +240,7 @@ def test_neighbours_are_known_by_lldp_after_a_boot(bench: Bench, agent: Snmp) ->
     assert (names[if_index(agent, 1)], ports[if_index(agent, 1)]) == ("left", "eth0")
 
 
-def test_lldpd_changes_no_name_of_a_host(bench: Bench) -> None:
+def test_lldpd_does_not_change_host_names(bench: Bench) -> None:
     before = os.uname().nodename
     bench.boot("left")
     assert bench.ssh("left", "hostname").strip() == "left"
@@ -255,7 +257,7 @@ def test_a_port_keeps_its_number_and_counters_when_its_cable_is_pulled(pair: Ben
     assert int(agent.get(IN_OCTETS, index)) >= before > 0
 
 
-def test_no_answer_comes_from_a_cache_of_seconds(pair: Bench, agent: Snmp) -> None:
+def test_answers_are_not_cached_for_seconds(pair: Bench, agent: Snmp) -> None:
     index = if_index(agent, 1)
     for _ in range(3):
         before = int(agent.get(IN_OCTETS, index))
@@ -263,5 +265,5 @@ def test_no_answer_comes_from_a_cache_of_seconds(pair: Bench, agent: Snmp) -> No
         assert int(agent.get(IN_OCTETS, index)) >= before + 1000
 
 
-def test_all_of_a_table_is_had_at_once(agent: Snmp) -> None:
+def test_a_whole_table_is_read_in_one_request(agent: Snmp) -> None:
     assert len(agent.walk("1.3.6.1.2.1.17")) > 20

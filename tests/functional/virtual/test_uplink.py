@@ -46,7 +46,7 @@ def test_nodes_of_two_switches_reach_each_other_at_full_rate(bench: Bench) -> No
     assert end["sum_received"]["bits_per_second"] / 1e6 / SCALE == pytest.approx(94.1, rel=0.1)
 
 
-def test_the_uplink_is_a_port_of_each_switch_that_can_be_moved(bench: Bench) -> None:
+def test_the_uplink_port_of_each_switch_can_be_moved(bench: Bench) -> None:
     found = status(bench.lab.file)
     assert found is not None
     assert {s["name"]: s["groups"]["p5"] for s in found["switches"]} == {"front": "br0", "back": "br0"}
@@ -61,7 +61,7 @@ def test_the_uplink_is_a_port_of_each_switch_that_can_be_moved(bench: Bench) -> 
 
 
 @pytest.mark.smoke
-def test_our_switch_backend_moves_ports_over_ssh_and_puts_them_back(
+def test_the_linux_switch_backend_moves_and_restores_ports_over_ssh(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test has its own journal of changes to undo."""
@@ -80,14 +80,14 @@ def test_our_switch_backend_moves_ports_over_ssh_and_puts_them_back(
     wait_until("the other switch's node to answer again", lambda: reaches(bench))
 
 
-def test_the_uplink_is_a_place_of_its_own(bench: Bench) -> None:
+def test_the_uplink_has_its_own_place(bench: Bench) -> None:
     argv = [sys.executable, "-m", "labgrid.remote.client", "-x", bench.environment["LG_COORDINATOR"], "-p", "trunk"]
     shown = subprocess.run([*argv, "show"], capture_output=True, text=True, timeout=20, check=True).stdout
     assert "uplink=trunk" in shown
     assert shown.count("'interface': 'p5'") == 2
 
 
-def test_linux_switches_know_their_neighbours_by_lldp(bench: Bench) -> None:
+def test_linux_switches_report_their_neighbours_by_lldp(bench: Bench) -> None:
     def neighbours() -> dict[str, str]:
         found = json.loads(bench.switch("lldpcli -f json0 show neighbors", "FRONT"))["lldp"][0]["interface"]
         return {port["name"]: port["chassis"][0]["name"][0]["value"] for port in found}

@@ -89,9 +89,7 @@ def is_up(lab: Lab) -> bool:
     return launcher().find(lab) is not None
 
 
-def test_a_lab_that_others_use_is_not_taken_for_dead_since_it_is_slow(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_lab_in_use_is_not_restarted(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "ANSWER_TIMEOUT_S", 0.2)
     with runs(lab, 1) as (run,):
         run.ready()
@@ -107,7 +105,7 @@ def test_a_lab_that_others_use_is_not_taken_for_dead_since_it_is_slow(
         assert run.leave() == "[]"
 
 
-def test_the_last_run_stops_the_lab_not_the_one_that_started_it(lab: Lab) -> None:
+def test_the_last_run_stops_the_lab(lab: Lab) -> None:
     with runs(lab, 1) as (first,):
         assert first.ready() == ["starting lab functional"]
         with runs(lab, 1) as (second,):
@@ -118,7 +116,7 @@ def test_the_last_run_stops_the_lab_not_the_one_that_started_it(lab: Lab) -> Non
             assert not Runtime.of(lab.file).path.exists()
 
 
-def test_two_runs_that_begin_at_once_start_the_lab_once_and_the_last_one_stops_it(lab: Lab) -> None:
+def test_two_simultaneous_runs_start_the_lab_once_and_the_last_one_stops_it(lab: Lab) -> None:
     with runs(lab, 2) as (one, other):
         assert sorted([one.ready(), other.ready()]) == [[], ["starting lab functional"]]
         assert one.leave() == "[]"
@@ -127,7 +125,7 @@ def test_two_runs_that_begin_at_once_start_the_lab_once_and_the_last_one_stops_i
     assert not Runtime.of(lab.file).path.exists()
 
 
-def test_a_run_that_was_killed_uses_the_lab_no_longer(lab: Lab) -> None:
+def test_a_killed_run_is_no_longer_a_user(lab: Lab) -> None:
     with runs(lab, 2) as (killed, other):
         killed.ready()
         other.ready()
@@ -138,7 +136,7 @@ def test_a_run_that_was_killed_uses_the_lab_no_longer(lab: Lab) -> None:
     assert not is_up(lab)
 
 
-def test_what_a_person_started_stays(lab: Lab) -> None:
+def test_a_lab_started_by_pinet_lab_up_stays(lab: Lab) -> None:
     launcher().up(lab)
     with runs(lab, 1) as (run,):
         assert run.ready() == []
@@ -146,7 +144,7 @@ def test_what_a_person_started_stays(lab: Lab) -> None:
     assert is_up(lab)
 
 
-def test_what_a_person_asked_for_meanwhile_stays(lab: Lab) -> None:
+def test_a_lab_stays_after_a_later_pinet_lab_up(lab: Lab) -> None:
     with runs(lab, 1) as (run,):
         run.ready()
         launcher().up(lab)
@@ -154,7 +152,7 @@ def test_what_a_person_asked_for_meanwhile_stays(lab: Lab) -> None:
     assert is_up(lab)
 
 
-def test_a_person_stops_it_always_and_hears_how_many_runs_used_it(lab: Lab) -> None:
+def test_pinet_lab_down_always_stops_the_lab_and_prints_the_number_of_runs(lab: Lab) -> None:
     with runs(lab, 2) as (one, other):
         one.ready()
         other.ready()
@@ -166,7 +164,7 @@ def test_a_person_stops_it_always_and_hears_how_many_runs_used_it(lab: Lab) -> N
         assert subprocess.run(down, capture_output=True, text=True, timeout=60, check=True).stdout == ""
 
 
-def test_the_processes_of_one_run_count_once_and_hold_the_lab_together(lab: Lab) -> None:
+def test_the_processes_of_one_run_count_as_one_user(lab: Lab) -> None:
     with runs(lab, 2, PINET_RUN="4711") as (controller, worker):
         controller.ready()
         worker.ready()
@@ -179,7 +177,7 @@ def test_the_processes_of_one_run_count_once_and_hold_the_lab_together(lab: Lab)
         assert not is_up(lab)
 
 
-def test_access_gives_the_environment_back_and_leaves_only_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_the_access_restores_the_environment_and_leaves_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PINET_RUN", raising=False)
     before = dict(os.environ)
     access = LabAccess(lab, Identity.of_this_process(), 10, lambda _: None)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.emulated import packages
-from pytest_pinet.emulated.cache import FORGOTTEN_AFTER_S, cache, forget_old, locked, used
-from pytest_pinet.emulated.image import kernels
+from pytest_pinet.emulated.image import FORGOTTEN_AFTER_S, cache, forget_old, kernels, locked
 from pytest_pinet.emulated.packages import Apt, PackageSource, machine_sources
 from pytest_pinet.errors import LabError
 
@@ -120,7 +119,7 @@ def card(folder: Path, age_s: float) -> Path:
 
 def test_the_last_used_cards_are_kept(tmp_path: Path) -> None:
     cards = [card(tmp_path / f"recipe{age}", 1000 + age) for age in range(5)]
-    used(cards[4])
+    os.utime(cards[4])
     (tmp_path / "apt").mkdir()
     (tmp_path / "recipe9.draft").mkdir()
     forget_old(tmp_path)

@@ -27,7 +27,7 @@ def test_a_fresh_card_boots_at_the_stock_clock_with_small_payloads(card: Path) -
     assert boot.answers()["arm_freq"] == "1500"
 
 
-def test_arm_freq_sets_the_clock_and_the_last_one_wins(card: Path) -> None:
+def test_the_last_arm_freq_sets_the_clock(card: Path) -> None:
     append(card, "arm_freq=1800\nover_voltage=6\narm_freq=2000 # more\n")
     boot = read_card(card, "pi4b", 1500)
     assert boot.clock_mhz == 2000
@@ -38,13 +38,13 @@ def test_arm_freq_sets_the_clock_and_the_last_one_wins(card: Path) -> None:
     ("section", "board", "clock"),
     [("pi4", "pi4b", 2000), ("pi4", "cm4", 2000), ("pi5", "pi4b", 1500), ("all", "pi4b", 2000), ("none", "pi4b", 1500)],
 )
-def test_a_section_is_for_its_boards_alone(card: Path, section: str, board: str, clock: int) -> None:
+def test_a_section_applies_only_to_its_boards(card: Path, section: str, board: str, clock: int) -> None:
     append(card, f"[{section}]\narm_freq=2000\n")
     assert read_card(card, board, 1500).clock_mhz == clock
 
 
 @pytest.mark.parametrize("line", ["arm_freq=fast", "#arm_freq=2000", "arm_freq", "arm_freq=0"])
-def test_what_the_firmware_does_not_understand_it_passes_over(card: Path, line: str) -> None:
+def test_the_firmware_ignores_invalid_settings(card: Path, line: str) -> None:
     append(card, f"{line}\n")
     assert read_card(card, "pi4b", 1500).clock_mhz == 1500
 
@@ -53,22 +53,22 @@ def test_what_the_firmware_does_not_understand_it_passes_over(card: Path, line: 
     ("words", "payload"),
     [("pci=pcie_bus_perf", 512), ("pci=nomsi,pcie_bus_perf", 512), ("pci=nomsi", 128), ("xpci=pcie_bus_perf", 128)],
 )
-def test_the_kernel_s_parameters_choose_the_payload(card: Path, words: str, payload: int) -> None:
+def test_the_kernel_parameters_select_the_payload(card: Path, words: str, payload: int) -> None:
     (card / "cmdline.txt").write_text(f"root=/dev/mmcblk0p2 {words}\n")
     boot = read_card(card, "cm4", 1500)
     assert (boot.payload, boot.cmdline) == (payload, f"root=/dev/mmcblk0p2 {words}")
 
 
-def test_the_kernel_gets_the_first_line_alone(card: Path) -> None:
+def test_the_kernel_gets_only_the_first_line(card: Path) -> None:
     (card / "cmdline.txt").write_text("root=/dev/mmcblk0p2\npci=pcie_bus_perf\n")
     assert read_card(card, "cm4", 1500).payload == 128
 
 
-def test_a_card_that_is_there_is_not_written_anew(card: Path) -> None:
+def test_an_existing_card_is_not_overwritten(card: Path) -> None:
     append(card, "arm_freq=2000\n")
     write_card(card)
     assert read_card(card, "pi4b", 1500).clock_mhz == 2000
 
 
-def test_without_a_card_the_usual_settings_hold(tmp_path: Path) -> None:
+def test_a_board_without_a_card_has_default_settings(tmp_path: Path) -> None:
     assert read_card(tmp_path / "none", "pi4b", 1500).clock_mhz == 1500

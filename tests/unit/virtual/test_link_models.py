@@ -18,7 +18,7 @@ def shape_of(board: str, nic: str, speed_mbps: int, boot: BootSettings = STOCK, 
     return model_of(board, nic, speed_mbps).shape(boot, mtu)
 
 
-def both_ways(tx: BusLane, rx: BusLane, most_rx: float = float("inf")) -> tuple[float, float]:
+def bidirectional(tx: BusLane, rx: BusLane, most_rx: float = float("inf")) -> tuple[float, float]:
     """Return the goodput of both directions at once (Mbit/s without timestamps), where both lines meet unless rx is
     capped.
     """
@@ -31,16 +31,16 @@ def both_ways(tx: BusLane, rx: BusLane, most_rx: float = float("inf")) -> tuple[
     ("speed", "mtu", "mbps"),
     [(100, 1500, 98.4395), (1000, 1500, 984.395), (2500, 1500, 2460.99), (1000, 9000, 997.345)],
 )
-def test_a_wire_carries_what_the_facts_say(speed: int, mtu: int, mbps: float) -> None:
+def test_the_layer_2_rate_of_a_wire(speed: int, mtu: int, mbps: float) -> None:
     assert wire_rate(speed, mtu) / 1e6 == pytest.approx(mbps, rel=1e-5)
 
 
 @pytest.mark.parametrize(("speed", "mbps"), [(100, 94.15), (1000, 941.5), (2500, 2353.7), (10_000, 9414.8)])
-def test_goodput_of_a_wire_is_the_oracle_with_timestamps(speed: int, mbps: float) -> None:
+def test_the_goodput_of_a_wire_with_timestamps(speed: int, mbps: float) -> None:
     assert goodput(wire_rate(speed)) / 1e6 == pytest.approx(mbps, rel=1e-4)
 
 
-def test_without_timestamps_a_gigabit_wire_gives_949() -> None:
+def test_the_goodput_of_a_gigabit_wire_without_timestamps() -> None:
     assert goodput(wire_rate(1000), timestamps=False) / 1e6 == pytest.approx(949.3, abs=0.05)
 
 
@@ -57,9 +57,7 @@ def test_without_timestamps_a_gigabit_wire_gives_949() -> None:
         ("pi5", "aqc113", 10_000, 6040, 6040),
     ],
 )
-def test_goodput_of_boards_and_nics_is_what_was_published(
-    board: str, nic: str, speed: int, tx: float, rx: float
-) -> None:
+def test_models_reproduce_published_goodput(board: str, nic: str, speed: int, tx: float, rx: float) -> None:
     shape = shape_of(board, nic, speed)
     assert goodput(shape.tx_bps) / 1e6 == pytest.approx(tx, rel=1e-3)
     assert goodput(shape.rx_bps) / 1e6 == pytest.approx(rx, rel=1e-3)
@@ -74,7 +72,7 @@ def test_goodput_of_boards_and_nics_is_what_was_published(
         ("rtl8153", 2000, 949, 949),
     ],
 )
-def test_usb3_adapters_give_what_was_published_without_timestamps(nic: str, clock: int, tx: float, rx: float) -> None:
+def test_models_reproduce_published_goodput_of_usb3_adapters(nic: str, clock: int, tx: float, rx: float) -> None:
     shape = shape_of("pi4b", nic, 1000, BootSettings(clock))
     assert goodput(shape.tx_bps, timestamps=False) / 1e6 == pytest.approx(tx, rel=1e-3)
     assert goodput(shape.rx_bps, timestamps=False) / 1e6 == pytest.approx(rx, rel=1e-3)
@@ -89,22 +87,22 @@ def test_usb3_adapters_give_what_was_published_without_timestamps(nic: str, cloc
         ("rtl8153", 2000, (743, 908), 819),
     ],
 )
-def test_both_ways_at_once_usb3_adapters_share_as_was_published(
+def test_models_reproduce_published_bidirectional_goodput_of_usb3_adapters(
     nic: str, clock: int, bidir: tuple[float, float], capped_tx: float | None
 ) -> None:
     bus = shape_of("pi4b", nic, 1000, BootSettings(clock)).bus
     assert bus is not None
     assert bus.tx is not None
     assert bus.rx is not None
-    assert both_ways(bus.tx, bus.rx) == pytest.approx(bidir, rel=0.1)
+    assert bidirectional(bus.tx, bus.rx) == pytest.approx(bidir, rel=0.1)
     if capped_tx is not None:
-        assert both_ways(bus.tx, bus.rx, most_rx=400)[0] == pytest.approx(capped_tx, rel=0.1)
+        assert bidirectional(bus.tx, bus.rx, most_rx=400)[0] == pytest.approx(capped_tx, rel=0.1)
 
 
 @pytest.mark.parametrize(
     ("payload", "mtu", "published"), [(128, 1500, 3020), (512, 1500, 3420), (512, 9000, 3590), (128, 9000, None)]
 )
-def test_10g_on_a_cm4_follows_payload_and_mtu_within_what_pcie_leaves(
+def test_10g_on_a_cm4_depends_on_payload_and_mtu_within_the_limits_of_pcie(
     payload: int, mtu: int, published: float | None
 ) -> None:
     shape = shape_of("cm4", "aqc107", 10_000, BootSettings(1500, payload), mtu)
@@ -116,21 +114,21 @@ def test_10g_on_a_cm4_follows_payload_and_mtu_within_what_pcie_leaves(
     assert left[0].bps <= mbps * 1e6 <= left[1].bps
 
 
-def test_jumbo_frames_leave_more_of_a_wire() -> None:
+def test_jumbo_frames_have_more_goodput() -> None:
     assert goodput(shape_of("pi5", "macb", 1000, mtu=9000).tx_bps, 9000) / 1e6 == pytest.approx(990, rel=1e-3)
 
 
-def test_a_switch_under_test_carries_the_mean_of_what_was_published_of_it() -> None:
+def test_a_switch_model_reproduces_its_published_goodput() -> None:
     shape = model_of("pi4b", "genet", 1000, "gigablox").shape(STOCK)
     assert shape.model == "wire-1000 at gigablox"
     assert goodput(shape.tx_bps) / 1e6 == pytest.approx(925.6, abs=0.1)
-    for figure in (906, 941):
-        assert abs(goodput(shape.rx_bps) / 1e6 / figure - 1) < 0.03
+    for mbps in (906, 941):
+        assert abs(goodput(shape.rx_bps) / 1e6 / mbps - 1) < 0.03
     assert model_of("pi3b", "lan9514", 100, "gigablox").shape(STOCK).wire_bps == wire_rate(100)
     assert model_of("pi4b", "genet", 1000, "other").shape(STOCK).wire_bps == wire_rate(1000)
 
 
-def test_a_variant_says_when_it_holds() -> None:
+def test_the_name_of_a_variant_contains_its_condition() -> None:
     assert shape_of("cm4", "aqc107", 10_000, BootSettings(1500, 512), 9000).model == "pcie2x1-10g (MPS 512, MTU 9000)"
     assert shape_of("pi4b", "ax88179", 1000, BootSettings(1999)).model == "usb3-ax88179"
 
@@ -144,14 +142,14 @@ def test_an_unknown_nic_runs_at_its_link_speed() -> None:
     assert shape_of("pi9", "nobody", 5000) == Shape("wire-5000", wire_rate(5000))
 
 
-def test_queues_and_buckets_are_as_measured_best() -> None:
+def test_sizes_of_queues_and_buckets() -> None:
     assert burst(wire_rate(100)) == 80_000
     assert burst(1e9) == 500_000
     assert [port_queue(wire_rate(speed)) for speed in (100, 1000, 2500)] == [128_000, 512_000, 2_000_000]
     assert node_queue(wire_rate(100)) == 200_000
 
 
-def test_a_bus_takes_both_directions_of_the_nic() -> None:
+def test_a_bus_redirects_both_directions_of_the_nic() -> None:
     shape = shape_of("pi4b", "ax88179", 1000)
     assert shape.bus is not None
     lines = bus_lines("eth1", ("bus0", "back0"), shape.bus, "02:00:00:00:00:01")
@@ -161,7 +159,7 @@ def test_a_bus_takes_both_directions_of_the_nic() -> None:
     assert any("limit 131072" in line for line in lines)
 
 
-def test_a_lane_is_charged_a_share_of_the_other_way_by_chance() -> None:
+def test_a_random_share_of_each_direction_is_copied_to_the_other_lane() -> None:
     bus = shape_of("pi4b", "ax88179", 1000).bus
     assert bus is not None
     copies = [line for line in bus_lines("eth1", ("bus0", "back0"), bus, "02:00:00:00:00:01") if "mirror" in line]
@@ -171,7 +169,7 @@ def test_a_lane_is_charged_a_share_of_the_other_way_by_chance() -> None:
         assert f"mirror dev {lane} " in line
 
 
-def test_usb_2_is_one_queue_for_both_ways() -> None:
+def test_usb_2_has_one_queue_for_both_directions() -> None:
     bus = shape_of("pi3b", "ax88179", 1000).bus
     assert bus is not None
     lines = bus_lines("eth1", ("bus0", "back0"), bus, "02:00:00:00:00:01")
@@ -179,7 +177,7 @@ def test_usb_2_is_one_queue_for_both_ways() -> None:
     assert not any("back0" in line for line in lines)
 
 
-def test_faults_add_up_and_say_what_they_are() -> None:
+def test_faults_are_combined_and_described() -> None:
     faults = Faults().degraded(rate=0.9, loss=None, down=False, direction="tx")
     assert faults.words() == ["tx rate 90%"]
     assert faults.degraded(rate=0.9, loss=0.01, down=True, direction=None).words() == [
@@ -191,7 +189,7 @@ def test_faults_add_up_and_say_what_they_are() -> None:
 
 
 @pytest.mark.parametrize("nic", ["genet", "ax88179"])
-def test_a_tenth_of_a_shape_is_a_tenth_of_all_its_rates(nic: str) -> None:
+def test_scaling_a_shape_scales_all_rates(nic: str) -> None:
     full = shape_of("pi4b", nic, 1000)
     tenth = full.scaled(0.1)
     assert (tenth.tx_bps, tenth.rx_bps) == pytest.approx((full.tx_bps / 10, full.rx_bps / 10))
@@ -203,7 +201,7 @@ def test_a_tenth_of_a_shape_is_a_tenth_of_all_its_rates(nic: str) -> None:
         assert (tenth.bus.tx.charge, tenth.bus.tx.limit) == (full.bus.tx.charge, full.bus.tx.limit)
 
 
-def test_a_tenth_of_a_usb_2_bus() -> None:
+def test_scaling_a_usb_2_bus() -> None:
     bus = shape_of("pi3b", "ax88179", 1000).scaled(0.1).bus
     assert bus is not None
     assert bus.rate_bps == pytest.approx(33.56e6)

@@ -9,13 +9,13 @@ from pathlib import Path
 from pytest_pinet.virtual.runtime import Runtime
 
 
-def test_whoever_comes_while_another_takes_the_directory_away_gets_it_then(tmp_path: Path) -> None:
+def test_the_lock_works_while_other_processes_remove_the_directory(tmp_path: Path) -> None:
     runtime = Runtime(tmp_path / "pinet" / "lab")
     inside: list[int] = []
     together: list[int] = []
     broken: list[BaseException] = []
 
-    def come_and_go() -> None:
+    def lock_and_release() -> None:
         try:
             for _ in range(300):
                 # No lab exists when the lock is released, so lock and directory are removed.
@@ -27,7 +27,7 @@ def test_whoever_comes_while_another_takes_the_directory_away_gets_it_then(tmp_p
         except BaseException as error:
             broken.append(error)
 
-    threads = [threading.Thread(target=come_and_go) for _ in range(3)]
+    threads = [threading.Thread(target=lock_and_release) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

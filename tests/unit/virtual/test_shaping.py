@@ -19,11 +19,11 @@ def words(line: str) -> dict[str, int]:
     return {name: int(value) for name, value in re.findall(r"(rate|burst|limit|mtu) (\d+)", line)}
 
 
-def test_tcp_hands_over_as_much_time_of_traffic_as_at_full_rate() -> None:
+def test_the_tcp_chunk_is_scaled_with_the_rate() -> None:
     assert [chunk(scale) for scale in (1.0, 0.1, 0.01)] == [65_536, 6_554, 4_096]
 
 
-def test_jumbo_frames_pass_a_slow_bucket_whole() -> None:
+def test_a_slow_bucket_accepts_jumbo_frames() -> None:
     slow = 0.1 * wire_rate(1000, 9000)
     assert words(token_bucket("p1", slow, 128_000, 9000))["mtu"] >= 9000 + 14
     # And plain packets one by one.
@@ -33,7 +33,7 @@ def test_jumbo_frames_pass_a_slow_bucket_whole() -> None:
     assert words(bus_bucket("bus0", bus, 4000)[0])["mtu"] >= 4014
 
 
-def test_all_rates_of_a_bus_are_scaled_and_long_queues_are_shorter() -> None:
+def test_scaling_a_bus_scales_all_rates_and_long_queues() -> None:
     def lines(scale: float) -> list[str]:
         bus = model_of("pi4b", "ax88179", 1000).shape(BootSettings(1500)).scaled(scale).bus
         assert bus is not None
@@ -49,7 +49,7 @@ def test_all_rates_of_a_bus_are_scaled_and_long_queues_are_shorter() -> None:
     assert queues == [["1000000", "131072", "1000000", "1000000"], ["1000000", "131072", "1000000", "131072"]]
 
 
-def test_a_model_at_a_tenth_keeps_its_variants() -> None:
+def test_a_scaled_model_keeps_its_variants() -> None:
     model = model_of("cm4", "aqc107", 10_000)
     boots = [BootSettings(1500), replace(BootSettings(1500), payload=512)]
     assert [model.shape(boot).scaled(0.1).tx_bps * 10 for boot in boots] == [model.shape(boot).tx_bps for boot in boots]

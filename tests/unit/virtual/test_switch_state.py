@@ -28,7 +28,7 @@ from pytest_pinet.virtual.port_counters import VirtualPortCounters
 from pytest_pinet.virtual.shaping import arbiter, from_port, to_address, token_bucket
 
 
-def test_a_port_is_at_home_only_where_all_three_settings_agree() -> None:
+def test_a_port_forwards_only_if_all_three_settings_agree() -> None:
     table = VlanTable.fresh([1, 2])
     assert (table.home(1), table.home(2)) == (1, 1)
     table.pvid[2] = 10
@@ -39,7 +39,7 @@ def test_a_port_is_at_home_only_where_all_three_settings_agree() -> None:
     assert table.home(2) == 10
 
 
-def test_a_copy_changes_alone() -> None:
+def test_a_copy_is_independent() -> None:
     table = VlanTable.fresh([1])
     copy = table.copy()
     copy.pvid[1] = 7
@@ -48,7 +48,7 @@ def test_a_copy_changes_alone() -> None:
 
 
 @pytest.mark.parametrize("ports", [set(), {1}, {8}, {9}, {1, 8, 9, 16}])
-def test_a_port_list_survives_its_journey(ports: set[int]) -> None:
+def test_a_port_list_is_decoded_as_it_was_encoded(ports: set[int]) -> None:
     assert ports_of(bitmap(ports, 8)) == ports
 
 
@@ -68,15 +68,15 @@ def test_the_first_port_is_the_highest_bit() -> None:
     ],
 )
 @pytest.mark.parametrize("name", [(1, 3, 6, 1, 2, 1, 17), (1, 0, 8802, 1), (1, 3)])
-def test_a_value_survives_its_journey(name: tuple[int, ...], value: Value) -> None:
+def test_a_value_is_decoded_as_it_was_encoded(name: tuple[int, ...], value: Value) -> None:
     assert Reader(encode_varbind(name, value), ">").varbinds() == [(name, value)]
 
 
-def test_names_below_internet_are_short() -> None:
+def test_an_oid_below_internet_is_encoded_in_short_form() -> None:
     assert encode_oid((1, 3, 6, 1, 2, 1)) == b"\x01\x02\x00\x00" + b"\x00\x00\x00\x01"
 
 
-def test_an_answer_bears_the_numbers_of_its_request() -> None:
+def test_a_response_has_the_numbers_of_its_request() -> None:
     request = AgentxPdu(PduType.GET, 1, 22, 333)
     data = response(request, error=12, index=2).encoded()
     answer, length, order = header(data[:20])
@@ -93,7 +93,7 @@ def link(rx_packets: int = 0, rx_bytes: int = 0, tx_bytes: int = 0) -> dict[str,
 NOTHING: MappingProxyType[str, int] = MappingProxyType({})
 
 
-def test_octets_are_those_of_the_wire() -> None:
+def test_octets_are_counted_as_on_a_wire() -> None:
     counters = VirtualPortCounters(lambda: 0.0, lambda: NOTHING)
     # Two packets of ten full segments: 1448 bytes of payload per segment, and 66 bytes of headers counted once per
     # packet.
@@ -103,13 +103,13 @@ def test_octets_are_those_of_the_wire() -> None:
     assert (found.out_octets, found.out_discards) == (3008, 5)
 
 
-def test_counters_never_go_back() -> None:
+def test_counters_never_decrease() -> None:
     counters = VirtualPortCounters(lambda: 0.0, lambda: NOTHING)
     for rx_bytes, shown in ((1000, 1000), (400, 1400), (500, 1500), (0, 1500), (1, 1501)):
         assert counters.read(link(rx_bytes=rx_bytes), ({}, {}))["p1"].in_octets == shown
 
 
-def test_segments_count_also_when_the_queue_is_a_new_one() -> None:
+def test_segments_are_counted_after_the_queue_was_replaced() -> None:
     """As after a cable was swapped or plugged in again: the device has counted for hours, but its queue begins at 0."""
     counters = VirtualPortCounters(lambda: 0.0, lambda: NOTHING)
     packet = 66 + 10 * 1448
@@ -121,7 +121,7 @@ def test_segments_count_also_when_the_queue_is_a_new_one() -> None:
 
 @pytest.mark.parametrize("seen", [0, 1])
 @pytest.mark.parametrize("stale_s", [0.0, 10.0])
-def test_a_device_that_comes_back_into_its_port_does_not_count_twice(seen: int, stale_s: float) -> None:
+def test_the_old_counts_of_a_returning_device_are_ignored(seen: int, stale_s: float) -> None:
     """Also if its new queue has seen a frame by the next reading. All segments count afterwards."""
     now = [0.0]
     counters = VirtualPortCounters(lambda: now[0], lambda: NOTHING)
@@ -138,7 +138,7 @@ def test_a_device_that_comes_back_into_its_port_does_not_count_twice(seen: int, 
     assert after - before == 20 * 1518
 
 
-def test_stale_counters_are_shown_until_their_time_is_over() -> None:
+def test_stale_counters_are_updated_after_their_time() -> None:
     now = [0.0]
     counters = VirtualPortCounters(lambda: now[0], lambda: NOTHING)
     assert counters.read(link(rx_bytes=1), ({}, {}))["p1"].in_octets == 1
@@ -149,18 +149,18 @@ def test_stale_counters_are_shown_until_their_time_is_over() -> None:
     assert counters.read(link(rx_bytes=3), ({}, {}))["p1"].in_octets == 3
 
 
-def test_faults_of_a_switch_in_words() -> None:
+def test_faults_of_a_switch_are_described() -> None:
     assert SwitchFaults().words() == []
     assert with_lies(with_lies(SwitchFaults(dead=True), "p2"), "p1").words() == ["does not answer", "lies about p1, p2"]
     assert with_lies(SwitchFaults(stale_s=4), None).words() == ["lies", "counters 4 s old"]
 
 
-def test_slow_ports_send_packet_by_packet_and_fast_ones_do_not() -> None:
+def test_only_slow_ports_send_packet_by_packet() -> None:
     assert "peakrate" in token_bucket("p1", 98.4e6, 128_000)
     assert "peakrate" not in token_bucket("p1", 984e6, 512_000)
 
 
-def test_every_contender_has_a_queue_up_to_a_number() -> None:
+def test_contenders_have_their_own_queues_up_to_a_limit() -> None:
     lines = arbiter("p1", 98.4e6, [from_port(f"p{n}") for n in range(2, 7)])
     assert sum("bfifo" in line for line in lines) == 6  # and one for the rest
     assert sum("indev" in line for line in lines) == 5
@@ -169,14 +169,14 @@ def test_every_contender_has_a_queue_up_to_a_number() -> None:
     assert sum("ether dst" in line for line in many) == 100
 
 
-def test_the_secrets_of_two_labs_differ() -> None:
+def test_each_lab_has_its_own_secrets() -> None:
     one, two = SnmpAccess.make(), SnmpAccess.make()
     assert not set(vars(one).values()) & set(vars(two).values()) - {"pinet"}
     assert min(len(secret) for secret in (one.auth, one.priv)) >= 16
 
 
 @pytest.mark.parametrize("lines", [panic_at_boot("Raspberry Pi 4"), panic_in_traffic("Raspberry Pi 4")])
-def test_a_panic_has_a_beginning_a_trace_and_an_end(lines: list[str]) -> None:
+def test_a_panic_has_a_first_line_a_trace_and_a_last_line(lines: list[str]) -> None:
     text = stamped(lines, 1.5)
     assert text.startswith("[    1.500000] ")
     assert "Kernel panic - not syncing: " in text
