@@ -138,10 +138,10 @@ def pooled(flows: Sequence[Flow]) -> Flow:
         last,
         samples=tuple(sample for flow in flows for sample in flow.counted),
         events=(),
-        retransmits=_total([flow.retransmits for flow in flows]),
-        lost_packets=_total([flow.lost_packets for flow in flows]),
-        packets=_total([flow.packets for flow in flows]),
-        sent_bytes=_total([flow.sent_bytes for flow in flows]),
+        retransmits=total([flow.retransmits for flow in flows]),
+        lost_packets=total([flow.lost_packets for flow in flows]),
+        packets=total([flow.packets for flow in flows]),
+        sent_bytes=total([flow.sent_bytes for flow in flows]),
     )
 
 
@@ -150,7 +150,8 @@ def least_since_start(tries: Sequence[Sequence[Flow]]) -> Bitrate:
     return Bitrate(min(sum(flow.since_start.bps for flow in flows) for flows in tries))
 
 
-def _total(values: Sequence[int | None]) -> int | None:
+def total(values: Sequence[int | None]) -> int | None:
+    """Return the sum; None if one value is not known."""
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
 

@@ -1,4 +1,7 @@
-"""Compare a result with an accepted earlier one: the difference and its interval, from runs."""
+"""Compare a result with an accepted earlier one: the difference and its interval, from runs.
+
+`Reference` is all earlier knowledge about a metric.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def compare(
     if len(usable) < LEAST_RUNS:
         return BaselineDifference(BaselineChange.NOT_GATED, f"not gated: {len(usable)} of {LEAST_RUNS} baseline runs")
     if not found:
-        return BaselineDifference(BaselineChange.NOT_GATED, "not gated: no run of the candidate gave a figure")
+        return BaselineDifference(BaselineChange.NOT_GATED, "not gated: no run of the candidate gave a value")
     old, new = [math.log(bps) for bps in usable], [math.log(bps) for bps in found]
     freedom = len(old) + len(new) - 2
     pooled = (_squares(old) + _squares(new)) / freedom
@@ -100,7 +103,7 @@ def _squares(logs: Sequence[float]) -> float:
 
 
 # The least specific tolerance, for accepted baselines without a configured one.
-ANY_TOLERANCE = Limit(DEFAULT_TOLERANCE, Origin.LAB_FILE, "nobody said otherwise", metric=Metric.TOLERANCE)
+ANY_TOLERANCE = Limit(DEFAULT_TOLERANCE, Origin.LAB_FILE, "default tolerance", metric=Metric.TOLERANCE)
 
 
 @dataclass(frozen=True)

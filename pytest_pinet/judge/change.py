@@ -84,8 +84,8 @@ def connections_per_turn(noise: Noise, boot_s: float, connection_s: float) -> in
     """
     if noise.sessions <= 0:
         return MOST_CONNECTIONS
-    worth = math.sqrt(boot_s / max(connection_s, 0.1)) * noise.connections / noise.sessions
-    return min(max(round(worth), 1), MOST_CONNECTIONS)
+    best = math.sqrt(boot_s / max(connection_s, 0.1)) * noise.connections / noise.sessions
+    return min(max(round(best), 1), MOST_CONNECTIONS)
 
 
 def judge_change(
@@ -104,13 +104,13 @@ def judge_change(
     result stays inconclusive.
     """
     if not 0 < tolerance < 0.5:
-        raise ValueError(f"a tolerance of {tolerance} makes no sense; expected a part such as {TOLERANCE}")
+        raise ValueError(f"the tolerance {tolerance} is not between 0 and 0.5; expected a fraction such as {TOLERANCE}")
     known = [_Row(boot, value) for boot in boots if (value := _log_mean(boot.levels)) is not None]
     of_each = [sum(row.boot.side is side for row in known) for side in Side]
     n = len(known)
     over = len(boots) >= most_boots
     if n < LEAST_BOOTS or min(of_each) < 2:
-        why = f"{n} turn{'' if n == 1 else 's'} cannot tell one build from the other"
+        why = f"{n} turn{'' if n == 1 else 's'} are too few to compare the builds"
         return BuildDifference(Result.INCONCLUSIVE if over else Result.GO_ON, why, n)
     known, odd = _without_odd(known, noise)
     fit = _fit(known)
@@ -123,7 +123,7 @@ def judge_change(
     shown = (math.expm1(fit.change), math.expm1(fit.change - half), math.expm1(fit.change + half))
     found = (n, *shown, math.sqrt(own))
     text = f"B is {shown[0] * 100:+.2f} % against A ({shown[1] * 100:+.2f} to {shown[2] * 100:+.2f} %)"
-    text = "; ".join([text, *(f"an odd turn of {row.boot.side} left out" for row in odd)])
+    text = "; ".join([text, *(f"an outlier of {row.boot.side} left out" for row in odd)])
     after = f"after {n} turns"
     enough = certainty_threshold(error_rate / LOOKS)
     # One of many unchanged values is below its limit by chance more often than a single one.
@@ -144,7 +144,7 @@ def judge_change(
     if over or _is_hopeless(fit, own, freedom, limit, n, most_boots, error_rate):
         why = f"undecided {after}: {text}; turns differ by {percent(math.sqrt(own))}"
         if settled and not apart and (seems_slower or seems_faster):
-            why += f"; to be sure takes {LEAST_APART} turns (--pinet-boots), or `pinet calibrate --boots`"
+            why += f"; a certain result needs {LEAST_APART} turns (--pinet-boots) or `pinet calibrate --boots`"
         return BuildDifference(Result.INCONCLUSIVE, why, *found)
     return BuildDifference(Result.GO_ON, f"not certain {after}: {text}", *found)
 

@@ -42,7 +42,7 @@ def invalid(found: DirectionJudgement, sentences: Sequence[str]) -> DirectionJud
     """
     if not sentences:
         return found
-    reason = f"{found.goodput} says nothing: {'; '.join(first_lines(sentences))}"
+    reason = f"{found.goodput} is invalid: {'; '.join(first_lines(sentences))}"
     return replace(found, verdict=Verdict.INVALID, state="", reason=reason)
 
 
@@ -62,13 +62,11 @@ def excused(
     if found.verdict is not Verdict.FAIL or limit is None or found.goodput >= limit:
         return found
     loopback = [
-        f"{name} itself moves no more than {most} over its own loopback"
-        for name, most in capacities.items()
-        if limit > most
+        f"{name} reaches only {most} over its own loopback" for name, most in capacities.items() if limit > most
     ]
     whys = [*first_lines(circumstances.busy), *loopback]
     if not whys:
         return found
     figure = f"{found.goodput} is below the limit {limit}"
-    reason = f"{figure}, but {'; '.join(whys)}: the link was not what limited it"
+    reason = f"{figure}, but {'; '.join(whys)}: the link is not the cause"
     return replace(found, verdict=Verdict.INVALID, state="", reason=reason)

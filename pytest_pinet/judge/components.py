@@ -72,7 +72,7 @@ def components(attempts: Iterable[Attempt]) -> Components:
     total, n_ups, n_boots = len(every), len(ups), len(boots)
     if total - n_ups < 1:
         raise ValueError(
-            f"{total} figures on {n_ups} link-ups do not tell the noise between connections; "
+            f"{total} values on {n_ups} link-ups are too few to estimate the noise between connections; "
             f"at least two connections of one link-up are needed{_left_out(disturbed, len(every_attempt))}"
         )
     within = math.fsum((x - fmean(up)) ** 2 for up in ups for x in up) / (total - n_ups)
@@ -131,8 +131,8 @@ def _left_out(disturbed: Sequence[Attempt], of: int) -> str:
         return ""
     first = disturbed[0]
     reading = read(first)
-    told = [event.text for event in first.events] or [str(dip) for dip in (reading.dips if reading else ())]
-    return f"; {len(disturbed)} of {of} were disturbed, such as {told[0]}: find out why before calibrating"
+    causes = [event.text for event in first.events] or [str(dip) for dip in (reading.dips if reading else ())]
+    return f"; {len(disturbed)} of {of} were disturbed, such as {causes[0]}: find out why before calibrating"
 
 
 def _component(mean_square: float, freedom: int, below: float, size: float, freedom_below: int = 0) -> Component:

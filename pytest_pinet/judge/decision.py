@@ -73,8 +73,8 @@ def _obstacle(known: Decision) -> str:
     assert known.carries is not None
     if known.disturbed > MOST_DISTURBED * known.connections:
         return f"{counted(known.disturbed, known.connections)} disturbed, such as {known.flagged[0]}"
-    could = f"with it a margin of {percent(known.carries)} could be judged"
+    possible = f"the smallest margin that can be judged with it is {percent(known.carries)}"
     if known.carries >= 1:
-        could = "with it no margin could be judged"
+        possible = "no margin can be judged with it"
     margin = percent(known.ratio - 1)
-    return f"noise {percent(known.noise)} between connections is more than the margin {margin} allows; {could}"
+    return f"noise {percent(known.noise)} between connections is more than the margin {margin} allows; {possible}"

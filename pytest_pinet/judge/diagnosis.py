@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pytest_pinet.judge.limits_of_ends import ceiling, power, processor, receive_path
-from pytest_pinet.judge.limits_of_flow import asked_window, explaining_loss, loss, shaper, waited_for_window
+from pytest_pinet.judge.limits_of_flow import explaining_loss, loss, requested_window, shaper, waited_for_window
 from pytest_pinet.judge.limits_of_link import (
     half_duplex,
     line_rate,
@@ -31,7 +31,7 @@ RULES: tuple[Rule, ...] = (
     usb_bus,
     usb_adapter,
     pcie_bus,
-    asked_window,
+    requested_window,
     receive_path,
     explaining_loss,
     processor,
@@ -55,5 +55,5 @@ def _what_is_known(facts: DiagnosisFacts) -> str:
     if loads:
         known.append(f"the busiest CPU was {max(load.busy for load in loads) * 100:.0f} % busy")
     if facts.retransmit_rate is not None:
-        known.append(f"{facts.retransmit_rate * 100:.2g} % of the segments were sent again")
+        known.append(f"{facts.retransmit_rate * 100:.2g} % of the segments were retransmitted")
     return ", ".join(known)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from pytest_pinet.judge.attempts import Try, sum_of
+from pytest_pinet.judge.attempts import Try, sum_of, total
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
 from pytest_pinet.judge.profile import Profile, confirm
@@ -23,10 +23,10 @@ from pytest_pinet.model.verdict import Verdict
 
 # Why a value may be unknown, so that its limit cannot be judged.
 _UNKNOWN = {
-    Metric.RETRANSMITS: "retransmits not judged: the sender does not tell them (UDP has none)",
-    Metric.LOSS: "loss not judged: the receiver does not tell lost datagrams (TCP has none)",
-    Metric.LATENCY: "latency not judged: the sender does not tell its round-trip time (UDP has none)",
-    Metric.CPU: "cpu not judged: the tool does not tell the processor time of the device under test",
+    Metric.RETRANSMITS: "retransmits not judged: the sender does not report them (UDP has none)",
+    Metric.LOSS: "loss not judged: the receiver does not report lost datagrams (TCP has none)",
+    Metric.LATENCY: "latency not judged: the sender does not report its round-trip time (UDP has none)",
+    Metric.CPU: "cpu not judged: the tool does not report the processor time of the device under test",
 }
 
 
@@ -131,10 +131,8 @@ def extras_of(link: LinkFacts, traffic: Traffic, one: Try, chosen: Sequence[int]
     segment -= TIMESTAMP_OPTION if path.timestamps else 0
     rtts = [flow.rtt_s for flow in flows if flow.rtt_s is not None]
     return Extras(
-        retransmit_rate(
-            _total([f.retransmits for f in flows]), sum(s.bytes for f in flows for s in f.samples), segment
-        ),
-        loss_rate(_total([f.lost_packets for f in flows]), _total([f.packets for f in flows])),
+        retransmit_rate(total([f.retransmits for f in flows]), sum(s.bytes for f in flows for s in f.samples), segment),
+        loss_rate(total([f.lost_packets for f in flows]), total([f.packets for f in flows])),
         fmean(rtts) if len(rtts) == len(flows) else None,
         # Both directions at once share the processor, and their shares are not known. Processor time is not scaled.
         cpu_per_gbps(_dut_cpu(one.measurements), Bitrate(sum_of([f.flow for f in one.flows]).bps * link.scale)),
@@ -144,8 +142,3 @@ def extras_of(link: LinkFacts, traffic: Traffic, one: Try, chosen: Sequence[int]
 def _dut_cpu(measurements: Sequence[Measurement]) -> float | None:
     """Return the percent of one core that the tool used on the device under test; None for several runs at once."""
     return measurements[0].cpu_percent.get("dut") if len(measurements) == 1 else None
-
-
-def _total(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None

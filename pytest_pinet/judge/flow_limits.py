@@ -104,7 +104,7 @@ class Bounds:
         if self._window is None or not shortest:
             return None
         bound = window_bound(BUFFERS_PER_WINDOW * self._window, min(shortest))
-        return replace(bound, because=f"buffers of twice the asked-for window: {bound.because}")
+        return replace(bound, because=f"buffers of twice the requested window: {bound.because}")
 
     def _window_context(self, index: int) -> str | None:
         """Return a sentence about the window in the round trips under load, which may explain a value below the limit.

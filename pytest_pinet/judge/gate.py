@@ -62,7 +62,7 @@ def rule_on(
     counted = [attempt for attempt in attempts if not attempt.excluded]
     judged = judge(goodput, oracle, limit, offered, since_start, None if baseline is None else baseline.figure)
     if not counted:
-        undecided = replace(judged, verdict=Verdict.INCONCLUSIVE, reason="no attempt gave a figure")
+        undecided = replace(judged, verdict=Verdict.INCONCLUSIVE, reason="no attempt gave a value")
         return Ruling(undecided, Fresh.CONNECTION)
     if judged.verdict is Verdict.INVALID:
         return Ruling(judged)
@@ -94,11 +94,11 @@ def _improved(ruling: Ruling, limit: Limit | None, baseline: Baseline | None) ->
 
 def _odd(judged: Judgement, attempts: Sequence[Attempt]) -> Judgement:
     """Make a result without a limit marginal if its traffic had events or excluded attempts."""
-    told = [attempt.excluded for attempt in attempts if attempt.excluded]
-    told += [event.text for attempt in attempts for event in attempt.events]
-    if not told:
+    remarks = [attempt.excluded for attempt in attempts if attempt.excluded]
+    remarks += [event.text for attempt in attempts for event in attempt.events]
+    if not remarks:
         return judged
-    return replace(judged, verdict=Verdict.MARGINAL, reason=f"{judged.reason}, but {'; '.join(dict.fromkeys(told))}")
+    return replace(judged, verdict=Verdict.MARGINAL, reason=f"{judged.reason}, but {'; '.join(dict.fromkeys(remarks))}")
 
 
 def _first_end(
@@ -130,10 +130,10 @@ def _final(judged: Judgement, decision: Decision, counted: Sequence[Attempt]) ->
         verdict = judged.verdict
     reason = judged.reason
     if verdict is Verdict.INCONCLUSIVE:
-        reason = f"{reason}, but that is not certain: {decision.why}"
+        reason = f"{reason}, but this is not certain: {decision.why}"
     elif state == "cleared":
         below = sum(attempt.goodput < limit for attempt in counted)
-        reason = f"{reason}; below it in {below} of {len(counted)} connections, which repeats cleared"
+        reason = f"{reason}; below it in {below} of {len(counted)} connections, but repetitions cleared the suspicion"
         if decision.flagged:
             reason = f"{'; '.join(dict.fromkeys(decision.flagged))}: {reason}"
     elif verdict is Verdict.MARGINAL and decision.flagged:

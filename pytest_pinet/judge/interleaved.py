@@ -147,7 +147,7 @@ def compare_in_turn(
     n = len(pairs)
     if n < 2 or not any(order != pairs[0][1] for _, order in pairs):
         over = len(figures) >= 2 * MOST_PAIRS
-        why = f"{n} pair{'' if n == 1 else 's'} cannot tell a difference from drift"
+        why = f"{n} pair{'' if n == 1 else 's'} are too few to distinguish a difference from drift"
         return Comparison(Result.INCONCLUSIVE if over else Result.GO_ON, why, n)
     mean, drift, variance, between = _without_drift(pairs, noise)
     half = normal(1 - error_rate) * math.sqrt(variance)

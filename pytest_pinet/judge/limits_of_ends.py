@@ -88,6 +88,6 @@ def ceiling(facts: DiagnosisFacts) -> Diagnosis | None:
     peers: list[EndFacts] = [end for end in facts.ends if not end.under_test and end.ceiling is not None]
     for end in peers:
         if end.ceiling is not None and facts.goodput.bps >= CEILING * end.ceiling.bps:
-            text = f"the peer {end.name} itself moves no more than {end.ceiling} over its own loopback"
+            text = f"the peer {end.name} reaches only {end.ceiling} over its own loopback"
             return Diagnosis(Cause.PEER, text, {"ceiling_bps": end.ceiling.bps})
     return None

@@ -10,7 +10,7 @@ from pytest_pinet.model.quantities import Bitrate
 # A sender that waits for a window for this share of its time would send more with a larger one.
 WAITING = 0.5
 # For a requested window a smaller share is enough if the goodput is about one window per round trip.
-WAITING_ASKED = 0.2
+WAITING_REQUESTED = 0.2
 # The bounds for "about": the kernel's buffers are up to twice the requested window, and its round trips are a moving
 # mean.
 WINDOW_LEAST, WINDOW_MOST = 0.5, 2.2
@@ -29,16 +29,18 @@ IDLE = 0.8
 WELL_BELOW = 0.95
 
 
-def asked_window(facts: DiagnosisFacts) -> Diagnosis | None:
+def requested_window(facts: DiagnosisFacts) -> Diagnosis | None:
     """Match if goodput is the requested window per round trip, and the sender waited for the window."""
     if facts.window is None or not facts.rtt_s or facts.share >= WELL_BELOW:
         return None
     rate = facts.window * 8 / facts.rtt_s
     waited = _waited(facts)
-    if not WINDOW_LEAST <= facts.goodput.bps / rate <= WINDOW_MOST or (waited is not None and waited < WAITING_ASKED):
+    if not WINDOW_LEAST <= facts.goodput.bps / rate <= WINDOW_MOST or (
+        waited is not None and waited < WAITING_REQUESTED
+    ):
         return None
     text = (
-        f"a window of {_size(facts.window)} was asked for, and {_size(facts.window)} in each round trip of "
+        f"a window of {_size(facts.window)} was requested, and {_size(facts.window)} in each round trip of "
         f"{facts.rtt_s * 1e3:.3g} ms are {Bitrate(rate)}{_waits(facts)}"
     )
     return Diagnosis(Cause.WINDOW, text, {**_window_numbers(facts), "window_over_rtt_bps": rate})
@@ -109,7 +111,7 @@ def loss(facts: DiagnosisFacts) -> Diagnosis | None:
     if rate is None or rate < LOST_LEAST:
         return None
     numbers = {"retransmit_rate": rate}
-    text = f"{rate * 100:.2g} % of the segments were lost and sent again"
+    text = f"{rate * 100:.2g} % of the segments were lost and retransmitted"
     if facts.mss is not None and facts.rtt_s:
         bound = facts.streams * MATHIS * facts.mss * 8 / (facts.rtt_s * math.sqrt(rate))
         numbers |= {"rtt_s": facts.rtt_s, "mss": float(facts.mss), "tcp_bps": bound}
@@ -129,7 +131,7 @@ def shaper(facts: DiagnosisFacts) -> Diagnosis | None:
         return None
     text = (
         f"held at a constant {facts.goodput} of {facts.wire} (within {max(facts.spread, 0.001) * 100:.1f} %), while "
-        f"the busiest CPU was {max(known) * 100:.0f} % busy: a shaper, or a limit that nothing here explains"
+        f"the busiest CPU was {max(known) * 100:.0f} % busy: a shaper, or a limit of unknown cause"
     )
     numbers = {
         "limit_bps": facts.wire.bps,

@@ -12,7 +12,7 @@ LINE_RATE_BOTH = 0.97
 # A link that is slower than its NICs is reported from a lower share on, since it is unexpected.
 SLOW_LINK = 0.95
 # A paced sender is exact within this share; S1 read 403 to 408 of 400 Mbit/s.
-TOLD = 0.03
+PACING = 0.03
 # USB 2 carries at most 426 Mbit/s of bulk data. NICs on USB 2 were measured with 224 (LAN7515) to 321 (AX88179), S0.
 USB2_LEAST = 0.5
 USB2_MBPS = 480
@@ -27,9 +27,9 @@ def sender_capped(facts: DiagnosisFacts) -> Diagnosis | None:
     offered = facts.offered
     if offered is None or offered.bps >= LINE_RATE * facts.wire.bps:
         return None
-    if abs(facts.goodput.bps - offered.bps) > TOLD * offered.bps:
+    if abs(facts.goodput.bps - offered.bps) > PACING * offered.bps:
         return None
-    text = f"the sender {facts.sender} was told to send {offered} at most"
+    text = f"the rate limit of the sender {facts.sender} is {offered}"
     return Diagnosis(Cause.SENDER, text, {"offered_bps": offered.bps})
 
 
@@ -41,14 +41,14 @@ def slow_link(facts: DiagnosisFacts) -> Diagnosis | None:
     slowest = min(known, key=lambda end: (end.negotiated_mbps or 0, end.negotiated_mbps == end.rated_mbps))
     speed, rated = slowest.negotiated_mbps or 0, slowest.rated_mbps or 0
     numbers = {"limit_bps": facts.wire.bps, "link_mbps": float(speed)}
-    reached = f"{facts.goodput} of the {facts.wire} that this carries"
+    reached = f"{facts.goodput} of the {facts.wire} that this link carries"
     if speed < rated:
-        text = f"the link of {slowest.name} runs at {speed} Mbit/s, though its NIC can {rated}: {reached}"
+        text = f"the link of {slowest.name} runs at {speed} Mbit/s, though its NIC supports {rated}: {reached}"
         return Diagnosis(Cause.LINK, text, {**numbers, "rated_mbps": float(rated)})
     tested = max((end.rated_mbps or 0 for end in known if end.under_test), default=0)
     if slowest.under_test or speed >= tested:
         return None
-    text = f"the peer {slowest.name} has a link of {speed} Mbit/s, the NIC under test can {tested}: {reached}"
+    text = f"the peer {slowest.name} has a link of {speed} Mbit/s, the NIC under test supports {tested}: {reached}"
     return Diagnosis(Cause.PEER, text, {**numbers, "rated_mbps": float(tested)})
 
 
@@ -65,7 +65,7 @@ def line_rate(facts: DiagnosisFacts) -> Diagnosis | None:
     """Match if the wire is full."""
     if facts.share < (LINE_RATE if facts.both is None else LINE_RATE_BOTH):
         return None
-    text = f"the line is full: {facts.goodput} of {facts.wire} ({facts.because})"
+    text = f"the link is full: {facts.goodput} of {facts.wire} ({facts.because})"
     return Diagnosis(Cause.LINE_RATE, text, {"limit_bps": facts.wire.bps})
 
 

@@ -82,10 +82,10 @@ class PingTurns:
         """
         of_b, missed = len(self.of(Side.B)), self.missed(Side.B)
         if self.missed(Side.A):
-            return Verdict.INCONCLUSIVE, "the known-good build misses it, too"
+            return Verdict.INCONCLUSIVE, "the known-good build misses the limit, too"
         if of_b and missed == of_b and self.decided:
             if of_b < OFTEN:
-                return Verdict.INCONCLUSIVE, "too few turns tell whose fault it is"
+                return Verdict.INCONCLUSIVE, "too few turns to decide which build is the cause"
             turns = f"{of_b} of {of_b} turns of the build under test and in none of {len(self.of(Side.A))} of the other"
             return Verdict.FAIL, f"missed in {turns}"
         if missed:

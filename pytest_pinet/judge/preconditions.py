@@ -1,4 +1,7 @@
-"""Preconditions of a measurement: without them a value is invalid, not slow, because something else limited it."""
+"""Preconditions of a measurement. If one is not met, the value is invalid, not slow: another cause limited it.
+
+The checks include whether the requested MSS and buffer sizes took effect.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def notes(one: Conditions) -> list[str]:
     """Return notes on an end that readers need, although the value is valid."""
     found = []
     if one.cpu_busy is not None and BUSY_NOTE <= one.cpu_busy <= BUSY:
-        found.append(f"{one.end} was {one.cpu_busy * 100:.0f} % busy with something else before the traffic")
+        found.append(f"{one.end} was {one.cpu_busy * 100:.0f} % busy with other work before the traffic")
     if one.throttling is not None and one.throttling.since_boot and not one.throttling.now:
         found.append(f"{one.end} had {' and '.join(one.throttling.since_boot)} since it was booted")
     return found
@@ -55,7 +58,7 @@ def _bus(one: Conditions, bus: Bus | None) -> list[str]:
     found = []
     if one.pcie is not None and one.pcie_best is not None and one.pcie.capacity < one.pcie_best.capacity:
         found.append(
-            f"the PCIe link of {one.end} {one.device} runs at {one.pcie}, though both its ends can {one.pcie_best}"
+            f"the PCIe link of {one.end} {one.device} runs at {one.pcie}, though both its ends support {one.pcie_best}"
             "\n  -> reseat the card; look for PCIe settings of the firmware (dtparam=pciex1_gen)"
         )
     least = None if bus is None else USB_MBPS.get(bus)
@@ -79,8 +82,8 @@ def _busy(one: Conditions) -> list[str]:
     if one.cpu_busy is None or one.cpu_busy <= BUSY:
         return []
     return [
-        f"the processors of {one.end} were {one.cpu_busy * 100:.0f} % busy with something else before the traffic"
-        f"\n  -> look what runs on {one.end}"
+        f"the processors of {one.end} were {one.cpu_busy * 100:.0f} % busy with other work before the traffic"
+        f"\n  -> look for other processes on {one.end}"
     ]
 
 
@@ -97,8 +100,8 @@ def socket_trouble(sockets: Sockets, mtu: int, timestamps: bool, mss: int | None
     where = f" of {end}" if end else ""
     carried = f"segments{where} carried {sockets.mss} bytes"
     if mss is not None and mss > largest and sockets.mss >= largest - options:
-        return [f"mss={mss} bytes was asked for, but {carried}: MTU {mtu} allows no more than mss={largest}"]
-    why = f"MTU {mtu} allows {wanted - options}" if mss is None else f"mss={mss} bytes was asked for"
+        return [f"mss={mss} bytes was requested, but {carried}: MTU {mtu} allows no more than mss={largest}"]
+    why = f"MTU {mtu} allows {wanted - options}" if mss is None else f"mss={mss} bytes was requested"
     return [
         f"{carried}, though {why}"
         "\n  -> look for a smaller MTU on the path, or one that path MTU discovery remembers (ip route show cache)"
@@ -119,9 +122,9 @@ def buffer_trouble(sockets: Sockets | None, far: Sockets | None, window: int, en
     ]
 
 
-def window_text(asked: int, buffer: int, end: str, sysctl: str) -> str:
+def window_text(window: int, buffer: int, end: str, sysctl: str) -> str:
     """Return a sentence about a buffer (bytes) smaller than twice the window, which Linux normally allocates."""
-    return f"window={asked} bytes was not effective on {end}: the kernel gave {buffer // 2} (raise net.core.{sysctl})"
+    return f"window={window} bytes was not effective on {end}: the kernel gave {buffer // 2} (raise net.core.{sysctl})"
 
 
 def unmet(link: LinkFacts, traffic: Traffic, tries: Sequence[Try]) -> list[str]:
@@ -138,7 +141,7 @@ def unmet(link: LinkFacts, traffic: Traffic, tries: Sequence[Try]) -> list[str]:
         if traffic.mss is not None and sockets is not None:
             found += socket_trouble(sockets, path.mtu, path.timestamps, traffic.mss, ends[0])
         elif traffic.mss is not None and traffic.mss > (largest := path.mtu - IPV4_TCP_HEADERS):
-            found.append(f"mss={traffic.mss} bytes was asked for, but MTU {path.mtu} allows no more than mss={largest}")
+            found.append(f"mss={traffic.mss} bytes was requested, but MTU {path.mtu} allows no more than mss={largest}")
         if window is not None:
             found += buffer_trouble(sockets, far, window, ends)
     return list(dict.fromkeys(found))
@@ -148,7 +151,8 @@ def unseen(traffic: Traffic, tries: Sequence[Try]) -> list[str]:
     """Return a sentence if an MSS was requested, and no kernel reported whether it was effective."""
     if traffic.mss is None or any(flow.flow.sockets is not None for one in tries for flow in one.flows):
         return []
-    return [f"mss={traffic.mss} bytes was asked for, and no sender could tell what it used (ss of iproute2)"]
+    missing = "but no sender reported the MSS that it used (this needs ss of iproute2)"
+    return [f"mss={traffic.mss} bytes was requested, {missing}"]
 
 
 def failed_requests(tries: Sequence[Try]) -> str:

@@ -1,4 +1,4 @@
-"""How much traffic a gate may use until its verdict."""
+"""How much traffic a gate may use until its verdict, and how many attempts confirm a suspicion."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ PROFILES: dict[str, Profile] = {
 DEFAULT_PROFILE = "standard"
 # Other names of profiles. In tests/gate/, ``quick`` stands for every profile other than ``full``.
 OTHER_WORDS = {"quick": DEFAULT_PROFILE}
-
 # A rule is missed if at least this share of the attempts missed it.
 CONFIRMED = 2 / 3
 

@@ -49,7 +49,7 @@ class Rule:
         noun, _, show = _PARTS.get(self.limit.metric, ("", "", lambda bps: str(Bitrate(bps))))
         noun = f"{noun} " if noun else ""
         if not math.isfinite(value):
-            return Verdict.INVALID, f"{noun}{value} is no number: a measurement error"
+            return Verdict.INVALID, f"{noun}{value} is not a finite number: a measurement error"
         at_most = self.limit.metric in MAXIMA
         misses = value > self.threshold if at_most else value < self.threshold
         relation = f"is {'above' if at_most else 'below'}" if misses else "holds"

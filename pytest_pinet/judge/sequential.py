@@ -132,7 +132,7 @@ def decide(
     flagged = tuple(sorted(remark for one in seen for remark in one.remarks))
     if not usable:
         outcome = DecisionOutcome.INCONCLUSIVE if over else DecisionOutcome.GO_ON
-        why = f"none of {len(seen)} attempts gave a figure" if seen else "nothing was measured yet"
+        why = f"none of {len(seen)} attempts gave a value" if seen else "nothing was measured yet"
         return Decision(outcome, why, seconds=spent, flagged=flagged)
 
     standing = _stand(usable, limit, noise, fresh_link)

@@ -1,4 +1,7 @@
-"""Mean and variance of the values of attempts, from their own differences and from the known noise."""
+"""Mean and variance of the values of attempts, and the smallest margin that they can decide.
+
+The variance comes from the differences between the attempts and from the known noise.
+"""
 
 from __future__ import annotations
 

@@ -11,12 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
+from pytest_pinet.judge.profile import Profile
 from pytest_pinet.model.measurement import Sample
-
-if TYPE_CHECKING:
-    from pytest_pinet.judge.profile import Profile
 
 # TCP starts within this time on any link here; a later low rate is not the start.
 RAMP_S = 0.3

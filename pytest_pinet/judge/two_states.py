@@ -48,7 +48,7 @@ def against_a(own: DirectionJudgement, found: AgainstA) -> DirectionJudgement:
         own,
         goodput=found.b,
         limit=Bitrate(a_bps * (1 - found.tolerance)),
-        rule=f"{found.tolerance * 100:.3g}% below {found.name}, measured in turn",
+        rule=f"{found.tolerance * 100:.3g}% below {found.name}, measured alternately",
         stopped=found.stopped,
         interval=None if found.interval is None else (a_bps * (1 + found.interval[0]), a_bps * (1 + found.interval[1])),
         verdict=own.verdict if kept else found.verdict,

@@ -52,12 +52,12 @@ def judge(
         reason = f"{goodput} is above the physical limit {oracle.goodput} ({oracle.because}): a measurement error"
         return Judgement(Verdict.INVALID, threshold, words, reason, metric)
     if offered is not None and min(goodput, since_start or goodput).bps > offered.bps * (1 + CAP_TOLERANCE):
-        reason = f"{goodput} is above the {offered} that the sender was told to send at most: a measurement error"
+        reason = f"{goodput} is above the sender's rate limit {offered}: a measurement error"
         return Judgement(Verdict.INVALID, threshold, words, reason, metric)
     if rule is None or threshold is None:
         return Judgement(Verdict.PASS, None, None, "no limit was set for this combination")
     if threshold > most:
-        possible = f"the {most} that were sent" if most < oracle.goodput else f"what this link can carry, {most}"
+        possible = f"the {most} that were sent" if most < oracle.goodput else f"the capacity of this link, {most}"
         reason = f"the limit {threshold} is above {possible}: it can never be met"
         return Judgement(Verdict.INVALID, threshold, words, reason, metric)
     verdict, reason = rule.judge(goodput.bps)

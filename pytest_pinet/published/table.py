@@ -154,7 +154,7 @@ def _first_sentence(message: str) -> str:
 def _reason(result: Result) -> str:
     """Return why the result's values are invalid, without the values."""
     reasons = [one["reason"] for one in result["directions"].values() if one["verdict"] == Verdict.INVALID]
-    return _first_sentence(next(iter(reasons), result["message"]).rpartition("says nothing: ")[2])
+    return _first_sentence(next(iter(reasons), result["message"]).rpartition(" is invalid: ")[2])
 
 
 def _published(figure: PublishedFigure) -> str:

@@ -99,7 +99,7 @@ def busy_cpu(cpu: int, seconds: float = 120) -> Iterator[None]:
 @pytest.mark.slow
 def test_a_full_line(project: Project) -> None:
     output = project.pytest("test_scenarios.py::test_fast_ethernet", "-v", timeout_s=PATIENCE_S)
-    output.stdout.fnmatch_lines(["*limited by line rate: the line is full: 9?.? Mbit/s of 94.1 Mbit/s*"])
+    output.stdout.fnmatch_lines(["*limited by line rate: the link is full: 9?.? Mbit/s of 94.1 Mbit/s*"])
     (result,) = project.results["results"]
     dut = result["evidence"][0]
     assert (dut["attempt"], dut["end"], dut["restarted"]) == (1, "pi3b-1:onboard", [])
@@ -136,7 +136,7 @@ def test_losses(at_full_rate: Project, full_rate_lab: GateLab) -> None:
 def test_a_peer_that_was_told_a_rate(project: Project) -> None:
     found = limited_by(project, "test_told_peer")
     assert found["cause"] == "sender capped"
-    assert found["text"].startswith("the sender pi4b-2:onboard was told to send 200.0 Mbit/s at most")
+    assert found["text"].startswith("the rate limit of the sender pi4b-2:onboard is 200.0 Mbit/s")
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_a_board_whose_firmware_throttles_in_mid_traffic(project: Project, gate_
     figure = result["directions"]["tx"]
     assert (result["verdict"], figure["verdict"]) == ("invalid", "invalid")
     assert figure["goodput_bps"] < 0.61 * 94.15e6
-    assert "says nothing: pi3b-1 is limited by its firmware" in result["message"]
+    assert "is invalid: pi3b-1 is limited by its firmware" in result["message"]
     assert "give it a stronger power supply, a shorter cable, or cooling" in result["notes"]
 
 
@@ -183,5 +183,5 @@ def test_a_port_at_100_is_the_cause_and_no_regression(tmp_path: Path) -> None:
     # No build can meet this limit on such a link, so the value does not blame one.
     assert list(project.verdicts.values()) == ["invalid"]
     assert found["cause"] == "link speed or duplex"
-    begin = r"the link of pi4b-1:onboard runs at 100 Mbit/s, though its NIC can 1000: \d+\.\d Mbit/s"
+    begin = r"the link of pi4b-1:onboard runs at 100 Mbit/s, though its NIC supports 1000: \d+\.\d Mbit/s"
     assert re.match(begin, found["text"])

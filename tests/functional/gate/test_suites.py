@@ -66,6 +66,6 @@ def test_published_figures_come_out_of_their_suites(
     for id_ in ("s0-wifi-pi3", "s1-ax-2000-oneway-tx", "s2-1", "s3-asus-mps", "s4-best", "p-pi5-rtl8126-15"):
         assert found[id_].endswith("  ok"), found[id_]
     assert "invalid [" in found["s2-3"]
-    assert "mss=8960 bytes was asked for" in table.stdout
+    assert "mss=8960 bytes was requested" in table.stdout
     assert "not measured" in found["s3-asus-jumbo"]
     assert "emulated" in (project.path / "page.md").read_text()

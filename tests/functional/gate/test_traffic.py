@@ -203,7 +203,7 @@ def test_an_mss_that_was_not_effective_makes_the_figure_invalid(run: Run) -> Non
     # The value exists, but no rule judges it.
     assert result["directions"]["tx"]["goodput_bps"] == pytest.approx(FAST_ETHERNET, rel=0.3)
     assert len(result["directions"]["tx"]["attempts"]) == 1
-    run.output.stdout.fnmatch_lines(["*mss=8960 bytes was asked for, but segments of*"])
+    run.output.stdout.fnmatch_lines(["*mss=8960 bytes was requested, but segments of*"])
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ def test_a_slower_build_fails_only_where_it_is_slower_and_names_what_to_look_at_
     told(
         result,
         "below the limit 931.* Mbit/s",
-        "= 1% below good, measured in turn",
+        "= 1% below good, measured alternately",
         "slower, certain after * turns: B is -* % against A",
         "REGRESSION",
         "look first at: tcp-segmentation-offload: on -> off",

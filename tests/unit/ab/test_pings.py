@@ -36,8 +36,8 @@ def end(*verdicts: str) -> tuple[int, str, str]:
         (["pass", "pass"], 2, "pass", "loss"),
         (["pass", "fail", "fail", "pass"], 4, "fail", "missed in 2 of 2 turns of the build under test"),
         (["pass", "fail", "pass"], 3, "pass", "missed in 1 of 2 turns"),
-        (["fail"], 1, "inconclusive", "the known-good build misses it, too"),
-        (["pass", "fail", "fail", "fail"], 4, "inconclusive", "the known-good build misses it, too"),
+        (["fail"], 1, "inconclusive", "the known-good build misses the limit, too"),
+        (["pass", "fail", "fail", "fail"], 4, "inconclusive", "the known-good build misses the limit, too"),
         (["pass", "fail"], 2, "inconclusive", "too few turns"),
     ],
 )

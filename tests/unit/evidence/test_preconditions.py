@@ -68,7 +68,7 @@ def test_a_pcie_link_that_trained_down_is_broken(
 ) -> None:
     files = pcie(current, ("8.0 GT/s PCIe", "8"), slot)
     (sentence,) = broken(read(LocalShell("cm4-1"), "eth1", sysfs=sysfs(tmp_path, CARD, files)))
-    assert sentence.startswith(f"the PCIe link of cm4-1 eth1 runs at {runs_at}, though both its ends can {best}\n  -> ")
+    assert sentence.startswith(f"the PCIe link of cm4-1 eth1 runs at {runs_at}, though both its ends support {best}\n  -> ")
 
 
 def test_a_pcie_link_that_does_not_tell_is_not_judged(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_busy_peer_is_noted_and_too_busy_a_one_is_broken(busy: float | None, i
     assert len(broken(peer)) == invalid
     assert len(notes(peer)) == noted
     if invalid:
-        assert broken(peer)[0].startswith("the processors of pi5-1 were 95 % busy with something else before")
+        assert broken(peer)[0].startswith("the processors of pi5-1 were 95 % busy with other work before")
 
 
 def test_nothing_known_is_nothing_broken() -> None:

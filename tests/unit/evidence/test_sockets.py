@@ -110,7 +110,7 @@ def test_an_end_without_ss_is_none() -> None:
         (988, 1500, True, 1000, None),
         (1388, 1500, True, None, "MTU 1500 allows 1448"),
         (1448, 9000, True, None, "MTU 9000 allows 8948"),
-        (536, 1500, True, 1000, "mss=1000 bytes was asked for"),
+        (536, 1500, True, 1000, "mss=1000 bytes was requested"),
     ],
 )
 def test_a_smaller_mss_than_expected_is_named(
@@ -124,5 +124,5 @@ def test_a_smaller_mss_than_expected_is_named(
 def test_an_mss_above_the_mtu_is_named_with_what_the_mtu_allows() -> None:
     (sentence,) = socket_trouble(Sockets(1, 1448), 1500, True, 8000, "pi4b-1")
     assert sentence == (
-        "mss=8000 bytes was asked for, but segments of pi4b-1 carried 1448 bytes: MTU 1500 allows no more than mss=1460"
+        "mss=8000 bytes was requested, but segments of pi4b-1 carried 1448 bytes: MTU 1500 allows no more than mss=1460"
     )

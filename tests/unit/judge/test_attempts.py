@@ -46,7 +46,7 @@ def test_intervals_that_end_at_different_moments_are_spread_evenly() -> None:
     assert [sample.warmup for sample in summed] == [True, False, False, False]
 
 
-def test_a_single_flow_is_left_as_it_is() -> None:
+def test_a_single_flow_is_not_changed() -> None:
     only = flow(10, 100, warmup=1)
     assert together([only]) is only.samples
 
@@ -57,18 +57,18 @@ def test_tries_are_pooled_by_bytes_over_seconds() -> None:
     assert found.retransmits == 5
 
 
-def test_a_count_that_one_try_does_not_know_is_not_known() -> None:
+def test_a_count_unknown_in_one_try_is_unknown() -> None:
     assert pooled([flow(100, retransmits=2), flow(100, retransmits=None)]).retransmits is None
 
 
-def test_an_attempt_has_the_events_of_its_try_and_why_it_does_not_count() -> None:
+def test_an_attempt_has_the_events_and_the_exclusion_of_its_try() -> None:
     drop = Event(EventKind.LINK_DOWN, 1.0, 2.1, "link dropped for 2.1 s")
     first, second = attempts_of([one_try(flow(100), events=(drop,), excluded=drop.text), one_try(flow(90))], [0])
     assert (first.excluded, first.events) == (drop.text, (drop,))
     assert (second.excluded, second.goodput.bps) == ("", 90e6)
 
 
-def test_the_rate_since_the_start_is_that_of_the_least_try() -> None:
+def test_the_rate_since_the_start_is_that_of_the_slowest_try() -> None:
     least = least_since_start([[flow(100, 100), flow(50, 50)], [flow(100, 80), flow(50, 50)]])
     assert least.bps == pytest.approx(140e6)
     assert sum_of([flow(100, 100), flow(50, 50)]).bps == pytest.approx(150e6)

@@ -68,12 +68,12 @@ def test_both_thresholds_must_be_exceeded() -> None:
     assert both.lowest(Bitrate.mbps(10_000)) == Bitrate.mbps(9700)
 
 
-def test_the_reason_tells_the_difference_its_interval_and_the_runs() -> None:
+def test_the_reason_has_the_difference_its_interval_and_the_runs() -> None:
     why = compare(runs(893, 894), STEADY, Tolerance(Share(0.03), Bitrate.mbps(20))).why
     assert why.startswith("slower: -4.9 % (-5.1 to -4.7 %), tolerance 3% and 20.0 Mbit/s; 2 runs against 5")
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+def test_the_interval_contains_the_true_value_as_often_as_claimed() -> None:
     values = random.Random(2)
     outside = 0
     for _ in range(1500):
@@ -88,7 +88,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, 0.0, -1.0])
-def test_what_is_no_figure_is_no_run(odd: float) -> None:
+def test_values_that_are_not_positive_do_not_count_as_runs(odd: float) -> None:
     assert compare((*runs(940), Bitrate(odd)), STEADY, THREE).change is BaselineChange.SAME
     assert compare(runs(940), Baseline(STEADY.figure, (*runs(940, 940), *[Bitrate(odd)] * 5)), THREE).why == (
         "not gated: 2 of 5 baseline runs"

@@ -46,7 +46,7 @@ def link() -> LinkFacts:
     return link_stand_in.facts()
 
 
-def test_the_wire_is_that_of_the_link(link: LinkFacts) -> None:
+def test_the_wire_limit_is_that_of_the_link(link: LinkFacts) -> None:
     found = cause(link, seen(), mbps=941)
     assert found.cause is Cause.LINE_RATE
     assert found.numbers["limit_bps"] == pytest.approx(941.48e6, rel=1e-4)
@@ -55,7 +55,7 @@ def test_the_wire_is_that_of_the_link(link: LinkFacts) -> None:
 def test_a_port_below_its_nic_is_seen_in_the_state_of_the_link() -> None:
     slow = link_stand_in.facts(speeds_mbps=(100, 1000))
     found = cause(slow, seen(), mbps=94.1)
-    assert found.text.startswith("the link of one:onboard runs at 100 Mbit/s, though its NIC can 1000")
+    assert found.text.startswith("the link of one:onboard runs at 100 Mbit/s, though its NIC supports 1000")
 
 
 def test_the_busiest_cpu_of_the_try_in_the_middle_is_named(link: LinkFacts) -> None:
@@ -67,7 +67,7 @@ def test_the_busiest_cpu_of_the_try_in_the_middle_is_named(link: LinkFacts) -> N
     assert found.text == "CPU 2 of one:onboard was 97 % busy, 97 % in interrupts and softirqs"
 
 
-def test_a_try_that_gives_no_figure_says_nothing(link: LinkFacts) -> None:
+def test_an_excluded_try_is_ignored(link: LinkFacts) -> None:
     hot = evidence("one:onboard", ProcessorLoad(0, 1.0))
     assert cause(link, seen(), seen(*ends(hot), excluded="link dropped")).cause is Cause.NOTHING
 
@@ -78,12 +78,12 @@ def test_ends_with_the_same_boot_id_are_one_machine(link: LinkFacts) -> None:
     assert "of the machine that carries one:onboard and two:onboard was 100 % busy" in found.text
 
 
-def test_what_a_sender_was_told(link: LinkFacts) -> None:
+def test_the_rate_limit_of_a_sender_is_the_cause(link: LinkFacts) -> None:
     found = cause(link, seen(), mbps=398, traffic=replace(TX, streams=2, bitrate=Bitrate.mbps(200)))
-    assert found.text == "the sender one:onboard was told to send 400.0 Mbit/s at most"
+    assert found.text == "the rate limit of the sender one:onboard is 400.0 Mbit/s"
 
 
-def test_what_the_senders_kernel_said(link: LinkFacts) -> None:
+def test_socket_values_of_the_sender_are_used(link: LinkFacts) -> None:
     sockets = Sockets(1, 1448, rtt_s=0.0001, receiver_limited=0.1, sender_limited=0.8)
     small = seen(measured=flow(sockets=sockets))
     found = cause(link, small, mbps=330, traffic=replace(TX, window=4096))
@@ -93,7 +93,7 @@ def test_what_the_senders_kernel_said(link: LinkFacts) -> None:
     assert cause(link, lossy, mbps=300).cause is Cause.LOSS
 
 
-def test_a_steady_rate_takes_two_seconds_to_be_seen(link: LinkFacts) -> None:
+def test_a_steady_rate_needs_two_seconds_of_samples(link: LinkFacts) -> None:
     def steady(seconds: int) -> Try:
         samples = tuple(Sample(i / 10, 0.1, 5_000_000) for i in range(seconds * 10))
         measured = flow()
@@ -103,7 +103,7 @@ def test_a_steady_rate_takes_two_seconds_to_be_seen(link: LinkFacts) -> None:
     assert cause(link, steady(1), mbps=400).cause is Cause.NOTHING
 
 
-def test_bytes_that_are_counted_a_moment_late_move_no_steady_rate(link: LinkFacts) -> None:
+def test_bytes_counted_late_do_not_hide_a_steady_rate(link: LinkFacts) -> None:
     # Measured values: the receiver was read 2 s after the start of a connection limited to 47.1 Mbit/s.
     rates = [47.05] * 19 + [38.72, 55.44] + [47.05] * 19
     samples = tuple(Sample(i / 10, 0.1, round(rate * 1e6 / 80)) for i, rate in enumerate(rates))
@@ -112,7 +112,7 @@ def test_bytes_that_are_counted_a_moment_late_move_no_steady_rate(link: LinkFact
     assert cause(link, held, mbps=47.1).cause is Cause.SHAPER
 
 
-def test_a_usb_nic_as_it_was_enumerated() -> None:
+def test_the_enumerated_speed_of_a_usb_nic_is_used() -> None:
     link = link_stand_in.facts(("one:usb", "two:onboard"))
     conditions = [Conditions("one", "eth1", usb_mbps=480), Conditions("two", "eth0")]
     assert cause(link, seen(), mbps=320, conditions=conditions).cause is Cause.USB
@@ -120,7 +120,7 @@ def test_a_usb_nic_as_it_was_enumerated() -> None:
     assert cause(link, seen(), mbps=320, conditions=conditions).cause is Cause.NOTHING
 
 
-def test_only_what_the_firmware_did_in_that_time_counts(link: LinkFacts) -> None:
+def test_only_throttling_during_the_traffic_counts(link: LinkFacts) -> None:
     def told(before: int, after: int) -> Diagnosis:
         heats: dict[str, Any] = {
             "before": Heat(throttling=Throttling(before)),
@@ -133,7 +133,7 @@ def test_only_what_the_firmware_did_in_that_time_counts(link: LinkFacts) -> None
     assert told(0, 0x1).text == "one:onboard had under-voltage during the traffic"
 
 
-def test_the_loopback_of_a_peer(link: LinkFacts) -> None:
+def test_the_loopback_goodput_of_a_peer_is_the_cause(link: LinkFacts) -> None:
     assert cause(link, seen(), ceilings={"two:onboard": Bitrate.mbps(720)}).cause is Cause.PEER
 
 
@@ -147,12 +147,12 @@ def test_the_direction_with_the_worse_verdict_is_explained(link: LinkFacts) -> N
     assert found.numbers["goodput_bps"] == 500e6
 
 
-def test_nobody_looked(link: LinkFacts) -> None:
+def test_without_evidence_there_is_no_cause(link: LinkFacts) -> None:
     bare = one_try(flow())
     assert cause(link, bare).cause is Cause.NOTHING
 
 
-def test_what_a_kernel_logged_is_told_once(link: LinkFacts) -> None:
+def test_a_kernel_message_is_reported_once(link: LinkFacts) -> None:
     line = "[ 101.5] NETDEV WATCHDOG: eth0: transmit queue 2 timed out"
     one = seen(*ends(evidence("one:onboard", kernel=(line,))))
     assert kernel_notes([one, one]) == [f"the kernel of one:onboard logged: {line}"]

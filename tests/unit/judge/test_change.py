@@ -57,7 +57,7 @@ NOISES = [(0.0005, 0.001), (0.001, 0.003), (0.003, 0.0055), (0.006, 0.006), (0.0
 
 @pytest.mark.parametrize(("between", "within"), NOISES)
 @pytest.mark.parametrize("drift", [0.0, 0.01])
-def test_an_unchanged_build_is_called_slower_in_one_of_a_hundred_at_most(
+def test_an_unchanged_build_is_slower_in_at_most_one_of_a_hundred_runs(
     between: float, within: float, drift: float
 ) -> None:
     found, _ = simulated(0.0, between, within, drift=drift)
@@ -66,15 +66,13 @@ def test_an_unchanged_build_is_called_slower_in_one_of_a_hundred_at_most(
 
 
 @pytest.mark.parametrize(("between", "within"), NOISES)
-def test_two_percent_are_never_passed_more_often_than_that(between: float, within: float) -> None:
+def test_a_build_two_percent_slower_passes_at_most_as_often_as_the_error_rate(between: float, within: float) -> None:
     found, _ = simulated(-0.02, between, within)
     assert found[Result.SAME] + found[Result.FASTER] <= 1
 
 
 @pytest.mark.parametrize(("between", "within"), NOISES[:3])
-def test_two_percent_are_found_and_no_change_passes_where_boots_repeat_as_emulated_ones_do(
-    between: float, within: float
-) -> None:
+def test_two_percent_are_found_and_an_unchanged_build_passes_on_emulated_boots(between: float, within: float) -> None:
     found, boots_made = simulated(-0.02, between, within)
     assert found[Result.SLOWER] >= 97
     assert boots_made <= LEAST_APART + 0.5
@@ -83,14 +81,14 @@ def test_two_percent_are_found_and_no_change_passes_where_boots_repeat_as_emulat
     assert boots_made <= 9
 
 
-def test_what_is_calibrated_takes_four_boots() -> None:
+def test_a_calibrated_link_needs_four_boots() -> None:
     for change, result in ((0.0, Result.SAME), (-0.02, Result.SLOWER), (0.03, Result.FASTER)):
         found, boots_made = simulated(change, 0.001, 0.003, CALIBRATED)
         assert found[result] >= 99
         assert boots_made <= LEAST_BOOTS + 0.2
 
 
-def test_boots_that_differ_by_far_more_than_was_calibrated_are_not_believed_after_four() -> None:
+def test_boots_that_exceed_the_calibrated_noise_need_more_than_four_boots() -> None:
     # Recorded on a machine with twice the load that it can carry. The build is unchanged, and drift explains the
     # values.
     recorded = (("A", 224.37), ("B", 224.82), ("B", 224.78), ("A", 218.61))
@@ -101,11 +99,11 @@ def test_boots_that_differ_by_far_more_than_was_calibrated_are_not_believed_afte
     assert judge_change(made, noise=emulated).result is Result.SAME
 
 
-def test_what_is_obvious_takes_four_boots_of_a_bench_that_nobody_knows() -> None:
+def test_an_obvious_difference_needs_four_boots_without_calibration() -> None:
     assert end(boots(1, -0.3, 0.003, 0.005), UNKNOWN) == (Result.SLOWER, LEAST_BOOTS)
 
 
-def test_boots_that_differ_more_than_the_tolerance_leave_it_undecided_and_soon() -> None:
+def test_boots_that_differ_more_than_the_tolerance_end_undecided_early() -> None:
     found, boots_made = simulated(0.0, 0.03, 0.01)
     assert found[Result.INCONCLUSIVE] >= 80
     assert boots_made < MOST_BOOTS - 4
@@ -113,7 +111,7 @@ def test_boots_that_differ_more_than_the_tolerance_leave_it_undecided_and_soon()
 
 @pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.7])
 @pytest.mark.parametrize("jump", [0.02, 0.03])
-def test_boots_of_two_kinds_are_no_change(part: float, jump: float) -> None:
+def test_boots_of_two_kinds_are_not_a_change(part: float, jump: float) -> None:
     """Virtio NICs of emulated boards receive 644 or 657 Mbit/s from boot to boot, and nothing in between."""
     dice = random.Random(11)
     runs = 2 * RUNS
@@ -122,11 +120,11 @@ def test_boots_of_two_kinds_are_no_change(part: float, jump: float) -> None:
     assert counts[Result.FASTER] <= runs * 0.01
 
 
-def test_who_allows_too_few_boots_is_told_how_many_it_takes() -> None:
+def test_with_too_few_boots_the_message_names_the_required_number() -> None:
     made = boots(1, -0.02, 0.0005, 0.001, 8)
     found = judge_change(made, most_boots=8)
     assert found.result is Result.INCONCLUSIVE
-    assert found.why.endswith(f"takes {LEAST_APART} turns (--pinet-boots), or `pinet calibrate --boots`")
+    assert found.why.endswith(f"needs {LEAST_APART} turns (--pinet-boots) or `pinet calibrate --boots`")
     assert judge_change(made, most_boots=9).result is Result.GO_ON
     assert judge_change(made, noise=CALIBRATED, most_boots=8).result is Result.SLOWER
     assert "--pinet-boots" not in judge_change(boots(1, 0.0, 0.03, 0.01, 8), most_boots=8).why
@@ -155,7 +153,7 @@ def two_kinds(dice: random.Random, part: float, jump: float) -> list[Boot]:
     return [Boot(side(index), index, (level,)) for index, level in enumerate(levels)]
 
 
-def test_of_many_figures_an_unchanged_build_is_still_called_slower_in_one_of_a_hundred() -> None:
+def test_the_error_rate_holds_for_many_values_together() -> None:
     wrong = 0
     for run in range(60):
         ends = [end(boots(run * 12 + n, 0.0, 0.006, 0.006), UNKNOWN, figures=12)[0] for n in range(12)]
@@ -163,16 +161,16 @@ def test_of_many_figures_an_unchanged_build_is_still_called_slower_in_one_of_a_h
     assert wrong <= 1
 
 
-def test_one_odd_boot_in_six_decides_nothing() -> None:
+def test_one_outlier_in_six_boots_does_not_decide() -> None:
     made = boots(5, 0.0, 0.001, 0.002)
     made[2] = Boot(made[2].side, made[2].at, tuple(level * 0.9 for level in made[2].levels))
     result, count = end(made, UNKNOWN)
     assert result is Result.SAME
     assert count >= 7, "an odd boot of B takes four of B"
-    assert "an odd turn of B left out" in judge_change(made[:count]).why
+    assert "an outlier of B left out" in judge_change(made[:count]).why
 
 
-def test_a_build_that_is_odd_in_half_of_its_boots_does_not_pass() -> None:
+def test_a_build_with_outliers_in_half_of_its_boots_does_not_pass() -> None:
     made = boots(6, 0.0, 0.001, 0.002)
     for index, boot in enumerate(made):
         if boot.side is Side.B and index % 2:
@@ -180,14 +178,14 @@ def test_a_build_that_is_odd_in_half_of_its_boots_does_not_pass() -> None:
     assert end(made, UNKNOWN)[0] in (Result.SLOWER, Result.INCONCLUSIVE)
 
 
-def test_boots_without_a_figure_are_left_out() -> None:
+def test_boots_without_a_value_are_ignored() -> None:
     made = boots(7, -0.05, 0.001, 0.002)
     made[1] = Boot(made[1].side, made[1].at, ())
     made[4] = Boot(made[4].side, made[4].at, (0.0, math.nan))
     assert end(made, UNKNOWN)[0] is Result.SLOWER
 
 
-def test_the_change_is_told_without_drift_and_with_its_interval() -> None:
+def test_the_change_is_reported_without_drift_and_with_its_interval() -> None:
     found = judge_change(boots(8, -0.05, 0.0005, 0.001, 8, drift=0.04))
     assert found.change == pytest.approx(-0.05, abs=0.003)
     assert found.low is not None
@@ -195,12 +193,12 @@ def test_the_change_is_told_without_drift_and_with_its_interval() -> None:
     assert found.low < -0.05 < found.high
 
 
-def test_a_tolerance_that_makes_no_sense_is_refused() -> None:
-    with pytest.raises(ValueError, match="a tolerance of 0 makes no sense"):
+def test_an_impossible_tolerance_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"the tolerance 0 is not between 0 and 0\.5"):
         judge_change([], 0)
 
 
-def test_a_boot_is_worth_more_connections_the_dearer_it_is() -> None:
+def test_longer_boots_get_more_connections() -> None:
     assert connections_per_turn(UNKNOWN, boot_s=30, connection_s=40) == 2
     assert connections_per_turn(UNKNOWN, boot_s=30, connection_s=4) == 5
     assert connections_per_turn(UNKNOWN, boot_s=0.5, connection_s=4) == 1

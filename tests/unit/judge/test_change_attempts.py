@@ -22,7 +22,7 @@ def boots(of_a: list[Attempt], of_b: list[Attempt], count: int = 6) -> list[Meas
     return made
 
 
-def test_levels_decide() -> None:
+def test_levels_of_connections_decide() -> None:
     assert judge_boots(boots([steady(940)], [steady(941)]), noise=KNOWN).result is Result.SAME
     assert judge_boots(boots([steady(940)], [steady(915)]), noise=KNOWN).result is Result.SLOWER
 
@@ -32,17 +32,17 @@ def test_one_stall_of_three_connections_is_not_a_slower_build() -> None:
     assert found.result is Result.SAME
 
 
-def test_stalls_again_and_again_are() -> None:
+def test_repeated_stalls_make_a_build_slower() -> None:
     found = judge_boots(boots([steady(940)], [STALLED], 8), noise=KNOWN)
     assert found.result is Result.SLOWER
     assert "its connections stall" in found.why
 
 
-def test_stalls_of_both_builds_are_the_benches() -> None:
+def test_stalls_of_both_builds_do_not_count_against_b() -> None:
     assert judge_boots(boots([STALLED], [STALLED]), noise=KNOWN).result is Result.SAME
 
 
-def test_a_connection_without_a_figure_counts_for_nothing() -> None:
+def test_a_connection_without_a_value_is_ignored() -> None:
     dropped = attempt_of([940] * 20, excluded="the link went down")
     made = boots([steady(940)], [steady(900)])
     made[1] = MeasuredBoot(Side.B, 1, (dropped,))

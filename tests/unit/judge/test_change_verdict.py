@@ -49,7 +49,7 @@ def test_settings_that_differ_between_all_boots_of_both_builds_are_suspects() ->
     assert [one.text for one in of_settings(a, b)] == ["tso: on -> off", "new: absent -> x"]
 
 
-def test_settings_that_are_nothing_in_both_builds_are_no_suspects() -> None:
+def test_settings_off_in_both_builds_are_not_suspects() -> None:
     a = [{"fcoe-mtu": "off", "coalescing Adaptive RX": "n/a  TX: n/a", "net.ipv4.tcp_wmem": "4096 16384 3775712"}]
     b = [{"coalescing Adaptive RX": "off  TX: n/a", "net.ipv4.tcp_wmem": "4096 16384 3680800"}]
     assert of_settings(a, b) == []

@@ -18,7 +18,7 @@ from tests.support import link_stand_in
 from tests.support.link_stand_in import flow, judged, one_try
 
 PEER = "two:onboard"
-BUSY = "the processors of two were 97 % busy with something else before the traffic\n  -> look what runs on two"
+BUSY = "the processors of two were 97 % busy with other work before the traffic\n  -> look what runs on two"
 TX, RX, BIDIR = Direction.TX, Direction.RX, Direction.BIDIR
 FAST = PROFILES["fast"]
 
@@ -34,18 +34,18 @@ def pair(tx: float, rx: float, *limits: Limit, **more: object) -> MeasurementJud
     return figures(link_stand_in.facts(), Traffic(BIDIR), [one_try(*flows)] * 6, GatePlan(limits, FAST), circumstances)
 
 
-def test_a_peer_that_cannot_reach_the_limit_by_itself_is_what_limited() -> None:
+def test_a_peer_that_cannot_reach_the_limit_makes_the_result_invalid() -> None:
     found = pair(700, 900, least(900, TX), capacities={PEER: Bitrate.mbps(720)})
     assert (found.verdict, found.directions[TX].verdict) == (Verdict.INVALID, Verdict.INVALID)
-    assert "two:onboard itself moves no more than 720.0 Mbit/s over its own loopback" in found.reason
+    assert "two:onboard reaches only 720.0 Mbit/s over its own loopback" in found.reason
     assert "\n" not in found.reason
 
 
-def test_a_peer_that_can_do_better_is_no_excuse() -> None:
+def test_a_peer_that_can_reach_the_limit_does_not_change_the_verdict() -> None:
     assert pair(700, 900, least(900, TX), capacities={PEER: Bitrate(9e9)}).verdict is Verdict.FAIL
 
 
-def test_what_nothing_excuses_stays_failed() -> None:
+def test_a_failure_without_a_busy_or_slow_end_stays() -> None:
     found = pair(700, 600, least(900, TX), least(650, RX), capacities={PEER: Bitrate.mbps(720)})
     assert (found.directions[TX].verdict, found.directions[RX].verdict) == (Verdict.INVALID, Verdict.FAIL)
     assert found.verdict is Verdict.FAIL
@@ -65,13 +65,13 @@ def test_the_limit_of_a_sum_is_shared_by_its_peers() -> None:
     assert verdict({"one:onboard": Bitrate.mbps(800)}) is Verdict.INVALID
 
 
-def test_other_work_on_an_end_is_an_excuse() -> None:
+def test_other_work_on_an_end_makes_the_result_invalid() -> None:
     found = pair(700, 900, least(900, TX), busy=[BUSY])
     assert found.verdict is Verdict.INVALID
     assert "700.0 Mbit/s is below the limit 900.0 Mbit/s, but the processors of two were 97 % busy" in found.reason
 
 
 @pytest.mark.parametrize(("goodput", "limit"), [(700e6, None), (930e6, 900e6)], ids=["no limit", "another rule missed"])
-def test_what_did_not_fail_for_its_rate_needs_no_excuse(goodput: float, limit: float | None) -> None:
+def test_a_failure_for_another_reason_than_the_rate_stays(goodput: float, limit: float | None) -> None:
     found = judged(goodput, limit, Verdict.FAIL)
     assert excused(found, Circumstances(busy=[BUSY]), {PEER: Bitrate(1e6)}) is found

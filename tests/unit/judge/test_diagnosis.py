@@ -34,38 +34,38 @@ def found(cause: Cause, given_facts: DiagnosisFacts) -> Diagnosis:
     return diagnosis
 
 
-def test_a_full_wire_is_line_rate_whatever_else_was_busy() -> None:
+def test_a_full_wire_is_the_cause_even_if_a_cpu_was_busy() -> None:
     busy = replace(DUT, load=ProcessorLoad(0, 1.0))
     assert "941.0 Mbit/s of 941.5 Mbit/s" in found(Cause.LINE_RATE, facts(941, busy)).text
     assert found(Cause.CPU, facts(925, busy))
 
 
-def test_both_ways_at_once_acknowledgements_share_the_wire() -> None:
+def test_with_both_directions_at_once_acknowledgements_share_the_wire() -> None:
     assert found(Cause.LINE_RATE, facts(920, both=Bitrate.mbps(1840)))
     assert found(Cause.NOTHING, facts(920))
 
 
-def test_a_sender_that_was_told_a_rate_sent_it() -> None:
+def test_a_sender_at_its_rate_limit_is_the_cause() -> None:
     text = found(Cause.SENDER, facts(398, offered=Bitrate.mbps(400))).text
-    assert text == "the sender pi4b-1:onboard was told to send 400.0 Mbit/s at most"
+    assert text == "the rate limit of the sender pi4b-1:onboard is 400.0 Mbit/s"
     assert found(Cause.NOTHING, facts(300, offered=Bitrate.mbps(400)))
     # A sender cannot exceed the link's rate.
     assert found(Cause.LINE_RATE, facts(940, offered=Bitrate.mbps(1000)))
 
 
-def test_a_port_that_is_slower_than_its_nic() -> None:
+def test_a_port_slower_than_its_nic_is_the_cause() -> None:
     slow = facts(94.1, peer=replace(PEER, negotiated_mbps=100))
     slow = replace(slow, wire=Bitrate.mbps(94.15))
     text = found(Cause.LINK, slow).text
-    assert text.startswith("the link of pi5-1:onboard runs at 100 Mbit/s, though its NIC can 1000: 94.1 Mbit/s of")
+    assert text.startswith("the link of pi5-1:onboard runs at 100 Mbit/s, though its NIC supports 1000: 94.1 Mbit/s of")
     # The port does not explain a rate far below its own.
     assert found(Cause.NOTHING, replace(slow, goodput=Bitrate.mbps(40)))
 
 
-def test_a_peer_whose_nic_is_slower() -> None:
+def test_a_peer_with_a_slower_nic_is_the_cause() -> None:
     slow = facts(94.1, peer=replace(PEER, negotiated_mbps=100, rated_mbps=100))
     text = found(Cause.PEER, replace(slow, wire=Bitrate.mbps(94.15))).text
-    assert text.startswith("the peer pi5-1:onboard has a link of 100 Mbit/s, the NIC under test can 1000")
+    assert text.startswith("the peer pi5-1:onboard has a link of 100 Mbit/s, the NIC under test supports 1000")
     # Not if the NIC under test itself is not faster.
     both = replace(
         slow, wire=Bitrate.mbps(94.15), ends=(replace(DUT, negotiated_mbps=100, rated_mbps=100), slow.ends[1])
@@ -73,12 +73,12 @@ def test_a_peer_whose_nic_is_slower() -> None:
     assert found(Cause.LINE_RATE, both)
 
 
-def test_half_duplex() -> None:
+def test_half_duplex_is_the_cause() -> None:
     text = found(Cause.LINK, facts(dut=replace(DUT, duplex="half"))).text
     assert text == "the link of pi4b-1:onboard runs in half duplex at 1000 Mbit/s"
 
 
-def test_what_the_firmware_throttled() -> None:
+def test_throttling_by_the_firmware_is_the_cause() -> None:
     heat = Heat(clock_mhz=600, clock_max_mhz=1500, temperature_c=83)
     text = found(Cause.POWER, facts(dut=replace(DUT, throttled=("throttled", "hot"), heat=heat))).text
     assert text == "pi4b-1:onboard had throttled and hot during the traffic at 83 C"
@@ -97,7 +97,7 @@ def test_what_the_firmware_throttled() -> None:
         (Heat(1000, 1500, None), Cause.NOTHING),
     ],
 )
-def test_a_hot_board_that_runs_slower_than_it_may(heat: Heat, cause: Cause) -> None:
+def test_a_hot_board_below_its_maximum_clock_is_the_cause(heat: Heat, cause: Cause) -> None:
     assert diagnose(facts(dut=replace(DUT, heat=heat))).cause is cause
 
 
@@ -117,17 +117,19 @@ def test_a_hot_board_that_runs_slower_than_it_may(heat: Heat, cause: Cause) -> N
         (321, Bus.SOC, None, None, Cause.NOTHING),
     ],
 )
-def test_a_usb_bus(mbps: float, bus: Bus, seen: float | None, both: float | None, cause: Cause) -> None:
+def test_a_full_usb_bus_is_the_cause(
+    mbps: float, bus: Bus, seen: float | None, both: float | None, cause: Cause
+) -> None:
     dut = replace(DUT, bus=bus, usb_mbps=seen)
     assert diagnose(facts(mbps, dut, both=None if both is None else Bitrate.mbps(both))).cause is cause
 
 
-def test_a_wire_that_is_slower_than_its_usb_bus() -> None:
+def test_a_usb_bus_faster_than_the_wire_is_not_the_cause() -> None:
     fast_ethernet = replace(facts(90, replace(DUT, bus=Bus.USB2)), wire=Bitrate.mbps(94.15))
     assert found(Cause.NOTHING, fast_ethernet)
 
 
-def test_pcie_packets() -> None:
+def test_pcie_packets_are_the_cause() -> None:
     card = replace(DUT, pcie=PcieLink(5.0, 1), pcie_leaves=(Bitrate(2.86e9), Bitrate(3.4e9)), negotiated_mbps=10_000)
     ten = replace(facts(3020, replace(card, rated_mbps=10_000)), wire=Bitrate(9.41e9))
     diagnosis = found(Cause.PCIE, ten)
@@ -139,7 +141,7 @@ def test_pcie_packets() -> None:
     assert found(Cause.NOTHING, replace(ten, goodput=Bitrate(2.9e9), wire=Bitrate(2.85e9 * 1.2), ends=(DUT, PEER)))
 
 
-def test_one_cpu_and_what_it_did() -> None:
+def test_a_saturated_cpu_is_the_cause_with_its_kind_of_work() -> None:
     load = ProcessorLoad(3, 0.99, user=0.1, irq=0.05, softirq=0.8)
     text = found(Cause.IRQ, facts(dut=replace(DUT, load=load))).text
     assert text == "CPU 3 of pi4b-1:onboard was 99 % busy, 85 % in interrupts and softirqs"
@@ -148,18 +150,18 @@ def test_one_cpu_and_what_it_did() -> None:
     assert found(Cause.NOTHING, facts(dut=replace(DUT, load=ProcessorLoad(1, 0.94))))
 
 
-def test_the_cpu_of_a_peer_is_the_peer() -> None:
+def test_a_saturated_cpu_of_a_peer_means_the_peer_is_the_cause() -> None:
     text = found(Cause.PEER, facts(peer=replace(PEER, load=ProcessorLoad(0, 1.0, softirq=1.0)))).text
     assert text == "CPU 0 of the peer pi5-1:onboard was 100 % busy, 100 % in interrupts and softirqs"
 
 
-def test_of_ends_on_one_machine_nobody_can_tell_whose_work_it_was() -> None:
+def test_cpu_load_of_ends_on_one_machine_is_not_attributed_to_one_end() -> None:
     peer = replace(PEER, machine="a", load=ProcessorLoad(0, 1.0, user=1.0))
     text = found(Cause.CPU, facts(peer=peer)).text
     assert text.startswith("CPU 0 of the machine that carries pi4b-1:onboard and pi5-1:onboard was 100 % busy")
 
 
-def test_a_tool_that_used_up_its_core() -> None:
+def test_a_traffic_tool_that_used_a_whole_core_is_the_cause() -> None:
     text = found(Cause.CPU, facts(dut=replace(DUT, load=None, tool_percent=99.0))).text
     assert text == "the traffic tool used 99 % of a core on pi4b-1:onboard, and it has one thread"
     assert found(Cause.PEER, facts(peer=replace(PEER, load=None, tool_percent=99.0)))
@@ -167,12 +169,12 @@ def test_a_tool_that_used_up_its_core() -> None:
     assert found(Cause.NOTHING, facts(dut=replace(DUT, tool_percent=99.0), both=Bitrate.mbps(1400)))
 
 
-def test_a_window_that_was_asked_for() -> None:
+def test_a_requested_window_is_the_cause() -> None:
     # Measured values: window=4K, RTT about 32 us.
     small = facts(763, window=4096, rtt_s=32.4e-6, receiver_limited=0.385, sender_limited=0.05)
     diagnosis = found(Cause.WINDOW, small)
     assert diagnosis.text == (
-        "a window of 4 KiB was asked for, and 4 KiB in each round trip of 0.0324 ms are 1.01 Gbit/s; the sender waited "
+        "a window of 4 KiB was requested, and 4 KiB in each round trip of 0.0324 ms are 1.01 Gbit/s; the sender waited "
         "38 % of its time for the receiver's window and 5 % for its own send buffer"
     )
     assert diagnosis.numbers["window_over_rtt_bps"] == pytest.approx(4096 * 8 / 32.4e-6)
@@ -183,7 +185,7 @@ def test_a_window_that_was_asked_for() -> None:
     assert found(Cause.WINDOW, replace(small, receiver_limited=None, sender_limited=None))
 
 
-def test_a_window_that_nobody_asked_for() -> None:
+def test_a_default_window_is_the_cause() -> None:
     text = found(Cause.WINDOW, facts(100, receiver_limited=0.8, sender_limited=0.0, rtt_s=0.02)).text
     assert text == (
         "TCP's window is too small; the sender waited 80 % of its time for the receiver's window and 0 % for its own "
@@ -192,10 +194,10 @@ def test_a_window_that_nobody_asked_for() -> None:
     assert found(Cause.NOTHING, facts(100, receiver_limited=0.3, sender_limited=0.1, rtt_s=0.02))
 
 
-def test_losses_that_explain_the_rate() -> None:
+def test_losses_that_predict_the_rate_are_the_cause() -> None:
     lossy = facts(500, retransmit_rate=0.002, mss=1448, rtt_s=0.0008, spread=0.08)
     diagnosis = found(Cause.LOSS, lossy)
-    assert diagnosis.text == "0.2 % of the segments were lost and sent again, in round trips of 0.8 ms"
+    assert diagnosis.text == "0.2 % of the segments were lost and retransmitted, in round trips of 0.8 ms"
     assert diagnosis.numbers["tcp_bps"] == pytest.approx(math.sqrt(1.5) * 1448 * 8 / (0.0008 * math.sqrt(0.002)))
     # So few retransmits would allow ten times as much.
     assert found(Cause.NOTHING, replace(lossy, goodput=Bitrate.mbps(30), retransmit_rate=0.0006))
@@ -204,7 +206,7 @@ def test_losses_that_explain_the_rate() -> None:
     assert found(Cause.NOTHING, replace(lossy, rtt_s=None))
 
 
-def test_losses_that_explain_the_rate_beat_a_cpu_that_was_busy_with_something_else() -> None:
+def test_losses_that_predict_the_rate_precede_a_busy_cpu() -> None:
     lossy: dict[str, Any] = {"retransmit_rate": 0.02, "mss": 1448, "rtt_s": 0.0011, "spread": 0.2}
     assert found(Cause.LOSS, facts(50, replace(DUT, load=ProcessorLoad(1, 0.96, user=0.8)), **lossy))
     # An overloaded receive path loses packets.
@@ -216,39 +218,39 @@ def test_losses_that_explain_the_rate_beat_a_cpu_that_was_busy_with_something_el
     assert found(Cause.CPU, facts(50, replace(DUT, load=ProcessorLoad(1, 0.96, user=0.8)), **steady))
 
 
-def test_lost_datagrams() -> None:
+def test_lost_datagrams_are_the_cause() -> None:
     assert found(Cause.LOSS, facts(500, loss_rate=0.05)).text == "5 % of the datagrams were lost"
     assert found(Cause.NOTHING, facts(500, loss_rate=0.001))
 
 
-def test_a_peer_at_its_own_ceiling() -> None:
+def test_a_peer_at_its_loopback_goodput_is_the_cause() -> None:
     text = found(Cause.PEER, facts(peer=replace(PEER, ceiling=Bitrate.mbps(720)))).text
-    assert text == "the peer pi5-1:onboard itself moves no more than 720.0 Mbit/s over its own loopback"
+    assert text == "the peer pi5-1:onboard reaches only 720.0 Mbit/s over its own loopback"
     assert found(Cause.NOTHING, facts(peer=replace(PEER, ceiling=Bitrate(9e9))))
 
 
-def test_a_rate_that_is_held_constant() -> None:
+def test_a_constant_rate_below_all_limits_is_a_shaper() -> None:
     # Measured values of a link reduced to half; its queue dropped some segments.
     held = facts(470.7, spread=0.0009, retransmit_rate=0.0005, mss=1448, rtt_s=0.0027)
     text = found(Cause.SHAPER, held).text
     assert text == (
         "held at a constant 470.7 Mbit/s of 941.5 Mbit/s (within 0.1 %), while the busiest CPU was 40 % busy: a "
-        "shaper, or a limit that nothing here explains"
+        "shaper, or a limit of unknown cause"
     )
     assert found(Cause.NOTHING, replace(held, spread=0.1, rtt_s=0.2))
     assert found(Cause.NOTHING, replace(held, spread=0.001, ends=(replace(DUT, load=None), PEER), rtt_s=0.2))
     assert found(Cause.NOTHING, replace(held, ends=(replace(DUT, load=ProcessorLoad(0, 0.9)), PEER), rtt_s=0.2))
 
 
-def test_nothing_decisive_says_what_is_known() -> None:
+def test_without_a_cause_the_text_lists_the_known_values() -> None:
     text = found(Cause.NOTHING, facts(700, retransmit_rate=0.0)).text
     assert text == (
-        "700.0 Mbit/s is 74.4 % of what the link carries, the busiest CPU was 40 % busy, 0 % of the segments were sent "
-        "again"
+        "700.0 Mbit/s is 74.4 % of what the link carries, the busiest CPU was 40 % busy, 0 % of the segments were "
+        "retransmitted"
     )
 
 
-def test_one_cause_is_found_where_nothing_but_the_figure_is_known() -> None:
+def test_a_cause_is_found_from_goodput_alone() -> None:
     bare = DiagnosisFacts("tx", Bitrate.mbps(700), WIRE)
     assert diagnose(bare) == Diagnosis(
         Cause.NOTHING,
@@ -324,7 +326,7 @@ def test_there_is_always_one_cause_with_finite_numbers(some: DiagnosisFacts) -> 
 
 
 @given(FACTS)
-def test_no_cause_is_claimed_whose_number_is_missing(some: DiagnosisFacts) -> None:
+def test_a_cause_needs_its_numbers(some: DiagnosisFacts) -> None:
     cause = diagnose(some).cause
     if cause in NEEDED:
         none: dict[str, Any] = dict.fromkeys(NEEDED[cause])
@@ -339,6 +341,6 @@ def _without(end: EndFacts, names: tuple[str, ...]) -> EndFacts:
     return replace(end, **{name: empty[name] for name in names})
 
 
-def test_each_rule_keeps_silent_without_numbers() -> None:
+def test_no_rule_matches_without_numbers() -> None:
     bare = DiagnosisFacts("tx", Bitrate.mbps(700), WIRE, ends=(EndFacts("a", under_test=True), EndFacts("b")))
     assert [rule.__name__ for rule in RULES if rule(bare) is not None] == []

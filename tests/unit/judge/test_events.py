@@ -67,7 +67,7 @@ def test_scaling_changes_nothing(rates: list[int], factor: int) -> None:
 
 
 @pytest.mark.parametrize(("length", "share"), [(1, 0.0), (4, 0.5), (20, 0.75)])
-def test_what_is_shorter_or_shallower_is_none(length: int, share: float) -> None:
+def test_shorter_or_shallower_drops_are_not_events(length: int, share: float) -> None:
     assert find_events(series(planted(30, length, share))) == ()
 
 
@@ -79,11 +79,11 @@ def test_what_is_shorter_or_shallower_is_none(length: int, share: float) -> None
         (planted(23, 8, 0.45), "only 45 % of the usual rate arrived for 0.8 s, 2.3 s after the start"),
     ],
 )
-def test_an_event_says_what_happened(rates: list[float], text: str) -> None:
+def test_the_text_of_an_event_describes_it(rates: list[float], text: str) -> None:
     assert [event.text for event in find_events(series(rates))] == [text]
 
 
-def test_neighbours_are_one_event() -> None:
+def test_neighbouring_low_pieces_are_one_event() -> None:
     rates = [LEVEL] * 60
     rates[20:23] = rates[25:28] = [0.0] * 3
     (event,) = find_events(series(rates))
@@ -93,7 +93,7 @@ def test_neighbours_are_one_event() -> None:
     assert kinds(find_events(series(rates))) == [EventKind.STALL, EventKind.STALL]
 
 
-def test_the_edges_of_a_stall_are_no_dip_of_their_own() -> None:
+def test_the_edges_of_a_stall_are_not_a_separate_dip() -> None:
     rates = [LEVEL] * 60
     rates[20:26] = [300.0, 0.0, 0.0, 0.0, 200.0, 500.0]
     assert kinds(find_events(series(rates))) == [EventKind.STALL]
@@ -101,14 +101,14 @@ def test_the_edges_of_a_stall_are_no_dip_of_their_own() -> None:
     assert sorted(kinds(find_events(series(rates)))) == [EventKind.DIP, EventKind.STALL]
 
 
-def test_a_stall_in_the_warmup_is_told() -> None:
+def test_a_stall_in_the_warmup_is_reported() -> None:
     rates = [200.0, LEVEL, LEVEL, 0.0, 0.0, 0.0, *[LEVEL] * 30]
     samples = tuple(Sample(s.start_s, s.seconds, s.bytes, warmup=s.start_s < 0.95) for s in series(rates))
     (event,) = find_events(samples)
     assert (event.kind, event.start_s) == (EventKind.STALL, 0.3)
 
 
-def test_a_normal_ramp_is_none() -> None:
+def test_a_normal_ramp_is_not_an_event() -> None:
     assert find_events(series([0, 0, 20, 80, 200, 450, 700, 900, *[LEVEL] * 30])) == ()
     assert find_events(series([5000.0, 3000.0, 1200.0, *[LEVEL] * 30])) == ()
 
@@ -122,7 +122,7 @@ def test_a_slow_start_says_how_long_it_took() -> None:
     assert find_events(series([60.0 * i for i in range(1, 15)] + [LEVEL] * 40), cap_s=2.0) == ()
 
 
-def test_most_of_a_run_may_be_lost() -> None:
+def test_a_stall_of_most_of_a_run_is_found() -> None:
     # A link that dropped for 2.1 of 3 s: the median of all samples is 0.
     (event,) = find_events(series([LEVEL] * 5 + [0.0] * 21 + [LEVEL] * 4))
     assert (event.kind, event.start_s, round(event.seconds, 3)) == (EventKind.STALL, 0.5, 2.1)
@@ -131,18 +131,18 @@ def test_most_of_a_run_may_be_lost() -> None:
 
 
 @pytest.mark.parametrize(("paced", "expected"), [(False, []), (True, [EventKind.STALL])])
-def test_data_that_was_held_back_was_no_stall_of_the_wire(paced: bool, expected: list[EventKind]) -> None:
+def test_data_held_back_by_tcp_is_not_a_stall(paced: bool, expected: list[EventKind]) -> None:
     # Recorded at 10 Mbit/s: a segment was lost, and the data after it had to wait.
     rates = [9.5] * 20 + [0.0, 0.0, 28.5] + [9.5] * 20
     assert kinds(find_events(series(rates), paced=paced)) == expected
 
 
-def test_a_long_stall_is_one_even_when_the_sender_catches_up() -> None:
+def test_a_long_stall_is_reported_even_if_the_sender_catches_up() -> None:
     rates = [9.5] * 20 + [0.0] * 6 + [30.0, 40.0] + [9.5] * 20
     assert kinds(find_events(series(rates))) == [EventKind.STALL]
 
 
-def test_blocks_of_a_threaded_receiver_are_no_stalls() -> None:
+def test_blocks_of_a_threaded_receiver_are_not_stalls() -> None:
     # 5 Mbit/s in blocks of 128 KiB: about every second interval is empty.
     blocks = [Sample(i / 10, 0.1, n * 131072) for i, n in enumerate([0, 1, 0, 0, 1, 0, 1, 0, 1, 0] * 8)]
     assert find_events(blocks, grain=131072) == ()
@@ -150,7 +150,7 @@ def test_blocks_of_a_threaded_receiver_are_no_stalls() -> None:
     assert kinds(find_events(blocks, grain=131072)) == [EventKind.STALL]
 
 
-def test_taking_samples_together_keeps_bytes_and_the_warmup() -> None:
+def test_merging_samples_keeps_bytes_and_the_warmup() -> None:
     samples = settle(series([10.0, 50.0, *[95.0] * 28]))
     longer = coarser(samples, 131072, 50, 0.5)
     assert sum(s.bytes for s in longer) == sum(s.bytes for s in samples)
@@ -161,5 +161,5 @@ def test_taking_samples_together_keeps_bytes_and_the_warmup() -> None:
 
 
 @pytest.mark.parametrize("samples", [[], [Sample(0.0, 0.0, 0)], [Sample(0.0, 1.0, 0)], [Sample(0.0, 1.0, 10**9)]])
-def test_hardly_anything_is_no_event(samples: list[Sample]) -> None:
+def test_very_few_samples_give_no_event(samples: list[Sample]) -> None:
     assert find_events(samples) == ()

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pytest_pinet.judge.extras import Extras, cpu_per_gbps, judge_extras, loss_rate, retransmit_rate
+from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.extras import Extras, cpu_per_gbps, judge_extras, judged_extras, loss_rate, retransmit_rate
+from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.verdict import Judgement
+from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.limit_parser import parse_arguments
-from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.limits import Bound, Limit, Metric, Origin
+from pytest_pinet.model.link_facts import LinkFacts
+from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
+from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict, worst
-from tests.support.link_stand_in import key
+from tests.support import link_stand_in
+from tests.support.link_stand_in import TX, flow, key, one_try
 
 GOOD = Extras(retransmit_rate=0.0002, loss_rate=0.001, rtt_s=0.0008, cpu_percent_per_gbps=22.0)
 
@@ -38,7 +46,7 @@ def test_each_limit_gives_a_judgement_with_its_metric_rule_and_source() -> None:
     assert all(one.limit is None for one in found)
 
 
-def test_what_no_limit_speaks_of_is_not_judged() -> None:
+def test_a_metric_without_a_limit_is_not_judged() -> None:
     assert judged(Extras(loss_rate=1.0), []) == []
     assert [one.metric for one in judged(Extras(loss_rate=1.0), limits(cpu="40%", min="94%"))] == [Metric.CPU]
 
@@ -52,19 +60,19 @@ def test_what_no_limit_speaks_of_is_not_judged() -> None:
         ("cpu", Extras(cpu_percent_per_gbps=106.0)),
     ],
 )
-def test_only_what_is_too_much_fails(word: str, bad: Extras) -> None:
+def test_only_costs_above_their_limit_fail(word: str, bad: Extras) -> None:
     found = {str(one.metric): one.verdict for one in judged(bad, ALL)}
     assert found.pop(word) is Verdict.FAIL
     assert set(found.values()) == {Verdict.SKIPPED}
 
 
-def test_absent_is_not_zero_and_changes_no_verdict() -> None:
+def test_an_unknown_cost_is_skipped_and_zero_is_judged() -> None:
     found = judged(Extras(), ALL)
     assert [one.reason for one in found] == [
-        "retransmits not judged: the sender does not tell them (UDP has none)",
-        "loss not judged: the receiver does not tell lost datagrams (TCP has none)",
-        "latency not judged: the sender does not tell its round-trip time (UDP has none)",
-        "cpu not judged: the tool does not tell the processor time of the device under test",
+        "retransmits not judged: the sender does not report them (UDP has none)",
+        "loss not judged: the receiver does not report lost datagrams (TCP has none)",
+        "latency not judged: the sender does not report its round-trip time (UDP has none)",
+        "cpu not judged: the tool does not report the processor time of the device under test",
     ]
     for verdict in (Verdict.PASS, Verdict.MARGINAL, Verdict.FAIL):
         assert worst([verdict, *(one.verdict for one in found)]) is verdict
@@ -79,7 +87,7 @@ def test_each_direction_has_its_own_limit() -> None:
     assert judged(Extras(loss_rate=0.1), own, Direction.RX, both_ways=True)[0].verdict is Verdict.PASS
 
 
-def test_the_most_specific_limit_holds() -> None:
+def test_the_most_specific_limit_of_a_cost_applies() -> None:
     general = limits(cpu="10%")
     call = parse_arguments({"cpu": "90%"}, Origin.CALL)
     (found,) = judged(GOOD, [*call, *general])
@@ -87,7 +95,7 @@ def test_the_most_specific_limit_holds() -> None:
     assert found.rule == "at most 90% of a core per Gbit/s (cpu='90%' of the call)"
 
 
-def test_rates_are_parts_of_all_that_was_sent() -> None:
+def test_rates_are_relative_to_everything_sent() -> None:
     # 100 segments arrived, 25 of them at the second attempt: 125 were sent.
     assert retransmit_rate(25, 144_800, 1448) == pytest.approx(0.2)
     assert retransmit_rate(0, 144_800, 1448) == 0
@@ -96,7 +104,7 @@ def test_rates_are_parts_of_all_that_was_sent() -> None:
     assert cpu_per_gbps(47.0, Bitrate.mbps(470)) == pytest.approx(100)
 
 
-def test_what_nobody_told_stays_unknown() -> None:
+def test_unknown_counts_give_unknown_rates() -> None:
     assert retransmit_rate(None, 144_800, 1448) is None
     assert retransmit_rate(5, None, 1448) is None
     assert retransmit_rate(0, 0, 1448) is None
@@ -105,3 +113,102 @@ def test_what_nobody_told_stays_unknown() -> None:
     assert loss_rate(0, 0) is None
     assert cpu_per_gbps(None, Bitrate.mbps(470)) is None
     assert cpu_per_gbps(99.0, Bitrate(0)) is None
+
+
+STANDARD = PROFILES["standard"]
+
+
+@pytest.fixture
+def link() -> LinkFacts:
+    return link_stand_in.facts()
+
+
+def most(metric: Metric, bound: Bound, **selectors: str) -> Limit:
+    return Limit(bound, Origin.MARKER, "the test's", metric=metric, **selectors)  # type: ignore[arg-type]
+
+
+Judged = tuple[tuple[ExtraJudgement, ...], bool]
+RETRANSMITS = most(Metric.RETRANSMITS, Share(0.01))
+
+
+def judged_tries(link: LinkFacts, tries: list[Try], *limits: Limit, traffic: Traffic = TX) -> Judged:
+    return judged_extras(
+        link, MetricKey(link.combination, traffic, Direction.TX), tries, range(len(tries[0].flows)), limits, STANDARD
+    )
+
+
+def retransmitting(*counts: int | None) -> list[Try]:
+    """Return attempts of 1000 segments of 1448 bytes with these retransmits."""
+    return [one_try(flow(retransmits=count)) for count in counts]
+
+
+def verdicts(found: Judged) -> tuple[list[str], bool]:
+    return [one.verdict for one in found[0]], found[1]
+
+
+def test_tries_without_a_limit_on_costs_are_not_judged(link: LinkFacts) -> None:
+    elsewhere = most(Metric.RETRANSMITS, Share(0.01), board="cm4")
+    assert judged_tries(link, retransmitting(500)) == judged_tries(link, retransmitting(500), elsewhere) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("counts", "verdict", "unsettled"),
+    [
+        ([0], "pass", False),
+        ([10], "pass", False),
+        ([50], "fail", True),
+        ([50, 50], "fail", True),
+        ([50, 50, 50], "fail", False),
+        ([50, 0, 50], "fail", False),
+        ([0, 50, 0], "marginal", False),
+        ([None], "skipped", False),
+        ([50, None, 50, 50], "fail", False),
+    ],
+)
+def test_a_miss_in_one_try_must_be_confirmed_by_others(
+    link: LinkFacts, counts: list[int | None], verdict: str, unsettled: bool
+) -> None:
+    assert verdicts(judged_tries(link, retransmitting(*counts), RETRANSMITS)) == ([verdict], unsettled)
+
+
+def test_a_judgement_names_the_difference_and_the_source_of_the_limit(link: LinkFacts) -> None:
+    ((record,), _) = judged_tries(link, retransmitting(0, 250, 250), RETRANSMITS)
+    assert record.metric == "retransmits"
+    assert "20%" in record.reason
+    assert "1%" in record.rule
+
+
+def test_excluded_tries_are_not_counted(link: LinkFacts) -> None:
+    dropped = one_try(flow(retransmits=900), excluded="link dropped for 2.1 s")
+    assert verdicts(judged_tries(link, [dropped, *retransmitting(0)], RETRANSMITS)) == (["pass"], False)
+    assert judged_tries(link, [dropped], RETRANSMITS) == ((), False)
+
+
+def test_the_segment_size_is_the_mss_but_at_most_what_the_mtu_allows(link: LinkFacts) -> None:
+    # 1448 kB are 1000 segments of 1448 bytes (1.5 % retransmitted), or 3000 segments of 482.7 (0.5 %).
+    tries = retransmitting(15)
+    assert verdicts(judged_tries(link, tries, RETRANSMITS))[0] == ["fail"]
+    assert verdicts(judged_tries(link, tries, RETRANSMITS, traffic=replace(TX, mss=495)))[0] == ["pass"]
+    assert verdicts(judged_tries(link, retransmitting(5), RETRANSMITS, traffic=replace(TX, mss=8960)))[0] == ["pass"]
+
+
+def test_loss_latency_and_processor_time_have_limits_too(link: LinkFacts) -> None:
+    limits = (
+        most(Metric.LOSS, Share(0.01)),
+        most(Metric.LATENCY, Duration(0.002)),
+        most(Metric.CPU, CpuCost(40.0)),
+    )
+    # 1448 kB in a second are 11.6 Mbit/s: 0.4 % of a core are 34.5 % per Gbit/s.
+    good = one_try(flow(lost=(5, 1000), rtt_s=0.001), cpu=0.4)
+    assert verdicts(judged_tries(link, [good], *limits)) == (["pass"] * 3, False)
+    bad = one_try(flow(lost=(50, 1000), rtt_s=0.003), cpu=0.6)
+    assert verdicts(judged_tries(link, [bad] * 3, *limits)) == (["fail"] * 3, False)
+
+
+def test_a_cost_is_unknown_if_one_of_several_flows_does_not_report_it(link: LinkFacts) -> None:
+    limits = (RETRANSMITS, most(Metric.LATENCY, Duration(0.002)), most(Metric.CPU, CpuCost(40.0)))
+    both = one_try(flow(retransmits=0, rtt_s=0.001), flow(1, 0, retransmits=0, rtt_s=0.001), cpu=0.4)
+    # With several runs at once, processor time cannot be attributed to one of them.
+    assert verdicts(judged_tries(link, [both], *limits)) == (["pass", "pass", "skipped"], False)
+    one = one_try(flow(retransmits=0, rtt_s=0.001), flow(1, 0))
+    assert verdicts(judged_tries(link, [one], *limits)) == (["skipped"] * 3, False)

@@ -32,7 +32,7 @@ def test_a_flow_gets_what_the_wire_carries() -> None:
     assert bounds.offered[Direction.TX] is None
 
 
-def test_pcie_is_told_with_its_end_and_changes_no_limit() -> None:
+def test_pcie_is_reported_with_its_end_and_does_not_change_the_limit() -> None:
     link = link_stand_in.facts(("two:pcie", "one:onboard"), speeds_mbps=(10_000, 10_000))
     conditions = [Conditions("two", "eth1", pcie=PcieLink(5.0, 1)), Conditions("one", "eth0")]
     plain, told = Bounds(link, TX, [flow()]), Bounds(link, TX, [flow()], conditions)
@@ -43,7 +43,7 @@ def test_pcie_is_told_with_its_end_and_changes_no_limit() -> None:
     )
 
 
-def test_the_bus_of_the_far_end_is_told_too_and_a_fast_one_is_not() -> None:
+def test_a_slow_bus_of_the_far_end_is_reported_and_a_fast_one_is_not() -> None:
     link = link_stand_in.facts(("one:onboard", "two:pcie"), speeds_mbps=(2500, 2500))
     slow, fast = (Conditions("two", "eth1", pcie=PcieLink(gtps, 1)) for gtps in (2.5, 8.0))
     here = Conditions("one", "eth0")
@@ -51,7 +51,7 @@ def test_the_bus_of_the_far_end_is_told_too_and_a_fast_one_is_not() -> None:
     assert "PCIe" not in Bounds(link, TX, [flow()], [here, fast]).alone[0].because
 
 
-def test_a_window_under_load_is_told_and_is_no_limit() -> None:
+def test_a_window_under_load_is_reported_but_is_not_a_limit() -> None:
     (oracle,) = Bounds(link_stand_in.facts(), KIB64, [flow(sockets=seen(2.1))]).alone
     assert oracle.because == f"{WIRE}; window 64 KiB over 2.1 ms allows 249.7 Mbit/s"
     assert oracle.goodput.bps == pytest.approx(941.48e6, rel=1e-5)
@@ -64,18 +64,18 @@ def test_twice_the_window_in_the_shortest_round_trip_is_a_limit() -> None:
     bounds = Bounds(link_stand_in.facts(), KIB64, [flow(sockets=seen(2.5, 2.0))])
     assert bounds.alone[0].goodput.bps == pytest.approx(2 * 65536 * 8 / 2e-3)
     assert bounds.alone[0].because == (
-        "buffers of twice the asked-for window: window 128 KiB over 2 ms allows 524.3 Mbit/s"
+        "buffers of twice the requested window: window 128 KiB over 2 ms allows 524.3 Mbit/s"
     )
     assert bounds.fair[0].bps == pytest.approx(bounds.alone[0].goodput.bps)
 
 
-def test_a_shorter_round_trip_in_another_try_lifts_the_limit() -> None:
+def test_a_shorter_round_trip_in_another_try_raises_the_limit() -> None:
     first, second = flow(sockets=seen(2.5, 2.0)), flow(sockets=seen(2.5, 1.6))
     bounds = Bounds(link_stand_in.facts(), KIB64, [first], repeats=[[second], [flow()]])
     assert bounds.alone[0].goodput.bps == pytest.approx(2 * 65536 * 8 / 1.6e-3)
 
 
-def test_each_stream_has_its_window() -> None:
+def test_the_window_applies_to_each_stream() -> None:
     traffic = replace(KIB64, streams=4)
     (oracle,) = Bounds(link_stand_in.facts(), traffic, [flow(sockets=seen(2.1, 10.0))]).alone
     assert oracle.goodput.bps == pytest.approx(4 * 2 * 65536 * 8 / 10e-3)
@@ -84,18 +84,18 @@ def test_each_stream_has_its_window() -> None:
 @pytest.mark.parametrize(
     "traffic", [TX, Traffic(Direction.TX, udp=True, bitrate=Bitrate(50e6), window=65536)], ids=["unasked", "udp"]
 )
-def test_no_window_no_bound(traffic: Traffic) -> None:
+def test_without_a_requested_window_there_is_no_window_limit(traffic: Traffic) -> None:
     (oracle,) = Bounds(link_stand_in.facts(), traffic, [flow(sockets=seen(20.0, 20.0))]).alone
     assert oracle.goodput.bps > 900e6
     assert "window" not in oracle.because
 
 
-def test_a_window_whose_round_trip_nobody_tells_says_nothing() -> None:
+def test_a_window_without_a_known_round_trip_gives_no_limit() -> None:
     (oracle,) = Bounds(link_stand_in.facts(), KIB64, [flow()]).alone
     assert oracle.because == WIRE
 
 
-def test_two_flows_into_one_nic_share_it_and_what_one_cannot_use_the_other_gets() -> None:
+def test_two_flows_share_a_nic_and_one_gets_the_capacity_that_the_other_cannot_use() -> None:
     link = link_stand_in.facts(("two:onboard", "one:onboard", "one:usb"), topology="incast:2", speeds_mbps=(1000,) * 3)
     # 64 KiB in at least 5.2 ms: at most 201.6 Mbit/s for the second flow.
     flows = [flow(1, 0), flow(2, 0, sockets=seen(shortest_ms=5.2))]

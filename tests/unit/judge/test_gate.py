@@ -40,11 +40,11 @@ def test_a_link_well_above_its_limit_passes_on_its_first_connection() -> None:
     assert ruling.stopped
 
 
-def test_one_slow_connection_is_a_suspicion_and_asks_for_another() -> None:
+def test_one_slow_connection_is_a_suspicion_that_requires_another() -> None:
     assert ruled([attempt(800)]).wanted is not None
 
 
-def test_a_regression_is_called_one_only_after_fresh_connections() -> None:
+def test_a_regression_needs_fresh_connections() -> None:
     slow = [attempt(800)]
     while ruled(slow).wanted is not None:
         slow.append(attempt(800))
@@ -56,11 +56,11 @@ def test_a_regression_is_called_one_only_after_fresh_connections() -> None:
     assert ruling.low < 800e6 < ruling.high < 900e6
 
 
-def test_a_suspicion_asks_for_a_fresh_link_up_before_it_is_called_a_regression() -> None:
+def test_a_suspicion_requires_a_fresh_link_up_before_it_is_a_regression() -> None:
     assert Fresh.LINK in {ruled([attempt(800)] * count).wanted for count in range(1, STANDARD.fails_after)}
 
 
-def test_what_repeats_cleared_is_marginal_and_says_so() -> None:
+def test_a_cleared_suspicion_is_marginal_and_the_reason_says_so() -> None:
     attempts = [attempt(880)]
     while ruled(attempts).wanted is not None:
         attempts.append(attempt(938))
@@ -69,12 +69,12 @@ def test_what_repeats_cleared_is_marginal_and_says_so() -> None:
     assert f"below it in 1 of {len(attempts)} connections" in ruling.judgement.reason
 
 
-def test_after_the_end_of_its_course_more_attempts_change_nothing() -> None:
+def test_attempts_after_the_decision_do_not_change_it() -> None:
     failed = [attempt(800)] * STANDARD.fails_after
     assert ruled([*failed, *[attempt(941)] * 5]).judgement.verdict is Verdict.FAIL
 
 
-def test_what_varies_by_more_than_its_margin_is_inconclusive_at_the_end_of_the_budget() -> None:
+def test_noise_above_the_margin_is_inconclusive_at_the_end_of_the_budget() -> None:
     attempts: list[Attempt] = []
     for number in range(100):
         attempts.append(attempt(940 if number % 2 else 858))
@@ -96,7 +96,7 @@ def test_without_a_limit_one_connection_is_enough() -> None:
     assert (ruling.judgement.verdict, ruling.wanted) == (Verdict.PASS, None)
 
 
-def test_an_attempt_that_does_not_count_gives_no_figure_and_asks_for_another() -> None:
+def test_an_excluded_attempt_gives_no_value_and_requires_another() -> None:
     ruling = ruled([attempt(100, excluded="link dropped for 2.1 s")])
     assert ruling.wanted is Fresh.CONNECTION
     ruling = ruled([attempt(100, excluded="link dropped for 2.1 s"), attempt(940)])
@@ -116,12 +116,12 @@ def test_an_attempt_that_does_not_count_gives_no_figure_and_asks_for_another() -
         ([False, True, True], Verdict.MARGINAL),
     ],
 )
-def test_a_rule_that_is_missed_once_is_asked_again(held: list[bool], verdict: Verdict | None) -> None:
+def test_a_rule_missed_once_requires_another_attempt(held: list[bool], verdict: Verdict | None) -> None:
     assert confirm(held, STANDARD) is verdict
     assert confirm(held[::-1], STANDARD) is verdict
 
 
-def test_a_soak_holds_a_rule_in_all_of_its_connections() -> None:
+def test_the_soak_profile_requires_two_connections_that_meet_a_rule() -> None:
     soak = replace(STANDARD, passes_after=2)
     assert confirm([True], soak) is None
     assert confirm([True, True], soak) is Verdict.PASS

@@ -70,7 +70,7 @@ def test_attempts_after_the_end_change_neither_verdict_nor_why(
         assert more.judgement.verdict in (Verdict.PASS, Verdict.MARGINAL)
 
 
-def test_the_bare_rule_would_change_its_mind() -> None:
+def test_the_bare_rule_would_change_its_verdict() -> None:
     # The case that the property above is about.
     attempts = [steady(850)] * 3 + [steady(2000)] * 17
     assert decide(attempts[:3], MINIMUM, UNKNOWN, STANDARD).outcome is DecisionOutcome.FAIL
@@ -108,13 +108,13 @@ def test_the_same_attempts_on_a_better_link_never_get_a_worse_verdict(
         assert RANK[better.judgement.verdict] >= RANK[one.judgement.verdict]
 
 
-def test_a_first_attempt_below_the_limit_that_repeats_clear_is_told_apart() -> None:
+def test_a_first_attempt_below_the_limit_that_repetitions_clear_is_marginal() -> None:
     attempts = [steady(880)]
     while (ruling := ruled(attempts)).wanted is not None:
         attempts.append(steady(938))
     assert (ruling.judgement.verdict, ruling.state) == (Verdict.MARGINAL, "cleared")
 
 
-def test_an_attempt_without_a_figure_is_no_part_of_the_figure() -> None:
+def test_an_attempt_without_a_value_does_not_change_the_value() -> None:
     attempts = [steady(930), replace(steady(0), excluded="the tool was killed")]
     assert ruled(attempts).stopped == ruled(attempts[:1]).stopped

@@ -57,7 +57,7 @@ def test_the_order_is_a_b_b_a_b_a_a_b() -> None:
         (0.1, Result.FASTER, 4),
     ],
 )
-def test_steady_states_decide_soon(change: float, result: Result, pairs: int, noise: Noise) -> None:
+def test_steady_states_decide_early(change: float, result: Result, pairs: int, noise: Noise) -> None:
     found = engine(lambda which, _: 940 * (1 + change * (which is Side.B)), noise)
     assert found.result is result
     assert found.change == pytest.approx(change)
@@ -66,7 +66,7 @@ def test_steady_states_decide_soon(change: float, result: Result, pairs: int, no
 
 @pytest.mark.parametrize(("change", "result"), [(0.0, Result.SAME), (-0.05, Result.SLOWER)])
 @pytest.mark.parametrize("drift", [-0.004, 0.004], ids=["falling", "rising"])
-def test_drift_that_fools_a_stored_baseline_cancels(change: float, result: Result, drift: float) -> None:
+def test_drift_that_misleads_a_stored_baseline_cancels_out(change: float, result: Result, drift: float) -> None:
     values = random.Random(11)
 
     def rate(which: Side, index: int) -> float:
@@ -77,7 +77,7 @@ def test_drift_that_fools_a_stored_baseline_cancels(change: float, result: Resul
     assert found.change == pytest.approx(math.expm1(change), abs=0.006)
 
 
-def test_the_same_drift_does_fool_the_unpaired_rule() -> None:
+def test_the_same_drift_misleads_the_unpaired_rule() -> None:
     # A and B are equal and measured ten times each. The lab loses 0.4 % with each measurement.
     rates = [940 * math.exp(-0.004 * index) for index in range(20)]
     limit = Bitrate.mbps(sum(rates[:10]) / 10 * 0.97)
@@ -86,7 +86,7 @@ def test_the_same_drift_does_fool_the_unpaired_rule() -> None:
 
 
 @pytest.mark.parametrize("count", [8, 10, 14])
-def test_steady_drift_is_taken_out_to_the_last_digit(count: int) -> None:
+def test_steady_drift_is_removed_exactly(count: int) -> None:
     figures = [1000 * math.exp(0.02 * index - 0.05 * (side(index) is Side.B)) for index in range(count)]
     found = compare_in_turn(figures, noise=QUIET)
     assert found.change == pytest.approx(math.expm1(-0.05))
@@ -101,7 +101,7 @@ def test_hopeless_noise_ends_early_and_says_so() -> None:
     assert "noise" in found.why
 
 
-def test_errors_are_kept_on_a_drifting_noisy_link() -> None:
+def test_the_error_rate_holds_on_a_drifting_noisy_link() -> None:
     # Link model s3: 2 % between runs, 2 % between sessions, which both states share.
     values = random.Random(6)
     wrong = {0.0: 0, -0.01: 0, -0.05: 0}
@@ -119,7 +119,7 @@ def test_errors_are_kept_on_a_drifting_noisy_link() -> None:
 
 @pytest.mark.parametrize("noise", [UNKNOWN, QUIET], ids=["unknown", "quiet"])
 @pytest.mark.parametrize(("change", "bad"), [(0.0, Result.SLOWER), (0.0, Result.FASTER), (-0.05, Result.SAME)])
-def test_odd_connections_are_not_believed(change: float, bad: Result, noise: Noise) -> None:
+def test_outliers_do_not_decide(change: float, bad: Result, noise: Noise) -> None:
     # One connection in twenty loses 8 %, in either state. With a minimum of three pairs: slower 3.7 %, faster 8.5 %.
     values = random.Random(5)
 
@@ -147,7 +147,7 @@ STALLED = with_dips(940, [(1.0, 1.0, 0.0)])
 
 @pytest.mark.parametrize("noise", [UNKNOWN, QUIET], ids=["unknown", "quiet"])
 @pytest.mark.parametrize("index", [1, 2])
-def test_one_stall_in_b_is_no_slower_state_and_is_told(index: int, noise: Noise) -> None:
+def test_one_stall_in_b_is_reported_but_does_not_make_it_slower(index: int, noise: Noise) -> None:
     found = in_turn(lambda _, at: STALLED if at == index else steady(940), noise)
     assert found.result is Result.SAME
     assert found.change == pytest.approx(0, abs=0.001)
@@ -167,11 +167,11 @@ def test_a_state_that_stalls_in_every_other_connection_is_not_the_same() -> None
     assert found.disturbed[1] > 0
 
 
-def test_stalls_that_both_states_have_are_nobodys() -> None:
+def test_stalls_of_both_states_do_not_count_against_b() -> None:
     assert in_turn(lambda _, at: STALLED if at % 8 in (0, 1) else steady(940)).result is Result.SAME
 
 
-def test_a_connection_counts_with_its_level_and_without_a_figure_not_at_all() -> None:
+def test_a_connection_counts_with_its_level_or_not_at_all() -> None:
     assert figure_of_attempt(STALLED) == pytest.approx(940e6, rel=1e-3)
     assert (is_disturbed(STALLED), is_disturbed(steady(940))) == (True, False)
     killed = attempt_of([940.0] * 30, excluded="the tool was killed")
@@ -180,13 +180,13 @@ def test_a_connection_counts_with_its_level_and_without_a_figure_not_at_all() ->
     assert compare_attempts([*[steady(940)] * 4, killed, steady(940)], noise=QUIET).pairs == 2
 
 
-def test_one_pair_decides_nothing() -> None:
+def test_one_pair_does_not_decide() -> None:
     assert compare_in_turn([940, 100]).result is Result.GO_ON
     assert compare_in_turn([]).result is Result.GO_ON
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, 0.0, -3.0])
-def test_a_pair_without_a_figure_is_left_out_and_never_waited_for(odd: float) -> None:
+def test_a_pair_without_a_value_is_ignored(odd: float) -> None:
     good = [940.0, 940.0, 940.0, 940.0]
     assert compare_in_turn([*good, odd, 940.0], noise=QUIET).pairs == 2
     assert compare_in_turn([odd] * 48).result is Result.INCONCLUSIVE
@@ -197,7 +197,7 @@ def test_a_pair_without_a_figure_is_left_out_and_never_waited_for(odd: float) ->
     st.floats(min_value=1e-3, max_value=1e6),
 )
 @settings(max_examples=100, deadline=None)
-def test_the_unit_of_the_figures_changes_nothing(figures: list[float], factor: float) -> None:
+def test_the_unit_of_the_values_does_not_matter(figures: list[float], factor: float) -> None:
     one, other = compare_in_turn(figures), compare_in_turn([figure * factor for figure in figures])
     assert (other.result, other.pairs) == (one.result, one.pairs)
     assert other.change == pytest.approx(one.change, abs=1e-9)

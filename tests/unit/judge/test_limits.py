@@ -27,19 +27,19 @@ def winner(*limits: Limit, direction: Direction = Direction.TX, both_ways: bool 
     return None if found is None else found.source
 
 
-def test_no_limit_is_none() -> None:
+def test_no_limit_applies_without_limits() -> None:
     assert winner() is None
     assert winner(limit("other", board="pi5")) is None
 
 
-def test_the_most_specific_wins_wherever_it_stands() -> None:
+def test_the_most_specific_limit_wins_in_any_order() -> None:
     general, board, both = limit("general"), limit("board", board="pi4b"), limit("both", board="pi4b", nic="ax88179")
     assert winner(both, board, general) == "both"
     assert winner(general, both, board) == "both"
     assert winner(general, board) == "board"
 
 
-def test_a_name_beats_a_glob() -> None:
+def test_a_name_is_more_specific_than_a_glob() -> None:
     assert winner(limit("name", board="pi4b"), limit("glob", board="pi4*")) == "name"
     assert winner(limit("name", board="pi4b"), limit("two globs", board="pi4*", nic="ax*")) == "name"
     assert winner(limit("glob", board="pi4*"), limit("everything")) == "glob"
@@ -75,7 +75,7 @@ def test_the_command_line_beats_everything() -> None:
     assert winner(limit("option", origin=Origin.COMMAND_LINE), limit("file", "pi4b", "ax88179", "pair")) == "option"
 
 
-def test_of_equals_the_last_written_wins() -> None:
+def test_the_last_of_equally_specific_limits_wins() -> None:
     assert winner(limit("first"), limit("second")) == "second"
 
 
@@ -84,7 +84,7 @@ def test_selectors_are_globs(board: str) -> None:
     assert winner(limit("glob", board=board)) == "glob"
 
 
-def test_a_call_beats_whatever_the_files_say_and_yields_to_the_command_line() -> None:
+def test_a_call_overrides_files_and_the_command_line_overrides_a_call() -> None:
     file = limit("file", "pi4b", "ax88179", "pair", Direction.TX, both_ways=True)
     call = limit("call", "pi4b", "ax88179", "pair", origin=Origin.CALL)
     assert winner(file, call, both_ways=True) == "call"
@@ -107,7 +107,7 @@ FLOOR = bound(Metric.GOODPUT, "94%", "floor")
 TOLERANCE = bound(Metric.TOLERANCE, "3%", "tolerance")
 
 
-def test_of_a_minimum_and_a_tolerance_the_one_that_is_harder_to_meet_judges() -> None:
+def test_the_stricter_of_minimum_and_tolerance_judges() -> None:
     assert judging(FLOOR, TOLERANCE, baseline_mbps=940) == "tolerance"  # 912 above 885
     assert judging(TOLERANCE, FLOOR, baseline_mbps=900) == "floor"  # 873 below 885
 
@@ -116,19 +116,19 @@ def test_a_specific_minimum_does_not_hide_a_regression_from_the_baseline() -> No
     assert judging(bound(Metric.GOODPUT, "94%", "floor", board="pi4b", nic="onboard"), TOLERANCE) == "tolerance"
 
 
-def test_of_several_tolerances_the_most_specific_wins() -> None:
+def test_the_most_specific_of_several_tolerances_wins() -> None:
     own = bound(Metric.TOLERANCE, "1%", "own", board="pi4b")
     loose = bound(Metric.TOLERANCE, "9%", "loose", board="pi4b", nic="onboard")
     assert judging(own, TOLERANCE) == "own"
     assert judging(FLOOR, own, loose, TOLERANCE) == "floor"  # 9 % below 940 is less than the floor
 
 
-def test_without_a_baseline_no_tolerance_judges() -> None:
+def test_a_tolerance_needs_a_baseline_to_judge() -> None:
     assert judging(FLOOR, TOLERANCE, baseline_mbps=None) == "floor"
     assert judging(TOLERANCE, baseline_mbps=None) == "nothing"
 
 
-def test_what_is_wanted_of_this_very_run_sets_the_other_aside() -> None:
+def test_a_limit_of_the_call_or_command_line_overrides_the_other_kind() -> None:
     option = bound(Metric.GOODPUT, "50%", "option", Origin.COMMAND_LINE)
     call = bound(Metric.TOLERANCE, "30%", "call", Origin.CALL)
     assert judging(option, TOLERANCE) == "option"
@@ -136,7 +136,7 @@ def test_what_is_wanted_of_this_very_run_sets_the_other_aside() -> None:
     assert judging(option, call) == "option"
 
 
-def test_a_sum_judges_where_no_minimum_speaks() -> None:
+def test_a_sum_judges_without_a_minimum() -> None:
     total = bound(Metric.SUM, "900 Mbit/s", "sum")
     assert judging(total, metrics=(Metric.GOODPUT, Metric.SUM)) == "sum"
     assert judging(total, FLOOR, metrics=(Metric.GOODPUT, Metric.SUM)) == "floor"

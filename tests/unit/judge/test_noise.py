@@ -51,13 +51,13 @@ def test_each_component_is_estimated_without_the_others() -> None:
     assert (one.figures, one.link_ups, one.boot_count) == (72, 24, 6)
 
 
-def test_what_connections_differ_by_is_not_taken_for_link_ups() -> None:
+def test_differences_between_connections_are_not_attributed_to_link_ups() -> None:
     values = random.Random(17)
     seen = [components(history(1, 24, 3, (0.02, 0.01, 0.0), values)) for _ in range(80)]
     assert math.sqrt(fmean(s.links.sd**2 for s in seen if s.links)) == pytest.approx(0.01, rel=0.12)
 
 
-def test_unequal_groups_are_weighed_rightly() -> None:
+def test_groups_of_unequal_size_are_weighted_correctly() -> None:
     values = random.Random(8)
     seen = []
     for _ in range(300):
@@ -95,18 +95,18 @@ def test_a_level_known_from_few_link_ups_is_trusted_less() -> None:
     assert margins == sorted(margins, reverse=True)
 
 
-def test_a_level_that_nobody_drew_anew_counts_as_assumed() -> None:
+def test_a_level_without_repetitions_counts_as_assumed() -> None:
     found = components([steady(940 + index) for index in range(6)])
     assert (found.links, found.boots) == (None, None)
     assert found.noise().sessions == UNKNOWN.sessions
 
 
-def test_attempts_without_a_figure_are_left_out() -> None:
+def test_attempts_without_a_value_are_ignored() -> None:
     made = history(1, 3, 3, (0.004, 0.01, 0.0), random.Random(3))
     assert components([*made, attempt_of([940], excluded="killed"), steady(0)]) == components(made)
 
 
-def test_one_stall_is_no_noise_and_is_counted() -> None:
+def test_one_stall_does_not_count_as_noise_but_as_a_disturbance() -> None:
     made = [steady(940 + index) for index in range(5)]
     quiet = components(made).connections.sd
     spoiled = components([*made[:4], with_dips(944, [(1.0, 1.0, 0.0)])])
@@ -114,14 +114,16 @@ def test_one_stall_is_no_noise_and_is_counted() -> None:
     assert (spoiled.figures, spoiled.disturbed) == (4, 1)
 
 
-def test_what_stalls_all_the_time_is_not_calibrated_and_the_sentence_says_why() -> None:
+def test_a_link_that_always_stalls_is_not_calibrated_and_the_error_says_why() -> None:
     stalled = with_dips(944, [(1.0, 1.0, 0.0)])
     with pytest.raises(ValueError, match=r"4 of 5 were disturbed, such as 0 % of the rate for 1\.0 s, 1\.0 s after"):
         components([steady(940), *[stalled] * 4])
 
 
-def test_without_two_connections_of_one_link_up_nothing_is_claimed() -> None:
-    with pytest.raises(ValueError, match="3 figures on 3 link-ups do not tell the noise between connections"):
+def test_components_need_two_connections_of_one_link_up() -> None:
+    with pytest.raises(
+        ValueError, match="3 values on 3 link-ups are too few to estimate the noise between connections"
+    ):
         components([steady(940, fresh=Fresh.LINK)] * 3)
 
 
@@ -158,7 +160,7 @@ def test_the_margin_grows_with_the_noise_and_with_certainty() -> None:
     assert smallest_margin(noise, STANDARD, 0.001) > smallest_margin(noise, STANDARD, 0.05)
 
 
-def test_a_quiet_link_is_offered_three_per_cent_and_a_noisy_one_what_it_can_carry() -> None:
+def test_a_quiet_link_gets_three_percent_tolerance_and_a_noisy_link_gets_more() -> None:
     quiet, _ = propose(Noise(0.003, 10, 0.002, ""), STANDARD)
     assert (quiet.tolerance, quiet.repeats) == (0.03, 1)
     noisy, looser = propose(Noise(0.03, 10, 0.015, ""), STANDARD)
@@ -172,7 +174,7 @@ def test_a_quiet_link_is_offered_three_per_cent_and_a_noisy_one_what_it_can_carr
 @pytest.mark.parametrize(
     ("freedom", "chi", "t"), [(1, 6.635, 31.821), (2, 9.210, 6.965), (5, 15.086, 3.365), (20, 37.566, 2.528)]
 )
-def test_quantiles_are_those_of_the_tables(freedom: int, chi: float, t: float) -> None:
+def test_quantiles_match_published_tables(freedom: int, chi: float, t: float) -> None:
     assert chi_square(0.99, freedom) == pytest.approx(chi, rel=0.02)
     assert student(0.99, freedom) == pytest.approx(t, rel=0.01)
     assert student(0.01, freedom) == pytest.approx(-t, rel=0.01)

@@ -36,7 +36,7 @@ def test_tcp_goodput_is_the_published_table(mtu: int, timestamps: bool, expected
         assert tcp_goodput(speed, mtu, timestamps).bps / 1e6 == pytest.approx(mbps, abs=rounding)
 
 
-def test_udp_carries_less_header() -> None:
+def test_udp_has_smaller_headers_than_tcp() -> None:
     assert round(udp_goodput(1000, 1500).bps / 1e6, 2) == 957.09
 
 
@@ -46,24 +46,24 @@ def test_both_directions_at_once_share_the_wire_with_their_acknowledgements() ->
     assert both.because == "1000 Mbit/s link, MTU 1500, TCP timestamps, both directions at once"
 
 
-def test_the_bus_is_the_limit_where_it_is_slower_than_the_wire() -> None:
+def test_the_bus_is_the_limit_if_it_is_slower_than_the_wire() -> None:
     usb2 = physical_limit(1000, 1500, True, Bus.USB2)
     assert usb2.goodput.bps == 13 * 512 * 8000 * 8
     assert usb2.because == "usb2 bus, 426.0 Mbit/s at most"
     assert physical_limit(10000, 1500, True, Bus.PCIE2X1).goodput.bps == 4e9
 
 
-def test_the_wire_is_the_limit_where_the_bus_is_faster() -> None:
+def test_the_wire_is_the_limit_if_the_bus_is_faster() -> None:
     oracle = physical_limit(100, 1500, True, Bus.USB2)
     assert oracle.because == "100 Mbit/s link, MTU 1500, TCP timestamps"
     assert round(oracle.goodput.bps / 1e6, 2) == 94.15
 
 
-def test_udp_says_so() -> None:
+def test_the_reason_of_a_udp_limit_names_udp() -> None:
     assert physical_limit(1000, 1500, True, Bus.SOC, udp=True).because == "1000 Mbit/s link, MTU 1500, UDP"
 
 
-def test_no_setting_beats_the_highest_limit() -> None:
+def test_no_setting_exceeds_the_highest_limit() -> None:
     highest = highest_limit(1000, 9000, Bus.SOC).goodput
     for mtu in (576, 1500, 9000):
         for timestamps in (True, False):
@@ -81,7 +81,7 @@ def test_a_small_segment_carries_less() -> None:
 
 # facts/pi-networking.md 0: a 64 KiB window sustains 941 Mbit/s only while RTT <= 0.557 ms, 200 KiB while <= 1.74 ms.
 @pytest.mark.parametrize(("window", "rtt_s", "shown"), [(65536, 0.557e-3, "64 KiB"), (204800, 1.74e-3, "200 KiB")])
-def test_a_window_bounds_what_one_round_trip_carries(window: int, rtt_s: float, shown: str) -> None:
+def test_a_window_limits_the_bytes_per_round_trip(window: int, rtt_s: float, shown: str) -> None:
     bound = window_bound(window, rtt_s)
     assert bound.goodput.bps == pytest.approx(941.4e6, rel=1e-3)
     assert bound.because == f"window {shown} over {rtt_s * 1000:.3g} ms allows {bound.goodput}"
@@ -99,19 +99,19 @@ def test_a_window_bounds_what_one_round_trip_carries(window: int, rtt_s: float, 
         (9000, 512, 3.58, 3.77),
     ],
 )
-def test_pcie_leaves_what_the_table_says(mtu: int, payload: int, least: float, most: float) -> None:
+def test_pcie_goodput_matches_the_published_table(mtu: int, payload: int, least: float, most: float) -> None:
     found = pcie_leaves(PcieLink(5.0, 1, payload), mtu, timestamps=True)
     assert found is not None
     assert [round(rate.bps / 1e9, 2) for rate in found] == [least, most]
 
 
-def test_a_payload_that_nobody_tells_makes_the_range_wider() -> None:
+def test_an_unknown_pcie_payload_makes_the_range_wider() -> None:
     found = pcie_leaves(PcieLink(5.0, 1), 1500, timestamps=True)
     assert found is not None
     assert [round(rate.bps / 1e9, 2) for rate in found] == [2.99, 3.56]
 
 
-def test_pcie_is_told_beside_the_limit() -> None:
+def test_pcie_is_reported_beside_the_limit() -> None:
     limit = physical_limit(10000, 1500, True, Bus.PCIE2X1).goodput
     assert limit.bps == 4e9
     assert pcie_context(limit, PcieLink(5.0, 1, 128), 1500, True) == (
@@ -123,7 +123,7 @@ def test_pcie_is_told_beside_the_limit() -> None:
     assert pcie_context(limit, PcieLink(64.0, 1), 1500, True) is None
 
 
-def test_small_packets_leave_less_of_the_bus() -> None:
+def test_small_packets_reduce_the_goodput_of_the_bus() -> None:
     # 512 bytes of UDP: 540 of packet and 554 of frame, 5 packets of 128 on the bus: 714 bytes.
     context = pcie_context(Bitrate(4e9), PcieLink(5.0, 1, 128), 1500, True, udp=True, segment=512)
     assert context is not None
@@ -131,7 +131,7 @@ def test_small_packets_leave_less_of_the_bus() -> None:
 
 
 @pytest.mark.parametrize(("gtps", "bps"), [(2.5, 2e9), (5.0, 4e9), (8.0, 8e9 * 128 / 130), (16.0, 16e9 * 128 / 130)])
-def test_lanes_carry_what_their_line_code_leaves(gtps: float, bps: float) -> None:
+def test_the_line_code_reduces_the_rate_of_pcie_lanes(gtps: float, bps: float) -> None:
     carried = pcie_rate(PcieLink(gtps, 2))
     assert carried is not None
     assert carried.bps == pytest.approx(2 * bps)
@@ -140,12 +140,12 @@ def test_lanes_carry_what_their_line_code_leaves(gtps: float, bps: float) -> Non
 @pytest.mark.parametrize(
     ("gtps", "lanes", "payload"), [(0.0, 1, 128), (float("nan"), 1, 128), (5.0, 0, 128), (5.0, 1, 0)]
 )
-def test_a_pcie_link_that_cannot_be_is_refused(gtps: float, lanes: int, payload: int) -> None:
+def test_impossible_pcie_links_are_refused(gtps: float, lanes: int, payload: int) -> None:
     with pytest.raises(ValueError, match="PCIe"):
         PcieLink(gtps, lanes, payload)
 
 
-def test_what_is_asked_of_both_directions_is_held_against_their_acknowledgements() -> None:
+def test_the_highest_limit_for_both_directions_includes_acknowledgements() -> None:
     # facts/pi-networking.md 0: "A gate asking 941/941 bidirectional can never pass."
     both = highest_limit(1000, 1500, Bus.SOC, both_ways=True)
     assert 938e6 < both.goodput.bps < 941e6

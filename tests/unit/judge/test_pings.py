@@ -23,11 +23,11 @@ def judged(*means_ms: float, limits: tuple[Limit, ...] = (LATENCY,)) -> tuple[Ve
     return found.verdict, found.reasons
 
 
-def test_a_series_that_holds_all_limits_is_enough() -> None:
+def test_one_series_that_meets_all_limits_is_enough() -> None:
     assert judged(0.5) == (Verdict.PASS, ("mean round-trip time 0.5 ms holds the limit 2 ms",))
 
 
-def test_a_miss_is_a_suspicion_until_others_miss_it_too() -> None:
+def test_a_miss_is_a_suspicion_until_other_series_confirm_it() -> None:
     assert judged(3.0)[0] is None
     misses = [3.0] * FAST.fails_after
     assert judged(*misses) == (Verdict.FAIL, ("mean round-trip time 3 ms is above the limit 2 ms",))
@@ -37,5 +37,5 @@ def test_a_miss_is_a_suspicion_until_others_miss_it_too() -> None:
 @pytest.mark.parametrize(
     "limits", [(), (Limit(Bitrate(9e8), Origin.MARKER, "it"),), (Limit(Share(0.1), Origin.MARKER, "it", board="pi5"),)]
 )
-def test_what_no_limit_speaks_of_passes(limits: tuple[Limit, ...]) -> None:
+def test_pings_without_a_limit_pass(limits: tuple[Limit, ...]) -> None:
     assert judged(50.0, limits=limits) == (Verdict.PASS, ())

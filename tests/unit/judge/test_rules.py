@@ -89,7 +89,7 @@ def test_a_rule_judges_one_value(metric: Metric, value: object, good: float, bad
 
 
 @pytest.mark.parametrize(("metric", "value"), [(m, "5 ms" if m is Metric.LATENCY else "10%") for m in Metric])
-def test_the_limit_itself_holds_and_the_better_side_has_no_end(metric: Metric, value: str) -> None:
+def test_the_limit_itself_and_any_better_value_pass(metric: Metric, value: str) -> None:
     found = rule(metric, value)
     assert found.judge(found.threshold)[0] is Verdict.PASS
     far = 0.0 if metric in MAXIMA else found.threshold * 1e6
@@ -116,13 +116,13 @@ def test_a_better_value_never_gets_a_worse_verdict(
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("metric", list(Metric))
-def test_what_is_no_number_is_a_measurement_error(metric: Metric, value: float) -> None:
+def test_a_value_that_is_not_finite_is_a_measurement_error(metric: Metric, value: float) -> None:
     verdict, reason = rule(metric, "5 ms" if metric is Metric.LATENCY else "10%").judge(value)
     assert verdict is Verdict.INVALID
-    assert reason.endswith(f"{value} is no number: a measurement error")
+    assert reason.endswith(f"{value} is not a finite number: a measurement error")
 
 
-def test_what_holds_a_minimum_but_lies_in_its_band_is_marginal() -> None:
+def test_a_value_inside_the_band_above_a_minimum_is_marginal() -> None:
     found = rule(Metric.GOODPUT, "900 Mbit/s", "2%")
     assert found.judge(900e6) == (
         Verdict.MARGINAL,
@@ -139,7 +139,7 @@ def test_the_band_of_a_maximum_lies_below_it() -> None:
     assert verdicts == [Verdict.PASS, Verdict.MARGINAL, Verdict.MARGINAL, Verdict.FAIL]
 
 
-def test_a_limit_of_nothing_has_no_band() -> None:
+def test_a_limit_of_zero_has_no_band() -> None:
     found = rule(Metric.LOSS, "0%", "10%")
     assert [found.judge(value)[0] for value in (0.0, 1e-9)] == [Verdict.PASS, Verdict.FAIL]
 
@@ -153,24 +153,26 @@ def test_a_limit_of_nothing_has_no_band() -> None:
         ("3% and 20 Mbit/s", 10, 0),
     ],
 )
-def test_of_two_tolerances_both_must_be_exceeded(tolerance: object, baseline_mbps: float, lowest_mbps: float) -> None:
+def test_a_regression_exceeds_both_parts_of_a_tolerance(
+    tolerance: object, baseline_mbps: float, lowest_mbps: float
+) -> None:
     read = Tolerance.parse(tolerance)
     assert read.lowest(Bitrate.mbps(baseline_mbps)).bps == pytest.approx(lowest_mbps * 1e6)
 
 
-def test_a_tolerance_reads_back_what_it_shows() -> None:
+def test_a_tolerance_parses_its_own_text() -> None:
     for text in ("3%", "0.5% and 20.0 Mbit/s"):
         assert str(Tolerance.parse(text)) == text
         assert Tolerance.parse(str(Tolerance.parse(text))) == Tolerance.parse(text)
 
 
 @pytest.mark.parametrize("value", [3, 0.03, None, True, "", " and 3 Mbit/s", "3% and", "3", "-1%", {"relative": None}])
-def test_what_is_no_tolerance_is_refused(value: object) -> None:
+def test_other_values_are_refused_as_tolerance(value: object) -> None:
     with pytest.raises(ValueError, match=r"tolerance|share"):
         Tolerance.parse(value)
 
 
-def test_a_figure_is_judged_against_its_baseline() -> None:
+def test_a_value_is_judged_against_its_baseline() -> None:
     oracle = Oracle(MOST, "1000 Mbit/s link")
     tolerance = limit(Metric.TOLERANCE, "3%", "1%")
     judged = judge(Bitrate.mbps(900), oracle, tolerance, baseline=BASELINE)
@@ -182,26 +184,27 @@ def test_a_figure_is_judged_against_its_baseline() -> None:
     assert judge(Bitrate.mbps(935), oracle, tolerance, baseline=BASELINE).verdict is Verdict.PASS
 
 
-def test_a_tolerance_without_a_baseline_gates_nothing() -> None:
+def test_a_tolerance_without_a_baseline_is_ignored() -> None:
     judged = judge(Bitrate.mbps(1), Oracle(MOST, "link"), limit(Metric.TOLERANCE, "3%"))
     assert (judged.verdict, judged.limit, judged.rule) == (Verdict.PASS, None, None)
     assert judged.reason == "no limit was set for this combination"
 
 
-def test_a_baseline_above_what_the_link_carries_blames_nobody() -> None:
+def test_a_baseline_above_the_physical_limit_makes_the_result_invalid() -> None:
     judged = judge(Bitrate.mbps(941), Oracle(MOST, "link"), limit(Metric.TOLERANCE, "3%"), baseline=Bitrate.mbps(2350))
     assert judged.verdict is Verdict.INVALID
-    assert judged.reason == "the limit 2.28 Gbit/s is above what this link can carry, 941.5 Mbit/s: it can never be met"
+    reason = "the limit 2.28 Gbit/s is above the capacity of this link, 941.5 Mbit/s: it can never be met"
+    assert judged.reason == reason
 
 
-def test_a_rule_knows_what_it_is_not_for() -> None:
+def test_a_rule_refuses_limits_of_another_kind() -> None:
     with pytest.raises(TypeError, match="a limit of min is not a limit on a part"):
         part_rule(limit(Metric.GOODPUT, "94%"))
     with pytest.raises(TypeError, match="a limit of loss has no minimum"):
         _ = limit(Metric.LOSS, "1%").minimum
 
 
-def test_flows_that_are_just_even_enough_are_marginal() -> None:
+def test_flows_inside_the_band_above_a_limit_are_marginal() -> None:
     found = Evenness((0.91, 1.0), 0.998)
     limits = limit(Metric.SHARE, "90%", "2%"), limit(Metric.FAIRNESS, 0.99, "2%")
     judged = judge_evenness(found, ["a>c", "b>c"], *limits)

@@ -29,7 +29,7 @@ def test_a_planted_dip_is_found_with_its_time_and_length(start: int, length: int
     assert dip.left == pytest.approx(left, abs=0.01)
 
 
-def test_two_dips_are_told_apart() -> None:
+def test_two_dips_are_reported_separately() -> None:
     dips = find_dips(with_dips(930, [(2.0, 1.0, 0.5), (7.0, 2.1, 0.0)], seconds=11).samples, RATE)
     assert [str(dip) for dip in dips] == [
         "50 % of the rate for 1.0 s, 2.0 s after the start",
@@ -38,12 +38,12 @@ def test_two_dips_are_told_apart() -> None:
 
 
 @given(st.floats(min_value=1e-3, max_value=1e5), st.integers(min_value=0, max_value=60))
-def test_a_steady_link_has_none(mbps: float, count: int) -> None:
+def test_a_steady_link_has_no_dips(mbps: float, count: int) -> None:
     samples = attempt_of([mbps] * count).samples
     assert find_dips(samples, mbps * 1e6) == ()
 
 
-def test_the_start_of_tcp_and_single_late_samples_are_no_dips() -> None:
+def test_the_start_of_tcp_and_single_late_samples_are_not_dips() -> None:
     rates = [0.0, 300.0, 600.0] + [930.0] * 10 + [775.0, 994.0] + [930.0] * 10
     assert find_dips(attempt_of(rates).samples, RATE) == ()
 
@@ -60,11 +60,11 @@ def test_half_second_samples_show_dips_too() -> None:
 
 
 @pytest.mark.parametrize("level", [0.0, -1.0])
-def test_without_a_level_nothing_is_below_it(level: float) -> None:
+def test_without_a_level_there_are_no_dips(level: float) -> None:
     assert find_dips(steady(930).samples, level) == ()
 
 
-def test_each_profile_says_what_it_cannot_see() -> None:
+def test_each_profile_names_the_faults_that_it_may_miss() -> None:
     said = "Profile standard may miss faults that are active less than 78 % of the time."
     assert blind_spots(PROFILES["standard"], 0.01) == said
     assert "Profile soak may miss faults that are active less than 19 % of" in blind_spots(PROFILES["soak"], 0.01)

@@ -31,7 +31,7 @@ def test_b_has_a_limit_from_a() -> None:
     assert direction.goodput == Bitrate(800e6)
     assert direction.limit is not None
     assert direction.limit.bps == pytest.approx(873e6)
-    assert direction.rule == "3% below old, measured in turn"
+    assert direction.rule == "3% below old, measured alternately"
     assert direction.interval == pytest.approx((720e6, 810e6))
     assert (direction.verdict, direction.reason) == (Verdict.FAIL, "new against old: slower")
 
@@ -42,13 +42,13 @@ def test_the_worse_direction_is_the_verdict() -> None:
     assert found.directions[TX].verdict is Verdict.PASS
 
 
-def test_what_cannot_be_stays_invalid() -> None:
+def test_a_value_above_the_physical_limit_stays_invalid() -> None:
     found = judge_against_a(own(tx=Verdict.INVALID), {TX: SAME})
     assert found.verdict is Verdict.INVALID
     assert found.directions[TX].limit is not None
 
 
-def test_nothing_bad_is_said_while_turns_are_made() -> None:
+def test_an_undecided_comparison_passes_while_turns_continue() -> None:
     assert VERDICTS[Result.GO_ON] is Verdict.INCONCLUSIVE
     assert VERDICTS_SO_FAR[Result.GO_ON] is Verdict.PASS
     assert all(VERDICTS[one] is VERDICTS_SO_FAR[one] for one in Result if one is not Result.GO_ON)

@@ -25,7 +25,7 @@ def test_at_or_above_the_limit_passes() -> None:
     assert judge(Bitrate.mbps(900), GIGABIT, limit("900 Mbit/s")).verdict is Verdict.PASS
 
 
-def test_below_the_limit_fails_with_figure_limit_and_difference() -> None:
+def test_below_the_limit_fails_with_value_limit_and_difference() -> None:
     judged = judge(Bitrate.mbps(847), GIGABIT, limit("900 Mbit/s"))
     assert judged.verdict is Verdict.FAIL
     assert judged.reason == "847.0 Mbit/s is below the limit 900.0 Mbit/s (-5.9 %)"
@@ -56,7 +56,7 @@ def test_half_a_percent_above_the_physical_limit_is_tolerated() -> None:
     assert judge(Bitrate.mbps(1005.1), oracle, None).verdict is Verdict.INVALID
 
 
-def test_without_a_limit_any_figure_passes_and_says_so() -> None:
+def test_without_a_limit_any_value_passes_and_the_reason_says_so() -> None:
     judged = judge(Bitrate(0), GIGABIT, None)
     assert judged.verdict is Verdict.PASS
     assert judged.limit is None
@@ -68,14 +68,14 @@ def test_nothing_received_fails_any_limit_but_zero() -> None:
     assert judge(Bitrate(0), GIGABIT, Limit(Share(0), Origin.MARKER, "marker")).verdict is Verdict.PASS
 
 
-def test_the_worst_verdict_stands_for_several() -> None:
+def test_the_worst_of_several_verdicts_counts() -> None:
     assert worst([Verdict.PASS, Verdict.FAIL, Verdict.INVALID]) is Verdict.FAIL
     assert worst([Verdict.PASS, Verdict.MARGINAL]) is Verdict.MARGINAL
     assert worst([]) is Verdict.SKIPPED
     assert sorted(SEVERITY) == sorted(Verdict)
 
 
-def test_a_share_is_of_what_was_sent_when_less_was_sent_than_the_link_carries() -> None:
+def test_a_share_refers_to_the_sent_rate_if_it_is_below_the_link_rate() -> None:
     judged = judge(Bitrate.mbps(99.9), GIGABIT, limit("94%"), offered=Bitrate.mbps(100))
     assert judged.verdict is Verdict.PASS
     assert judged.rule == "94% of 100.0 Mbit/s (lab.yaml:9)"
@@ -85,17 +85,17 @@ def test_a_share_is_of_what_was_sent_when_less_was_sent_than_the_link_carries() 
 @pytest.mark.parametrize(
     ("minimum", "offered", "possible"),
     [
-        ("945 Mbit/s", None, "what this link can carry, 941.5 Mbit/s"),
+        ("945 Mbit/s", None, "the capacity of this link, 941.5 Mbit/s"),
         ("200 Mbit/s", Bitrate.mbps(100), "the 100.0 Mbit/s that were sent"),
     ],
 )
-def test_a_limit_that_nothing_can_meet_blames_nobody(minimum: str, offered: Bitrate | None, possible: str) -> None:
+def test_a_limit_that_can_never_be_met_is_invalid(minimum: str, offered: Bitrate | None, possible: str) -> None:
     judged = judge(Bitrate.mbps(99), GIGABIT, limit(minimum), offered)
     assert judged.verdict is Verdict.INVALID
     assert judged.reason == f"the limit {Bitrate.parse(minimum)} is above {possible}: it can never be met"
 
 
-def test_data_that_was_held_back_by_a_loss_is_no_measurement_error() -> None:
+def test_data_held_back_by_a_loss_is_not_a_measurement_error() -> None:
     # 0.4 s without data, then all of it at once: 101 % of the wire in the counted time, 99 % since the start.
     flow = Flow(
         Direction.TX,

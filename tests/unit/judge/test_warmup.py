@@ -31,7 +31,7 @@ LEVEL = [941.0] * 30
         ([200, 941, 300, 600], 0.4),  # touched the level once on its way
     ],
 )
-def test_the_warmup_ends_where_the_rate_is_at_its_level(start: list[float], expected: float) -> None:
+def test_the_warmup_ends_when_the_rate_reaches_its_level(start: list[float], expected: float) -> None:
     assert warmup_s(settle(series(start + LEVEL))) == expected
 
 
@@ -64,7 +64,7 @@ def test_noise_does_not_use_up_the_time(noise: float, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_counts_is_the_level(seed: int) -> None:
+def test_the_counted_samples_are_at_the_level(seed: int) -> None:
     samples = settle(series([20.0, 300.0, 700.0, *noisy(941, 27, 0.01, seed)]))
     counted = [s.bps for s in samples if not s.warmup]
     assert sum(counted) / len(counted) == pytest.approx(941e6, rel=0.01)
@@ -75,7 +75,7 @@ def test_a_rough_link_does_not_make_any_rate_its_level(seed: int) -> None:
     assert warmup_s(settle(series([500.0] * 4 + noisy(941, 26, 0.3, seed)))) >= 0.4
 
 
-def test_a_moment_at_the_level_is_not_there() -> None:
+def test_a_short_moment_at_the_level_does_not_end_the_warmup() -> None:
     assert warmup_s(settle(series([941, 941, 300, 300, 500, *LEVEL]))) == pytest.approx(0.5)
     assert warmup_s(settle(series([941, 300, 300, *LEVEL[:6]], 0.5))) == 1.0
 
@@ -90,13 +90,13 @@ def test_half_second_samples_settle_too() -> None:
     assert warmup_s(settle(series([100, 200, 300, *LEVEL[:6]], 0.5))) == 1.0
 
 
-def test_blocks_of_a_threaded_receiver_are_no_ramp() -> None:
+def test_blocks_of_a_threaded_receiver_are_not_a_ramp() -> None:
     # 100 Mbit/s in blocks of 128 KiB: 9 or 10 of them in 0.1 s, one short at the start.
     blocks = [Sample(i / 10, 0.1, n * 131072) for i, n in enumerate([8, 10, 9, 9, 9, 9, 9, 10, 9, 9] * 3)]
     assert warmup_s(settle(blocks, grain=131072)) == 0.0
 
 
-def test_something_always_counts() -> None:
+def test_at_least_one_sample_counts() -> None:
     for count in range(1, 12):
         samples = settle(series([100.0 * i for i in range(1, count + 1)]))
         assert any(not s.warmup for s in samples)
@@ -105,7 +105,7 @@ def test_something_always_counts() -> None:
     assert reached_after([], 0.9) is None
 
 
-def test_marks_that_were_there_are_replaced() -> None:
+def test_existing_warmup_marks_are_replaced() -> None:
     marked = tuple(Sample(s.start_s, s.seconds, s.bytes, warmup=True) for s in series(LEVEL))
     assert warmup_s(settle(marked)) == 0.0
 
@@ -125,7 +125,7 @@ def test_scaling_changes_nothing(rates: list[int], factor: int) -> None:
 
 
 @given(RATES)
-def test_the_warmup_is_at_the_front_and_nothing_is_lost(rates: list[int]) -> None:
+def test_the_warmup_is_at_the_front_and_no_sample_is_lost(rates: list[int]) -> None:
     samples = series([float(rate) for rate in rates])
     found = settle(samples)
     marks = [s.warmup for s in found]

@@ -32,7 +32,7 @@ def loaded(path: Path, direction: str, mbps: float) -> None:
     load(path)
 
 
-def test_timestamps_are_what_tells_941_from_949() -> None:
+def test_timestamps_are_the_difference_between_941_and_949_mbps() -> None:
     assert tcp_goodput(1000, 1500, timestamps=True).bps / 1e6 == pytest.approx(941.5, abs=0.05)
     assert tcp_goodput(1000, 1500, timestamps=False).bps / 1e6 == pytest.approx(949.3, abs=0.05)
 
@@ -44,7 +44,7 @@ def test_941_in_both_directions_at_once_is_refused_as_above_the_bound(tmp_path: 
     loaded(tmp_path / "lab.yaml", "bidir", 915)
 
 
-def test_where_a_test_asks_for_it_the_figure_blames_nobody() -> None:
+def test_an_impossible_limit_in_both_directions_is_invalid() -> None:
     limit = Limit(Bitrate.mbps(941), Origin.MARKER, "min='941 Mbit/s' of the marker")
     both = highest_limit(1000, 1500, Bus.SOC, both_ways=True)
     judged = judge(Bitrate.mbps(936), both, limit)

@@ -105,7 +105,7 @@ def test_an_end_that_stays_busy_is_an_excuse(tmp_path: Path, monkeypatch: pytest
     conditions.look_for_others()
     conditions.look_for_others()
     (excuse,) = conditions.excuses([])
-    assert excuse.startswith("the processors of two were 97 % busy with something else before the traffic")
+    assert excuse.startswith("the processors of two were 97 % busy with other work before the traffic")
     assert two.asked >= 4
 
 
@@ -135,4 +135,4 @@ def test_a_little_other_work_is_a_note_once(tmp_path: Path) -> None:
     conditions.look_for_others()
     conditions.look_for_others()
     assert conditions.excuses([]) == []
-    assert conditions.notes == ["one was 40 % busy with something else before the traffic"]
+    assert conditions.notes == ["one was 40 % busy with other work before the traffic"]

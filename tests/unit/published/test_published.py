@@ -196,10 +196,10 @@ def test_an_invalid_cell_shows_its_figures_and_why_they_say_nothing() -> None:
         tx=1870,
         flows=(935, 936),
     )
-    cell["directions"]["tx"]["reason"] = "1.87 Gbit/s says nothing: mss=8960 bytes was asked for; and so on"
+    cell["directions"]["tx"]["reason"] = "1.87 Gbit/s is invalid: mss=8960 bytes was requested; and so on"
     row = row_of("s2-3", cell)
     assert (row.verdict, row.found, row.difference) == ("invalid", pytest.approx((935, 936)), None)
-    assert row.why == "mss=8960 bytes was asked for"
+    assert row.why == "mss=8960 bytes was requested"
 
 
 def test_a_result_with_figures_goes_before_one_without_and_one_with_fewer_tunings_before_one_with_more() -> None:

@@ -134,7 +134,7 @@ def test_files_that_cannot_be_so_small_come_less_often(size: int) -> None:
     assert moved == pytest.approx(1000 * (used + 250), abs=10)
 
 
-def test_what_nobody_told_stays_unknown() -> None:
+def test_unknown_counts_give_unknown_rates() -> None:
     full = unscale_measurement(Measurement(Traffic(TX), {TX: Flow(TX, (Sample(0, 1, 10),))}), 0.1).flows[TX]
     assert (full.retransmits, full.packets, full.rtt_s, full.sockets, full.sent_bytes) == (None,) * 5
 

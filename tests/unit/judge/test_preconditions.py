@@ -36,35 +36,37 @@ def with_buffers(sndbuf: int, rcvbuf: int) -> Try:
     return one_try(replace(measured, flow=far))
 
 
-def test_an_mss_above_the_mtu_is_told_with_what_was_used() -> None:
+def test_an_mss_above_the_mtu_is_reported_with_the_effective_mss() -> None:
     (sentence,) = unmet(link_stand_in.facts(), JUMBO, [one_try(flow(sockets=Sockets(1, 1448)))] * 2)
     assert sentence == (
-        "mss=8960 bytes was asked for, but segments of one:onboard carried 1448 bytes: MTU 1500 allows no more than "
+        "mss=8960 bytes was requested, but segments of one:onboard carried 1448 bytes: MTU 1500 allows no more than "
         "mss=1460"
     )
 
 
-def test_an_mss_that_is_used_is_no_trouble() -> None:
+def test_an_effective_mss_is_not_reported() -> None:
     link = link_stand_in.facts()
     jumbo = link_stand_in.facts(mtu=9000)
     assert unmet(jumbo, JUMBO, [one_try(flow(sockets=Sockets(1, 8948)))]) == []
     assert unmet(link, replace(TX, mss=536), [one_try(flow(sockets=Sockets(1, 524)))]) == []
 
 
-def test_what_was_read_while_the_link_was_down_is_no_trouble() -> None:
+def test_socket_values_of_a_link_that_was_down_are_ignored() -> None:
     down = replace(one_try(flow(sockets=Sockets(1, 36))), excluded="link dropped for 1.2 s")
     link = link_stand_in.facts()
     assert unmet(link, replace(TX, mss=536), [down, one_try(flow(sockets=Sockets(1, 524)))]) == []
 
 
-def test_an_mss_of_which_nobody_told() -> None:
+def test_an_mss_that_no_sender_reported_gives_a_note() -> None:
     link, untold = link_stand_in.facts(), [one_try(flow())]
     # An MSS larger than the MTU is never effective.
-    assert unmet(link, JUMBO, untold) == ["mss=8960 bytes was asked for, but MTU 1500 allows no more than mss=1460"]
+    assert unmet(link, JUMBO, untold) == ["mss=8960 bytes was requested, but MTU 1500 allows no more than mss=1460"]
     small = replace(TX, mss=536)
     assert unmet(link, small, untold) == []
     (note,) = unseen(small, untold)
-    assert note == "mss=536 bytes was asked for, and no sender could tell what it used (ss of iproute2)"
+    assert note == (
+        "mss=536 bytes was requested, but no sender reported the MSS that it used (this needs ss of iproute2)"
+    )
     assert unseen(TX, untold) == []
     assert unseen(small, [*untold, one_try(flow(sockets=Sockets(1, 524)))]) == []
 
@@ -78,14 +80,14 @@ def test_an_mss_of_which_nobody_told() -> None:
         (300_000, 212_992, [("one:onboard", 150_000, "wmem_max"), ("two:onboard", 106_496, "rmem_max")]),
     ],
 )
-def test_a_window_that_was_cut_is_told_for_each_end(sndbuf: int, rcvbuf: int, told: list[tuple[str, int, str]]) -> None:
+def test_a_reduced_window_is_reported_for_each_end(sndbuf: int, rcvbuf: int, told: list[tuple[str, int, str]]) -> None:
     assert unmet(link_stand_in.facts(), WINDOW, [with_buffers(sndbuf, rcvbuf)]) == [
         f"window=204800 bytes was not effective on {end}: the kernel gave {size} (raise net.core.{sysctl})"
         for end, size, sysctl in told
     ]
 
 
-def test_what_the_tool_told_is_not_told_twice() -> None:
+def test_a_window_reported_by_the_tool_is_not_reported_twice() -> None:
     one = with_buffers(300_000, 300_000)
     one = replace(one, measurements=tuple(replace(m, unmet=("window=... on one",)) for m in one.measurements))
     assert unmet(link_stand_in.facts(), WINDOW, [one]) == ["window=... on one"]
@@ -97,14 +99,14 @@ def judged(one: Try, **more: Any) -> MeasurementJudgement:
 
 
 @pytest.mark.parametrize("which", ["ineffective", "broken"])
-def test_values_stay_and_are_invalid(which: str) -> None:
-    invalid = judged(one_try(flow()), **{which: ["mss=8960 bytes was asked for\n  -> do this"]})
+def test_ineffective_settings_make_values_invalid_but_keep_them(which: str) -> None:
+    invalid = judged(one_try(flow()), **{which: ["mss=8960 bytes was requested\n  -> do this"]})
     assert (invalid.verdict, invalid.wanted) == (Verdict.INVALID, None)
-    assert invalid.reason == "mss=8960 bytes was asked for"
+    assert invalid.reason == "mss=8960 bytes was requested"
     found = invalid.directions[Direction.TX]
     assert found.verdict is Verdict.INVALID
     assert found.goodput.bps == pytest.approx(1_448_000 * 8)
-    assert found.reason == "11.6 Mbit/s says nothing: mss=8960 bytes was asked for"
+    assert found.reason == "11.6 Mbit/s is invalid: mss=8960 bytes was requested"
 
 
 def test_requests_that_failed_fail_the_test() -> None:
@@ -129,15 +131,13 @@ def test_requests_that_failed_fail_the_test() -> None:
     assert text.endswith("requests/s of 1448 bytes on 2 connections, 3 not answered with 2xx, 2 timed out")
 
 
-def test_what_arrives_above_the_cap_is_a_measurement_error() -> None:
+def test_goodput_above_the_senders_rate_limit_is_a_measurement_error() -> None:
     oracle = Oracle(Bitrate.mbps(941), "1000 Mbit/s link")
     cap = Bitrate.mbps(400)
     assert judge(Bitrate.mbps(408), oracle, None, cap).verdict is Verdict.PASS
     found = judge(Bitrate.mbps(496), oracle, None, cap)
     assert found.verdict is Verdict.INVALID
-    assert found.reason == (
-        "496.0 Mbit/s is above the 400.0 Mbit/s that the sender was told to send at most: a measurement error"
-    )
+    assert found.reason == ("496.0 Mbit/s is above the sender's rate limit 400.0 Mbit/s: a measurement error")
 
 
 def test_sockets_of_a_flow_are_recorded_from_both_ends() -> None:

@@ -14,19 +14,19 @@ from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.verdict import Verdict
 
 
-def test_senders_share_the_receiver_alike() -> None:
+def test_senders_share_the_receiver_equally() -> None:
     senders = {f"s{i}": 941.0 for i in range(5)}
     flows = [[name, "receiver"] for name in senders]
     assert max_min_shares({**senders, "receiver": 94.0}, flows) == pytest.approx([18.8] * 5)
 
 
-def test_what_a_slow_sender_leaves_goes_to_the_others() -> None:
+def test_the_others_get_the_capacity_that_a_slow_sender_does_not_use() -> None:
     capacities = {"slow": 10.0, "fast": 100.0, "receiver": 100.0}
     shares = max_min_shares(capacities, [["slow", "receiver"], ["fast", "receiver"]])
     assert shares == pytest.approx([10.0, 90.0])
 
 
-def test_a_flow_alone_gets_its_narrowest_resource() -> None:
+def test_a_single_flow_gets_its_smallest_resource() -> None:
     assert max_min_shares({"a": 5.0, "b": 3.0, "c": 9.0}, [["a", "b", "c"]]) == [3.0]
 
 
@@ -57,7 +57,7 @@ def test_fair_rates_fill_a_resource_of_each_flow_and_overfill_none(case: tuple[l
 
 
 @given(st.lists(st.floats(0.001, 1e9), min_size=1, max_size=20))
-def test_jain_lies_between_one_winner_and_all_alike(values: list[float]) -> None:
+def test_jains_index_lies_between_one_nth_and_one(values: list[float]) -> None:
     assert 1 / len(values) - 1e-9 <= jain(values) <= 1 + 1e-9
 
 
@@ -72,7 +72,7 @@ def limit(metric: Metric, minimum: float) -> Limit:
     return Limit(Share(minimum), Origin.MARKER, f"{metric}={minimum}", metric=metric)
 
 
-def test_a_flow_that_starves_is_named() -> None:
+def test_the_flow_with_the_least_share_is_named() -> None:
     found = evenness([Bitrate(5.0), Bitrate(15.0)], [Bitrate(10.0), Bitrate(10.0)])
     judgement = judge_evenness(found, ["a>c", "b>c"], limit(Metric.SHARE, 0.9), limit(Metric.FAIRNESS, 0.95))
     assert judgement.verdict is Verdict.FAIL
@@ -81,7 +81,7 @@ def test_a_flow_that_starves_is_named() -> None:
     )
 
 
-def test_even_flows_pass_and_say_how_even() -> None:
+def test_even_flows_pass_and_the_reason_gives_their_evenness() -> None:
     found = evenness([Bitrate(9.9), Bitrate(10.0)], [Bitrate(10.0), Bitrate(10.0)])
     judgement = judge_evenness(found, ["a>c", "b>c"], limit(Metric.SHARE, 0.9), None)
     assert judgement.verdict is Verdict.PASS
