@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from pytest_pinet.ab.costs import costs_of
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.evidence.build import read_build
-from pytest_pinet.evidence.settings import read_settings
+from pytest_pinet.evidence.build import read_build, read_settings
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.change import BuildDifference, connections_per_turn
 from pytest_pinet.judge.change_attempts import MeasuredBoot, judge_boots

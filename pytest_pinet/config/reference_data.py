@@ -6,8 +6,7 @@ from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.config.calibration import load_calibration
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.judge.baseline import Reference
-from pytest_pinet.model.combination_id import CombinationId
-from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.metric_key import CombinationId, MetricKey
 from pytest_pinet.model.traffic import Direction, Traffic
 
 

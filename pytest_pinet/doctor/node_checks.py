@@ -12,8 +12,7 @@ from pytest_pinet.errors import ConsoleError, PinetError, PowerError, SshError, 
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.lab import Node
-from pytest_pinet.traffic.iperf3_tool import Tools
-from pytest_pinet.traffic.iperf3_version import FEATURES, Version
+from pytest_pinet.traffic.iperf3_version import FEATURES, Tools, Version
 
 # The same time as in a test, for a booted node. A node that was just powered on has its boot timeout.
 ANSWER_TIMEOUT_S = 5.0

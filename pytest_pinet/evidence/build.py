@@ -1,10 +1,18 @@
-"""Reads the kernel, driver and firmware that a value was measured with."""
+"""Reads what an end runs: kernel, modules, driver, firmware, and the settings that driver and kernel chose.
+
+If a new build is slower, changed default settings are the first thing to check.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterable
 
+from pytest_pinet.errors import SshError
+from pytest_pinet.evidence.elf import build_id
 from pytest_pinet.execution.shell import Shell
+from pytest_pinet.model.build import Loaded, RunningBuild
 
 
 def read_serial(shell: Shell) -> str | None:
@@ -38,3 +46,166 @@ def read_build(shell: Shell, device: str) -> dict[str, str | None]:
         "firmware": values.get("firmware-version"),
         "bus_info": values.get("bus-info"),
     }
+
+
+TIMEOUT_S = 30.0
+_MARK = "=====8<====="
+_SYSCTL = re.compile(r"[A-Za-z0-9_./-]+")
+# Prints name and srcversion, "-" if it cannot be read. The shell reads the files itself: one process per module took
+# longer on a slow board than all other commands.
+_MODULES = (
+    "for d in /sys/module/*/; do [ -e ${d}initstate ] || continue; n=${d%/}; s=-;"
+    ' [ ! -r ${d}srcversion ] || read -r s < ${d}srcversion; echo "${n##*/} $s"; done'
+)
+# The notes with the build IDs, each after a line with its file name, all in hexadecimal.
+_NOTES = "head -v -c 4096 /sys/module/*/notes/.note.gnu.build-id | od -An -v -tx1 | tr -d ' \\n'"
+_NOTE = re.compile(rb"==> /sys/module/([^/\n]+)/notes/\.note\.gnu\.build-id <==\n")
+_NICS = 'for d in /sys/class/net/*; do [ -e $d/device ] || continue; echo "nic: ${d##*/}"; ethtool -i ${d##*/}; done'
+_PARTS = {
+    "uname": "uname -a",
+    "version": "cat /proc/version",
+    "cmdline": "cat /proc/cmdline",
+    "boot_id": "cat /proc/sys/kernel/random/boot_id",
+    "notes": "od -An -v -tx1 /sys/kernel/notes | tr -d ' \\n'",
+    "model": "tr -d '\\0' < /proc/device-tree/model",
+    "serial": "tr -d '\\0' < /proc/device-tree/serial-number",
+    "firmware": "vcgencmd version",
+    "eeprom": "vcgencmd bootloader_version",
+    "modules": _MODULES,
+    "module_notes": _NOTES,
+    "nics": _NICS,
+}
+
+
+def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls: Iterable[str] = ()) -> RunningBuild:
+    """Read the build that runs, and the values of module parameters and sysctls. Raises SshError.
+
+    ``options`` are pairs of module and parameter.
+    """
+    parts = dict(_PARTS)
+    for module, parameter in options:
+        parts[f"option {module}.{parameter}"] = f"cat {shlex.quote(f'/sys/module/{module}/parameters/{parameter}')}"
+    for name in sysctls:
+        if _SYSCTL.fullmatch(name):
+            parts[f"sysctl {name}"] = f"cat {shlex.quote(sysctl_path(name))}"
+    commands = "; ".join(f"echo '{_MARK}{name}'; {{ {command}; }} 2>/dev/null" for name, command in parts.items())
+    done = shell.run(f"LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/sbin:/sbin; {commands}", timeout_s=TIMEOUT_S)
+    found = _split(done.stdout)
+    if not found.get("version"):
+        raise SshError(
+            f"{shell.name} does not report its kernel version: {done.stderr.strip()[:200]}", f"look at {shell.name}"
+        )
+    return RunningBuild(
+        node=shell.name,
+        uname=found.get("uname", ""),
+        version=found["version"],
+        cmdline=found.get("cmdline", ""),
+        boot_id=found.get("boot_id") or None,
+        build_id=_build_id(found.get("notes", "")),
+        model=_text(found.get("model")),
+        serial=parse_serial(found.get("serial", "")),
+        firmware=_text(found.get("firmware")),
+        eeprom=_text(found.get("eeprom")),
+        modules=_loaded(found.get("modules", ""), found.get("module_notes", "")),
+        nics=_nics(found.get("nics", "")),
+        parameters={
+            name[len("option ") :]: text for name, text in found.items() if name.startswith("option ") and text
+        },
+        sysctls={name[len("sysctl ") :]: text for name, text in found.items() if name.startswith("sysctl ") and text},
+    )
+
+
+def sysctl_path(name: str) -> str:
+    """Return the file of a sysctl. In ``net.ipv4.conf.eth0.rp_filter`` each dot becomes a slash."""
+    return "/proc/sys/" + name.replace(".", "/")
+
+
+def _split(output: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for block in output.split(_MARK)[1:]:
+        name, _, text = block.partition("\n")
+        found[name] = text.strip()
+    return found
+
+
+def _text(output: str | None) -> str | None:
+    """Return a tool's output on one line; None for an error message, such as the firmware's "does not know"."""
+    line = " ".join((output or "").split())
+    return line if line and "does not know" not in line and "error=" not in line else None
+
+
+def _loaded(text: str, notes: str) -> dict[str, Loaded]:
+    try:
+        parts = _NOTE.split(bytes.fromhex(notes))
+    except ValueError:
+        parts = [b""]
+    ids = {name.decode(): build_id(note) for name, note in zip(parts[1::2], parts[2::2], strict=True)}
+    found = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 2:
+            name, source = words
+            found[name] = Loaded(None if source == "-" else source, ids.get(name))
+    return found
+
+
+def _build_id(hexadecimal: str) -> str | None:
+    try:
+        return build_id(bytes.fromhex(hexadecimal))
+    except ValueError:
+        return None
+
+
+def _nics(text: str) -> dict[str, dict[str, str | None]]:
+    found: dict[str, dict[str, str | None]] = {}
+    device = ""
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key == "nic":
+            device = value.strip()
+            found[device] = {}
+        elif device and key.strip() in ("driver", "version", "firmware-version", "bus-info"):
+            found[device][key.strip()] = value.strip() or None
+    return found
+
+
+_ETHTOOL = {"-k": "", "-c": "coalescing ", "-g": "ring ", "-a": "pause ", "-l": "channels "}
+_SYSCTLS = (
+    "net.core.default_qdisc", "net.core.netdev_budget", "net.core.netdev_max_backlog", "net.core.rmem_default",
+    "net.core.rmem_max", "net.core.wmem_default", "net.core.wmem_max", "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_rmem", "net.ipv4.tcp_sack", "net.ipv4.tcp_timestamps", "net.ipv4.tcp_window_scaling",
+    "net.ipv4.tcp_wmem", "net.ipv4.tcp_limit_output_bytes",
+)  # fmt: skip
+_PART = "=="
+
+
+def read_settings(shell: Shell, device: str) -> dict[str, str]:
+    """Read all settings of a device that can be read; empty if none can. Raises SshError."""
+    commands = "; ".join(f"echo '{_PART} {option}'; ethtool {option} {device} 2>/dev/null" for option in _ETHTOOL)
+    files = " ".join(sysctl_path(name) for name in _SYSCTLS)
+    kernel = f"echo '{_PART} sysctl'; grep -H . {files} 2>/dev/null"
+    qdisc = f"echo '{_PART} qdisc'; tc qdisc show dev {device} root 2>/dev/null"
+    done = shell.run(f"PATH=$PATH:/usr/sbin:/sbin; {commands}; {kernel}; {qdisc}; true")
+    return parse_settings(done.stdout)
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """Return the settings by name. Of a value that is listed twice (supported, then set) the last one counts."""
+    found: dict[str, str] = {}
+    part = ""
+    for line in text.splitlines():
+        if line.startswith(_PART):
+            part = line.removeprefix(_PART).strip()
+        elif part == "sysctl":
+            path, _, value = line.partition(":")
+            found[path.removeprefix("/proc/sys/").replace("/", ".")] = " ".join(value.split())
+        elif part == "qdisc":
+            words = line.split()
+            if len(words) > 1 and words[0] == "qdisc":
+                found["qdisc"] = words[1]
+        elif part in _ETHTOOL:
+            name, colon, value = line.strip().partition(":")
+            if colon and value.strip():
+                # "off [fixed]", "on [requested off]": the effective value counts.
+                found[_ETHTOOL[part] + name.strip()] = value.partition("[")[0].strip()
+    return found

@@ -90,34 +90,38 @@ def check_octets(
     """
     after = list(read())
 
+    def counts() -> list[_Counted]:
+        each = zip(cables, before, after, strict=True)
+        return [(cable, old, new) for cable, old, new in each if _is_usable(cable, old, new, wire_factor)]
+
     def complete() -> bool:
         nonlocal after
         after = list(read())
-        return _missing(cables, before, after, wire_factor) is None
+        return _missing(counts(), wire_factor) is None
 
-    if _missing(cables, before, after, wire_factor) is not None:
+    if _missing(counts(), wire_factor) is not None:
         wait(complete, latency_s)
-    trouble = _missing(cables, before, after, wire_factor) or _surplus(cables, before, after, wire_factor)
+    trouble = _missing(counts(), wire_factor) or _surplus(counts(), wire_factor)
     if trouble is not None:
         raise InvalidMeasurement(trouble)
     return after
 
 
-def _silent(cable: CableEnd, old: PortCounters, new: PortCounters, wire_factor: float) -> bool:
-    """Return whether this port's counters cannot be used for this measurement."""
-    most = wire_factor * max(cable.sent.sent, cable.sent.received) + CHATTER_OCTETS
+# A cable with the counters of its port before and after traffic.
+_Counted = tuple[CableEnd, PortCounters, PortCounters]
+
+
+def _is_usable(cable: CableEnd, old: PortCounters, new: PortCounters, wire_factor: float) -> bool:
+    """Return whether this port's counters neither restarted nor may have wrapped more than once."""
     if new.bits < 64:
-        return old.epoch != new.epoch or most >= 1 << (new.bits - 1)
-    return old.epoch != new.epoch or new.rx_octets < old.rx_octets or new.tx_octets < old.tx_octets
+        most = wire_factor * max(cable.sent.sent, cable.sent.received) + CHATTER_OCTETS
+        return old.epoch == new.epoch and most < 1 << (new.bits - 1)
+    return old.epoch == new.epoch and new.rx_octets >= old.rx_octets and new.tx_octets >= old.tx_octets
 
 
-def _missing(
-    cables: Sequence[CableEnd], before: Sequence[PortCounters], after: Sequence[PortCounters], wire_factor: float
-) -> str | None:
+def _missing(counts: Sequence[_Counted], wire_factor: float) -> str | None:
     """Return a message about the first port that counted less than the payload; None if there is none."""
-    for cable, old, new in zip(cables, before, after, strict=True):
-        if _silent(cable, old, new, wire_factor):
-            continue
+    for cable, old, new in counts:
         came_in, went_out = new.octets_since(old)
         least = (1 - AGREEMENT) * (wire_factor if new.frames else 1.0)
         for way, seen, payload in (
@@ -126,33 +130,29 @@ def _missing(
         ):
             if seen < least * payload:
                 return (
-                    f"only {_mb(seen)} {way} at {cable.port}, for {_mb(payload)} of payload that iperf3 moved: they "
-                    "took another way\n  -> check that this cable is in the port that the lab file names"
+                    f"only {_mb(seen)} {way} at {cable.port}, for {_mb(payload)} of payload that iperf3 moved: the "
+                    "traffic took another way\n  -> check that this cable is in the port that the lab file names"
                 )
     return None
 
 
-def _surplus(
-    cables: Sequence[CableEnd], before: Sequence[PortCounters], after: Sequence[PortCounters], wire_factor: float
-) -> str | None:
+def _surplus(counts: Sequence[_Counted], wire_factor: float) -> str | None:
     """Return a message about the first hop that lost octets; None if there is none."""
-    for cable, old, new in zip(cables, before, after, strict=True):
-        if _silent(cable, old, new, wire_factor):
-            continue
+    for cable, old, new in counts:
         came_in, went_out = new.octets_since(old)
         sent, received = cable.moved.sent, cable.moved.received
+        discards = _discards(old.tx_discards, new.tx_discards)
         if sent and came_in > _most(cable.sent.sent, cable.sent.received, wire_factor):
-            lost = _discards(old.tx_discards, new.tx_discards)
             return (
-                f"{_mb(came_in)} came in from {cable.node} at {cable.port}, for {_mb(sent)} that were received at the "
-                f"far end: lost behind that port, in the switch or on the receiver's side{lost}\n  -> look at the "
-                "discards of the other ports, or for other traffic of this node"
+                f"{_mb(came_in)} came in from {cable.node} at {cable.port}, but the far end received only "
+                f"{_mb(sent)}: lost behind that port, in the switch or on the receiver's side{discards}\n"
+                "  -> look at the discards of the other ports, or for other traffic of this node"
             )
         if received and went_out > _most(cable.sent.received, cable.sent.sent, wire_factor):
             return (
-                f"{_mb(went_out)} went out to {cable.node} at {cable.port}, and only {_mb(received)} arrived: lost on "
-                f"the cable, in the NIC or in the driver of {cable.node}\n  -> look at its errors and drops, and for "
-                "other traffic to this node"
+                f"{_mb(went_out)} went out to {cable.node} at {cable.port}, but only {_mb(received)} arrived: lost "
+                f"on the cable, in the NIC or in the driver of {cable.node}\n  -> look at its errors and drops, and "
+                "for other traffic to this node"
             )
     return None
 

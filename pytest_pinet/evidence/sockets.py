@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.execution.shell import Shell
-from pytest_pinet.model.sockets import Sockets
+from pytest_pinet.model.measurement import Sockets
 
 # Time limit of one reading on a busy machine. The traffic tool reports a machine that does not answer.
 ANSWER_S = 1.0

@@ -5,8 +5,12 @@ Traffic, evidence, tunings and switch backends use a node over ssh and the runne
 
 from __future__ import annotations
 
+import os
 import shlex
+import tempfile
+import weakref
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 
@@ -59,3 +63,23 @@ class Shell(Protocol):
 
     def spawn(self, command: str) -> Process:
         """Start a command line and return at once. Raises SshError if the machine does not answer."""
+
+
+class Spool:
+    """An unnamed file for the output of a child process, which gets ``fileno``.
+
+    The file is closed when this object is deleted.
+    """
+
+    def __init__(self) -> None:
+        self.fileno, path = tempfile.mkstemp(prefix="pinet-")
+        Path(path).unlink()
+        weakref.finalize(self, os.close, self.fileno)
+
+    def read(self, offset: int = 0) -> bytes:
+        """Return all bytes from ``offset`` on. Uses pread, since the child shares the offset of the file."""
+        chunks = []
+        while chunk := os.pread(self.fileno, 1 << 20, offset):
+            chunks.append(chunk)
+            offset += len(chunk)
+        return b"".join(chunks)

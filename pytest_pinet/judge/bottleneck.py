@@ -16,9 +16,8 @@ from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.link_facts import LinkFacts
-from pytest_pinet.model.measurement import Path, Sample
+from pytest_pinet.model.measurement import Path, Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.sockets import Sockets
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import SEVERITY
 

@@ -165,19 +165,3 @@ def highest_limit(speed_mbps: int, mtu_max: int, bus: Bus, both_ways: bool = Fal
     """
     direction = Direction.BIDIR if both_ways else Direction.TX
     return physical_limit(speed_mbps, mtu_max, timestamps=both_ways, bus=bus, direction=direction)
-
-
-# Line codes: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s (PCI Express Base 5.0, 4.2). 64 GT/s uses neither.
-_CODE_8B10B_GTPS = 5.0
-_CODE_128B130B_GTPS = 32.0
-# Only the Ethernet header crosses the bus: the check sequence stays in the NIC.
-_ETHERNET_HEADER = 14
-# Overhead of each packet of the bus: 2 framing, 2 sequence, 16 header (64-bit address), 4 link check.
-_PACKET_BYTES = 24
-# For each frame, a descriptor is read and written back.
-_DESCRIPTOR_BYTES = 40
-# Acknowledgements and flow control of the link layer take up to 5 %.
-_LEAST_EFFICIENCY = 0.95
-# The largest payload of a packet (MPS) if it is not known: the least that every device supports, and the most that
-# devices for these boards support.
-_PAYLOADS = (128, 512)

@@ -12,7 +12,7 @@ from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
 from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.link_facts import LinkFacts
-from pytest_pinet.model.sockets import Sockets
+from pytest_pinet.model.measurement import Sockets
 from pytest_pinet.model.traffic import Traffic
 
 # The least signal rate of a bus in Mbit/s (USB 2.0 high speed, USB 3.0 SuperSpeed).

@@ -65,7 +65,7 @@ class LabAccess:
     def _tool(self, name: str) -> TrafficTool:
         assert self._lab is not None
         if name not in self._tools:
-            from pytest_pinet.traffic.registry import make_tool
+            from pytest_pinet.traffic.tool import make_tool
 
             self._tools[name] = make_tool(name, self._lab)
         return self._tools[name]

@@ -12,8 +12,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from pytest_pinet.errors import SshError
-from pytest_pinet.execution.output_file import Spool
-from pytest_pinet.execution.shell import Completed, Process
+from pytest_pinet.execution.shell import Completed, Process, Spool
 
 LOST_CONNECTION = 255
 STOP_TIMEOUT_S = 2.0

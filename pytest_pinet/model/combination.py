@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pytest_pinet.model.combination_id import CombinationId
 from pytest_pinet.model.lab import Interface, Node, Uplink
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.topology import Topology, parse_topology
 from pytest_pinet.model.tuning import Tuning
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_pinet.model.combination_id import CombinationId
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Uplink
 from pytest_pinet.model.measurement import Path
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.topology import Topology
 
 

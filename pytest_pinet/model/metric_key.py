@@ -1,11 +1,23 @@
-"""The key of one measured value, for limits, baselines, noise and history."""
+"""The ids of combinations, and the key of one measured value, for limits, baselines, noise and history."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_pinet.model.combination_id import CombinationId
 from pytest_pinet.model.traffic import Direction, Traffic
+
+
+@dataclass(frozen=True)
+class CombinationId:
+    """An id such as ``pi4b:onboard/pair``, or ``pi4b:onboard/pair/rps=all`` with the key of a tuning."""
+
+    board: str
+    nic: str
+    topology: str
+    tuning: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.board}:{self.nic}/{self.topology}{f'/{self.tuning}' if self.tuning else ''}"
 
 
 @dataclass(frozen=True)

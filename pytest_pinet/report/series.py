@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.history.points import LevelChange, Point
-from pytest_pinet.model.combination_id import CombinationId
+from pytest_pinet.model.metric_key import CombinationId
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,9 @@ from pytest_pinet.traffic.iperf3_command import (
 from pytest_pinet.traffic.iperf3_effect import cpu_percent, notes, verify
 from pytest_pinet.traffic.iperf3_parser import flows
 from pytest_pinet.traffic.iperf3_run import PortTaken, run_both
-from pytest_pinet.traffic.iperf3_tool import Tool, Tools
 from pytest_pinet.traffic.iperf3_trouble import Output
 from pytest_pinet.traffic.iperf3_values import validate
-from pytest_pinet.traffic.iperf3_version import check
+from pytest_pinet.traffic.iperf3_version import Tool, Tools, check
 from pytest_pinet.traffic.mid_run_probe import MidRunProbe
 from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
 

@@ -11,8 +11,8 @@ from pytest_pinet.traffic import iperf3_json
 from pytest_pinet.traffic.iperf3_command import Iperf3Run
 from pytest_pinet.traffic.iperf3_json import BadJson
 from pytest_pinet.traffic.iperf3_report import Iperf3Report, read, unreadable
-from pytest_pinet.traffic.iperf3_tool import Tool
 from pytest_pinet.traffic.iperf3_trouble import Output
+from pytest_pinet.traffic.iperf3_version import Tool
 
 # An iperf3 that uses this much of what its threads can use limits the goodput; the link does not.
 CPU_LIMIT_PERCENT = 95.0

@@ -13,9 +13,8 @@ from typing import TypeVar
 
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.http import HttpReport
-from pytest_pinet.model.measurement import Flow, Measurement, Sample
+from pytest_pinet.model.measurement import Flow, Measurement, Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.sockets import Sockets
 from pytest_pinet.model.traffic import RESPONSE_HEAD, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.traffic.tool import TrafficTool
 from pytest_pinet.traffic.wrapping import WrappingTool

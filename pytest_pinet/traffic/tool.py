@@ -1,11 +1,13 @@
-"""The interface of a traffic tool: one measurement between two ends, from start to end."""
+"""The interface of a traffic tool (one measurement between two ends, from start to end), and the tools by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
+from pytest_pinet.execution.entry_points import TRAFFIC_TOOLS
 from pytest_pinet.execution.shell import Shell
+from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Traffic
 
@@ -44,3 +46,13 @@ class TrafficTool(Protocol):
         ``before_client`` is called when everything but the traffic is ready. Raises ConfigError, UnsupportedError,
         LabError.
         """
+
+
+def make_tool(name: str, lab: Lab) -> TrafficTool:
+    """Return the traffic tool of this name for the lab. Raises ConfigError if that is not possible.
+
+    The entry point names a callable that takes the lab and returns a `TrafficTool`, such as a class.
+    """
+    made, what = TRAFFIC_TOOLS.make(name, lab, takes="the lab")
+    TRAFFIC_TOOLS.require(made, what, TrafficTool)
+    return cast(TrafficTool, made)

@@ -16,15 +16,13 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.combination import Combination, Endpoint
-from pytest_pinet.model.combination_id import CombinationId
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.link_facts import LinkEnd, LinkFacts
-from pytest_pinet.model.measurement import Flow, Measurement, Sample
-from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.measurement import Flow, Measurement, Sample, Sockets
+from pytest_pinet.model.metric_key import CombinationId, MetricKey
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.sockets import Sockets
 from pytest_pinet.model.topology import TopologyFlow, parse_topology
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict

@@ -9,8 +9,7 @@ import time
 from collections.abc import Mapping
 
 from pytest_pinet.errors import SshError
-from pytest_pinet.execution.output_file import Spool
-from pytest_pinet.execution.shell import Completed
+from pytest_pinet.execution.shell import Completed, Spool
 
 TERM_S = 1.5  # for a stopped command to end by itself; must be longer than ``timeout -k 1`` inside it
 KILL_S = 2.0

@@ -12,7 +12,7 @@ from pytest_pinet.errors import (
     SshError,
     UnsupportedError,
 )
-from pytest_pinet.evidence.running import read_running
+from pytest_pinet.evidence.build import read_running
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.deploy.boot import PLAIN, Booted

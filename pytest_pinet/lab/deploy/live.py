@@ -12,7 +12,7 @@ from pytest_pinet.builds.matching import require_machine, sysctl_holds
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import BuildError, ConfigError, LabError, SshError
-from pytest_pinet.evidence.running import sysctl_path
+from pytest_pinet.evidence.build import sysctl_path
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.card import OURS

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pytest_pinet.errors import PowerError
-from pytest_pinet.execution.bounded_call import call_within
-from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.deadline import Deadline, call_within
 
 REQUEST_TIMEOUT_S = 5.0
 # For a whole call of any backend. SNMP retries for 6 s; a command or a slow socket may never end.

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_pinet.model.combination_id import CombinationId
+from pytest_pinet.model.metric_key import CombinationId
 
 # The only parameter that is not excluded, so Allure 3 includes it in its hash.
 PARAMETER = "combination"

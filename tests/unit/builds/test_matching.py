@@ -14,7 +14,7 @@ from pytest_pinet.ab.options import ABOptions
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.matching import mismatches, missing_modules, require_any_pi, require_machine
 from pytest_pinet.errors import BuildError
-from pytest_pinet.evidence.running import read_running
+from pytest_pinet.evidence.build import read_running
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId, Loaded, ModuleId, RunningBuild
 from tests.support import build_files as made

@@ -68,7 +68,8 @@ def test_a_pcie_link_that_trained_down_is_broken(
 ) -> None:
     files = pcie(current, ("8.0 GT/s PCIe", "8"), slot)
     (sentence,) = broken(read(LocalShell("cm4-1"), "eth1", sysfs=sysfs(tmp_path, CARD, files)))
-    assert sentence.startswith(f"the PCIe link of cm4-1 eth1 runs at {runs_at}, though both its ends support {best}\n  -> ")
+    text = f"the PCIe link of cm4-1 eth1 runs at {runs_at}, though both its ends support {best}\n  -> "
+    assert sentence.startswith(text)
 
 
 def test_a_pcie_link_that_does_not_tell_is_not_judged(tmp_path: Path) -> None:

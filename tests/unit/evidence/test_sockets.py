@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.evidence.sockets import parse_sockets, read_sockets
 from pytest_pinet.judge.preconditions import socket_trouble
-from pytest_pinet.model.sockets import Sockets
+from pytest_pinet.model.measurement import Sockets
 from tests.support.local_shell import LocalShell
 
 DATA = Path(__file__).parents[2] / "data" / "ss"

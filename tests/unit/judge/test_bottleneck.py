@@ -13,9 +13,8 @@ from pytest_pinet.model.conditions import Conditions, Throttling
 from pytest_pinet.model.diagnosis import Cause, Diagnosis
 from pytest_pinet.model.evidence import EndEvidence, Heat, ProcessorLoad
 from pytest_pinet.model.link_facts import LinkFacts
-from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.measurement import Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.sockets import Sockets
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 from tests.support import link_stand_in

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_pinet.judge.flow_limits import Bounds
 from pytest_pinet.model.conditions import Conditions, PcieLink
+from pytest_pinet.model.measurement import Sockets
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.sockets import Sockets
 from pytest_pinet.model.traffic import Direction, Traffic
 from tests.support import link_stand_in
 from tests.support.link_stand_in import TX, flow

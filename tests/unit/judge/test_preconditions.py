@@ -16,9 +16,8 @@ from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.verdict import judge
 from pytest_pinet.model.http import HttpReport
 from pytest_pinet.model.judgement import MeasurementJudgement
-from pytest_pinet.model.measurement import Measurement
+from pytest_pinet.model.measurement import Measurement, Sockets
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.sockets import Sockets
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.traffic import http_record, http_text, sockets_record

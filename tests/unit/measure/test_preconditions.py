@@ -13,9 +13,8 @@ from pytest_pinet.execution.shell import Completed, Process
 from pytest_pinet.measure import preconditions
 from pytest_pinet.measure.preconditions import Preconditions, refuse
 from pytest_pinet.model.conditions import PcieLink
-from pytest_pinet.model.measurement import Measurement
+from pytest_pinet.model.measurement import Measurement, Sockets
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.sockets import Sockets
 from pytest_pinet.model.traffic import Direction, Traffic
 from tests.support import link_stand_in
 from tests.support.link_stand_in import TX, flow, one_try

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.model.combination_id import CombinationId
-from pytest_pinet.model.metric_key import MetricKey, metric_keys
+from pytest_pinet.model.metric_key import CombinationId, MetricKey, metric_keys
 from pytest_pinet.model.traffic import Direction, Traffic
 
 PAIR = CombinationId("pi4b", "onboard", "pair")

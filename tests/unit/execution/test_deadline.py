@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pytest_pinet.execution.bounded_call import call_within
+from pytest_pinet.execution.deadline import call_within
 
 
 def test_what_comes_in_time_is_what_it_is() -> None:

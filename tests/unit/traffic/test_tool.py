@@ -10,7 +10,7 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.traffic.http import Http
 from pytest_pinet.traffic.iperf3 import Iperf3
-from pytest_pinet.traffic.registry import make_tool
+from pytest_pinet.traffic.tool import make_tool
 from tests.support import replay_tool
 
 LAB = Lab("bench", "bench.yaml", {}, {})
