@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pytest_pinet.tuning.ethtool import ask, fields
-from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import switch, whole
 
 # Matches, for example, "Adaptive RX: off  TX: on".
@@ -15,13 +15,10 @@ _SWITCHES = ("adaptive-rx", "adaptive-tx")
 COALESCING = (*_NUMBERS, *_SWITCHES)
 
 
-class Coalescing:
+class Coalescing(DeviceSetting):
     """One ``parameter`` of ``ethtool -C``, such as ``rx-usecs``. The undo also restores parameters that the driver
     changed along with it.
     """
-
-    where = SettingScope.DUT_DEVICE
-    disruptive = False
 
     def __init__(self, parameter: str) -> None:
         self.name = parameter.replace("-", "_")
@@ -55,9 +52,6 @@ class Coalescing:
 
     def holds(self, asked: str, now: SettingReading) -> bool:
         return now.values[self._parameter] == asked
-
-    def effect(self, place: SettingPlace, asked: str) -> str:
-        return ""
 
 
 RX_USECS, TX_USECS, RX_FRAMES, TX_FRAMES, ADAPTIVE_RX, ADAPTIVE_TX = map(Coalescing, COALESCING)

@@ -26,9 +26,6 @@ class Governor(FileSetting):
     def patterns(self, place: SettingPlace) -> Sequence[str]:
         return [f"{place.root}{_POLICIES}/scaling_governor"]
 
-    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
-        return dict.fromkeys(now.values, asked)
-
 
 class ScalingFrequency(FileSetting):
     """The lower or upper bound of the clock, in MHz. The kernel clamps the bound to what the chip supports."""

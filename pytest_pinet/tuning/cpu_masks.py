@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pytest_pinet.tuning.file_setting import ONLINE, FileSetting
 from pytest_pinet.tuning.files import read_files
-from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import CPUS_FORM, cpu_list, cpus, mask_of, read_mask, write_mask
 
 _ONLINE = "online"
@@ -16,7 +16,6 @@ class QueueMask(FileSetting):
     """A setting of CPU masks. ``queue`` is ``rx`` or ``tx``; ``file`` is the mask's name in the folder of a queue."""
 
     form = CPUS_FORM
-    where = SettingScope.DUT_DEVICE
     queue: str
     file: str
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pytest_pinet.tuning.ethtool import ask, fields
-from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import switch
 
 _STATUS = "EEE status"
 
 
-class Eee:
+class Eee(DeviceSetting):
     """EEE on or off. A change makes the link negotiate again."""
 
     name = "eee"
     form = "'on' or 'off'"
-    where = SettingScope.DUT_DEVICE
     disruptive = True
 
     def parse(self, value: object) -> str:

@@ -6,18 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from pytest_pinet.tuning.files import read_files, write_files
-from pytest_pinet.tuning.setting import SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import DeviceSetting, SettingPlace, SettingReading
 
 ONLINE = "/sys/devices/system/cpu/online"
 
 
-class FileSetting(ABC):
+class FileSetting(DeviceSetting, ABC):
     """A setting that writes one or more files. ``read`` returns the content of each file by its path."""
 
     name: str
     form: str
-    where: SettingScope
-    disruptive = False
 
     @abstractmethod
     def parse(self, value: object) -> str: ...
@@ -26,9 +24,9 @@ class FileSetting(ABC):
     def patterns(self, place: SettingPlace) -> Sequence[str]:
         """Return the paths of the files, with wildcards."""
 
-    @abstractmethod
     def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
-        """Return the content that each file must have. ``now`` names the files that exist."""
+        """Return the content that each file must have: by default ``asked``. ``now`` names the files that exist."""
+        return dict.fromkeys(now.values, asked)
 
     def same(self, wanted: str, found: str) -> bool:
         """Return whether the content ``found`` means the same as ``wanted``."""
@@ -50,6 +48,3 @@ class FileSetting(ABC):
 
     def holds(self, asked: str, now: SettingReading) -> bool:
         return all(self.same(v, now.values[p]) for p, v in self.wanted(asked, now).items())
-
-    def effect(self, place: SettingPlace, asked: str) -> str:
-        return ""

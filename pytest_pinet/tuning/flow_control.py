@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pytest_pinet.tuning.ethtool import ask, fields
-from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import one_of
 
 _WAYS = {"on": ("on", "on"), "off": ("off", "off"), "rx": ("on", "off"), "tx": ("off", "on")}
 _KNOBS = {"autoneg": "Autonegotiate", "rx": "RX", "tx": "TX"}
 
 
-class FlowControl:
+class FlowControl(DeviceSetting):
     """Flow control: with ``rx`` the NIC obeys pause frames, with ``tx`` it sends them. The negotiated result counts."""
 
     name = "flow_control"
     form = "'on', 'off', 'rx' or 'tx'"
-    where = SettingScope.DUT_DEVICE
     disruptive = True
 
     def parse(self, value: object) -> str:

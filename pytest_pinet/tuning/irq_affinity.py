@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pytest_pinet.tuning.file_setting import ONLINE
 from pytest_pinet.tuning.files import look_into, read_files, write_files
-from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import cpu_list, shown, text
 
 _SPREAD = "spread"
@@ -18,7 +18,7 @@ _MASK = "/smp_affinity_list"
 _LINE = re.compile(r"^\s*([0-9]+):\s.*$", re.MULTILINE)
 
 
-class IrqAffinity:
+class IrqAffinity(DeviceSetting):
     """Interrupt affinity: ``2`` sends all interrupts to CPU 2; several CPUs take turns; ``spread`` uses all CPUs.
 
     A USB NIC uses the interrupts of its USB host controller. ``irqbalance`` is stopped, because it would move the
@@ -28,8 +28,6 @@ class IrqAffinity:
 
     name = "irq"
     form = "'spread', a CPU such as 2, or CPUs that take turns such as '2,3'"
-    where = SettingScope.DUT_DEVICE
-    disruptive = False
 
     def parse(self, value: object) -> str:
         written = text(value, self.form)
@@ -80,9 +78,6 @@ class IrqAffinity:
             if found != cpu:
                 return False
         return True
-
-    def effect(self, place: SettingPlace, asked: str) -> str:
-        return ""
 
     @staticmethod
     def _wanted(asked: str, now: SettingReading) -> dict[str, str]:

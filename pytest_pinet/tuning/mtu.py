@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.tuning.files import read_files
-from pytest_pinet.tuning.setting import SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import DeviceSetting, SettingPlace, SettingReading, SettingScope
 from pytest_pinet.tuning.values import whole
 
 # The smallest MTU for IPv4 is 68 (for IPv6 1280). The largest IPv4 packet has 65535 bytes.
@@ -13,7 +13,7 @@ LEAST, MOST = 68, 65535
 _HEADERS = 28
 
 
-class Mtu:
+class Mtu(DeviceSetting):
     """The MTU of the NICs of all ends. The MTU of a switch port cannot be set portably, so pings test the path."""
 
     name = "mtu"

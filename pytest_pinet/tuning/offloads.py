@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from pytest_pinet.tuning.ethtool import ask
-from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import switch
 
 # Matches, for example, "generic-receive-offload: on [fixed]". An indented line belongs to the group above it.
@@ -61,12 +61,10 @@ def features(output: str) -> dict[str, _Feature]:
     return found
 
 
-class Offload:
+class Offload(DeviceSetting):
     """One offload. ``name`` is its name in ``tuning=`` (``tso``), ``feature`` its line in ``ethtool -k``."""
 
     form = "'on' or 'off'"
-    where = SettingScope.DUT_DEVICE
-    disruptive = False
 
     def __init__(self, name: str, feature: str) -> None:
         self.name = name
@@ -98,9 +96,6 @@ class Offload:
 
     def holds(self, asked: str, now: SettingReading) -> bool:
         return now.values[self._feature] == asked
-
-    def effect(self, place: SettingPlace, asked: str) -> str:
-        return ""
 
 
 TSO, GSO, GRO, LRO, SG, RX_CHECKSUM, TX_CHECKSUM, RX_HASH = (Offload(*one) for one in OFFLOADS.items())

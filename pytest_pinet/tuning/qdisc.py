@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pytest_pinet.tuning.files import reason
-from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import text
 
 # Matches, for example, "qdisc fq_codel 0: root refcnt 2 limit 10240p ...".
@@ -14,13 +14,11 @@ _KERNELS = "0"  # the handle of qdiscs that the kernel chose
 _BY_QUEUE = "mq"
 
 
-class Qdisc:
+class Qdisc(DeviceSetting):
     """A qdisc without options. A NIC with several transmit queues gets one qdisc for each queue."""
 
     name = "qdisc"
     form = "the kind of a queueing discipline such as 'fq_codel', 'fq' or 'pfifo_fast'"
-    where = SettingScope.DUT_DEVICE
-    disruptive = False
 
     def parse(self, value: object) -> str:
         return text(value, self.form)
@@ -56,6 +54,3 @@ class Qdisc:
 
     def holds(self, asked: str, now: SettingReading) -> bool:
         return now.values["kind"] == asked
-
-    def effect(self, place: SettingPlace, asked: str) -> str:
-        return ""

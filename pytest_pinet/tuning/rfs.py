@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pytest_pinet.tuning.file_setting import FileSetting
-from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import whole
 
 _GLOBAL = "rps_sock_flow_entries"
@@ -16,7 +16,6 @@ class Rfs(FileSetting):
 
     name = "rfs"
     form = "'off' or a number of flows such as 32768"
-    where = SettingScope.DUT_DEVICE
 
     def parse(self, value: object) -> str:
         return "off" if value is False or str(value) in ("off", "0") else whole(value, self.form, 1, 1 << 22)

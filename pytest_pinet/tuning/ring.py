@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pytest_pinet.tuning.ethtool import ask, fields
-from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import whole
 
 _CURRENT = "Current hardware settings"
 _WAYS = ("rx", "tx")
 
 
-class Ring:
+class Ring(DeviceSetting):
     """The ``rx`` or ``tx`` ring. A driver may round the number, and may close and open the device (macb)."""
 
     form = "a number of descriptors such as 1024"
-    where = SettingScope.DUT_DEVICE
     disruptive = True
 
     def __init__(self, way: str) -> None:
@@ -42,9 +41,6 @@ class Ring:
 
     def holds(self, asked: str, now: SettingReading) -> bool:
         return now.values[self._way] == asked
-
-    def effect(self, place: SettingPlace, asked: str) -> str:
-        return ""
 
 
 RX, TX = Ring("rx"), Ring("tx")

@@ -111,3 +111,14 @@ class Setting(Protocol):
 
     def effect(self, place: SettingPlace, asked: str) -> str:
         """Return why a setting that holds has no effect. Empty if it has one, or if only traffic can show it."""
+
+
+class DeviceSetting:
+    """The usual values for a setting of the NICs of the device under test: not disruptive, and always effective."""
+
+    where = SettingScope.DUT_DEVICE
+    disruptive = False
+
+    def effect(self, place: SettingPlace, asked: str) -> str:
+        """See `Setting`."""
+        return ""

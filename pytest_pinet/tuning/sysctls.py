@@ -27,9 +27,6 @@ class Congestion(FileSetting):
     def patterns(self, place: SettingPlace) -> Sequence[str]:
         return [f"{place.root}{_NET}/ipv4/tcp_congestion_control"]
 
-    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
-        return dict.fromkeys(now.values, asked)
-
 
 class SocketBuffers(FileSetting):
     """The largest buffer a program may request (iperf3 -w), in both directions: net.core.rmem_max and wmem_max."""
