@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from pytest_pinet.scheduling.leases import WorkerLeases
 from pytest_pinet.scheduling.plan import Needs, PlannedTest
 from pytest_pinet.scheduling.rehearsal import Block, WorkerLane, rehearse
-from pytest_pinet.scheduling.work import Group, Load, Worker
+from pytest_pinet.scheduling.work import Group, Load, Worker, WorkerLeases
 
 # With many more groups, the errors of the estimates outweigh the gain of a rehearsal. On 40 generated labs of 50 nodes
 # and 8 workers the median rose from 1.12 times the lower bound to 1.14 with 30 groups.

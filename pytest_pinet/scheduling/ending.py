@@ -20,24 +20,24 @@ UNDO_S = 180.0
 QUIET_S = 1.0
 
 
-def stop_when_told(folder: Path) -> Callable[[], None]:
+def stop_on_request(folder: Path) -> Callable[[], None]:
     """Return, in a worker, a function that raises KeyboardInterrupt once the controller has interrupted this run."""
-    told = folder / STOP_FILE
+    stop_file = folder / STOP_FILE
 
     def look() -> None:
-        if told.exists():
-            raise KeyboardInterrupt("the run was broken off")
+        if stop_file.exists():
+            raise KeyboardInterrupt("the run was interrupted")
 
     return look
 
 
 def end_workers(workers: Sequence[Any], folder: Path, on_wait: Callable[[str], None]) -> None:
-    """Stop the workers, from the controller, and wait until they have left the lab, at most UNDO_S.
+    """Stop the workers, from the controller, and wait until they have restored the lab, at most UNDO_S.
 
     Ctrl-C ends the wait. Raises OSError if the stop file cannot be written.
     """
-    told = folder / STOP_FILE
-    told.touch()
+    stop_file = folder / STOP_FILE
+    stop_file.touch()
     for worker in workers:
         if hasattr(worker, "channel"):
             worker.shutdown()
@@ -47,10 +47,10 @@ def end_workers(workers: Sequence[Any], folder: Path, on_wait: Callable[[str], N
 
     with suppress(KeyboardInterrupt):
         if not Deadline(QUIET_S).wait_until(over):
-            on_wait(f"{_names(workers)} leave the lab as they found it (at most {UNDO_S:.0f} s)")
+            on_wait(f"waiting until {_names(workers)} restored the lab (at most {UNDO_S:.0f} s)")
             Deadline(UNDO_S).wait_until(over)
     if over():
-        told.unlink(missing_ok=True)
+        stop_file.unlink(missing_ok=True)
 
 
 def _has_ended(worker: Any) -> bool:
@@ -62,4 +62,4 @@ def _has_ended(worker: Any) -> bool:
 
 def _names(workers: Sequence[Any]) -> str:
     names = [str(worker.workerinput["workerid"]) for worker in workers if not _has_ended(worker)]
-    return f"{'worker' if len(names) == 1 else 'workers'} {', '.join(names)}"
+    return f"{'worker' if len(names) == 1 else 'workers'} {', '.join(names)} {'has' if len(names) == 1 else 'have'}"

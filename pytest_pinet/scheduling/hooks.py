@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -15,11 +15,10 @@ from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.queue.contention import domains_of
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.report.run_folder import RunFolder
 from pytest_pinet.scheduling import plan
-from pytest_pinet.scheduling.ending import end_workers, stop_when_told
-from pytest_pinet.scheduling.estimates import Estimates
-from pytest_pinet.scheduling.plan import WORKER_INPUT, Needs, PlannedTest
-from pytest_pinet.scheduling.run_reporter import RunReporter
+from pytest_pinet.scheduling.ending import end_workers, stop_on_request
+from pytest_pinet.scheduling.plan import WORKER_INPUT, Estimates, Needs, PlannedTest
 
 # Set by the plugin's pytest_cmdline_main before xdist sets its default: the user gave no --dist option.
 UNCHOSEN = "pinet_dist_unchosen"
@@ -27,8 +26,17 @@ UNCHOSEN = "pinet_dist_unchosen"
 FILLER_S = 0.1
 
 
+class RunReporter(Protocol):
+    """The recorder of a run: has the run folder, and passes warnings on to the user."""
+
+    @property
+    def folder(self) -> RunFolder: ...
+
+    def warn(self, warning: str) -> None: ...
+
+
 class WorkerHooks:
-    """Runs in a worker: writes what each test needs to a file in the run folder, and leaves the lab in time.
+    """Runs in a worker: writes the needs of each test to a file in the run folder, and restores the lab in time.
 
     xdist's channel carries node IDs only. The file is complete before the IDs are sent. ``boards_whole``: one worker
     gets all tests of a board and of the boards that share a node with it, because one boot serves all of them.
@@ -49,7 +57,7 @@ class WorkerHooks:
         self._boards_whole = boards_whole
         self._access = access
         self._keeper = keeper
-        access.interrupt = stop_when_told(self._folder)
+        access.interrupt = stop_on_request(self._folder)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -77,7 +85,7 @@ class WorkerHooks:
         try:
             warnings = self._access.close()
         except KeyboardInterrupt:
-            self._keeper.warn("Ctrl-C cut short how a worker left the lab; the next run puts it right")
+            self._keeper.warn("Ctrl-C stopped a worker while it restored the lab; the next run restores the rest")
             raise
         for warning in warnings:
             self._keeper.warn(warning)
@@ -88,7 +96,6 @@ class ControllerHooks:
 
     def __init__(self, config: pytest.Config, lab: Lab, keeper: RunReporter) -> None:
         self._config = config
-        self._option = config.option
         self._workers: list[Any] = []
         self._lab = lab
         self._keeper = keeper
@@ -98,7 +105,7 @@ class ControllerHooks:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         """Return pinet's scheduler; None if the user chose a scheduler."""
-        if self._option.dist != "load" or not getattr(self._option, UNCHOSEN, False):
+        if config.option.dist != "load" or not getattr(config.option, UNCHOSEN, False):
             return None
         from pytest_pinet.scheduling.workers import PlannedScheduling
 
@@ -112,11 +119,11 @@ class ControllerHooks:
         estimates = Estimates.of_earlier_runs(folder.parent)
         jobs = []
         for index, nodeid in enumerate(nodeids):
-            needs = self._needs.get(nodeid)
+            needs, expected = self._needs.get(nodeid), estimates[nodeid]
             if needs is None:
                 jobs.append(PlannedTest(index, Needs(), FILLER_S, 0.0))
             else:
-                jobs.append(PlannedTest(index, needs, estimates[nodeid].total_s, estimates[nodeid].traffic_s))
+                jobs.append(PlannedTest(index, needs, expected.total_s, expected.traffic_s))
         return jobs
 
     @pytest.hookimpl(optionalhook=True)
@@ -129,14 +136,14 @@ class ControllerHooks:
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self) -> Generator[None, Any, Any]:
         """If the run was interrupted, let the workers undo their changes, and collect their warnings."""
-        unheard = self._end_workers()
+        silent = self._end_workers()
         try:
             return (yield)
         finally:
             # Release the places only after the workers have ended: a worker must hold a place while it undoes changes
             # there.
-            for worker in unheard:
-                self._give_back(worker)
+            for worker in silent:
+                self._release_places(worker)
 
     def _end_workers(self) -> list[Any]:
         """End the workers. Return the workers that did not report that they left the lab."""
@@ -146,17 +153,17 @@ class ControllerHooks:
         try:
             end_workers(workers, folder, self._say)
         except OSError as error:
-            self._keeper.warn(f"workers cannot be told that the run is over: {error}")
-        unheard = [worker for worker in workers if not hasattr(worker, "workeroutput")]
+            self._keeper.warn(f"cannot write the file that stops the workers of the interrupted run: {error}")
+        silent = [worker for worker in workers if not hasattr(worker, "workeroutput")]
         for worker in workers:
-            if worker in unheard:
+            if worker in silent:
                 name = worker.workerinput["workerid"]
-                self._keeper.warn(f"worker {name} had not left the lab when it was ended; the next run puts it right")
+                self._keeper.warn(f"worker {name} ended before it restored the lab; the next run restores the rest")
                 continue
             # xdist has stopped listening, and the run is already over.
             with suppress(pytest.exit.Exception):
                 self._config.hook.pytest_testnodedown(node=worker, error=None)
-        return unheard
+        return silent
 
     def _say(self, text: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
@@ -170,9 +177,9 @@ class ControllerHooks:
         if node in self._workers:
             self._workers.remove(node)
         if error:
-            self._give_back(node)
+            self._release_places(node)
 
-    def _give_back(self, node: Any) -> None:
+    def _release_places(self, node: Any) -> None:
         from pytest_pinet.lab.lease import free_places_of
 
         worker, run = node.workerinput["workerid"], node.workerinput["testrunuid"]
@@ -181,18 +188,18 @@ class ControllerHooks:
             freed = free_places_of(worker, run, self._lab.file, Identity.of_this_process("controller", run))
         except (PinetError, OSError) as trouble:
             message = trouble.message if isinstance(trouble, LabError) else str(trouble)
-            self._keeper.warn(f"could not give back the places of worker {worker}, which died: {message}")
+            self._keeper.warn(f"the places of worker {worker}, which died, could not be released: {message}")
         else:
-            self._died += f"; its places {', '.join(freed)} were given back" if freed else ""
+            self._died += f"; its places {', '.join(freed)} were released" if freed else ""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
-        """Report a measurement that died with its worker as an error of the lab, not as a slow link."""
+        """Report a test that died with its worker as an error of the lab, not as a slow link."""
         if crashitem not in self._needs:
             return
-        # An error, like errors of a test's set-up. xdist makes it a failure without a phase.
+        # xdist reports a failure without a phase. In the phase "setup", it counts as an error.
         report.when = "setup"
         report.longrepr = (
             f"LeaseError: {self._died or 'the worker died'}\n"
-            "  -> run the test again; was the worker killed (out of memory, kill -9), or did it crash?"
+            "  -> find out why the worker ended (out of memory, kill -9, a crash), and run the test again"
         )

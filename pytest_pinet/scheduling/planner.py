@@ -15,9 +15,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from pytest_pinet.scheduling.endgame import FEW_GROUPS, FEW_WORKERS, Endgame
-from pytest_pinet.scheduling.leases import WorkerLeases
 from pytest_pinet.scheduling.plan import Needs, PlannedTest
-from pytest_pinet.scheduling.work import Group, Load, Worker
+from pytest_pinet.scheduling.work import Group, Load, Worker, WorkerLeases
 
 # The weight of a crowded domain. Example: a worker would measure half of its time in a domain that is always busy (the
 # shares add up to 1.5). A group on which the end of the run depends fully then ranks like one on which it depends half.
@@ -73,17 +72,15 @@ class Planner:
         load.pending.remove(job)
         load.since = now
         self._weigh(job, -1.0)
-        needs = load.pending[0].needs.places if load.pending else frozenset()
-        self._leases.release(worker, now, keep=needs)
+        places = load.pending[0].needs.places if load.pending else frozenset()
+        self._leases.release(worker, now, keep=places)
         if load.pending:
-            self._leases.ask(worker, needs, now)
+            self._leases.request(worker, places, now)
 
     def remove_worker(self, worker: Worker) -> list[PlannedTest]:
-        """Remove a worker.
+        """Remove a worker. Return its unfinished tests, the running one first; ``requeue`` makes them available again.
 
-        Return its unfinished tests, the running one first. The rest of its groups becomes free again.
-
-        No worker gets the returned tests before ``requeue``.
+        The rest of its group becomes free.
         """
         load = self._loads.pop(worker)
         self._leases.remove(worker)
@@ -134,7 +131,7 @@ class Planner:
         load.pending.append(job)
         if len(load.pending) == 1:
             load.since = now
-            self._leases.ask(worker, job.needs.places, now)
+            self._leases.request(worker, job.needs.places, now)
         return job
 
     def _own_group(self, worker: Worker) -> Group | None:
@@ -144,8 +141,6 @@ class Planner:
         if group is not None and group.owner is worker and group.jobs:
             return group
         return None
-
-    # -- choosing a group -----------------------------------------------------------------------------------------
 
     def _rehearsed_group(self, worker: Worker, now: float, free_s: float) -> tuple[Group | None, bool]:
         """Choose an unowned group by rehearsal. Also return whether a test that needs no lab should come first."""
@@ -169,9 +164,7 @@ class Planner:
         best: Group | None = None
         best_score, best_crowd = -float("inf"), 0.0
         for domains, heap in self._heaps.items():
-            crowd = max((shares.get(domain, 0.0) + self._share(domain) - 1.0 for domain in domains), default=0.0)
-            crowd = max(crowd, 0.0)
-            domain_s = max((self._left[_domain(domain)] for domain in domains), default=0.0)
+            crowd = max([0.0, *(shares.get(domain, 0.0) + self._share(domain) - 1.0 for domain in domains)])
             aside = []
             while heap:
                 negative, length, number, group = heapq.heappop(heap)
@@ -183,9 +176,7 @@ class Planner:
                     heapq.heappush(heap, (-priority, -group.total_s, number, group))
                     continue
                 aside.append((negative, length, number, group))
-                # If the domain decides, its busiest node still goes first. Otherwise one worker would be left alone at
-                # the end.
-                score = (max(priority, domain_s) + priority * NODE_WEIGHT) / rest_s - crowd * CROWD_COST
+                score = self._urgency(group) / rest_s - crowd * CROWD_COST
                 if score <= best_score:
                     break
                 if all(busy_until.get(place, 0.0) <= free_s for place in group.needs.places):

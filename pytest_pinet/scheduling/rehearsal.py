@@ -113,12 +113,12 @@ class _Rehearsal:
             self._crowd[domain] = self._crowd.get(domain, 0) + 1
         heappush(self._events, (time + block.gaps_s[0], lane))
 
-    def _measure(self, lane: int, block: Block, asked: float) -> None:
+    def _measure(self, lane: int, block: Block, requested: float) -> None:
         done = self._measured[lane]
-        start = asked
+        start = requested
         for domain in block.domains:
-            start = max(start, self._domain_free_at.get(domain, asked))
-        self._waited_s += start - asked
+            start = max(start, self._domain_free_at.get(domain, requested))
+        self._waited_s += start - requested
         stop = start + block.traffic_s[done]
         self._domain_free_at.update(dict.fromkeys(block.domains, stop))
         self._measured[lane] = done = done + 1

@@ -18,7 +18,7 @@ from pytest_pinet.scheduling.planner import Planner
 ENOUGH = 2
 
 
-class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist is not in this environment for users without it
+class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no type information
     """Plans the tests if any of them needs a lab. Otherwise it is xdist's own ``load`` scheduler.
 
     ``jobs_of`` turns the collected node IDs into jobs, or returns None if no test needs a lab.
@@ -57,10 +57,6 @@ class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist is not i
         if self._planner is None:
             return bool(super().has_pending)
         return self._planner.unassigned > 0 or any(self._planner.pending(w) for w in self._planner.workers)
-
-    def add_node(self, node: Any) -> None:
-        """Add a worker that has started. It gets tests once it has collected."""
-        super().add_node(node)
 
     def schedule(self) -> None:
         """Start or continue the run: all workers have collected, or a further one has."""

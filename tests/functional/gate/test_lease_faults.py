@@ -175,5 +175,5 @@ def test_a_worker_that_is_killed_costs_one_test_and_its_places_come_back(project
     (pid,) = set(lab.holder_pids())
     os.kill(pid, signal.SIGKILL)
     output = finish(process)
-    assert re.search(r"LeaseError: worker gw0 died while it ran this test; its places \S+, \S+ were given back", output)
+    assert re.search(r"LeaseError: worker gw0 died while it ran this test; its places \S+, \S+ were released", output)
     assert "1 passed, 1 error" in output

@@ -190,7 +190,7 @@ def test_after_ctrl_c_workers_stop_and_leave_the_lab_before_they_are_ended(
     pairs.plan(INTERRUPTING.format(times=1))
     result = with_workers(pairs, "-n2")
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(["pinet: workers gw?, gw? leave the lab as they found it (at most 180 s)"])
+    result.stdout.fnmatch_lines(["pinet: waiting until workers gw?, gw? have restored the lab (at most 180 s)"])
     assert all_left(pytester, result)
     assert all(len(words.split()) <= 8 for words in boots_of(pytester).values())
     assert pairs.record["complete"] is False
@@ -203,7 +203,7 @@ def test_after_ctrl_c_once_more_nobody_waits_and_results_are_written(pairs: Benc
     result = with_workers(pairs, "-n2")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert "Traceback" not in result.stderr.str()
-    assert "pinet: worker gw0 had not left the lab when it was ended; the next run puts it right" in result.stdout.str()
+    assert "pinet: worker gw0 ended before it restored the lab; the next run restores the rest" in result.stdout.str()
     assert pairs.record["complete"] is False
 
 

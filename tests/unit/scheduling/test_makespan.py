@@ -20,7 +20,7 @@ def ratios(nodes: int, workers: int, seeds: Iterable[int]) -> list[float]:
         jobs, actual = generate(nodes, seed)
         outcome = simulate(jobs, workers, actual)
         found.append(outcome.makespan_s / lower_bound(jobs, actual, workers)[0])
-        assert found[-1] >= 1.0, "no run is shorter than what was called the least"
+        assert found[-1] >= 1.0, "a run cannot be shorter than the lower bound"
     return found
 
 
@@ -38,7 +38,7 @@ def test_each_test_runs_once_and_a_node_set_stays_on_one_worker() -> None:
 
 @pytest.mark.parametrize("nodes", [3, 5, 8, 12])
 @pytest.mark.parametrize("workers", [1, 2, 3, 6])
-def test_so_it_is_in_small_labs_where_choices_are_rehearsed(nodes: int, workers: int) -> None:
+def test_the_same_holds_in_small_labs_where_choices_are_rehearsed(nodes: int, workers: int) -> None:
     for seed in range(4):
         jobs, actual = generate(nodes, seed)
         outcome = simulate(jobs, workers, actual)
@@ -55,7 +55,7 @@ def most_workers_of_a_node_set(jobs: list[PlannedTest], order: Iterable[tuple[in
 
 @pytest.mark.parametrize(("nodes", "workers"), [(6, 1), (6, 3), (12, 4), (50, 4)])
 @pytest.mark.parametrize("kill_at_s", [1.0, 40.0, 100.0])
-def test_after_a_worker_died_everything_else_runs_once(nodes: int, workers: int, kill_at_s: float) -> None:
+def test_after_the_death_of_a_worker_all_other_tests_run_once(nodes: int, workers: int, kill_at_s: float) -> None:
     for seed in range(2):
         jobs, actual = generate(nodes, seed)
         begun = [index for index, _ in simulate(jobs, workers, actual, kill_at_s=kill_at_s).order]
@@ -64,7 +64,7 @@ def test_after_a_worker_died_everything_else_runs_once(nodes: int, workers: int,
         assert len(begun) >= len(jobs) - 1
 
 
-def test_more_workers_than_nodes_do_no_harm() -> None:
+def test_more_workers_than_nodes_do_not_prolong_the_run() -> None:
     jobs, actual = generate(6, 3)
     assert simulate(jobs, 20, actual).makespan_s <= MOST * lower_bound(jobs, actual, 20)[0]
 
@@ -81,7 +81,7 @@ def bound(workers: int, *groups: tuple[str, str, float, float]) -> float:
     return lower_bound(jobs, {job.index: (job.total_s, job.traffic_s) for job in jobs}, workers)[0]
 
 
-def test_a_node_set_that_is_not_split_leaves_a_worker_with_more_than_its_share() -> None:
+def test_the_bound_counts_node_sets_as_a_whole() -> None:
     three = [(places, f"domain {places}", 10.0, 1.0) for places in ("ab", "cd", "ef")]
     assert bound(2, *three) == 20.0
     # Too many to try all assignments: one of four workers has three of nine.
@@ -89,6 +89,6 @@ def test_a_node_set_that_is_not_split_leaves_a_worker_with_more_than_its_share()
     assert bound(4, *nine) == 30.0
 
 
-def test_node_sets_of_five_nodes_run_two_at_once_however_many_workers_there_are() -> None:
+def test_the_bound_counts_node_sets_that_exclude_each_other() -> None:
     ring = [(places, "host", 10.0, 1.0) for places in ("ab", "bc", "cd", "de", "ea")]
     assert bound(5, *ring) == 25.0

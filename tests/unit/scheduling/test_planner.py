@@ -1,7 +1,8 @@
-"""The choice of a worker's next test."""
+"""The choice of a worker's next test, and which worker holds which places."""
 
 from pytest_pinet.scheduling.plan import Needs, PlannedTest, joined
 from pytest_pinet.scheduling.planner import Planner
+from pytest_pinet.scheduling.work import WorkerLeases
 
 
 def jobs(*groups: tuple[str, int], domains: str = "", total_s: float = 10.0, fillers: int = 0) -> list[PlannedTest]:
@@ -24,7 +25,7 @@ def places(job: PlannedTest | None) -> str:
     return "".join(sorted(job.needs.places)) if job is not None else "nothing"
 
 
-def test_tests_of_one_node_set_stay_on_one_worker_and_disjoint_ones_go_side_by_side() -> None:
+def test_a_node_set_stays_on_one_worker_and_disjoint_sets_run_in_parallel() -> None:
     plan = planner(jobs(("ab", 3), ("cd", 3)), "one", "two")
     assert [places(plan.next(worker, 0)) for worker in ("one", "two", "one", "two")] == ["ab", "cd", "ab", "cd"]
 
@@ -40,7 +41,7 @@ def test_nodes_in_use_are_avoided() -> None:
     assert places(plan.next("two", 0)) == "de"
 
 
-def test_a_worker_with_nothing_waits_for_nodes_and_one_with_something_is_told_to() -> None:
+def test_an_idle_worker_waits_for_nodes_and_a_busy_worker_gets_its_next_test() -> None:
     plan = planner(jobs(("ab", 2), ("ac", 1), ("de", 1)), "one", "two", "three")
     assert places(plan.next("one", 0)) == "ab"
     assert places(plan.next("two", 0)) == "de"
@@ -49,13 +50,13 @@ def test_a_worker_with_nothing_waits_for_nodes_and_one_with_something_is_told_to
     assert places(plan.next("two", 0)) == "ac"
 
 
-def test_what_needs_no_lab_fills_gaps_and_comes_before_waiting() -> None:
+def test_a_test_without_a_lab_runs_instead_of_waiting() -> None:
     plan = planner(jobs(("ab", 2), ("ac", 1), fillers=2), "one", "two")
     assert places(plan.next("one", 0)) == "ab"
     assert [job.index for job in (plan.next("two", 0), plan.next("two", 0)) if job] == [3, 4]
 
 
-def test_another_domain_is_preferred_to_one_that_is_measured_in() -> None:
+def test_a_domain_without_measurements_is_preferred() -> None:
     needs = {
         "ab": Needs(frozenset("ab"), frozenset({"bus"})),
         "cd": Needs(frozenset("cd"), frozenset({"bus"})),
@@ -69,7 +70,7 @@ def test_another_domain_is_preferred_to_one_that_is_measured_in() -> None:
     assert first.needs.domains != second.needs.domains
 
 
-def test_tests_of_a_worker_that_died_are_given_to_others() -> None:
+def test_other_workers_get_the_tests_of_a_dead_worker() -> None:
     plan = planner(jobs(("ab", 3)), "one", "two")
     first, second = plan.next("one", 0), plan.next("one", 0)
     assert plan.remove_worker("one") == [first, second]
@@ -79,7 +80,7 @@ def test_tests_of_a_worker_that_died_are_given_to_others() -> None:
     assert plan.unassigned == 0
 
 
-def test_a_test_that_comes_back_after_its_group_was_done_is_given_out() -> None:
+def test_a_requeued_test_of_a_finished_group_runs() -> None:
     plan = planner(jobs(("ab", 1), ("cd", 2)), "one", "two")
     given = {worker: plan.next(worker, 0) for worker in ("one", "two")}
     lost = next(job for job in given.values() if places(job) == "ab")
@@ -91,10 +92,25 @@ def test_a_test_that_comes_back_after_its_group_was_done_is_given_out() -> None:
     assert {places(plan.next(other, 0)) for _ in range(2)} == {"ab", "cd"}
 
 
-def test_tests_whose_nodes_hang_together_need_the_same() -> None:
+def test_tests_that_share_nodes_have_joined_needs() -> None:
     words = {"1": "ab x", "2": "cd y", "3": "ef z", "4": "bg x", "5": "ge w", "6": "d y"}
     needs = {name: Needs(frozenset(both.split()[0]), frozenset(both.split()[1])) for name, both in words.items()}
     found = joined(needs)
     left = Needs(frozenset("abefg"), frozenset("xzw"))
     right = Needs(frozenset("cd"), frozenset("y"))
     assert found == {"1": left, "2": right, "3": left, "4": left, "5": left, "6": right}
+
+
+def test_a_worker_gets_all_places_or_none_and_keeps_them_for_its_next_test() -> None:
+    leases = WorkerLeases()
+    leases.request("one", frozenset("ab"), 1.0)
+    leases.request("two", frozenset("bc"), 2.0)
+    assert (leases.since("one"), leases.since("two")) == (1.0, None)
+    leases.release("one", 3.0, keep=frozenset("ab"))
+    leases.request("one", frozenset("ab"), 3.0)
+    assert (leases.since("one"), leases.since("two")) == (3.0, None)
+    leases.release("one", 4.0)
+    assert leases.since("two") == 4.0
+    leases.request("one", frozenset("c"), 5.0)
+    leases.remove("two")
+    assert (leases.since("one"), leases.since("two")) == (5.0, None)

@@ -1,4 +1,4 @@
-"""The expected duration of a test, and the needs that a worker reports."""
+"""The expected duration of a test, and the needs that a worker writes."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.scheduling import plan
-from pytest_pinet.scheduling.estimates import AROUND_S, DEFAULT_TOTAL_S, Estimates
-from pytest_pinet.scheduling.plan import Needs
+from pytest_pinet.scheduling.plan import AROUND_S, DEFAULT_TOTAL_S, Estimates, Needs
 
 
 def run(runs: Path, name: str, *results: tuple[str, float, float]) -> None:
@@ -16,7 +15,7 @@ def run(runs: Path, name: str, *results: tuple[str, float, float]) -> None:
     (runs / name / "results.jsonl").write_text("\n".join([*lines, '{"test": "cut sho']))
 
 
-def test_the_latest_run_that_had_a_test_counts(tmp_path: Path) -> None:
+def test_the_latest_run_of_each_test_counts(tmp_path: Path) -> None:
     run(tmp_path, "20260101-000000", ("a", 30, 20), ("b", 5, 4))
     run(tmp_path, "20260102-000000", ("a", 10, 8))
     estimates = Estimates.of_earlier_runs(tmp_path)
@@ -25,18 +24,18 @@ def test_the_latest_run_that_had_a_test_counts(tmp_path: Path) -> None:
     assert estimates["b"].total_s == AROUND_S + 5
 
 
-def test_measurements_of_one_test_add_up_and_errors_say_nothing(tmp_path: Path) -> None:
+def test_measurements_of_a_test_add_up_and_errors_are_ignored(tmp_path: Path) -> None:
     run(tmp_path, "20260101-000000", ("a", 10, 8), ("a", 10, 8), ("b", 0.0, 0.0))
     estimates = Estimates.of_earlier_runs(tmp_path)
     assert estimates["a"].total_s == AROUND_S + 20
     assert estimates["b"] == estimates["never seen"] == estimates["a"]
 
 
-def test_without_an_earlier_run_there_is_a_usual_length(tmp_path: Path) -> None:
+def test_without_an_earlier_run_the_default_is_used(tmp_path: Path) -> None:
     assert Estimates.of_earlier_runs(tmp_path)["a"].total_s == DEFAULT_TOTAL_S
 
 
-def test_the_plan_of_a_worker_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_the_written_needs_can_be_read(tmp_path: Path) -> None:
     assert plan.read(tmp_path) == {}
     needs = {"t.py::a[x]": Needs(frozenset({"pi1", "pi2"}), frozenset({"host"}))}
     plan.write(tmp_path, needs)
@@ -45,13 +44,13 @@ def test_the_plan_of_a_worker_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["[]", '{"test": 1}', '{"test": "a", "seconds": null, "traffic_seconds": 1}'])
-def test_lines_of_another_form_are_passed_over(tmp_path: Path, broken: str) -> None:
+def test_invalid_lines_are_ignored(tmp_path: Path, broken: str) -> None:
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "results.jsonl").write_text(broken)
     assert Estimates.of_earlier_runs(tmp_path)["a"].total_s == DEFAULT_TOTAL_S
 
 
-def test_a_run_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+def test_an_unreadable_run_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "2" / "results.jsonl").mkdir(parents=True)
     run(tmp_path, "1", ("a", 10, 8))
     assert Estimates.of_earlier_runs(tmp_path)["a"].total_s == AROUND_S + 10
