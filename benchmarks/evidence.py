@@ -23,7 +23,7 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.evidence.collecting import Collector, EndReader
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.visit import Visit, visit
-from pytest_pinet.matrix.selection import select_combinations
+from pytest_pinet.matrix.inventory import select_combinations
 from pytest_pinet.measure.traffic_runner import observed, run_once
 from pytest_pinet.model.traffic import Direction, Traffic
 
@@ -75,7 +75,7 @@ def goodput(here: Visit, link: Link, seconds: float, reading: bool) -> float:
     # A fixed warm-up, so that both runs count the same time.
     traffic = Traffic(Direction.TX, duration_s=seconds, warmup_s=1.0)
     with here.measuring(link.combination), observed(link, traffic.seconds) as observers:
-        one = run_once(link, traffic, here.tool, observers=observers, collector=collector(link) if reading else None)
+        one = run_once(link, traffic, here.tool, observers, collector=collector(link) if reading else None)
     return one.flows[0].flow.goodput.bps
 
 

@@ -23,7 +23,7 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.lab.visit import visit
-from pytest_pinet.matrix.selection import select_combinations
+from pytest_pinet.matrix.inventory import select_combinations
 from pytest_pinet.measure.traffic_runner import Runs
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate

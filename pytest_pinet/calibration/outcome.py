@@ -99,7 +99,7 @@ def table(outcomes: Iterable[CalibrationOutcome]) -> list[str]:
     A third line says how many connections were left out.
     """
     lines = [
-        "figure, goodput",
+        "result, goodput",
         "  noise (degrees of freedom) of                  at 1 % errors",
         "  connections   link-ups      boots         tolerance  repeats  traffic  margin",
     ]

@@ -167,8 +167,9 @@ def sentence(name: str, tolerance: float, counts: Sequence[Count]) -> str:
     erred = next((one for one in counts if one.shaper_erred), None)
     if erred is not None:
         return (
-            f"{name}: the shaper took {percent(erred.measured or 0.0)} where {percent(erred.reduction)} was asked for, "
-            "so the counts prove nothing; does something else limit this link, or vary by as much?"
+            f"{name}: the shaper slowed the link by {percent(erred.measured or 0.0)} instead of "
+            f"{percent(erred.reduction)}, so the counts prove nothing; "
+            "check whether something else limits the link"
         )
     parts = []
     for one in counts:
@@ -177,7 +178,7 @@ def sentence(name: str, tolerance: float, counts: Sequence[Count]) -> str:
         seconds = f"{one.median_s:.0f} s of traffic (90 %: {one.most_s:.0f} s)"
         right, what = one.marks[Mark.RIGHT], f"{percent(one.reduction)} slower"
         what = "an unchanged link" if not one.reduction else what
-        verb = "passes" if one.reduction < tolerance else "is found"
+        verb = "passes" if one.reduction < tolerance else "is detected"
         if not one.judged:
             parts.append(f"no gate on {what} was valid")
         elif right == one.judged:
@@ -187,5 +188,5 @@ def sentence(name: str, tolerance: float, counts: Sequence[Count]) -> str:
     text = f"{name}, limit {percent(tolerance)} below the baseline: {'; '.join(parts)}"
     for one in counts:
         if one.at_limit:
-            text += f"; {percent(one.reduction)} slower lies at the limit, {one.passed} of {one.judged} passed"
+            text += f"; {percent(one.reduction)} slower is at the limit: {one.passed} of {one.judged} passed"
     return text

@@ -71,7 +71,7 @@ def calibrate(
     from pytest_pinet.calibration.outcome import table
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.profile import PROFILES
-    from pytest_pinet.matrix.selection import select_combinations
+    from pytest_pinet.matrix.inventory import select_combinations
     from pytest_pinet.measure.default_traffic import datagrams, standard_traffic, ways
     from pytest_pinet.model.quantities import Bitrate
 

@@ -65,7 +65,7 @@ def selftest(
     from pytest_pinet.config.calibration import load_calibration
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.profile import PROFILES
-    from pytest_pinet.matrix.selection import select_combinations
+    from pytest_pinet.matrix.inventory import select_combinations
     from pytest_pinet.measure.default_traffic import ways
 
     lab = load(lab_file)

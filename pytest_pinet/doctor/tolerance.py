@@ -14,13 +14,12 @@ from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.spread import smallest_margin
 from pytest_pinet.judge.text import percent
-from pytest_pinet.matrix import inventory
+from pytest_pinet.matrix.inventory import PAIR, entries
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.tolerance import Tolerance
-from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.model.traffic import Direction, Traffic
 
 
@@ -35,7 +34,7 @@ def look(lab: LabOfFile) -> list[Finding]:
 
     These are tolerances below the smallest margin for the noise of their metric, and pairs that are not calibrated.
     """
-    pairs = [e.combination for e in inventory.entries(lab, [parse_topology("pair")]) if e.combination is not None]
+    pairs = [e.combination for e in entries(lab, [PAIR]) if e.combination is not None]
     baselines = {name: one.goodput for name, one in load_baselines(lab).items()}
     calibration = load_calibration(lab)
     command = f"pinet calibrate --lab {shlex.quote(lab.file)}"

@@ -65,7 +65,7 @@ class EndpointSelector:
             raise NotEnoughNodes(self._alone(dut, "pair", 2))
         if self._clock(dut) == WALL != self._clock(found):
             raise NotEnoughNodes(
-                f"all that {dut.node} reaches has a clock of its own, which tells nothing of {dut.node}"
+                f"every peer of {dut.node} has a virtual clock, so its measurements say nothing about {dut.node}"
             )
         return found
 
@@ -130,15 +130,18 @@ class EndpointSelector:
             if i.node != dut.node and i.node not in without and i.port.switch in switches
         ]
 
-    def _one_each(self, dut: Interface, without: Collection[str] = ()) -> list[Interface]:
+    def _nics_by_node(self, dut: Interface, without: Collection[str] = ()) -> list[list[Interface]]:
+        by_node: dict[str, list[Interface]] = {}
+        for candidate in self._candidates(dut, without):
+            by_node.setdefault(candidate.node, []).append(candidate)
+        return list(by_node.values())
+
+    def _one_each(self, dut: Interface) -> list[Interface]:
         """Return one interface of each other node, if possible one that does not limit the measurement.
 
         Among these, a near interface is preferred, then the onboard NIC. If all limit it, the fastest is chosen. The
         nodes are sorted likewise.
         """
-        by_node: dict[str, list[Interface]] = {}
-        for candidate in self._candidates(dut, without):
-            by_node.setdefault(candidate.node, []).append(candidate)
         wanted = capacity(dut, MTU)
 
         def short(interface: Interface) -> float:
@@ -147,7 +150,8 @@ class EndpointSelector:
         def far(interface: Interface) -> bool:
             return interface.port.switch != dut.port.switch
 
-        chosen = [min(own, key=lambda i: (short(i), far(i), i.label != _ONBOARD)) for own in by_node.values()]
+        nics = self._nics_by_node(dut)
+        chosen = [min(own, key=lambda i: (short(i), far(i), i.label != _ONBOARD)) for own in nics]
         return sorted(chosen, key=lambda i: (short(i), far(i), _limits(i, dut)))
 
     def _others(self, dut: Interface, count: int, topology: Topology) -> list[Interface]:
@@ -183,15 +187,13 @@ class EndpointSelector:
 
     def _own_nics(self, dut: Interface, partner: Interface) -> list[Interface]:
         """Return one interface for each node besides the first pair: its onboard NIC if it has one."""
-        by_node: dict[str, list[Interface]] = {}
-        for candidate in self._candidates(dut, without=(partner.node,)):
-            by_node.setdefault(candidate.node, []).append(candidate)
-        return [min(own, key=lambda i: (i.label != _ONBOARD, -capacity(i))) for own in by_node.values()]
+        nics = self._nics_by_node(dut, without=(partner.node,))
+        return [min(own, key=lambda i: (i.label != _ONBOARD, -capacity(i))) for own in nics]
 
     def _chain(self, dut: Interface) -> list[Interface]:
         own = [i for i in self._lab.nodes[dut.node].interfaces if i != dut]
         if not own:
-            raise NotEnoughNodes(f"chain forwards between two NICs of one node, and {dut.node} has only one")
+            raise NotEnoughNodes(f"a chain forwards between two NICs of one node, but {dut.node} has only one")
         second = max(own, key=capacity)
         near = self._best_peer(dut, self._candidates(dut))
         if near is None:
@@ -205,12 +207,12 @@ class EndpointSelector:
         there = sorted({dut.node, *(i.node for i in self._candidates(dut))})
         return (
             f"{topology} needs {nodes} nodes that reach each other over switch {dut.port.switch}, "
-            f"and lab {self._lab.name} has only {' and '.join(there) if len(there) < 3 else ', '.join(there)} there"
+            f"but lab {self._lab.name} has only {' and '.join(there) if len(there) < 3 else ', '.join(there)} there"
         )
 
     @cached_property
     def _reach(self) -> dict[str, dict[str, tuple[Uplink, ...]]]:
-        """For each switch, the switches that it can reach, and the uplinks on the way; fewest uplinks first."""
+        """For each switch, the switches that it can reach, and the uplinks in between; fewest uplinks first."""
         reach = {}
         for start in self._lab.switches:
             ways: dict[str, tuple[Uplink, ...]] = {start: ()}
@@ -236,4 +238,4 @@ class EndpointSelector:
         uses = Counter(uplink.name for segment in segments for uplink in segment)
         twice = [name for name, count in uses.items() if count > 1]
         if twice:
-            raise NotEnoughNodes(f"{topology} needs uplink {twice[0]} for two segments at once, and it carries one")
+            raise NotEnoughNodes(f"{topology} needs uplink {twice[0]} for two segments, but an uplink carries only one")

@@ -86,8 +86,8 @@ def _missing(lab: Lab, request: Request, topology: Topology) -> list[Missing]:
             id_ = _UNSAFE.sub("any", f"{board}:{nic}/{topology}")
             if not there:
                 near = nearest(board, boards)
-                hint = f"nearest is {near!r}; it" if near else "it"
-                reason = f"no board {board!r} in lab {lab.name} ({hint} has {', '.join(boards)})"
+                hint = f"nearest is {near!r}; " if near else ""
+                reason = f"no board {board!r} in lab {lab.name} ({hint}it has {', '.join(boards)})"
             else:
                 labels = sorted({i.label for i in there})
                 near = nearest(nic, sorted({name for i in there for name in names_of(i)}))

@@ -1,9 +1,11 @@
-"""Lists everything that a lab can and cannot measure, for ``pinet matrix`` and ``pinet graph``."""
+"""Lists what a lab can and cannot measure, and finds the combinations that a user names, by ID or by glob."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest
@@ -19,6 +21,8 @@ from pytest_pinet.tuning.registry import parse_key
 
 ALL = ("*",)
 AS_IT_IS = (Tuning(),)
+PAIR = parse_topology("pair")
+FORM = "an id such as 'pi4b:onboard/pair' or a glob such as 'pi4b:*/pair'"
 
 
 def entries(
@@ -82,10 +86,40 @@ def combination(lab: Lab, id_: str) -> Combination:
         topologies = []
     for entry in entries(lab, topologies):
         if entry.id == id_ and entry.combination is None:
-            raise ConfigError(f"lab {lab.name} cannot do {id_}: {entry.reason}")
+            raise ConfigError(f"lab {lab.name} cannot run {id_}: {entry.reason}")
         if entry.id == id_ and entry.combination is not None:
             return replace(entry.combination, tuning=tuning)
     known = [entry.id for entry in entries(lab, [*topologies, *largest(lab)])]
     near = nearest(id_, known)
     hint = f"did you mean '{near}'?" if near else f"ids look like '{known[0]}'"
     raise ConfigError(f"no combination {id_!r} in lab {lab.name}; {hint} ('pinet matrix --topology all' lists them)")
+
+
+def select_combinations(lab: Lab, names: Sequence[str]) -> list[Combination]:
+    """Return the combinations of these IDs and globs, each once; all pairs if there are none. Raises ConfigError."""
+    if not names:
+        found = [entry.combination for entry in entries(lab, [PAIR]) if entry.combination is not None]
+        if not found:
+            raise ConfigError(f"lab {lab.name} has no two nodes that reach each other")
+        return found
+    each = [_matching(lab, name) if set(name) & set("*?[") else [combination(lab, name)] for name in names]
+    return list({one.id: one for group in each for one in group}.values())
+
+
+def _matching(lab: Lab, glob: str) -> list[Combination]:
+    """Return the possible combinations that match a glob. Impossible combinations are ignored."""
+    glob, tuning = split_tuning(glob)
+    if "/" not in glob:
+        raise ConfigError(f"{glob!r} names no topology; expected {FORM}")
+    topologies = [PAIR, *largest(lab)]
+    # The topology can be a glob, too.
+    with suppress(ValueError):
+        topologies.append(parse_topology(glob.rpartition("/")[2]))
+    cells = entries(lab, list(dict.fromkeys(topologies)))
+    found = [e.combination for e in cells if e.combination is not None and fnmatchcase(e.id, glob)]
+    if not found:
+        able = [entry.id for entry in cells if entry.combination is not None]
+        near = nearest(glob, able)
+        hint = f"did you mean '{near}'?" if near else f"it has {', '.join(able[:3])} ..."
+        raise ConfigError(f"no combination of lab {lab.name} matches {glob!r}; {hint} ('pinet matrix' lists them)")
+    return [replace(one, tuning=tuning) for one in found]

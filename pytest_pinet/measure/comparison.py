@@ -123,7 +123,7 @@ def compare(
     """
     plan = plan or ComparisonPlan()
     if not 0 < plan.tolerance < 1:
-        raise ValueError(f"a tolerance of {plan.tolerance} makes no sense; expected a part such as 0.03")
+        raise ValueError(f"tolerance {plan.tolerance}: expected a share above 0 and below 1, such as 0.03")
     started = datetime.now(UTC)
     clock = time.monotonic()
     runs: list[_Run] = []
@@ -137,7 +137,7 @@ def compare(
             now = side(sum(not run.excluded for run in runs))
             if turns.take(now):
                 # A change of state may take links down and restart counters.
-                traffic_runs.begin_anew(same=False)
+                traffic_runs.restart_counting(same=False)
                 on_state(now)
             if now not in builds:
                 builds[now] = read_build(link.dut.shell, link.dut.device)

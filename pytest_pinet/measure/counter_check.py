@@ -100,8 +100,7 @@ class CounterCheck:
         """
         totals = [Moved(0, 0) for _ in self._link.ends]
         for measured in flows:
-            told = measured.flow.received_bytes + measured.flow.head_bytes
-            received = round(told * self._link.scale)
+            received = round((measured.flow.received_bytes + measured.flow.head_bytes) * self._link.scale)
             payload = received
             if sent and measured.flow.sent_bytes is not None:
                 on_its_way = max(0, round(measured.flow.sent_bytes * self._link.scale) - received)
@@ -143,10 +142,10 @@ class CounterCheck:
         found = {}
         for index, old, new in zip(self._counted, self._before, self._after, strict=True):
             port = self._link.ends[index].endpoint.interface.port
-            lines = [f"# port {port}: before the traffic, and after it (- where it does not count that)"]
+            lines = [f"# port {port}: before and after the traffic (-: the switch does not count this)"]
             for name, value in asdict(old).items():
-                told = ["-" if count is None else str(count) for count in (value, getattr(new, name))]
-                lines.append(f"{name}: {told[0]} {told[1]}")
+                counts = ["-" if count is None else str(count) for count in (value, getattr(new, name))]
+                lines.append(f"{name}: {' '.join(counts)}")
             found[f"{index}-switch.txt"] = "\n".join([*lines, ""])
         return found
 

@@ -27,15 +27,15 @@ def datagrams(way: Direction, connection_s: int, bitrate: Bitrate, length: int |
     return replace(sent, udp=True, bitrate=bitrate, length=length)
 
 
-def ways(combination: Combination, asked: Direction | None = None) -> list[Direction]:
+def ways(combination: Combination, requested: Direction | None = None) -> list[Direction]:
     """Return the requested direction, or the default directions of the topology.
 
     Raises ValueError for an impossible one.
     """
     topology = combination.topology
-    if asked is not None:
-        topology.runs(asked)
-        return [asked]
+    if requested is not None:
+        topology.runs(requested)
+        return [requested]
     return [way for way in (Direction.TX, Direction.RX) if way in topology.directions] or list(topology.directions)
 
 

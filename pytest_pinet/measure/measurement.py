@@ -104,7 +104,7 @@ def measure(
                 conditions=runs.conditions.before,
                 ineffective=unmet(facts, traffic, tries),
                 unanswered=failed_requests(tries),
-                unheld="" if ladder is None else ladder.unheld,
+                unheld="" if ladder is None else ladder.lossy,
                 busy=busy,
                 capacities=capacities or {},
                 broken=broken,
@@ -127,7 +127,7 @@ def measure(
         capacities: dict[str, Bitrate] = {}
         doubts: list[str] = []
         if found.verdict is Verdict.FAIL:
-            with doing("look what else may have limited it"):
+            with doing("look for another cause of the low value"):
                 capacities, doubts = ceilings(link, traffic, runs.tries[0].flows, tool)
             busy = runs.conditions.excuses(runs.tries)
         broke = runs.finish(traffic)
@@ -149,15 +149,15 @@ def measure(
 
 def _versions(parts: ResultParts) -> str:
     """Return the versions of the tool at each end, and of kernel, driver and firmware of the device under test."""
-    told = [*parts.versions.items(), *((f"dut {name}", value) for name, value in parts.build.items())]
-    return "".join(f"{name}: {value}\n" for name, value in told if value)
+    versions = [*parts.versions.items(), *((f"dut {name}", value) for name, value in parts.build.items())]
+    return "".join(f"{name}: {value}\n" for name, value in versions if value)
 
 
 def _ungated(link: LinkFacts, traffic: Traffic, plan: GatePlan) -> list[str]:
     """Return a sentence if an accepted baseline was ignored."""
     if link.scale == 1 or not any(plan.reference(way).baseline for way in traffic.direction.parts):
         return []
-    return [f"its accepted baseline gates nothing: it is of links at full rate, and these run at {link.scale:g} of it"]
+    return [f"accepted baseline ignored: it was recorded at full link rate, these links run at {link.scale:g} of it"]
 
 
 class _OfTraffic(TypedDict, total=False):
@@ -229,7 +229,7 @@ def _isolation(link: Link) -> list[str]:
     fixed = [name for name, switch in link.switches.items() if not switch.rewires]
     if not fixed or len(link.combination.topology.segments) == 1:
         return []
-    return [f"the pairs are not kept apart: switch {fixed[0]} is wired as it is"]
+    return [f"the pairs are not isolated from each other, because switch {fixed[0]} cannot be configured"]
 
 
 def _by_end(link: Link, values: Sequence[Mapping[str, T]], traffic: Traffic) -> dict[str, T]:

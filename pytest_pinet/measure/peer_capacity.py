@@ -39,7 +39,7 @@ def ceilings(
         try:
             found[str(end.endpoint)] = _ceiling(end, traffic, wrap_scaled(tool, link.scale))
         except (LabError, UnsupportedError, InvalidMeasurement) as error:
-            doubts.append(f"what {end.endpoint} moves over its own loopback could not be measured: {first_line(error)}")
+            doubts.append(f"the loopback goodput of {end.endpoint} could not be measured: {first_line(error)}")
     return found, doubts
 
 

@@ -106,7 +106,7 @@ class Runs:
             one = self._once(traffic, fresh, number, LEAD_S)
         if one.skew_s is not None and one.skew_s > SKEW_MAX_S and not one.excluded:
             late = one
-            with doing(f"measure {what} again, since flows began {one.skew_s * 1000:.0f} ms apart"):
+            with doing(f"measure {what} again, because flows began {one.skew_s * 1000:.0f} ms apart"):
                 again = self._once(traffic, Fresh.CONNECTION, number, LONG_LEAD_S)
             one = replace(again, fresh=fresh, discarded=late)
         self.tries.append(one)
@@ -117,31 +117,22 @@ class Runs:
         return one
 
     def _once(self, traffic: Traffic, fresh: Fresh, number: int, lead_s: float) -> Try:
-        return run_once(
-            self._link,
-            traffic,
-            self._tool,
-            fresh,
-            number,
-            self._on_progress,
-            self._watch,
-            self._observers,
-            self._collector,
-            lead_s,
-        )
+        link, tool, collector = self._link, self._tool, self._collector
+        progress, watch = self._on_progress, self._watch
+        return run_once(link, traffic, tool, self._observers, fresh, number, progress, watch, collector, lead_s)
 
     def _after_a_drop(self) -> None:
         dropped = [one.excluded for one in self.tries if one.excluded]
         if len(dropped) >= DROPS_MAX:
             raise LinkError(
-                f"{dropped[-1]}; so it went in {len(dropped)} of {len(self.tries)} connections",
-                "check cable, connector and power supply; if other kernels hold this link, its driver lost it",
+                f"{dropped[-1]}; this happened in {len(dropped)} of {len(self.tries)} connections",
+                "check cable, connector and power supply; if other kernels hold the link, the driver is at fault",
             )
         # The evidence of a dropped try explains no value, so the next try gets its own evidence.
         self._read_rest()
-        self.begin_anew()
+        self.restart_counting()
 
-    def begin_anew(self, same: bool = True) -> None:
+    def restart_counting(self, same: bool = True) -> None:
         """Restart the counting after a dropped link or a change of the nodes.
 
         With ``same`` False, links may have changed.
@@ -163,21 +154,18 @@ class Runs:
 
         Raises InvalidMeasurement or TrafficError if the values do not measure the requested traffic.
         """
-        with doing("look at ends and cables again"):
+        with doing("check ends and cables again"):
             self._read_rest()
-            return self._look_again(traffic)
+            broke = self.conditions.check_after(self.tries, traffic, self._links)
+            counted = self.tries[self._counted_from :]
+            ran = [both for one in counted for both in (one, one.discarded) if both is not None]
+            self.cables.check([flow for one in ran for flow in one.flows], traffic)
+            return broke
 
     def _read_rest(self) -> None:
         """Store the counters of tries without evidence of their own in the evidence of the last try."""
         if self.tries and (found := self._collector.rest(_lasted_s(self.tries[-1].measurements))):
             self.tries[-1] = replace(self.tries[-1], evidence=found)
-
-    def _look_again(self, traffic: Traffic) -> list[str]:
-        broke = self.conditions.check_after(self.tries, traffic, self._links)
-        ran = [both for one in self.tries[self._counted_from :] for both in (one, one.discarded) if both is not None]
-        flows = [flow for one in ran for flow in one.flows]
-        self.cables.check(flows, traffic)
-        return broke
 
 
 def _jobs(link: Link, traffic: Traffic) -> list[TrafficJob]:
@@ -238,23 +226,19 @@ def run_once(
     link: Link,
     traffic: Traffic,
     tool: TrafficTool,
+    observers: Mapping[int, Observer],
     fresh: Fresh = Fresh.CONNECTION,
     number: int = 1,
     on_progress: ProgressOfWays | None = None,
     watch: Callable[[], None] | None = None,
-    observers: Mapping[int, Observer] | None = None,
     collector: Collector | None = None,
     lead_s: float = LEAD_S,
 ) -> Try:
     """Run the traffic once on its own connections, without judging. Raises LabError or UnsupportedError.
 
-    ``observers`` of the ends, by their numbers, may serve several runs; if None, this run opens its own. ``collector``
-    reads the counters of the ends right before and right after the traffic. With several flows, clients are started
-    ``lead_s`` before the flows begin.
+    ``observers`` of the ends, by their numbers, can serve several runs. ``collector`` reads the counters of the ends
+    right before and right after the traffic. With several flows, clients are started ``lead_s`` before the flows begin.
     """
-    if observers is None:
-        with observed(link, traffic.seconds) as own:
-            return run_once(link, traffic, tool, fresh, number, on_progress, watch, own, collector, lead_s)
     virtual = {end.shell.name for end in link.ends if end.endpoint.node.clock == VIRTUAL}
     if collector is not None:
         # A look during the traffic costs instructions of this end, and falls into a different moment of its time in
@@ -266,8 +250,8 @@ def run_once(
     for observer in observers.values():
         observer.ensure(traffic.seconds + GRACE_S)
     progress = _progress(link, traffic, number, observers, on_progress)
-    told = in_virtual_time(wrap_scaled(tool, link.scale), virtual)
-    measurements = measure_together(told, _jobs(link, traffic), progress, watch, lead_s)
+    adapted = in_virtual_time(wrap_scaled(tool, link.scale), virtual)
+    measurements = measure_together(adapted, _jobs(link, traffic), progress, watch, lead_s)
     events = [event for observer in observers.values() for event in observer.events(clock)]
     seconds = time.monotonic() - clock
     evidence = () if collector is None else collector.after(_lasted_s(measurements))

@@ -38,8 +38,8 @@ class Ladder:
     profile: Profile
     steps: list[LadderStep] = field(default_factory=list)
 
-    def climb(self, runs: Runs) -> None:
-        """Try the rates from the lowest up, until one is not held. Raises LabError or UnsupportedError."""
+    def measure(self, runs: Runs) -> None:
+        """Measure at increasing rates until one loses too much. Raises LabError or UnsupportedError."""
         for rate in self.traffic.rates:
             step = LadderStep(rate)
             self.steps.append(step)
@@ -95,8 +95,8 @@ class Ladder:
         return step.tries, self.traffic.step(step.rate)
 
     @property
-    def unheld(self) -> str:
-        """A sentence for the verdict if no rate was held; empty if one was held."""
+    def lossy(self) -> str:
+        """A sentence for the verdict if every rate lost too much; empty if one rate was held."""
         return "" if self.knee is not None else ladder_text(self.record())
 
     def record(self) -> LadderRecord:
@@ -127,5 +127,5 @@ def measure_ladder(runs: Runs, traffic: Traffic, profile: Profile) -> Ladder | N
     if not isinstance(traffic, LadderTraffic):
         return None
     ladder = Ladder(traffic, profile)
-    ladder.climb(runs)
+    ladder.measure(runs)
     return ladder

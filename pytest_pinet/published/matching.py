@@ -80,7 +80,7 @@ def results_of(figure: PublishedFigure, results: Sequence[Result]) -> list[Resul
     Results with values come after results without, and results with fewer tunings after results with more.
     """
     found = [result for result in results if _is_of(figure, result)]
-    return sorted(found, key=lambda result: (bool(result["directions"]), -len(_asked(result))))
+    return sorted(found, key=lambda result: (bool(result["directions"]), -len(_requested(result))))
 
 
 def numbers_of(figure: PublishedFigure, result: Result) -> tuple[float, ...]:
@@ -117,11 +117,10 @@ def _is_of(figure: PublishedFigure, result: Result) -> bool:
 
 
 def _topology(figure: PublishedFigure) -> str:
-    match figure.mode:
-        case mode if mode in (ONE_WAY, BOTH_WAYS, CAPPED, HTTP):
-            return "pair"
-        case mode if mode == INCAST:
-            return f"incast:{figure.senders}"
+    if figure.mode in (ONE_WAY, BOTH_WAYS, CAPPED, HTTP):
+        return "pair"
+    if figure.mode == INCAST:
+        return f"incast:{figure.senders}"
     return f"pairs:{figure.pairs or len(figure.mbps)}"
 
 
@@ -136,15 +135,15 @@ def _is_hardware_of(figure: PublishedFigure, result: Result) -> bool:
 
 def _is_tuned_for(figure: PublishedFigure, result: Result) -> bool:
     """Return whether clock, payload and MTU match: requested tunings must hold, and all else must have usual values."""
-    asked, held = _asked(result), _held(result)
-    if figure.settings is not None and not held.keys() & _SPREADING == set(figure.settings) == asked & _SPREADING:
+    requested, held = _requested(result), _held(result)
+    if figure.settings is not None and not held.keys() & _SPREADING == set(figure.settings) == requested & _SPREADING:
         return False
     clock, kernel = held.get("arm_freq"), held.get("kernel", "")
     if figure.clock_mhz is not None:
         stock = load().boards[figure.board or ""].clock_mhz
-        if figure.clock_mhz != (stock if "arm_freq" not in asked else clock and int(clock)):
+        if figure.clock_mhz != (stock if "arm_freq" not in requested else clock and int(clock)):
             return False
-    elif "arm_freq" in asked:
+    elif "arm_freq" in requested:
         return False
     if figure.payload is not None and (figure.payload > _PLAIN_PAYLOAD) != (_LARGE_PAYLOAD in kernel):
         return False
@@ -155,7 +154,7 @@ def _is_tuned_for(figure: PublishedFigure, result: Result) -> bool:
     return result["link"] is None or result["link"].endswith(f"MTU {figure.mtu or _PLAIN_MTU}")
 
 
-def _asked(result: Result) -> set[str]:
+def _requested(result: Result) -> set[str]:
     return {one["name"] for one in result.get("tunings", ())}
 
 

@@ -33,7 +33,7 @@ def test_a_reduction_of_forty_percent_fails_and_an_unchanged_link_passes(gate_la
     assert (none["right"], none["wrong"], forty["right"], forty["wrong"]) == (2, 0, 2, 0)
     assert forty["measured_reduction"] == pytest.approx(0.4, abs=0.1)
     assert forty["traffic_seconds_median"] >= 9
-    assert "40 % slower is found after" in found["sentence"]
+    assert "40 % slower is detected after" in found["sentence"]
     assert "4 gates each, seed 5, about 1 min" in answer.errors
     assert gate_lab.nodes_on() == on
     assert gate_lab.holders() == []

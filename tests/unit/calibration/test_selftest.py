@@ -32,7 +32,7 @@ def counted(*outcomes: SelftestOutcome, tolerance: float = 0.03) -> list[Count]:
     return count(outcomes, BASELINES, tolerance)
 
 
-def test_every_reduction_and_none_at_all_come_equally_often_in_each_direction() -> None:
+def test_every_reduction_is_tested_equally_often_in_each_direction() -> None:
     cases = Counter(PLAN.order(BOTH))
     assert cases == {SelftestCase(way, reduction): 2 for way in BOTH for reduction in (0.0, 0.03, 0.05, 0.10)}
 
@@ -66,7 +66,7 @@ def test_the_default_takes_about_three_minutes() -> None:
         (0.03, Verdict.INCONCLUSIVE, Mark.INCONCLUSIVE),
     ],
 )
-def test_what_a_verdict_is_worth(reduction: float, verdict: Verdict, expected: Mark) -> None:
+def test_a_verdict_is_rated_by_the_known_reduction(reduction: float, verdict: Verdict, expected: Mark) -> None:
     assert mark(gate(reduction, verdict), 0.03) is expected
 
 
@@ -76,7 +76,7 @@ def test_counts_have_the_median_and_the_ninetieth_percentile() -> None:
     assert found.measured == pytest.approx(0.05)
 
 
-def test_each_direction_is_held_against_its_own_baseline() -> None:
+def test_each_direction_is_compared_with_its_own_baseline() -> None:
     (found,) = counted(gate(0.1, Verdict.FAIL), gate(0.1, Verdict.FAIL, way=RX))
     assert found.measured == pytest.approx(0.1)
     assert not found.shaper_erred
@@ -89,7 +89,7 @@ def test_the_table_fits_80_columns_and_shows_a_wrong_verdict() -> None:
     assert lines[2].split()[:6] == ["10", "%", "1", "1", "0", "0"]
 
 
-def test_the_sentence_says_what_can_be_detected_in_how_many_seconds() -> None:
+def test_the_sentence_says_what_is_detected_after_which_time() -> None:
     counts = counted(
         gate(0.0, Verdict.PASS, 3.0),
         gate(0.03, Verdict.PASS, 30.0),
@@ -98,12 +98,12 @@ def test_the_sentence_says_what_can_be_detected_in_how_many_seconds() -> None:
     )
     assert sentence("pi4b:onboard/pair", 0.03, counts) == (
         "pi4b:onboard/pair, limit 3 % below the baseline: an unchanged link passes after 3 s of traffic (90 %: 3 s); "
-        "5 % slower is found in 1 of 2 gates only, after 10 s of traffic (90 %: 12 s); "
-        "3 % slower lies at the limit, 1 of 1 passed"
+        "5 % slower is detected in 1 of 2 gates only, after 10 s of traffic (90 %: 12 s); "
+        "3 % slower is at the limit: 1 of 1 passed"
     )
 
 
-def test_a_link_that_runs_at_a_tenth_is_made_slower_than_that() -> None:
+def test_a_link_at_a_tenth_of_its_rate_is_slowed_further() -> None:
     path = Path(1000, "full", 1500, True)
     full, tenth = (shaped({TX: Bitrate(900e6)}, 0.1, path, scale) for scale in (1.0, 0.1))
     assert full.tx.bps == pytest.approx(810e6 * 1514 / 1448)
@@ -111,13 +111,13 @@ def test_a_link_that_runs_at_a_tenth_is_made_slower_than_that() -> None:
     assert full.rx == tenth.rx == Bitrate(1e9)
 
 
-def test_a_shaper_that_did_something_else_proves_nothing() -> None:
+def test_a_shaper_that_missed_its_rate_proves_nothing() -> None:
     (found,) = counted(gate(0.10, Verdict.PASS, real=0.02))
     assert found.shaper_erred
-    assert "the shaper took 2 % where 10 % was asked for" in sentence("x", 0.03, [found])
+    assert "the shaper slowed the link by 2 % instead of 10 %" in sentence("x", 0.03, [found])
 
 
-def test_an_invalid_gate_says_nothing_of_the_link() -> None:
+def test_an_invalid_gate_is_not_counted_as_a_verdict() -> None:
     none, ten = counted(
         gate(0.0, Verdict.PASS),
         gate(0.0, Verdict.INVALID, 0.0, real=1.0),

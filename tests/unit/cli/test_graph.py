@@ -145,8 +145,8 @@ def test_a_wrong_option_of_matrix_is_explained_in_one_line(
          "no combination 'x' in lab virtual; ids look like 'pi3b:onboard/pair' "
          "('pinet matrix --topology all' lists them)"),
         (["pi5:onboard/mesh:7"],
-         "lab virtual cannot do pi5:onboard/mesh:7: mesh:7 needs 7 nodes that reach each other over switch sw1, "
-         "and lab virtual has only cm4-1, pi3b-1, pi3b-2, pi4b-1, pi4b-2, pi5-1 there"),
+         "lab virtual cannot run pi5:onboard/mesh:7: mesh:7 needs 7 nodes that reach each other over switch sw1, "
+         "but lab virtual has only cm4-1, pi3b-1, pi3b-2, pi4b-1, pi4b-2, pi5-1 there"),
         (["pi5:onboard/incast:2", "--direction", "tx"],
          "--direction: direction 'tx' makes no sense in topology incast:2; accepted: rx"),
         (["--direction", "tx"], "--direction tx needs a combination, such as pi4b:onboard/pair"),

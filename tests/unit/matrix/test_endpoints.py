@@ -46,14 +46,14 @@ def names(combination: Combination) -> list[str]:
     return [str(end) for end in combination.ends]
 
 
-def test_the_other_end_is_on_the_same_switch_where_it_can_be(tmp_path: Path) -> None:
+def test_a_peer_on_the_same_switch_is_preferred(tmp_path: Path) -> None:
     found = ends_of(lab(tmp_path, TWO_SWITCHES + UPLINK), "a", "pair")
     assert names(found) == ["a:onboard", "b:onboard"]
     assert found.uplinks == ((),)
     assert found.places == ("a", "b")
 
 
-def test_what_one_switch_lacks_comes_over_the_uplink_which_is_leased_too(tmp_path: Path) -> None:
+def test_a_peer_behind_an_uplink_is_used_and_the_uplink_is_leased(tmp_path: Path) -> None:
     found = ends_of(lab(tmp_path, TWO_SWITCHES + UPLINK), "a", "incast:3")
     assert names(found) == ["a:onboard", "b:onboard", "c:onboard", "d:onboard"]
     assert [uplink.name for uplink in found.uplinks[0]] == ["trunk"]
@@ -61,7 +61,7 @@ def test_what_one_switch_lacks_comes_over_the_uplink_which_is_leased_too(tmp_pat
 
 
 def test_without_an_uplink_the_lab_has_too_few_nodes(tmp_path: Path) -> None:
-    reason = "incast:3 needs 4 nodes that reach each other over switch left, and lab lab has only a and b there"
+    reason = "incast:3 needs 4 nodes that reach each other over switch left, but lab lab has only a and b there"
     with pytest.raises(NotEnoughNodes, match=reason):
         ends_of(lab(tmp_path, TWO_SWITCHES), "a", "incast:3")
 
@@ -76,7 +76,7 @@ def test_an_uplink_carries_one_segment(tmp_path: Path) -> None:
     text = (TWO_SWITCHES + UPLINK).replace("right/p2", "left/p4").replace("left/p3", "right/p2")
     # a and d are on the left switch, b and c on the right. a's pair stays left; its second and first NIC must go right.
     moved = text.replace("left/p4", "right/p4")
-    with pytest.raises(NotEnoughNodes, match="chain needs uplink trunk for two segments at once, and it carries one"):
+    with pytest.raises(NotEnoughNodes, match="chain needs uplink trunk for two segments, but an uplink carries"):
         ends_of(lab(tmp_path, moved), "a", "chain")
 
 
@@ -88,7 +88,7 @@ def test_a_chain_forwards_between_two_nics_of_one_node(virtual: Lab) -> None:
 
 
 def test_a_chain_needs_a_second_nic(virtual: Lab) -> None:
-    with pytest.raises(NotEnoughNodes, match="chain forwards between two NICs of one node, and pi3b-2 has only one"):
+    with pytest.raises(NotEnoughNodes, match="a chain forwards between two NICs of one node, but pi3b-2 has only one"):
         ends_of(virtual, "pi3b-2", "chain")
 
 
@@ -104,7 +104,7 @@ def test_the_choice_is_the_same_every_time(virtual: Lab) -> None:
 
 
 @pytest.mark.parametrize("topology", ["pair", "pairs:3", "incast:5", "mesh:3", "opposed"])
-def test_all_ends_share_a_subnet_of_their_own(virtual: Lab, topology: str) -> None:
+def test_all_ends_of_a_segment_share_one_subnet(virtual: Lab, topology: str) -> None:
     found = addresses(ends_of(virtual, "pi4b-1", topology))
     assert len(set(found)) == len(found) == parse_topology(topology).ends
     (network,) = {address.network for address in found}
@@ -112,7 +112,7 @@ def test_all_ends_share_a_subnet_of_their_own(virtual: Lab, topology: str) -> No
     assert all(address.ip in list(network.hosts()) for address in found)
 
 
-def test_a_pair_has_the_smallest_subnet_there_is(virtual: Lab) -> None:
+def test_a_pair_has_a_subnet_of_two_addresses(virtual: Lab) -> None:
     assert {address.network.prefixlen for address in addresses(ends_of(virtual, "pi4b-1", "pair"))} == {30}
 
 
@@ -121,14 +121,14 @@ def test_the_two_sides_of_a_forwarding_node_are_two_subnets(virtual: Lab) -> Non
     assert dut.network == near.network != second.network == far.network
 
 
-def test_a_fast_peer_over_the_uplink_beats_a_slow_one_nearby(tmp_path: Path) -> None:
+def test_a_fast_peer_over_an_uplink_is_preferred_to_a_slow_one_nearby(tmp_path: Path) -> None:
     slow = (TWO_SWITCHES + UPLINK).replace("b: {board: pi4b, ", "b: {board: pi3b, ")
     found = ends_of(lab(tmp_path, slow), "a", "pair")
     assert names(found) == ["a:onboard", "c:onboard"]
     assert found.places == ("a", "c", "trunk")
 
 
-def test_ends_beside_the_first_pair_measure_the_slower_of_two(virtual: Lab) -> None:
+def test_in_further_pairs_the_slower_end_is_the_device_under_test(virtual: Lab) -> None:
     for topology in ("opposed", "pairs:3"):
         found = ends_of(virtual, "cm4-1", topology, "pcie")
         assert names(found)[:2] == ["cm4-1:pcie", "pi5-1:pcie"], "the fastest opposite of the fastest"

@@ -30,17 +30,17 @@ def found(lab: Lab, request: Request) -> list[Combination]:
     return [c for c in combinations(lab, request) if isinstance(c, Combination)]
 
 
-def test_a_model_that_two_nodes_have_is_measured_once(lab: Lab) -> None:
+def test_two_nodes_of_one_model_make_one_combination(lab: Lab) -> None:
     assert [c.id for c in found(lab, ask("pi3b"))] == ["pi3b:onboard/pair", "pi3b:ax88179/pair"]
 
 
-def test_a_nic_answers_to_its_chip_and_its_products(lab: Lab) -> None:
+def test_a_nic_can_be_named_by_chip_or_product(lab: Lab) -> None:
     for name in ("rtl8153", "cablecreation-rtl8153", "rtl81*"):
         assert "pi4b:rtl8153/pair" in [c.id for c in found(lab, ask("pi4b", name))]
     assert [c.id for c in found(lab, ask("pi4b", "genet"))] == ["pi4b:onboard/pair"]
 
 
-def test_a_peer_is_another_node_that_does_not_limit_what_is_measured(lab: Lab) -> None:
+def test_a_peer_is_another_node_that_does_not_limit_the_measurement(lab: Lab) -> None:
     for combination in found(lab, ask()):
         dut, peer = combination.dut.interface, combination.peer.interface
         assert dut.node != peer.node
@@ -50,25 +50,25 @@ def test_a_peer_is_another_node_that_does_not_limit_what_is_measured(lab: Lab) -
             assert peer.bus not in (Bus.USB2, Bus.USB3), combination
 
 
-def test_peers_are_spread_over_the_lab(lab: Lab) -> None:
+def test_peers_are_distributed_over_the_lab(lab: Lab) -> None:
     uses = Counter(node.name for c in found(lab, ask()) for node in c.nodes)
     assert max(uses.values()) <= 5, uses
     pairs = [frozenset(node.name for node in c.nodes) for c in found(lab, ask())]
     assert any(not a & b for a in pairs for b in pairs), "two combinations can be measured at once"
 
 
-def test_no_peer_on_a_switch_of_its_own(lab: Lab) -> None:
+def test_a_node_alone_on_its_switch_has_no_peer(lab: Lab) -> None:
     alone = Lab(lab.name, lab.file, {"pi5-1": lab.nodes["pi5-1"]}, lab.switches)
     with pytest.raises(NotEnoughNodes):
         EndpointSelector(alone).peer(alone.interfaces()[0])
     (missing, _) = combinations(alone, ask())
     assert isinstance(missing, Missing)
     assert missing.reason == (
-        "pair needs 2 nodes that reach each other over switch sw1, and lab virtual has only pi5-1 there"
+        "pair needs 2 nodes that reach each other over switch sw1, but lab virtual has only pi5-1 there"
     )
 
 
-def test_nodes_are_leased_in_one_order(lab: Lab) -> None:
+def test_nodes_are_leased_in_a_fixed_order(lab: Lab) -> None:
     for combination in found(lab, ask()):
         places = [node.place for node in combination.nodes]
         assert places == sorted(places)
@@ -79,7 +79,7 @@ def test_marker_names_are_identifiers() -> None:
     assert marker_name("nic", "usb-802.11n").isidentifier()
 
 
-def test_a_limit_of_the_marker_counts_as_naming_what_the_marker_names(lab: Lab) -> None:
+def test_a_limit_of_a_marker_is_for_its_board_and_nic(lab: Lab) -> None:
     request = read_marker("test_it", [pytest.mark.pinet(board="pi4b", nic=["genet", "ax88179"], min="94%").mark])
     (first, *_) = found(lab, request)
     (limit,) = request.limits_for(first)
@@ -87,7 +87,7 @@ def test_a_limit_of_the_marker_counts_as_naming_what_the_marker_names(lab: Lab) 
     assert limit.matches(key("pi4b", "onboard"))
 
 
-def test_the_nearer_marker_wins_argument_by_argument() -> None:
+def test_each_argument_comes_from_the_nearest_marker_that_has_it() -> None:
     near, far = pytest.mark.pinet(nic="onboard").mark, pytest.mark.pinet(board="pi5", nic="*", min="90%").mark
     request = read_marker("test_it", [near, far])
     assert (request.boards, request.nics) == (("pi5",), ("onboard",))

@@ -25,7 +25,7 @@ def udp(mbps: float) -> Traffic:
 
 
 @needs_iperf3
-def test_tcp_is_measured_unthrottled_once_and_of_the_peer_only(tmp_path: Path) -> None:
+def test_loopback_tcp_of_the_peer_is_measured_once_at_full_rate(tmp_path: Path) -> None:
     link = link_stand_in.link(tmp_path)
     throttled = replace(TX, bitrate=Bitrate.mbps(20))
     found, doubts = ceilings(link, throttled, [flow()], Iperf3())
@@ -39,7 +39,7 @@ def test_tcp_is_measured_unthrottled_once_and_of_the_peer_only(tmp_path: Path) -
 
 
 @needs_iperf3
-def test_udp_of_another_rate_or_size_is_measured_again(tmp_path: Path) -> None:
+def test_loopback_udp_is_measured_for_each_rate_and_size(tmp_path: Path) -> None:
     link, tool = link_stand_in.link(tmp_path), Iperf3()
     found = [ceilings(link, udp(mbps), [flow()], tool) for mbps in (10, 40)]
     assert [round(most["two:onboard"].bps / 1e7) for most, _ in found] == [1, 4]
@@ -48,16 +48,16 @@ def test_udp_of_another_rate_or_size_is_measured_again(tmp_path: Path) -> None:
     assert len(link.peer.session.facts) == 3
 
 
-def test_an_end_that_cannot_be_measured_is_a_doubt_and_no_error(tmp_path: Path) -> None:
+def test_a_failed_loopback_measurement_is_a_note_and_no_error(tmp_path: Path) -> None:
     silent = LocalShell("one", env=NOWHERE)
     link = link_stand_in.link(tmp_path, shells=(silent, LocalShell("two", env=NOWHERE)))
     found, doubts = ceilings(link, TX, [flow()], Iperf3())
     assert found == {}
     (doubt,) = doubts
-    assert doubt == "what two:onboard moves over its own loopback could not be measured: two has no iperf3"
+    assert doubt == "the loopback goodput of two:onboard could not be measured: two has no iperf3"
 
 
-def test_of_several_ends_those_that_answer_are_told(tmp_path: Path) -> None:
+def test_the_capacity_of_each_measurable_end_is_returned(tmp_path: Path) -> None:
     link = link_stand_in.link(
         tmp_path,
         (("two", "onboard"), ("one", "onboard"), ("two", "pcie")),

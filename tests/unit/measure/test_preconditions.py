@@ -34,12 +34,12 @@ class Node:
     def __init__(self, name: str, *answers: str) -> None:
         self.name = name
         self.answers = list(answers or [""])
-        self.asked = 0
+        self.commands = 0
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
         assert "/class/net/" in command
-        self.asked += 1
-        return Completed(0, self.answers[min(self.asked, len(self.answers)) - 1], "")
+        self.commands += 1
+        return Completed(0, self.answers[min(self.commands, len(self.answers)) - 1], "")
 
     def spawn(self, command: str) -> Process:
         raise AssertionError("conditions need no process that lasts")
@@ -49,13 +49,13 @@ def opened(folder: Path, one: Node, two: Node, nic: str = "onboard") -> Precondi
     return Preconditions(link_stand_in.link(folder, (("one", nic), ("two", "onboard")), (one, two)))
 
 
-def test_how_the_ends_were_found_is_known(tmp_path: Path) -> None:
+def test_the_state_before_the_traffic_is_recorded(tmp_path: Path) -> None:
     conditions = opened(tmp_path, Node("one", GEN2), Node("two"))
     assert [one.pcie for one in conditions.before] == [PcieLink(5.0, 1), None]
     assert (conditions.excuses([]), conditions.notes) == ([], [])
 
 
-def test_what_does_not_hold_before_traffic_is_refused_of_either_end(tmp_path: Path) -> None:
+def test_a_fault_before_the_traffic_is_refused_at_either_end(tmp_path: Path) -> None:
     with pytest.raises(InvalidMeasurement, match="two is limited by its firmware: under-voltage"):
         opened(tmp_path, Node("one"), Node("two", "throttled=0x50001"))
     with pytest.raises(InvalidMeasurement, match=r"the USB NIC .* of one runs at 480 Mbit/s instead of 5000"):
@@ -64,7 +64,7 @@ def test_what_does_not_hold_before_traffic_is_refused_of_either_end(tmp_path: Pa
     opened(tmp_path, Node("one", "usb=480"), Node("two"))
 
 
-def test_where_seconds_are_counted_instructions_a_bus_has_no_speed(tmp_path: Path) -> None:
+def test_a_bus_has_no_speed_with_a_virtual_clock(tmp_path: Path) -> None:
     slow = link_stand_in.link(tmp_path, (("one", "usb"), ("two", "onboard")), (Node("one", "usb=12"), Node("two")))
     one = slow.ends[0]
     board = replace(one.endpoint, node=replace(one.endpoint.node, clock="virtual"))
@@ -72,21 +72,21 @@ def test_where_seconds_are_counted_instructions_a_bus_has_no_speed(tmp_path: Pat
     assert conditions.before[0].usb_mbps == 12
 
 
-def test_what_broke_during_the_traffic_is_told_after_it(tmp_path: Path) -> None:
+def test_a_fault_during_the_traffic_is_reported_afterwards(tmp_path: Path) -> None:
     fine = opened(tmp_path, Node("one", "throttled=0x0"), Node("two"))
     assert fine.check_after([one_try(flow())], TX) == []
     conditions = opened(tmp_path, Node("one", "throttled=0x0", "throttled=0x40000"), Node("two"))
-    (told,) = conditions.check_after([one_try(flow())], TX)
-    assert told.startswith("one had throttled during the traffic\n  -> ")
+    (fault,) = conditions.check_after([one_try(flow())], TX)
+    assert fault.startswith("one had throttled during the traffic\n  -> ")
     with pytest.raises(InvalidMeasurement, match=r"^one had throttled during the traffic"):
-        refuse([told])
+        refuse([fault])
     trained_down = GEN2.replace("nic_speed=5.0", "nic_speed=2.5")
     conditions = opened(tmp_path, Node("one", GEN2, trained_down), Node("two"))
-    (told,) = conditions.check_after([], TX)
-    assert re.search(r"PCIe link of one .* runs at 2\.5 GT/s x1", told)
+    (fault,) = conditions.check_after([], TX)
+    assert re.search(r"PCIe link of one .* runs at 2\.5 GT/s x1", fault)
 
 
-def test_segments_that_were_too_small_are_refused_with_their_sender(tmp_path: Path) -> None:
+def test_too_small_segments_are_refused_with_the_name_of_their_sender(tmp_path: Path) -> None:
     small = flow(1, 0, sockets=Sockets(1, 536))
     conditions = opened(tmp_path, Node("one"), Node("two"))
     with pytest.raises(InvalidMeasurement, match="segments of two:onboard carried 536 bytes, though MTU 1500 allows"):
@@ -97,7 +97,7 @@ def test_segments_that_were_too_small_are_refused_with_their_sender(tmp_path: Pa
     conditions.check_after([one_try(small)], Traffic(Direction.TX, udp=True, bitrate=Bitrate(1e7)))
 
 
-def test_an_end_that_stays_busy_is_an_excuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_stays_busy_excuses_a_low_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preconditions, "QUIET_TIMEOUT_S", 0.2)
     two = Node("two", "", busy(97))
     conditions = opened(tmp_path, Node("one", "", busy(3)), two)
@@ -105,10 +105,10 @@ def test_an_end_that_stays_busy_is_an_excuse(tmp_path: Path, monkeypatch: pytest
     conditions.look_for_others()
     (excuse,) = conditions.excuses([])
     assert excuse.startswith("the processors of two were 97 % busy with other work before the traffic")
-    assert two.asked >= 4
+    assert two.commands >= 4
 
 
-def test_a_busy_end_whose_tool_needs_little_is_no_excuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_end_is_no_excuse_if_the_tool_needs_little_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preconditions, "QUIET_TIMEOUT_S", 0.2)
     conditions = opened(tmp_path, Node("one", "", busy(3)), Node("two", "", busy(97)))
     conditions.look_for_others()
@@ -121,15 +121,15 @@ def test_a_busy_end_whose_tool_needs_little_is_no_excuse(tmp_path: Path, monkeyp
     assert len(conditions.excuses([light, heavy])) == 1
 
 
-def test_an_end_that_becomes_quiet_in_time_is_none(tmp_path: Path) -> None:
+def test_an_end_that_becomes_quiet_in_time_is_no_excuse(tmp_path: Path) -> None:
     two = Node("two", "", busy(97), busy(97), busy(1))
     conditions = opened(tmp_path, Node("one"), two)
     conditions.look_for_others()
     assert (conditions.excuses([]), conditions.notes) == ([], [])
-    assert two.asked == 4
+    assert two.commands == 4
 
 
-def test_a_little_other_work_is_a_note_once(tmp_path: Path) -> None:
+def test_a_little_other_work_is_noted_once(tmp_path: Path) -> None:
     conditions = opened(tmp_path, Node("one", "", busy(40)), Node("two", "", busy(5)))
     conditions.look_for_others()
     conditions.look_for_others()

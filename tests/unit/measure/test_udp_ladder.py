@@ -54,11 +54,11 @@ def climb(wire: Wire, loss: float = 0.001) -> Ladder:
     return ladder
 
 
-def test_what_is_no_ladder_is_not_climbed() -> None:
+def test_other_traffic_has_no_ladder() -> None:
     assert measure_ladder(cast(Runs, Wire({})), Traffic(Direction.TX), FAST) is None
 
 
-def test_the_highest_rate_that_loses_little_is_the_knee() -> None:
+def test_the_knee_is_the_highest_rate_with_little_loss() -> None:
     wire = Wire({90: (0.0005,), 120: (0.25,)})
     ladder = climb(wire)
     # A rate with loss is sent again before the loss is accepted.
@@ -76,7 +76,7 @@ def test_the_highest_rate_that_loses_little_is_the_knee() -> None:
     )
 
 
-def test_one_unlucky_try_ends_no_climb() -> None:
+def test_one_missed_try_does_not_end_the_ladder() -> None:
     wire = Wire({50: (0.02, 0.0)})
     ladder = climb(wire)
     assert wire.sent.count(50) == FAST.fails_after
@@ -85,7 +85,7 @@ def test_one_unlucky_try_ends_no_climb() -> None:
     assert ladder_text(ladder.record()).endswith("and the highest that was tried")
 
 
-def test_a_rate_that_the_sender_does_not_reach_was_not_held() -> None:
+def test_a_rate_that_the_sender_does_not_reach_fails() -> None:
     ladder = climb(Wire({}, reached=lambda rate: min(1.0, 94 / rate)))
     record = ladder.record()
     assert record["knee_bps"] == 90e6
@@ -94,28 +94,28 @@ def test_a_rate_that_the_sender_does_not_reach_was_not_held() -> None:
     assert ladder_text(record).endswith("at 120 Mbit/s the sender did not get rid of all")
 
 
-def test_where_no_rate_is_held_that_is_the_verdict() -> None:
+def test_a_ladder_fails_if_no_rate_is_held() -> None:
     wire = Wire({10: (0.5,)})
     ladder = climb(wire)
     assert ladder.knee is None
     tries, sent = ladder.judged
     assert sent.bitrate == Bitrate.mbps(10)
     plan = GatePlan((), FAST)
-    found = figures(link_stand_in.facts(), ladder.traffic, tries, plan, Circumstances(unheld=ladder.unheld))
+    found = figures(link_stand_in.facts(), ladder.traffic, tries, plan, Circumstances(unheld=ladder.lossy))
     assert found.verdict is Verdict.FAIL
     assert found.wanted is None
     assert found.reason == "tx: none of 1 rates was held with at most 0.1 % lost"
     assert ladder.record()["knee_bps"] is None
 
 
-def test_a_held_ladder_is_judged_by_its_goodput() -> None:
+def test_a_ladder_with_a_knee_is_judged_by_its_goodput() -> None:
     ladder = climb(Wire({120: (0.25,)}))
     found = figures(link_stand_in.facts(), ladder.traffic, ladder.judged[0], GatePlan((), FAST))
-    assert ladder.unheld == ""
+    assert ladder.lossy == ""
     assert found.directions[Direction.TX].goodput.bps == pytest.approx(90e6)
 
 
-def test_a_miss_after_the_climb_is_a_suspicion_until_others_miss_it_too() -> None:
+def test_a_later_miss_must_be_confirmed() -> None:
     ladder = climb(wire := Wire({10: (0.0, 0.5), 50: (0.5,)}))
     tries, sent = ladder.judged
     # Its goodput was uncertain, so it is sent again, and loses half.
@@ -123,16 +123,16 @@ def test_a_miss_after_the_climb_is_a_suspicion_until_others_miss_it_too() -> Non
         tries.append(wire.again(sent))
         assert (ladder.knee is not None) is held
         found = figures(
-            link_stand_in.facts(), ladder.traffic, tries, GatePlan((), FAST), Circumstances(unheld=ladder.unheld)
+            link_stand_in.facts(), ladder.traffic, tries, GatePlan((), FAST), Circumstances(unheld=ladder.lossy)
         )
         assert (found.verdict is Verdict.FAIL) is not held
 
 
-def test_a_bound_can_be_wider() -> None:
+def test_the_accepted_loss_can_be_larger() -> None:
     assert climb(Wire({120: (0.25,)}), loss=0.3).record()["knee_bps"] == 120e6
 
 
-def test_tries_in_which_the_link_dropped_are_not_counted() -> None:
+def test_tries_with_a_dropped_link_are_not_counted() -> None:
     wire = Wire({})
     again = wire.again
 

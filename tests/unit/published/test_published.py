@@ -46,8 +46,8 @@ def result(
         },
         "flows": [{"goodput_bps": value * 1e6} for value in flows],
         "tunings": [
-            {"name": name, "asked": asked, "outcome": (outcomes or {}).get(name, "applied")}
-            for name, asked in (S1 if tunings is None else tunings).items()
+            {"name": name, "asked": value, "outcome": (outcomes or {}).get(name, "applied")}
+            for name, value in (S1 if tunings is None else tunings).items()
         ],
     }
 
@@ -57,7 +57,7 @@ def row_of(id_: str, *results: dict[str, Any], emulated: bool = True) -> Any:
     return found
 
 
-def test_every_figure_is_read_and_no_id_is_lost() -> None:
+def test_every_published_value_is_loaded() -> None:
     assert len(FIGURES) == 60
     assert all(figure.mbps for figure in FIGURES.values())
     assert FIGURES["s1-ax-1500-throt-tx"].peer_cap_mbps == 400
@@ -74,7 +74,7 @@ def test_every_figure_is_read_and_no_id_is_lost() -> None:
         ("http-c10-s6600", {}, {"c10", "s6600"}),
     ],
 )
-def test_the_traffic_of_an_id_is_read_again(key: str, numbers: dict[str, float], flags: set[str]) -> None:
+def test_the_traffic_of_an_id_is_parsed(key: str, numbers: dict[str, float], flags: set[str]) -> None:
     sent = Sent.read(key)
     assert (dict(sent.numbers), set(sent.flags)) == (numbers, flags)
 
@@ -94,13 +94,13 @@ def test_the_traffic_of_an_id_is_read_again(key: str, numbers: dict[str, float],
         ({"tunings": {**S1, "arm_freq": "2000"}}, "overclocked"),
     ],
 )
-def test_a_result_under_other_conditions_stands_for_nothing(other: dict[str, Any], why: str) -> None:
+def test_a_result_under_other_conditions_does_not_match(other: dict[str, Any], why: str) -> None:
     figure = FIGURES["s1-ax-1500-oneway-tx"]
     assert results_of(figure, [result(tx=730)])
     assert not results_of(figure, [result(tx=730, **other)]), why
 
 
-def test_a_clock_that_was_asked_for_and_does_not_hold_is_not_claimed() -> None:
+def test_a_requested_clock_without_effect_does_not_match() -> None:
     faster = {**S1, "arm_freq": "2000"}
     figure = FIGURES["s1-ax-2000-oneway-tx"]
     assert results_of(figure, [result(tx=830, tunings=faster)])
@@ -108,7 +108,7 @@ def test_a_clock_that_was_asked_for_and_does_not_hold_is_not_claimed() -> None:
     assert not results_of(figure, [result(tx=730)])
 
 
-def test_payload_and_mtu_tell_the_10g_figures_apart() -> None:
+def test_payload_and_mtu_distinguish_the_10g_values() -> None:
     def card(mtu: int, tunings: dict[str, str]) -> dict[str, Any]:
         return result("cm4", "aqc107", "tcp-P1", oracle=STAMPS, speed=10_000, mtu=mtu, tunings=tunings, tx=3000)
 
@@ -118,14 +118,14 @@ def test_payload_and_mtu_tell_the_10g_figures_apart() -> None:
         assert results_of(FIGURES[id_], tried) == [tried[index]]
 
 
-def test_a_peer_s_cap_is_that_of_all_its_streams() -> None:
+def test_the_cap_of_a_peer_is_the_sum_of_its_streams() -> None:
     capped = result(traffic="tcp-P10-pb40M-bidir", tx=480, rx=400)
     assert results_of(FIGURES["s1-ax-1500-throt-tx"], [capped]) == [capped]
     assert not results_of(FIGURES["s1-ax-1500-bidir-tx"], [capped])
     assert not results_of(FIGURES["s1-ax-1500-throt-tx"], [result(traffic="tcp-P10-pb60M-bidir", tx=480, rx=600)])
 
 
-def test_of_pairs_each_is_compared_and_of_an_incast_the_slowest_sender() -> None:
+def test_all_pairs_are_compared_and_the_slowest_sender_of_an_incast() -> None:
     cell = result("pi4b", "onboard", "tcp-P1-w65536-M1460", "pairs:2", STAMPS, tunings={}, tx=1870, flows=(935, 936))
     assert numbers_of(FIGURES["s2-1"], cell) == pytest.approx((935, 936))
     assert row_of("s2-1", cell).difference == pytest.approx(935 / 911 - 1)
@@ -135,7 +135,7 @@ def test_of_pairs_each_is_compared_and_of_an_incast_the_slowest_sender() -> None
     assert numbers_of(FIGURES["s4-best"], pairs) == pytest.approx((93.8,))
 
 
-def test_what_spreads_the_work_over_processors_tells_figures_of_one_nic_apart() -> None:
+def test_interrupt_settings_distinguish_the_values_of_one_nic() -> None:
     def both(*names: str, **outcomes: str) -> dict[str, Any]:
         tunings = dict.fromkeys(names, "1")
         return result("pi4b", "onboard", "tcp-P1-bidir", tunings=tunings, outcomes=outcomes, tx=860, rx=610)
@@ -146,7 +146,7 @@ def test_what_spreads_the_work_over_processors_tells_figures_of_one_nic_apart() 
         assert not results_of(FIGURES[id_], [both("irq", "rps", "xps", xps="unsupported")])
 
 
-def test_of_a_figure_of_both_ways_each_is_compared() -> None:
+def test_both_directions_are_compared() -> None:
     figure = FIGURES["p-pi4b-genet-6"]
     found = result("pi4b", "onboard", "tcp-P1-bidir", tunings={"irq": "1"}, tx=860, rx=500)
     assert numbers_of(figure, found) == pytest.approx((860, 500))
@@ -154,7 +154,7 @@ def test_of_a_figure_of_both_ways_each_is_compared() -> None:
     assert (row.difference, row.verdict) == (pytest.approx(500 / 613 - 1), OFF)
 
 
-def test_a_switch_of_100_mbit_is_not_the_one_under_test() -> None:
+def test_a_switch_of_100_mbit_does_not_match() -> None:
     slow = result(
         "pi3b", "onboard", "tcp-P1-w65536-M1460", "pairs:2", STAMPS, speed=100, tunings={}, flows=(94, 94), tx=188
     )
@@ -168,23 +168,23 @@ def test_a_switch_of_100_mbit_is_not_the_one_under_test() -> None:
         ("s1-ax-1500-oneway-tx", 700, 700 / 736 - 1, OFF),
     ],
 )
-def test_one_way_figures_are_ok_within_3_percent(id_: str, mbps: float, difference: float, verdict: str) -> None:
+def test_one_way_values_are_ok_within_3_percent(id_: str, mbps: float, difference: float, verdict: str) -> None:
     row = row_of(id_, result(tx=mbps))
     assert (row.difference, row.verdict) == (pytest.approx(difference), verdict)
 
 
-def test_both_ways_at_once_10_percent_are_the_same() -> None:
+def test_bidirectional_values_are_ok_within_10_percent() -> None:
     assert row_of("s1-ax-1500-bidir-tx", result(traffic="tcp-P10-opposed-bidir", tx=150, rx=900)).verdict == OK
     assert row_of("s1-ax-1500-bidir-tx", result(traffic="tcp-P10-opposed-bidir", tx=140, rx=900)).verdict == OFF
 
 
-def test_above_the_least_and_within_a_range_nothing_differs() -> None:
+def test_a_value_above_a_lower_bound_or_in_a_range_does_not_differ() -> None:
     onboard = result("pi4b", "onboard", "tcp-P1", oracle=STAMPS, tunings={}, tx=941)
     assert row_of("s0-onboard-pi4", onboard).difference == 0
     assert row_of("p-pi4b-genet-4", onboard).difference == pytest.approx(941 / 949 - 1)
 
 
-def test_an_invalid_cell_shows_its_figures_and_why_they_say_nothing() -> None:
+def test_an_invalid_result_shows_its_values_and_the_reason() -> None:
     cell = result(
         "pi4b",
         "onboard",
@@ -202,40 +202,40 @@ def test_an_invalid_cell_shows_its_figures_and_why_they_say_nothing() -> None:
     assert row.why == "mss=8960 bytes was requested"
 
 
-def test_a_result_with_figures_goes_before_one_without_and_one_with_fewer_tunings_before_one_with_more() -> None:
+def test_a_result_with_values_and_few_tunings_is_preferred() -> None:
     plain = result("cm4", "onboard", "tcp-P1", oracle=STAMPS, tunings={}, tx=941)
     tuned = result("cm4", "onboard", "tcp-P1", oracle=STAMPS, tunings={"rps": "all"}, tx=930)
     broken = result("cm4", "onboard", "tcp-P1", oracle=STAMPS, tunings={}, verdict="error")
     assert results_of(FIGURES["s3-onboard"], [plain, broken, tuned])[-1] is plain
 
 
-def test_http_counts_whole_responses_of_the_source_s_size() -> None:
+def test_http_counts_whole_responses() -> None:
     figure = FIGURES["s0-http-onboard"]
     assert figure.file_bytes == 6352
     served = result("pi2b", "onboard", "http-c10-s6352", oracle=STAMPS, tunings={}, speed=100, tx=90.6)
     served["http"] = {"requests_per_s": 1783.0, "size_bytes": 6352}
     assert numbers_of(figure, served) == pytest.approx((94.1,), abs=0.1)
     assert row_of("s0-http-onboard", served).verdict == OK
-    assert row_of("s0-http-onboard", served).why == "1783 requests/s, published were 1800"
+    assert row_of("s0-http-onboard", served).why == "1783 requests/s, published: 1800"
     with pytest.raises(ValueError, match="no figure of HTTP"):
         _ = FIGURES["s4-best"].file_bytes
 
 
-def test_what_no_model_gives_says_why_and_hardware_is_not_excused() -> None:
+def test_a_value_that_is_not_emulated_has_its_reason() -> None:
     figure = "p-pi4b-genet-6"
     assert row_of(figure).verdict == "not emulated"
     assert "not modelled" in row_of(figure).why
     assert row_of(figure, emulated=False).verdict == "not measured"
 
 
-def test_a_limit_is_what_was_published_less_a_margin() -> None:
+def test_a_limit_is_the_published_value_less_a_margin() -> None:
     assert least("s0-usbgig-pi3") == "304.9 Mbit/s"
     assert least("s1-ax-1500-bidir-tx") == "138.5 Mbit/s"
     assert least("s2-1", "s2-3") == "860.7 Mbit/s"
     assert least("s1-ax-1500-throt-rx") == "340.0 Mbit/s", "a peer sends no more than its cap, whatever was published"
 
 
-def test_the_table_fits_80_columns_and_has_every_figure() -> None:
+def test_the_table_fits_80_columns_and_has_every_value() -> None:
     found = rows(
         FIGURES.values(), [result(tx=730), result(traffic="tcp-P10-pb40M-bidir", tx=480, rx=400)], emulated=True
     )
@@ -246,10 +246,10 @@ def test_the_table_fits_80_columns_and_has_every_figure() -> None:
     assert " off [" in doubted
     assert any("above the stated cap of 10 x 40 Mbit/s" in line for line in lines)
     assert not next(row for row in found if row.figure.id == "s1-ax-1500-throt-rx").surprising
-    assert summary(found).startswith("60 published figures: ")
+    assert summary(found).startswith("60 published values: ")
 
 
-def test_emulated_figures_are_called_so() -> None:
+def test_emulated_values_are_marked() -> None:
     figures: list[PublishedFigure] = [FIGURES["s0-wifi-pi3"]]
     run = {"figures": "emulated", "started": "2026-11-22T03:00:00+00:00", "lab": "published"}
     text = page(rows(figures, [], emulated=True), [run])
@@ -264,7 +264,7 @@ def write(path: Path, *results: dict[str, Any], **other: str) -> str:
     return str(path)
 
 
-def test_the_command_prints_the_table_keeps_it_and_fails_where_a_figure_is_off(tmp_path: Path) -> None:
+def test_the_command_prints_and_writes_the_table_and_fails_if_a_value_is_off(tmp_path: Path) -> None:
     good, bad = write(tmp_path / "good.json", result(tx=735)), write(tmp_path / "bad.json", result(tx=600))
     done = CliRunner().invoke(pinet, ["published", good, "-o", str(tmp_path / "page.md")])
     assert done.exit_code == 0, done.output
@@ -274,14 +274,14 @@ def test_the_command_prints_the_table_keeps_it_and_fails_where_a_figure_is_off(t
     assert CliRunner().invoke(pinet, ["published", bad, good]).exit_code == 0
 
 
-def test_of_several_runs_the_latest_counts_however_they_are_named(tmp_path: Path) -> None:
+def test_of_several_runs_the_latest_counts(tmp_path: Path) -> None:
     new, old = tmp_path / "new.json", tmp_path / "old.json"
     write(new, result(tx=735), started="2026-11-23T03:00:00+00:00")
     write(old, result(tx=600))
     assert CliRunner().invoke(pinet, ["published", str(new), str(old)]).exit_code == 0
 
 
-def test_a_figure_that_nobody_measured_fails_where_all_are_asked_for(tmp_path: Path) -> None:
+def test_option_complete_fails_if_a_value_was_not_measured(tmp_path: Path) -> None:
     good = write(tmp_path / "good.json", result(tx=735))
     assert CliRunner().invoke(pinet, ["published", good]).exit_code == 0
     assert CliRunner().invoke(pinet, ["published", good, "--complete"]).exit_code == 1
@@ -296,7 +296,7 @@ def test_the_page_fits_80_columns() -> None:
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
-def test_the_command_says_what_is_no_run(tmp_path: Path) -> None:
+def test_the_command_refuses_a_folder_without_a_run(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
     lost = CliRunner().invoke(pinet, ["published", str(tmp_path / "none.json")])
     other = CliRunner().invoke(pinet, ["published", str(tmp_path / "other.json")])

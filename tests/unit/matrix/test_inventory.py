@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.matrix.selection import select_combinations
+from pytest_pinet.matrix.inventory import select_combinations
 from tests.support import doctor_lab
 from tests.support.diagram_labs import virtual_lab
 
@@ -16,18 +16,18 @@ def ids(*names: str) -> list[str]:
     return [one.id for one in select_combinations(virtual_lab(), names)]
 
 
-def test_without_names_all_pairs_in_the_order_of_the_file() -> None:
+def test_without_names_all_pairs_are_selected() -> None:
     found = ids()
     assert found[0] == "pi3b:onboard/pair"
     assert len(found) == 9
     assert {name.rpartition("/")[2] for name in found} == {"pair"}
 
 
-def test_a_glob_stands_for_all_that_match_and_each_is_taken_once() -> None:
+def test_a_glob_selects_each_match_once() -> None:
     assert ids("pi4b:onboard/pair", "pi4b:*/pair") == ["pi4b:onboard/pair", "pi4b:ax88179/pair", "pi4b:rtl8153/pair"]
 
 
-def test_a_glob_may_name_another_topology() -> None:
+def test_a_glob_can_name_another_topology() -> None:
     assert ids("pi3b:onboard/incast:3", "pi3b:on*/outcast:2") == ["pi3b:onboard/incast:3", "pi3b:onboard/outcast:2"]
 
 
@@ -39,7 +39,7 @@ def test_a_glob_may_name_another_topology() -> None:
         ("pi4b:*", "'pi4b:*' names no topology; expected an id such as 'pi4b:onboard/pair' or a glob such as"),
     ],
 )
-def test_what_matches_nothing_is_told_with_what_would(name: str, message: str) -> None:
+def test_an_unknown_name_is_refused_with_a_hint(name: str, message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         ids(name)
     assert message in str(raised.value)
@@ -51,5 +51,5 @@ def test_a_lab_of_one_node_has_no_pairs(tmp_path: Path) -> None:
     file.write_text(text)
     from pytest_pinet.config.labfile import load
 
-    with pytest.raises(ConfigError, match="has no pair of nodes"):
+    with pytest.raises(ConfigError, match="has no two nodes that reach each other"):
         select_combinations(load(file), ())
