@@ -71,7 +71,7 @@ def shaped(lab: GateLab, target: str, direction: str) -> float:
     return float(next(entry for entry in interfaces if entry["name"] == name)[f"{direction}_goodput_bps"])
 
 
-@pytest.mark.soak("Ten of ten values of {link} {direction} are within 1 % of what the shaper lets through.", runs=10)
+@pytest.mark.soak("Ten of ten measurements of {link} {direction} are within 1 % of the shaped rate.", runs=10)
 @pytest.mark.parametrize("direction", ["tx", "rx"])
 @pytest.mark.parametrize("link", LINKS)
 def test_each_value_is_within_1_percent_of_the_shaped_rate(
@@ -91,7 +91,7 @@ def test_each_value_is_within_1_percent_of_the_shaped_rate(
     )
 
 
-@pytest.mark.soak("The median of five values of {link} tx is within 0.5 % of that of plain iperf3.", runs=3)
+@pytest.mark.soak("The median of five measurements of {link} tx is within 0.5 % of the median of plain iperf3.", runs=3)
 @pytest.mark.parametrize("link", ["pi4b:onboard", "pi3b:onboard", "pi4b:rtl8153"])
 def test_our_value_is_that_of_plain_iperf3(new_project: NewProject, link: str) -> None:
     board, _, nic = link.partition(":")
@@ -103,7 +103,7 @@ def test_our_value_is_that_of_plain_iperf3(new_project: NewProject, link: str) -
 
 
 @pytest.mark.soak(
-    "A gigabit link carries 941.5 Mbit/s with TCP timestamps and 949.3 without, each within 2 Mbit/s at one try.",
+    "A gigabit link measures 941.5 Mbit/s with TCP timestamps and 949.3 Mbit/s without, each within 2 Mbit/s.",
     runs=5,
 )
 def test_timestamps_cost_what_they_take_on_the_wire(new_project: NewProject) -> None:
@@ -114,7 +114,9 @@ def test_timestamps_cost_what_they_take_on_the_wire(new_project: NewProject) -> 
     assert values["pi4b:onboard/pair/timestamps=off"] == pytest.approx(949.3, abs=2)
 
 
-@pytest.mark.soak("A shaper for 90 % and 80 % of a link leaves that within 1 %, and all of it once it is gone.", runs=5)
+@pytest.mark.soak(
+    "A shaper for 90 % and 80 % of a link is exact within 1 %, and the full rate returns when it is removed.", runs=5
+)
 def test_a_reduction_is_exact_and_leaves_nothing(gate_lab: GateLab) -> None:
     with visited(gate_lab) as (here, link):
         with reduced(link.peer, rates(link, tx=0.9, rx=0.8), 60):
@@ -138,7 +140,7 @@ def test_the_self_test_measures_its_own_reduction(gate_lab: GateLab) -> None:
 
 
 @pytest.mark.soak(
-    "A link that the virtual lab degrades to half in one direction keeps to both rates within 2 %.", runs=5
+    "If the virtual lab halves one direction of a link, both directions keep their rates within 2 %.", runs=5
 )
 def test_a_degraded_link_is_slower_by_as_much_as_it_says(gate_lab: GateLab) -> None:
     with visited(gate_lab) as (here, link):

@@ -26,7 +26,7 @@ def test_long(link, gate):
 """
 
 
-@pytest.mark.soak("The gate of the default lab is green, and takes less than 35 s beside its traffic.", runs=10)
+@pytest.mark.soak("The gate of the default lab passes, and takes less than 35 s besides its traffic.", runs=10)
 def test_the_whole_gate_costs_little_beside_its_traffic(new_project: NewProject) -> None:
     project = new_project({})
     output = project.pytest(str(GATE), "-p", "no:cacheprovider", f"--pinet-run-dir={project.path}", timeout_s=240)
@@ -45,14 +45,14 @@ def test_two_workers_take_little_longer_than_the_traffic_alone(gate_lab: GateLab
     assert makespan_s <= 1.15 * bound_s
 
 
-@pytest.mark.soak("`pinet doctor` finds a healthy virtual lab well in less than 10 s.", runs=10)
+@pytest.mark.soak("`pinet doctor` checks a healthy virtual lab in less than 10 s, and finds no fault.", runs=10)
 def test_the_doctor_is_quick(gate_lab: GateLab) -> None:
     found = doctor(gate_lab)
     assert (found.wrong, found.busy, found.code) == ({}, False, 0)
     assert found.seconds < 10
 
 
-@pytest.mark.soak("A coordinator that does not answer is one clear error in less than 10 s.", runs=5)
+@pytest.mark.soak("If the coordinator does not answer, one clear error is printed in less than 10 s.", runs=5)
 def test_a_dead_coordinator_is_found_quickly(new_project: NewProject, gate_lab: GateLab, tmp_path: Path) -> None:
     text = gate_lab.file.read_text().replace("  launcher: virtual\n", "")
     text = text.replace('!template "$LG_COORDINATOR"', "127.0.0.1:1")
@@ -64,7 +64,7 @@ def test_a_dead_coordinator_is_found_quickly(new_project: NewProject, gate_lab: 
     assert output.duration < 10
 
 
-@pytest.mark.soak("After a gate is killed in mid-traffic, the next gate passes and ends in less than 15 s.", runs=5)
+@pytest.mark.soak("After a gate is killed during its traffic, the next gate passes in less than 15 s.", runs=5)
 def test_the_gate_after_a_killed_one_is_quick(new_project: NewProject, gate_lab: GateLab) -> None:
     project = new_project({"test_quick.py": QUICK})
     with subprocess.Popen(

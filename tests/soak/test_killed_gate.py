@@ -41,8 +41,8 @@ def assert_known_good(gate: EmulatedGate, cmdline: str) -> None:
 
 
 @pytest.mark.soak(
-    "After pytest is killed at any point of a gate on a build, the next gate passes by itself,"
-    " and the board boots its known-good kernel with nothing of the build left.",
+    "If pytest is killed at any point of a gate on a build, the next gate passes without help,"
+    " and the board boots its known-good kernel with no file of the build left.",
     runs=POINTS,
     minutes=45,
 )

@@ -21,7 +21,7 @@ GATES = 100
 
 
 @pytest.mark.soak(
-    "At most 2 of 200 gates are wrong or without an answer on links that are unchanged or {slower} % slower.",
+    "Of 200 gates on links that are unchanged or {slower} % slower, at most 2 give a wrong verdict or none.",
     runs=2 * GATES,
     allowed=2,
     minutes=30,
@@ -50,7 +50,9 @@ def what(result: dict[str, Any]) -> tuple[str, str]:
     return result["combination"]["id"], direction
 
 
-@pytest.mark.soak("If {target} loses a tenth of its {direction}, exactly the results that notice fail.", runs=3)
+@pytest.mark.soak(
+    "If {target} loses a tenth of its {direction} rate, exactly the results that are limited by this rate fail.", runs=3
+)
 @pytest.mark.parametrize(
     ("target", "direction", "id_"),
     [("pi4b-1:usb", "tx", "pi4b:ax88179/pair"), ("pi5-1:onboard", "rx", "pi5:onboard/pair")],

@@ -79,7 +79,7 @@ def goodputs(bench: Bench, flows: Sequence[tuple[str, str]]) -> list[float]:
 
 
 @pytest.mark.soak(
-    "{what} of one link of 100 Mbit/s get a fifth each within 5 %, and together all of it within 1 %.", runs=10
+    "{what} share one link of 100 Mbit/s: each gets a fifth within 5 %, and together they fill it within 1 %.", runs=10
 )
 @pytest.mark.parametrize("what", ["Five senders", "Five receivers"])
 def test_five_flows_get_a_fifth_each(six: Bench, what: str) -> None:
@@ -89,7 +89,9 @@ def test_five_flows_get_a_fifth_each(six: Bench, what: str) -> None:
     assert found == pytest.approx([FAST_ETHERNET / 5] * 5, rel=0.05)
 
 
-@pytest.mark.soak("Three pairs on a switch of 100 Mbit/s get all of their links within 1 % at the same time.", runs=10)
+@pytest.mark.soak(
+    "Three pairs on a switch of 100 Mbit/s reach their full link rates within 1 % at the same time.", runs=10
+)
 def test_three_pairs_do_not_disturb_each_other(six: Bench) -> None:
     assert goodputs(six, [("n1", "n2"), ("n3", "n4"), ("n5", "n6")]) == pytest.approx([FAST_ETHERNET] * 3, rel=0.01)
 
@@ -105,8 +107,8 @@ def measured(new_project: NewProject, topology: str, words: str) -> dict[str, An
 
 
 @pytest.mark.soak(
-    "Three pairs in the gate, one at 100 Mbit/s and two at 1 Gbit/s, each get their link within 1 %,"
-    " and their sum is what the gate reports.",
+    "Three pairs in the gate, one at 100 Mbit/s and two at 1 Gbit/s, each reach their link rate within 1 %,"
+    " and the gate reports their sum.",
     runs=10,
 )
 def test_the_gate_measures_three_pairs_at_once(new_project: NewProject) -> None:
@@ -118,7 +120,7 @@ def test_the_gate_measures_three_pairs_at_once(new_project: NewProject) -> None:
 
 
 @pytest.mark.soak(
-    "Five senders in the gate fill one link of 100 Mbit/s within 1 %, and each gets its fifth within 5 %.", runs=10
+    "Five senders in the gate fill one link of 100 Mbit/s within 1 %, and each gets a fifth within 5 %.", runs=10
 )
 def test_the_gate_measures_five_senders(new_project: NewProject) -> None:
     result = measured(new_project, "incast:5", 'duration=12, sum="94%", share="90%", fairness=0.99')

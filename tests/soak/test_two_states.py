@@ -1,4 +1,4 @@
-"""Two states of a real link, measured alternately, are told apart."""
+"""Two states of a real link are measured alternately and compared."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def drifting(begin: float) -> Callable[[], float]:
     return lambda: begin + slope * (time.monotonic() - started)
 
 
-@pytest.mark.soak("A link that is compared with itself is the same, within 1 %.", runs=RUNS)
+@pytest.mark.soak("A comparison of a link with itself finds no difference above 1 %.", runs=RUNS)
 def test_the_same_state_twice(opened: tuple[Visit, Link]) -> None:
     record = compared(opened, State("one"), State("two"), Direction.RX)
     assert record["result"] == "same"
     assert record["directions"]["rx"]["change"] == pytest.approx(0.0, abs=0.01)
 
 
-@pytest.mark.soak("A state that is 5 % slower is found, and its change is measured within 1 %.", runs=RUNS)
+@pytest.mark.soak("A comparison detects a state that is 5 % slower, and measures the change within 1 %.", runs=RUNS)
 def test_five_percent(opened: tuple[Visit, Link]) -> None:
     record = compared(opened, State("as it is"), State("slower", shaped(opened[1], lambda: 0.95)))
     assert record["result"] == "slower"
     assert record["directions"]["tx"]["change"] == pytest.approx(-0.05, abs=0.01)
 
 
-@pytest.mark.soak("Drift of both states by 0.1 % per second is not taken for a difference.", runs=RUNS)
+@pytest.mark.soak("A comparison finds no difference if both states drift by 0.1 % per second.", runs=RUNS)
 def test_drift_alone(opened: tuple[Visit, Link]) -> None:
     both = shaped(opened[1], drifting(0.98))
     record = compared(opened, State("one", both), State("two", both))
@@ -68,7 +68,9 @@ def test_drift_alone(opened: tuple[Visit, Link]) -> None:
     assert values[-1] < 0.993 * values[0], "nothing drifted"
 
 
-@pytest.mark.soak("A state that is 5 % slower is found within 1 % in spite of drift by 0.1 % per second.", runs=RUNS)
+@pytest.mark.soak(
+    "A comparison measures a state that is 5 % slower within 1 %, even if both drift by 0.1 % per second.", runs=RUNS
+)
 def test_five_percent_and_drift(opened: tuple[Visit, Link]) -> None:
     rate = drifting(0.90)
     link = opened[1]

@@ -54,7 +54,9 @@ def test_a_lab_that_drifts_needs_calibration(slower: int) -> None:
     assert trial("drift", str(slower), "pinet", GATES, SEED).wrong > 1
 
 
-@pytest.mark.soak("An unchanged link {link} is judged in 3 s of traffic, and one that is 5 % slower in 9 s (medians).")
+@pytest.mark.soak(
+    "The median traffic for a verdict on link {link} is 3 s if it is unchanged, and 9 s if it is 5 % slower."
+)
 @pytest.mark.parametrize("link", ["quiet", "busy", "host"])
 def test_a_verdict_takes_3_or_9_seconds(link: str) -> None:
     for rule in NAMES:
@@ -62,13 +64,16 @@ def test_a_verdict_takes_3_or_9_seconds(link: str) -> None:
         assert trial(link, "5", rule, GATES, SEED).median_s == pytest.approx(9)
 
 
-@pytest.mark.soak("Profile `standard` passes between 30 and 70 % of 600 gates on link quiet if it stalls for a fifth.")
+@pytest.mark.soak(
+    "Profile `standard` passes 30 to 70 % of 600 gates on link quiet if a fifth of its seconds runs at half rate."
+)
 def test_three_seconds_cannot_see_every_stall() -> None:
     assert 30 < trial("quiet", STALL, "pinet", GATES, SEED).passed < 70
 
 
 @pytest.mark.soak(
-    "Of 600 gates of profile `soak`, 98 % flag link {link} within 22 s if a fifth of its seconds runs at half rate.",
+    "Of 600 gates of profile `soak`, 98 % report a stall of link {link} within 22 s"
+    " if a fifth of its seconds runs at half rate.",
     runs=GATES,
     allowed=GATES // 50,
 )
@@ -79,7 +84,7 @@ def test_stalls_are_flagged(soak_count: Count, link: str) -> None:
 
 
 @pytest.mark.soak(
-    "Of 600 gates of profile `soak`, at most 1 % flag a stall on the steady link {link}.",
+    "Of 600 gates of profile `soak`, at most 1 % report a stall of the steady link {link}.",
     runs=GATES,
     allowed=GATES // 100,
 )

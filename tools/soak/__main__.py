@@ -68,7 +68,7 @@ class Soak:
         return True
 
     def _run_once(self, one: Statement) -> Runs | None:
-        """Run one process and return its runs, or None if it says nothing about the statement."""
+        """Run one process and return its runs, or None if the test was skipped or could not run."""
         commit, started = _commit(self._root), time.monotonic()
         log = self._logs / f"{one.test.rpartition('/')[2].replace('::', '-')}-{one.ran + 1}.log"
         with TemporaryDirectory() as folder:
@@ -77,7 +77,7 @@ class Soak:
             try:
                 status = run_pytest(self._root, words, log, 60 * one.minutes)
             except DeadlineExceeded:
-                outcome = Outcome("failed", 1, 1, f"no end in {one.minutes:g} minutes")
+                outcome = Outcome("failed", 1, 1, f"the test did not end within {one.minutes:g} minutes")
             else:
                 broken = Outcome("broken", 0, 0, f"pytest ended with status {status}")
                 outcome = Outcome(**json.loads(file.read_text())) if file.exists() else broken
@@ -124,10 +124,16 @@ def _raise_interrupt(*_: object) -> None:
 def main() -> int:
     """Return 0 if all chosen statements held, 1 if one did not or could not run, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="tools.soak", description=__doc__)
-    parser.add_argument("-k", action="append", default=[], metavar="WORD", help="those that contain it; repeatable")
-    parser.add_argument("--list", action="store_true", help="show the statements, and run none")
-    parser.add_argument("--page", action="store_true", help="make the page anew from what is known, and run none")
-    parser.add_argument("--again", action="store_true", help="forget earlier runs of the chosen statements")
+    parser.add_argument(
+        "-k",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="choose statements whose sentence or test contains WORD; repeatable",
+    )
+    parser.add_argument("--list", action="store_true", help="list the statements, and run none")
+    parser.add_argument("--page", action="store_true", help="generate the page from docs/soak.json, and run none")
+    parser.add_argument("--again", action="store_true", help="delete earlier runs of the chosen statements first")
     parser.add_argument("--root", type=Path, default=ROOT, help="the repository (default: this one)")
     options = parser.parse_args()
     for one in (signal.SIGINT, signal.SIGTERM):
@@ -136,7 +142,7 @@ def main() -> int:
     try:
         return run(parser, options)
     except KeyboardInterrupt:
-        print("interrupted: what was complete is kept, and the next call goes on here", file=sys.stderr)
+        print("interrupted: complete runs are kept, and the next call continues here", file=sys.stderr)
         return INTERRUPTED
 
 

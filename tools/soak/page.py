@@ -11,14 +11,15 @@ from tools.soak.record import Statement
 HEAD = """\
 # Statements that need many runs
 
-`make soak` tries each statement below as often as it says, at full strength, and makes this page from `docs/soak.json`.
-It goes on where it stopped: a statement that has its runs is not tried again. Nothing here is part of CI.
+`make soak` runs the test of each statement below as often as the table says, and generates this page from
+`docs/soak.json`. An interrupted `make soak` continues where it stopped: a statement that has all its runs does not run
+again. CI does not run these tests.
 
-- A statement *held* if it has all its runs and no more of them failed than it allows. It held *so far* if runs are
+- A statement *held* if it has all its runs and no more of them failed than allowed. It held *so far* if runs are
   missing.
 - The tests are in `tests/soak/`. `make soak ARGS="-k WORD"` runs the statements whose sentence or test contains the
-  word, `ARGS=--list` shows all, and `ARGS="-k WORD --again"` forgets old runs first.
-- The statements on goodput, sharing and cost need a machine that does nothing else.
+  word, `ARGS=--list` lists all, and `ARGS="-k WORD --again"` deletes earlier runs first.
+- The statements on goodput, sharing and cost need a machine without other work.
 """
 
 

@@ -103,7 +103,7 @@ def merged(collected: Sequence[Mapping[str, Any]], known: Sequence[Statement]) -
     A statement with another sentence or another number of allowed failures is a new one without runs.
     """
     results = {(old.statement, old.allowed): old.results for old in known}
-    found = [Statement(**told) for told in collected]
+    found = [Statement(**one) for one in collected]
     sentences = [one.statement for one in found]
     for twice in sorted({sentence for sentence in sentences if sentences.count(sentence) > 1}):
         raise SystemExit(f"two tests make the same statement: {twice}")

@@ -221,7 +221,7 @@ def test_a_run_that_does_not_end_is_a_failure_and_a_run_that_breaks_is_none(repo
     done = repository.run()
     assert done.returncode == 1, done.stdout + done.stderr
     assert repository.counts() == {"It comes back.": (1, 1)}
-    assert "no end in 0.05 minutes" in repository.page()
+    assert "the test did not end within 0.05 minutes" in repository.page()
     file = repository.root / "children"
     assert not any(map(alive, map(int, file.read_text().split()[:-1] if file.exists() else [])))
     mark = '@pytest.mark.soak("It lives.")'
