@@ -81,7 +81,7 @@ class Leases:
             if obstacle is None:
                 return
             self.release(self.held)
-            self._judge(obstacle, patience)
+            self._raise_if_too_long(obstacle, patience)
             if time.monotonic() - reported_at >= 1.0 or pause == FIRST_PAUSE_S:
                 reported_at = time.monotonic()
                 self._on_wait(f"waiting for place {obstacle.place}: {obstacle} ({patience.progress})")
@@ -107,7 +107,7 @@ class Leases:
                 missing[place] = obstacle.holding or LeaseError(f"place {place} cannot be acquired: {obstacle}")
         return missing
 
-    def _judge(self, obstacle: _Obstacle, patience: Patience) -> None:
+    def _raise_if_too_long(self, obstacle: _Obstacle, patience: Patience) -> None:
         """Raise if the obstacle has been there for too long."""
         place, exporter = obstacle.place, obstacle.exporter
         holder = obstacle.holding.holder if obstacle.holding else None
@@ -194,12 +194,12 @@ class Leases:
     def _drop_stale(self, places: Iterable[str]) -> None:
         """Release the places that are held without their resources, so that they are acquired again with them."""
         for place in sorted(self.held & set(places)):
-            if place in self._stale or self._left(place) is not None:
+            if place in self._stale or self._lost_exporter(place) is not None:
                 self._coordinator.release(place, self._coordinator.identity)
                 self.held.discard(place)
             self._stale.discard(place)
 
-    def _left(self, place: str) -> str | None:
+    def _lost_exporter(self, place: str) -> str | None:
         """Return an exporter of this place that went away since the lease began, or None.
 
         The exporter may be back, but then its resources are not leased.
@@ -226,7 +226,7 @@ class Leases:
                     f"the labgrid coordinator at {self._coordinator.address} was away during the test",
                     "run the test again; the lab's admin: find out why it restarted",
                 )
-            if (exporter := self._left(place)) is not None:
+            if (exporter := self._lost_exporter(place)) is not None:
                 raise CoordinatorError(
                     f"the labgrid exporter {exporter} of place {place} went away during the test",
                     "run the test again; the lab's admin: check that labgrid-exporter runs there",
@@ -292,7 +292,7 @@ class Leases:
         """
         patience = Patience(timeout_s)
         while (obstacle := self._try([place])) is not None:
-            self._judge(obstacle, patience)
+            self._raise_if_too_long(obstacle, patience)
             self._on_wait(f"waiting for place {place}: {obstacle} ({patience.progress})")
             self._coordinator.await_change(min(1.0, patience.remaining_s))
         try:

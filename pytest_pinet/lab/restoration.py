@@ -90,7 +90,7 @@ def _leased(
         wanted = {place for places in guards.values() for place in places}
         missing = leases.acquire_free(wanted)
         deadline = Deadline(DEAD_HOLDER_S)
-        while (unsure := _perhaps_dead(missing.values())) and not deadline.expired:
+        while (unsure := _with_heartbeat(missing.values())) and not deadline.expired:
             on_wait(f"waiting up to {deadline.remaining_s:.0f} s for a heartbeat of {unsure[0]}")
             coordinator.await_change(min(1.0, deadline.remaining_s))
             missing = leases.acquire_free(wanted)
@@ -105,7 +105,7 @@ def _leased(
         coordinator.close()
 
 
-def _perhaps_dead(missing: Iterable[Holding | LeaseError]) -> list[Identity]:
+def _with_heartbeat(missing: Iterable[Holding | LeaseError]) -> list[Identity]:
     """Return the holders that send heartbeats; if such a holder is silent, it is dead."""
     return [why.holder for why in missing if isinstance(why, Holding) and why.holder.beats]
 

@@ -55,16 +55,16 @@ class Booted:
         self.name = store.name
         self._root = RootFiles(board)
         self._card: Card | None = None
-        self._room = DiskSpace()
+        self._space = DiskSpace()
         self._begun = False
 
     # -- checks ---------------------------------------------------------------------------------------------------
 
     def check(self, build: Build) -> None:
         name = self._board.name
-        reach = self._store.reach()
+        access = self._store.access()
         try:
-            card = read_card(reach.shell, reach.folders)
+            card = read_card(access.shell, access.folders)
         except Refused as why:
             raise Refused(f"{why}; {ELSEWHERE}") from None
         if not card.kernels:
@@ -85,12 +85,12 @@ class Booted:
     def _check_space(self, build: Build, card: Card) -> None:
         where = f"{card.folder} of {self._board.name}"
         act = "delete files that are not needed there"
-        self._room.check(build, self._bytes(build, card), card.free, f"{build} takes", where, act)
+        self._space.check(build, self._needed_bytes(build, card), card.free, f"{build} takes", where, act)
 
     def _check_processor(self, build: Build) -> None:
         require_machine(build, self._board.name, self._board.shell.run("uname -m").stdout.strip())
 
-    def _bytes(self, build: Build, card: Card) -> int:
+    def _needed_bytes(self, build: Build, card: Card) -> int:
         """Return the bytes that the build needs on the boot partition."""
         own = [
             f
@@ -99,22 +99,22 @@ class Booted:
             in (BuildFileRole.KERNEL, BuildFileRole.INITRAMFS, BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY)
         ]
         total = sum(len(_kernel(f)) if f.role is BuildFileRole.KERNEL else f.size for f in own)
-        total += sum(card.files[name] for name in self._copied(build, card))
+        total += sum(card.files[name] for name in self._shared_files(build, card))
         if self._makes_initramfs(build, card):
             total += int(card.files[card.initramfs or ""] * INITRAMFS_GROWTH)
         return total + SLACK_BYTES
 
-    def _copied(self, build: Build, card: Card) -> dict[str, str]:
+    def _shared_files(self, build: Build, card: Card) -> dict[str, str]:
         """Return the known-good files that this build shares: their known-good names, and their names in this build."""
         brought = {file.name for file in build.files}
         shared = {name: name for name in card.device_trees if name not in brought}
         if not build.of(BuildFileRole.KERNEL):
-            shared[self._started(card)] = KERNEL
+            shared[self._started_kernel(card)] = KERNEL
         if card.initramfs and not build.of(BuildFileRole.INITRAMFS) and not self._makes_initramfs(build, card):
             shared[card.initramfs] = INITRAMFS
         return shared
 
-    def _started(self, card: Card) -> str:
+    def _started_kernel(self, card: Card) -> str:
         """Return the kernel that the known-good build starts, as far as the file names show it."""
         model = self._board.shell.run("tr -d '\\0' < /proc/device-tree/model 2>/dev/null").stdout
         newest = any(word in model for word in ("Pi 5", "Pi 500", "Compute Module 5"))
@@ -134,18 +134,18 @@ class Booted:
     # -- deployment -----------------------------------------------------------------------------------------------
 
     def deploy(self, build: Build) -> None:
-        if build.key in self._room.there:
+        if build.key in self._space.deployed:
             return
         self._begun = True
-        card = self._known()
+        card = self._checked_card()
         files = self._boot_files(build, card)
-        copied = self._copied(build, card)
-        with self._store.writing() as reach:
-            folder = self._folder(reach.folders, card)
-            self._write_down(reach.shell, folder, card, build)
+        copied = self._shared_files(build, card)
+        with self._store.writing() as access:
+            folder = self._folder(access.folders, card)
+            self._journal_undo(access.shell, folder, card, build)
             making = f"{folder}/{folder_of(build)}.new"
-            run_as_root(reach.shell, f"rm -rf {making}", "clear the folder of its boot files", COPY_TIMEOUT_S)
-            upload(reach.shell, making, files)
+            run_as_root(access.shell, f"rm -rf {making}", "clear the folder of its boot files", COPY_TIMEOUT_S)
+            upload(access.shell, making, files)
             copies = [f"cp {shlex.quote(f'{folder}/{a}')} {shlex.quote(f'{making}/{b}')}" for a, b in copied.items()]
             if build.of(BuildFileRole.OVERLAY):
                 # The firmware looks for overlays in one folder only, so add what the build lacks.
@@ -155,11 +155,11 @@ class Booted:
                 )
                 copies.append(f"touch {there}/README")
             done = f"mv {making} {folder}/{folder_of(build)}"
-            run_as_root(reach.shell, " && ".join([*copies, done, "sync"]), "store its boot files", COPY_TIMEOUT_S)
+            run_as_root(access.shell, " && ".join([*copies, done, "sync"]), "store its boot files", COPY_TIMEOUT_S)
         self._root.deploy(build)
         if self._makes_initramfs(build, card):
-            self._root.make_initramfs(build, f"{self._known().folder}/{folder_of(build)}/{INITRAMFS}")
-        self._room.there.add(build.key)
+            self._root.make_initramfs(build, f"{self._checked_card().folder}/{folder_of(build)}/{INITRAMFS}")
+        self._space.deployed.add(build.key)
 
     def _boot_files(self, build: Build, card: Card) -> dict[str, Content]:
         files: dict[str, Content] = {CMDLINE: cmdline_text(card, build).encode()}
@@ -172,13 +172,13 @@ class Booted:
                 files[file.name] = BuildSnapshot.of(file)
         return files
 
-    def _write_down(self, shell: FeedingShell, folder: str, card: Card, build: Build) -> None:
+    def _journal_undo(self, shell: FeedingShell, folder: str, card: Card, build: Build) -> None:
         """Write the undo script to the journal on the card itself, before any file of the build is there."""
         script = undo_script(card.folder, build)
         entry = JournalEntry.new(f"{build} on {self._board.name}", script, journal_of(folder))
         run_as_root(shell, f"{entry.kept()} && sync", "write the undo script", WRITE_TIMEOUT_S)
 
-    def _known(self) -> Card:
+    def _checked_card(self) -> Card:
         assert self._card is not None, "check comes before deploy"
         return self._card
 
@@ -189,10 +189,10 @@ class Booted:
     # -- start ----------------------------------------------------------------------------------------------------
 
     def start(self, build: Build) -> None:
-        reach = self._store.reach()
+        access = self._store.access()
         try:
             # Read config.txt again: a boot tuning may have changed it since.
-            card = read_card(reach.shell, reach.folders)
+            card = read_card(access.shell, access.folders)
         except Refused as why:
             act = f"look at the card of {self._board.name}"
             raise LabError(f"{why}; its boot files changed after {build} was checked", act) from None
@@ -201,27 +201,27 @@ class Booted:
             f"{TRYBOOT}{KEPT}.new": tryboot_text(card, build, initramfs).encode(),
             f"{folder_of(build)}/{CMDLINE}": cmdline_text(card, build).encode(),
         }
-        upload(reach.shell, card.folder, texts)
+        upload(access.shell, card.folder, texts)
         aside = f"[ ! -e {TRYBOOT} ] || grep -qF {shlex.quote(HEADER)} {TRYBOOT} || mv {TRYBOOT} {TRYBOOT}{KEPT}"
         steps = f"cd {card.folder} && {{ {aside}; }} && mv {TRYBOOT}{KEPT}.new {TRYBOOT} && sync"
-        run_as_root(reach.shell, steps, f"write {TRYBOOT}", WRITE_TIMEOUT_S)
+        run_as_root(access.shell, steps, f"write {TRYBOOT}", WRITE_TIMEOUT_S)
         self._root.claim(build)
-        self._board.reboot(TRY.format(folder=self._marked(card, build)))
+        self._board.reboot(TRY.format(folder=self._folder_on_board(card, build)))
 
-    def _marked(self, card: Card, build: Build) -> str:
+    def _folder_on_board(self, card: Card, build: Build) -> str:
         """Return a folder on the board that exists as long as the board may boot this build."""
         return f"{card.folder}/{folder_of(build)}" if self._store.on_board else "/"
 
     def take_back(self, builds: Iterable[Build]) -> None:
         if not self._begun:
             return
-        reach = self._store.reach()
-        card = self._known()
-        left = recover(reach.shell, (card.folder,))
-        if not self._store.on_board or reach.shell is not self._board.shell:
+        access = self._store.access()
+        card = self._checked_card()
+        left = recover(access.shell, (card.folder,))
+        if not self._store.on_board or access.shell is not self._board.shell:
             for build in builds:
                 run_as_root(self._board.shell, root_undo(build), f"remove {build}", COPY_TIMEOUT_S)
-        self._room.there.clear()
+        self._space.deployed.clear()
         self._root.forget()
         self._begun = False
         if left:

@@ -36,7 +36,7 @@ class BootFileStore(Protocol):
     def on_board(self) -> bool:
         """Whether the running board itself can write there."""
 
-    def reach(self) -> PartitionAccess:
+    def access(self) -> PartitionAccess:
         """Return access for reading. Raises Refused, LabError."""
 
     def writing(self) -> AbstractContextManager[PartitionAccess]:
@@ -52,12 +52,12 @@ class OverSsh:
     def __init__(self, board: DeployableBoard) -> None:
         self._board = board
 
-    def reach(self) -> PartitionAccess:
+    def access(self) -> PartitionAccess:
         return PartitionAccess(self._board.shell)
 
     @contextmanager
     def writing(self) -> Iterator[PartitionAccess]:
-        yield self.reach()
+        yield self.access()
 
 
 class SdMux:
@@ -77,7 +77,7 @@ class SdMux:
         """Return whether the lab has a mux, with storage, for this board."""
         return board.driver(MUX) is not None and board.driver(STORAGE) is not None
 
-    def reach(self) -> PartitionAccess:
+    def access(self) -> PartitionAccess:
         return PartitionAccess(self._board.shell)
 
     @contextmanager
@@ -85,8 +85,8 @@ class SdMux:
         self._board.power_off()
         mux = self._board.driver(MUX)
         try:
-            with self._mounted(mux, self._board.driver(STORAGE)) as reach:
-                yield reach
+            with self._mounted(mux, self._board.driver(STORAGE)) as access:
+                yield access
         finally:
             try:
                 mux.set_mode("dut")
@@ -131,7 +131,7 @@ class Tftp:
         """Return whether the lab has a TFTP server for this board."""
         return board.driver(DRIVER) is not None
 
-    def reach(self) -> PartitionAccess:
+    def access(self) -> PartitionAccess:
         provider = self._board.driver(DRIVER).provider
         # The server is on this machine, or reached through labgrid's ssh connection to the exporter's host.
         prefix = provider.command_prefix or ["/bin/sh", "-c"]
@@ -141,4 +141,4 @@ class Tftp:
 
     @contextmanager
     def writing(self) -> Iterator[PartitionAccess]:
-        yield self.reach()
+        yield self.access()

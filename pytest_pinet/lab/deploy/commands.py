@@ -53,11 +53,11 @@ def free_bytes(line: str) -> int | None:
 
 
 class DiskSpace:
-    """Reserves space for each accepted build. ``there`` holds the keys of builds whose files are already deployed."""
+    """Reserves space for each accepted build. ``deployed`` holds the keys of the builds that are deployed."""
 
     def __init__(self) -> None:
-        self.there: set[str] = set()
-        self._let_through: dict[str, int] = {}
+        self.deployed: set[str] = set()
+        self._reserved: dict[str, int] = {}
 
     def check(self, build: Build, needed: int, left: int | None, what: str, where: str, act: str) -> None:
         """Accept ``build`` and reserve ``needed`` of the bytes that are left (None: unknown). Raises Refused.
@@ -65,11 +65,11 @@ class DiskSpace:
         For the message: ``what`` takes the space, such as "build new takes"; ``where`` is the place; ``act`` frees
         space.
         """
-        others = sum(size for key, size in self._let_through.items() if key not in {*self.there, build.key})
-        if left is not None and needed + others > left and build.key not in self.there:
+        others = sum(size for key, size in self._reserved.items() if key not in {*self.deployed, build.key})
+        if left is not None and needed + others > left and build.key not in self.deployed:
             beside = f", beside {others / 1e6:.0f} MB of another build" if others else ""
             raise Refused(f"{what} {needed / 1e6:.0f} MB{beside}, and {where} has {left / 1e6:.0f} MB left: {act}")
-        self._let_through[build.key] = needed
+        self._reserved[build.key] = needed
 
 
 def upload(shell: FeedingShell, folder: str, files: Mapping[str, Content]) -> None:

@@ -18,7 +18,7 @@ from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 WHOLE_TREE_BYTES = 40_000_000
 TOOL_TIMEOUT_S = 600.0
 # File systems in memory: overlayfs is used by raspi-config, the others by an initramfs.
-_FLEETING = ("overlayfs", "tmpfs", "ramfs")
+_VOLATILE = ("overlayfs", "tmpfs", "ramfs")
 _TOOLS = "PATH=$PATH:/usr/sbin:/sbin"
 
 
@@ -35,7 +35,7 @@ class RootFiles:
 
     def __init__(self, board: DeployableBoard) -> None:
         self._board = board
-        self._room = DiskSpace()
+        self._space = DiskSpace()
 
     def check(self, build: Build, mkinitramfs: bool) -> None:
         """Check whether the board can take the files. Raises Refused, SshError."""
@@ -54,9 +54,9 @@ class RootFiles:
             raise Refused(f"{build} contains no modules, and {name} has no modules of kernel {build.release}")
         if build.of(BuildFileRole.MODULES) or build.of(BuildFileRole.FIRMWARE):
             kind = shell.run("stat -f -c %T /lib/modules /lib").stdout.split()
-            if kind and kind[0] in _FLEETING:
+            if kind and kind[0] in _VOLATILE:
                 raise Refused(f"{name} loses its files at each boot ({kind[0]}), so {build} cannot be installed")
-        if build.of(BuildFileRole.MODULES) and self._is_taken(build) and not self._is_same(build):
+        if build.of(BuildFileRole.MODULES) and self._is_known_good(build) and not self._is_same(build):
             raise Refused(
                 f"{name} has different modules of kernel {build.release}, which belong to its known-good build: "
                 "build this kernel with another release (CONFIG_LOCALVERSION)"
@@ -64,9 +64,9 @@ class RootFiles:
         size = sum(map(size_of, self._files(build).values()))
         left = free_bytes(shell.run("df -kP /lib/modules | tail -n 1").stdout)
         act = "delete files that are not needed there, or strip the modules (INSTALL_MOD_STRIP=1)"
-        self._room.check(build, size, left, f"the modules of {build} take", name, act)
+        self._space.check(build, size, left, f"the modules of {build} take", name, act)
 
-    def _is_taken(self, build: Build) -> bool:
+    def _is_known_good(self, build: Build) -> bool:
         """Return whether the known-good build has this release."""
         folder = f"/lib/modules/{build.release}"
         return self._board.shell.run(f"[ ! -d {folder} ] || [ -e {folder}/.{OURS} ]").returncode != 0
@@ -85,7 +85,7 @@ class RootFiles:
             for name, digest in there.items()
         )
 
-    def _contents(self, build: Build) -> dict[str, Content]:
+    def _file_contents(self, build: Build) -> dict[str, Content]:
         """Return the contents by path below /lib/modules/RELEASE. Raises ChangedBuildError."""
         known = {file.path: file for tree in build.of(BuildFileRole.MODULES) for file in of_tree(tree).values()}
         known |= {Path(file.path): BuildSnapshot.of(file) for file in build.of(BuildFileRole.MODULE)}
@@ -120,10 +120,10 @@ class RootFiles:
     def deploy(self, build: Build) -> None:
         """Put the files onto the board. Raises ChangedBuildError, LabError, SshError."""
         shell = self._board.shell
-        if build.of(BuildFileRole.MODULES) and not self._is_taken(build):
-            self._room.there.add(build.key)
+        if build.of(BuildFileRole.MODULES) and not self._is_known_good(build):
+            self._space.deployed.add(build.key)
             self.claim(build)
-            upload(shell, f"/lib/modules/{build.release}", self._contents(build))
+            upload(shell, f"/lib/modules/{build.release}", self._file_contents(build))
             self._run(f"{_TOOLS}; depmod {shlex.quote(build.release or '')}", "run depmod")
         if build.of(BuildFileRole.FIRMWARE):
             upload(
@@ -134,7 +134,7 @@ class RootFiles:
 
     def claim(self, build: Build) -> None:
         """Make the folder of its release contain this build's modules for the next boot. Raises LabError, SshError."""
-        if build.key not in self._room.there:
+        if build.key not in self._space.deployed:
             return
         folder, own = f"/lib/modules/{build.release}", parked(build.key)
         # The folder gets its mark before it gets its name. A recovery can thus recognise even an incomplete folder.
@@ -147,7 +147,7 @@ class RootFiles:
 
     def forget(self) -> None:
         """Forget the files after all builds were removed."""
-        self._room.there.clear()
+        self._space.deployed.clear()
 
     def make_initramfs(self, build: Build, path: str) -> None:
         """Make an initramfs with the board's own tool. Raises LabError, SshError."""

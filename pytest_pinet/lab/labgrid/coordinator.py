@@ -78,8 +78,8 @@ class Coordinator:
 
         try:
             self.session = self._run(connect(), f"the labgrid coordinator at {address} to answer")
-            self._life = HeartbeatService(self.session, identity)
-            self._run(self._life.start(), "the heartbeat to start")
+            self._heartbeat = HeartbeatService(self.session, identity)
+            self._run(self._heartbeat.start(), "the heartbeat to start")
         except client.ServerError as error:
             self._end_loop()
             raise CoordinatorError(f"no labgrid coordinator answers at {address}: {error}", _ACT) from error
@@ -201,7 +201,7 @@ class Coordinator:
 
         self.holder(place)
         try:
-            self._run(self._life.acquire(pb.AcquirePlaceRequest(placename=place)), f"place {place}")
+            self._run(self._heartbeat.acquire(pb.AcquirePlaceRequest(placename=place)), f"place {place}")
         except grpc.aio.AioRpcError as error:
             # If the coordinator is gone, `sync` raises the clearer error.
             self.sync()
@@ -222,7 +222,7 @@ class Coordinator:
 
         request = pb.ReleasePlaceRequest(placename=place, fromuser=str(holder))
         try:
-            self._run(self._life.release(request), f"place {place} to be released")
+            self._run(self._heartbeat.release(request), f"place {place} to be released")
         except grpc.aio.AioRpcError as error:
             if error.code() == grpc.StatusCode.FAILED_PRECONDITION:
                 return
@@ -233,7 +233,7 @@ class Coordinator:
         """End the session. Never raises, because it runs at the end of the cleanup."""
 
         async def stop() -> None:
-            await self._life.stop()
+            await self._heartbeat.stop()
             self.session.stopping.set()
             await self.session.stop()
             await self.session.close()

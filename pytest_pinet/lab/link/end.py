@@ -49,7 +49,7 @@ class Surroundings:
     network_manager: bool
 
 
-def look_around(end: End) -> Surroundings:
+def read_surroundings(end: End) -> Surroundings:
     """Read the surroundings with one remote command, since each command is a round trip.
 
     Raises LinkError for a node without ``ip``.
@@ -139,7 +139,7 @@ def _take_from_network_manager(end: End, undo: UndoStack) -> None:
     )
     change(end.shell, f"nmcli device set {end.device} managed no")
     # NetworkManager answers first; only later it releases the device and takes it down.
-    if not Deadline(UNMANAGED_TIMEOUT_S).wait_until(lambda: not look_around(end).network_manager):
+    if not Deadline(UNMANAGED_TIMEOUT_S).wait_until(lambda: not read_surroundings(end).network_manager):
         raise LinkError(
             f"NetworkManager of {end.shell.name} still manages {end.device} {UNMANAGED_TIMEOUT_S:.0f} s after "
             f"'nmcli device set {end.device} managed no'",

@@ -10,7 +10,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import cabling, forwarding, link_checks
 from pytest_pinet.lab.link.addressing import addresses
-from pytest_pinet.lab.link.end import End, bring_up, check_not_management, look_around
+from pytest_pinet.lab.link.end import End, bring_up, check_not_management, read_surroundings
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.combination import Combination
@@ -96,7 +96,7 @@ def connect(
         End(endpoint, sessions[endpoint.node.name], sessions[endpoint.node.name].shell, address)
         for endpoint, address in zip(combination.ends, addresses(combination), strict=True)
     )
-    surroundings = [look_around(end) for end in ends]
+    surroundings = [read_surroundings(end) for end in ends]
     for end, around in zip(ends, surroundings, strict=True):
         if switches[end.endpoint.interface.port.switch].rewires:
             check_not_management(end, around)

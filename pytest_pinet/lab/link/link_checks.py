@@ -93,7 +93,7 @@ def _check_end(
     def complete() -> bool:
         nonlocal suspicion
         answers.clear()
-        answers.update(_ask(end, [o.ip for o in others], [s.ip for s in strangers]))
+        answers.update(_ping_all(end, [o.ip for o in others], [s.ip for s in strangers]))
         silent = [other for other in others if answers.get(other.ip) is None]
         for other in silent:
             # If the node hangs, its ssh connection reports it, long before the wait for spanning tree ends.
@@ -125,7 +125,7 @@ def _check_end(
             )
 
 
-def _ask(end: End, inside: Sequence[str], outside: Sequence[str]) -> dict[str, str | None]:
+def _ping_all(end: End, inside: Sequence[str], outside: Sequence[str]) -> dict[str, str | None]:
     """Return the MAC address at which each IP address answered.
 
     None: no answer. Empty: an answer, but the kernel has no MAC address for it. All pings run at the same time, in one

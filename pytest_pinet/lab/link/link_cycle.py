@@ -6,7 +6,7 @@ from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.interface import read_interface
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.link import link_checks
-from pytest_pinet.lab.link.end import change, look_around
+from pytest_pinet.lab.link.end import change, read_surroundings
 from pytest_pinet.lab.link.link import Link
 
 # The first packets are lost until the switch has learnt the MAC addresses again.
@@ -20,7 +20,7 @@ def can_bounce(link: Link) -> bool:
     # The device that carries our ssh does not change while we are logged in.
     facts, key = link.dut.session.facts, f"carries ssh {link.dut.device}"
     if key not in facts:
-        facts[key] = look_around(link.dut).carries_ssh
+        facts[key] = read_surroundings(link.dut).carries_ssh
     return not facts[key]
 
 

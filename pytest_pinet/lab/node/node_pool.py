@@ -64,7 +64,7 @@ class NodePool:
         sessions = [self._session(node) for node in wanted]
         for session in sessions:
             # Kernel problems on the console of an idle node, since its last test.
-            for finding in session.unheard() if session.ready else ():
+            for finding in session.take_unreported() if session.ready else ():
                 self.warnings.append(f"{finding.kind} on {finding.node} between two tests {finding}: rebooted it")
                 session.reset_due = True
             session.reset_due |= reset
@@ -155,10 +155,10 @@ class NodePool:
         for session in (self._sessions[place] for place in leaving if place in self._sessions):
             if session.node.name in lost:
                 continue
-            for finding in session.unheard():
+            for finding in session.take_unreported():
                 self.warnings.append(f"{finding.kind} on {finding.node} after its last test {finding}")
             try:
-                session.mend()
+                session.reboot_at_release()
             except Exception as error:
                 self.warnings.append(f"could not reboot {session.node.name}: {first_line(error)}")
 

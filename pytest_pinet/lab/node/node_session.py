@@ -23,7 +23,7 @@ ANSWER_TIMEOUT_S = 5
 SSH_TIMEOUT_S = 8.0
 
 
-class _Silence(Exception):
+class _NoAnswer(Exception):
     """The node does not answer; a power cycle may help. ``error`` is raised if the power cycle does not help."""
 
     def __init__(self, error: LabError) -> None:
@@ -46,7 +46,7 @@ class NodeSession:
         self.node = node
         self._target = target
         self.strategy = target.get_driver(Strategy, activate=False)
-        self._met = False
+        self._power_known = False
         self._found_on: bool | None = None
         self._boot: Deadline | None = None
         self._shell: SshShell | None = None
@@ -101,7 +101,7 @@ class NodeSession:
 
     def reset(self) -> None:
         """Switch the power off, so that ``switch_on`` boots the node again. Raises PowerError."""
-        self._meet()
+        self._read_power()
         self.strategy.transition("off")
         self._shell = None
         self.facts.clear()
@@ -112,12 +112,12 @@ class NodeSession:
         if self.reset_due:
             self.reset()
 
-    def _meet(self) -> bool | None:
+    def _read_power(self) -> bool | None:
         """Return whether the node has power. The first answer of each lease says how the node was found."""
         on: bool | None = self.strategy.node_power.is_on()
-        if not self._met:
+        if not self._power_known:
             # Only the first answer counts: a failed first attempt may have switched the node on.
-            self._met, self._found_on = True, on
+            self._power_known, self._found_on = True, on
         return on
 
     def switch_on(self) -> None:
@@ -127,7 +127,7 @@ class NodeSession:
         """
         self.reset_if_due()
         is_off = self.strategy.path == ["off"]
-        if not is_off and self._meet() is False:
+        if not is_off and self._read_power() is False:
             self.strategy.force("off")
             is_off = True
         if is_off:
@@ -155,32 +155,32 @@ class NodeSession:
         self._shell = None
         self.facts.clear()
         self.strategy.await_boot()
-        self._adopt_in_time()
+        self._connect_in_time()
 
-    def _adopt_in_time(self) -> None:
+    def _connect_in_time(self) -> None:
         try:
-            self._adopt(self.node.boot_timeout_s)
-        except _Silence as silence:
+            self._connect(self.node.boot_timeout_s)
+        except _NoAnswer as silence:
             raise silence.error from silence
 
     def _reboot(self) -> None:
         self.reset()
         self._start()
-        self._adopt_in_time()
+        self._connect_in_time()
 
     def _log_in(self) -> None:
         boot, self._boot = self._boot, None
         try:
-            self._adopt(ANSWER_TIMEOUT_S if boot is None else max(ANSWER_TIMEOUT_S, boot.remaining_s))
+            self._connect(ANSWER_TIMEOUT_S if boot is None else max(ANSWER_TIMEOUT_S, boot.remaining_s))
             self._undo_leftovers()
             return
-        except _Silence as silence:
+        except _NoAnswer as silence:
             first = silence.error
         self.strategy.transition("off")
         self._start()
         try:
-            self._adopt(self.node.boot_timeout_s)
-        except _Silence as silence:
+            self._connect(self.node.boot_timeout_s)
+        except _NoAnswer as silence:
             again = silence.error
             message = f"{again.message} (also after a power cycle)"
             error = type(again)(message, again.act)
@@ -279,7 +279,7 @@ class NodeSession:
         self.boot_tuning = Tuning()
         return True
 
-    def _adopt(self, timeout_s: float) -> None:
+    def _connect(self, timeout_s: float) -> None:
         from pexpect import TIMEOUT
 
         from pytest_pinet.lab.console.login import BootPanic
@@ -292,7 +292,7 @@ class NodeSession:
         except (TIMEOUT, BootPanic) as error:
             why = first_line(error.__cause__ or error)
             silent = ConsoleError(f"{name} does not answer on its serial console: {why}", act)
-            raise self._silence(silent, error) from error
+            raise self._no_answer(silent, error) from error
         except LabError:
             raise
         except Exception as error:
@@ -305,7 +305,7 @@ class NodeSession:
             if isinstance(error, LabError) and not self._panicked:
                 raise
             trouble = SshError(f"{name} does not answer over ssh: {first_line(error.__cause__ or error)}", act)
-            raise self._silence(trouble, error) from error
+            raise self._no_answer(trouble, error) from error
         ssh = self.strategy.ssh
         service = ssh.networkservice
         login = ssh.username or service.username
@@ -321,7 +321,7 @@ class NodeSession:
             finding.kind is KernelEventKind.PANIC for finding in self.record.findings
         )
 
-    def _silence(self, trouble: LabError, error: Exception) -> _Silence:
+    def _no_answer(self, trouble: LabError, error: Exception) -> _NoAnswer:
         """Return the reason for a node's silence: ``trouble``, or a kernel panic if the console shows one.
 
         The panic is removed from the record, because it ends with the next boot.
@@ -336,9 +336,9 @@ class NodeSession:
         if record is not None:
             trouble.excerpt = record.excerpt(panics[0]) if panics else record.tail()
             record.take()
-        return _Silence(trouble)
+        return _NoAnswer(trouble)
 
-    def unheard(self) -> list[KernelFinding]:
+    def take_unreported(self) -> list[KernelFinding]:
         """Return the kernel problems on the console that were not reported to any test; the record forgets them."""
         if self.record is None:
             return []
@@ -374,7 +374,7 @@ class NodeSession:
             finally:
                 self.strategy.invalidate()
 
-    def mend(self) -> None:
+    def reboot_at_release(self) -> None:
         """Reboot a node that is given back while a boot is due, such as after a kernel crash. Does not wait."""
         if self.reset_due and self.strategy.node_power.is_on() is not False:
             self.strategy.transition("off")
@@ -391,8 +391,8 @@ class NodeSession:
 
     def _forget(self) -> bool:
         """Clear the state of this lease; return whether the node was found off."""
-        found_off = self._met and self._found_on is False
-        self._met, self._found_on, self._shell, self._boot = False, None, None, None
+        found_off = self._power_known and self._found_on is False
+        self._power_known, self._found_on, self._shell, self._boot = False, None, None, None
         self.fresh = False
         self.boot_tuning, self.boot_before = Tuning(), {}
         self._deployment = None

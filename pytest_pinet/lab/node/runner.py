@@ -62,6 +62,6 @@ class RunnerSession(NodeSession):
         if tuning:
             raise NoKnob(f"{self.node.name} is the machine that runs pytest, so it is not booted")
 
-    def _adopt(self, timeout_s: float) -> None:
+    def _connect(self, timeout_s: float) -> None:
         # A local shell answers and ends in the same way as a shell over ssh.
         self._shell = SshShell(self.node.name, ["/bin/sh", "-c"])

@@ -85,7 +85,7 @@ class CliSession:
 
     def ask(self, command: str) -> str:
         """Return the answer to a command that changes nothing. Raises SwitchError; RefusedError for a refusal."""
-        return self._twice(lambda: self._say(command))
+        return self._with_one_retry(lambda: self._send(command))
 
     def change(self, commands: Iterable[str]) -> None:
         """Send commands that set something. If the session drops in between, all of them are sent again.
@@ -99,13 +99,13 @@ class CliSession:
         def send() -> None:
             try:
                 for command in wanted:
-                    self._say(command)
+                    self._send(command)
             except SwitchError:
                 # The session is in some configuration mode now. Do not continue from there.
                 self.close()
                 raise
 
-        self._twice(send)
+        self._with_one_retry(send)
 
     def close(self) -> None:
         """Log out; does nothing when the session is gone. The configuration is not saved (see ``cli``)."""
@@ -117,7 +117,7 @@ class CliSession:
         else:
             connection.disconnect()
 
-    def _twice(self, work: Callable[[], T]) -> T:
+    def _with_one_retry(self, work: Callable[[], T]) -> T:
         """Call ``work``, and once more in a new session if the switch ended the session."""
         for again in (True, False):
             try:
@@ -134,7 +134,7 @@ class CliSession:
                     ) from None
         raise AssertionError("unreachable")
 
-    def _say(self, command: str) -> str:
+    def _send(self, command: str) -> str:
         """Send one command; return its answer, without echo and prompt."""
         answer = self._exchange(command)
         refusal = self._family.refusal(answer)

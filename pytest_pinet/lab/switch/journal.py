@@ -39,7 +39,7 @@ def _boot() -> str:
 
 
 @dataclass(frozen=True)
-class _Page:
+class _JournalFile:
     """The journal file of one process."""
 
     path: Path
@@ -129,13 +129,13 @@ class Journal:
         self._folder = folder or journal_folder()
 
     @property
-    def _own(self) -> _Page:
+    def _own(self) -> _JournalFile:
         pid = os.getpid()
-        return _Page(self._folder / f"{pid}-{start_time(pid)}-{machine()}.json")
+        return _JournalFile(self._folder / f"{pid}-{start_time(pid)}-{machine()}.json")
 
-    def _pages(self) -> list[_Page]:
+    def _files(self) -> list[_JournalFile]:
         """Return all files: our own first, then the files of dead processes."""
-        pages = [_Page(path) for path in sorted(self._folder.glob("*.json")) if _FILE.fullmatch(path.name)]
+        pages = [_JournalFile(path) for path in sorted(self._folder.glob("*.json")) if _FILE.fullmatch(path.name)]
         return sorted(pages, key=lambda page: (page != self._own, page.is_alive is not False))
 
     @contextmanager
@@ -157,7 +157,7 @@ class Journal:
 
     def original(self, switch: str, port: str) -> PortState | None:
         """Return the original state of a port, or None if no process on this machine changed it."""
-        for page in self._pages():
+        for page in self._files():
             state = page.labs().get(self._lab, {}).get(switch, {}).get(port)
             if state is not None:
                 return state
@@ -167,7 +167,7 @@ class Journal:
         """Remove these ports, which are restored, from our file and from the files of dead processes."""
         gone = set(ports)
         with self._locked():
-            pages = self._pages()
+            pages = self._files()
             own = self._own.labs().get(self._lab, {}).get(switch, {})
             for page in pages:
                 if page != self._own and page.is_alive is not False:
@@ -189,7 +189,7 @@ class Journal:
         theirs: set[tuple[str, str]] = set()
         users: dict[tuple[str, str], str] = {}
         sentences = []
-        for page in self._pages():
+        for page in self._files():
             entries = page.labs().get(self._lab, {})
             ports = [(switch, port) for switch, states in entries.items() for port in states]
             alive = page.is_alive

@@ -121,7 +121,7 @@ class ManagedSwitch:
         vlans = {state.vlan for state in wanted.values()}
         # A live run that uses such a port would hold our ports, too. So a dead run left the port in this VLAN.
         strangers = [port for port, state in found.items() if state.vlan in vlans and port not in wanted]
-        homes = {port: self._home(port, found[port]) for port in strangers}
+        homes = {port: self._original(port, found[port]) for port in strangers}
         self._remember({port: found[port] for port in wanted}, ("admin_up", "vlan"))
         undo.add(f"the wiring of {_and([*wanted])} on switch {self.name}", partial(self.restore, [*wanted]))
         self._apply({**homes, **wanted}, found)
@@ -191,7 +191,7 @@ class ManagedSwitch:
                     "the lab's admin: make it an access port (untagged in one VLAN), or remove it from the lab file",
                 )
 
-    def _home(self, port: str, state: PortState) -> PortState:
+    def _original(self, port: str, state: PortState) -> PortState:
         """Return the original state of a port.
 
         If the port is in a group VLAN, a dead run put it there; then the original state is read from the journal.
@@ -221,7 +221,7 @@ class ManagedSwitch:
         fresh = {}
         for port, state in found.items():
             known = self._found.get(port, PortState())
-            home = self._settable(self._home(port, state))
+            home = self._settable(self._original(port, state))
             missing = {key: getattr(home, key) for key in keys if getattr(known, key) is None}
             fresh[port] = replace(known, **missing)
         if self._journal:
@@ -234,7 +234,7 @@ class ManagedSwitch:
 
     def _set(self, port: str, wanted: PortState, undo: UndoStack | None) -> None:
         before = self.state(port)
-        if _shows(before, wanted):
+        if _has(before, wanted):
             return
         if wanted.vlan is not None:
             self._check_home({port: before})
@@ -246,7 +246,7 @@ class ManagedSwitch:
             what = f"{in_words(wanted)} on port {port} of switch {self.name}"
             undo.add(what, lambda: self.restore([port]) if untouched else self._apply({port: back}, {}))
         now = self._apply({port: wanted}, {port: before})[port]
-        if _shows(now, self._found[port]):
+        if _has(now, self._found[port]):
             # The new state equals the original state, so nothing is left to restore.
             self._drop_from_journals([port])
             del self._found[port]
@@ -264,13 +264,13 @@ class ManagedSwitch:
         def applied() -> bool:
             nonlocal last
             last = self._backend.states(changes)
-            return all(_shows(last[port], wanted[port]) for port in changes)
+            return all(_has(last[port], wanted[port]) for port in changes)
 
         if not Deadline(READ_BACK_TIMEOUT_S).wait_until(applied):
             wrong = [
                 f"port {port} is {_seen(last[port], wanted[port])} instead of {in_words(wanted[port])}"
                 for port in changes
-                if not _shows(last[port], wanted[port])
+                if not _has(last[port], wanted[port])
             ]
             raise SwitchError(
                 f"switch {self.name} accepted a change, but {READ_BACK_TIMEOUT_S:g} s later {', '.join(wrong)}",
@@ -283,7 +283,7 @@ class ManagedSwitch:
             self._backend.remove_vlan(vlan)
 
 
-def _shows(state: PortState, wanted: PortState) -> bool:
+def _has(state: PortState, wanted: PortState) -> bool:
     """Return whether a port has all wanted settings; None in ``wanted`` matches any value."""
     return all(getattr(wanted, key) in (None, getattr(state, key)) for key in _SETTINGS)
 

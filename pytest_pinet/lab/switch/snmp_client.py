@@ -112,7 +112,7 @@ class SnmpClient:
         return found
 
     def _get(self, oids: Sequence[Oid]) -> list[Value | None]:
-        status, index, binds = self._ask("get", oids)
+        status, index, binds = self._request("get", oids)
         if status == 0:
             return [value for _, value in binds]
         if status == _TOO_BIG and len(oids) > 1:
@@ -125,7 +125,7 @@ class SnmpClient:
 
     def following(self, oids: Sequence[Oid]) -> list[tuple[Oid, Value] | None]:
         """Return the next instance after each of these in the agent's order; None at the end."""
-        status, index, binds = self._ask("next", oids)
+        status, index, binds = self._request("next", oids)
         if status == _NO_SUCH_NAME and index:
             rest = [*self.following(oids[: index - 1])] if index > 1 else []
             return [*rest, None, *(self.following(oids[index:]) if index < len(oids) else [])]
@@ -157,7 +157,7 @@ class SnmpClient:
                 entry or ((), None) for entry in self.following([cursors[column] for column in order])
             ]
         else:
-            status, index, rows = self._ask("bulk", [cursors[column] for column in order], rows=count)
+            status, index, rows = self._request("bulk", [cursors[column] for column in order], rows=count)
             if status:
                 raise self._refusal("read", status, order, index)
         reached: dict[Oid, Oid | None] = dict.fromkeys(order) if not rows else {}
@@ -177,7 +177,7 @@ class SnmpClient:
     def set(self, values: Sequence[tuple[Oid, int | bytes]]) -> None:
         """Set all of these or none (RFC 3416), in one request. Raises Refusal."""
         oids = [oid for oid, _ in values]
-        status, index, _ = self._ask("set", oids, [value for _, value in values])
+        status, index, _ = self._request("set", oids, [value for _, value in values])
         if status:
             raise self._refusal("set", status, oids, index)
 
@@ -234,7 +234,7 @@ class SnmpClient:
             privProtocol=getattr(api, _PRIV[access.priv_protocol]),
         )
 
-    def _ask(
+    def _request(
         self, verb: str, oids: Sequence[Oid], values: Sequence[int | bytes] | None = None, rows: int = 1
     ) -> tuple[int, int, list[tuple[Oid, Value | None]]]:
         """Send one request; return the agent's error-status, error-index and values."""
@@ -257,7 +257,7 @@ class SnmpClient:
 
         indication, status, index, answer = self._run(ask())
         if indication:
-            raise self._silence(verb, str(indication), isinstance(indication, self._api.RequestTimedOut))
+            raise self._no_answer(verb, str(indication), isinstance(indication, self._api.RequestTimedOut))
         return int(status), int(index), [(tuple(oid), _incoming(value)) for oid, value in _flat(answer)]
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -267,7 +267,7 @@ class SnmpClient:
                 warnings.simplefilter("ignore")
                 return self._loop.run_until_complete(asyncio.wait_for(work, access.timeout_s + 2))
         except TimeoutError:
-            raise self._silence("ask", "", True) from None
+            raise self._no_answer("ask", "", True) from None
         except (self._api.PySnmpError, OSError) as error:
             raise SwitchError(
                 f"switch {access.name}: no SNMP with {access.host}:{access.port}: "
@@ -275,7 +275,7 @@ class SnmpClient:
                 f"correct the settings of {access.name} in {access.where}",
             ) from None
 
-    def _silence(self, verb: str, why: str, timed_out: bool) -> SwitchError:
+    def _no_answer(self, verb: str, why: str, timed_out: bool) -> SwitchError:
         access = self._access
         place = f"{access.host}:{access.port}"
         if timed_out:

@@ -168,7 +168,7 @@ def test_a_dead_coordinator_is_one_clear_error(project: Project, tmp_path: Path)
         [
             "* ERROR at setup of test_first*",
             "no labgrid coordinator answers at 127.0.0.1:1: *",
-            "  -> the lab's admin: is labgrid-coordinator running there, *",
+            "  -> the lab's admin: check that labgrid-coordinator runs there *",
             "0 measured; 2 not measured: 2 error",
         ]
     )

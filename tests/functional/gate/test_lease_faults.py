@@ -149,7 +149,7 @@ def test_a_coordinator_that_is_killed_and_comes_back_costs_one_test(project: Pro
     output = finish(process)
     assert re.search(
         r"\nthe connection to the labgrid coordinator at 127\.0\.0\.1:\d+ was lost\n"
-        r"\s*-> the lab's admin: is labgrid-coordinator running there",
+        r"\s*-> the lab's admin: check that labgrid-coordinator runs there",
         output,
     )
     assert "ERROR test_faults.py::test_long[pi3b:onboard/pair] - CoordinatorError: the " in output

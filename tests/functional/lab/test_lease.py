@@ -183,7 +183,7 @@ def test_a_worker_of_the_same_run_that_never_releases_is_an_error(
         theirs, own = leases(one), leases(other)
         theirs.acquire(["pi1"], 5)
         with pytest.raises(
-            LeaseError, match=r"waited \d s for place pi1, held by \S+-r1 since \S+, a worker of this run.*\n.* hang\?"
+            LeaseError, match=r"waited \d s for place pi1, held by \S+-r1 since \S+, a worker of this run.*\n.* hangs"
         ):
             own.acquire(["pi1", "pi2"], 0.2)
         assert own.held == set()

@@ -101,7 +101,9 @@ def test_the_wait_for_a_lost_coordinator_happens_once(
     waited = []
     for _ in range(2):
         started = time.monotonic()
-        with pytest.raises(CoordinatorError, match=r"went away \d s ago and is not back\n  -> the lab's admin: is lab"):
+        with pytest.raises(
+            CoordinatorError, match=r"went away \d s ago and is not back\n  -> the lab's admin: check that lab"
+        ):
             own.acquire(["pi1"], 60)
         waited.append(time.monotonic() - started)
     assert 1 < waited[0] < 30

@@ -144,7 +144,7 @@ def test_refused_credentials_are_an_error_without_a_power_cycle(
     trials: list[tuple[type[LabError], str, tuple[str, str]]] = [
         (
             ConsoleError,
-            "the console refused user 'root' and its password",
+            "the console refused the login of user 'root'",
             ('password: !template "$LG_CONSOLE_PASSWORD"', "password: wrong"),
         ),
         (

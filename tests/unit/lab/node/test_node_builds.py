@@ -99,7 +99,7 @@ def test_a_node_that_runs_a_build_is_booted_at_its_release() -> None:
     board = Board(True)
     found = with_build(board, Deployed())
     found.leave()
-    found.mend()
+    found.reboot_at_release()
     assert [word for word in board.log if word != "invalidate"] == ["off", "console", "on"]
 
 
@@ -108,7 +108,7 @@ def test_a_node_whose_build_cannot_be_removed_is_booted() -> None:
     found = with_build(board, Deployed(LabError("pi1 keeps build new")))
     with pytest.raises(LabError, match="pi1 keeps build new"):
         found.leave()
-    found.mend()
+    found.reboot_at_release()
     assert [word for word in board.log if word != "invalidate"] == ["off", "console", "on"]
 
 

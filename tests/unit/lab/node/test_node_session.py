@@ -240,9 +240,9 @@ def test_a_node_with_a_broken_kernel_is_rebooted_at_its_release() -> None:
     found = bring_up(board)
     found.leave()
     found.reset_due = True
-    found.mend()
+    found.reboot_at_release()
     assert board.log == ["invalidate", "off", "console", "on", "invalidate"]
-    found.mend()
+    found.reboot_at_release()
     assert board.log.count("on") == 1
 
 
@@ -251,7 +251,7 @@ def test_a_broken_node_that_was_found_off_is_only_switched_off() -> None:
     found = bring_up(board)
     found.leave()
     found.reset_due = True
-    found.mend()
+    found.reboot_at_release()
     assert board.log == ["console", "on", "off", "invalidate"]
 
 
@@ -365,5 +365,5 @@ def test_boot_files_are_restored_at_the_release_and_the_node_is_booted(monkeypat
     found.leave()
     # It still runs with a clock setting that is no longer requested, so its next boot is due.
     assert found.reset_due
-    found.mend()
+    found.reboot_at_release()
     assert board.log == ["invalidate", "off", "console", "on", "invalidate"]
