@@ -93,15 +93,11 @@ class SshShell:
     """Runs command lines on ``name``. ``prefix`` is the ssh command up to and including the host."""
 
     def __init__(self, name: str, prefix: Sequence[str]) -> None:
-        self._name = name
+        self.name = name
         self.argv = [*prefix]
         # Called while a command runs; an exception from it ends the wait.
         self.watch: Callable[[], None] = lambda: None
         self._silent = False
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
         if self._silent:

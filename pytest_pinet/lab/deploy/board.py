@@ -46,18 +46,14 @@ class LeasedBoard:
 
     def __init__(self, session: BoardSession) -> None:
         self._session = session
-
-    @property
-    def name(self) -> str:
-        return self._session.node.name
+        self.name = session.node.name
+        self.boots = session.boots
+        self.driver = session.driver
+        self.power_off = session.reset
 
     @property
     def shell(self) -> SshShell:
         return self._session.shell
-
-    @property
-    def boots(self) -> bool:
-        return self._session.boots
 
     @property
     def record(self) -> ConsoleRecord | None:
@@ -83,12 +79,6 @@ class LeasedBoard:
         self._session.reset()
         self._session.switch_on()
         self._session.log_in()
-
-    def power_off(self) -> None:
-        self._session.reset()
-
-    def driver(self, name: str) -> Any:
-        return self._session.driver(name)
 
 
 def _boot_id(shell: Shell) -> str | None:

@@ -144,7 +144,7 @@ class Booted:
             folder = self._folder(access.folders, card)
             self._journal_undo(access.shell, folder, card, build)
             making = f"{folder}/{folder_of(build)}.new"
-            run_as_root(access.shell, f"rm -rf {making}", "clear the folder of its boot files", COPY_TIMEOUT_S)
+            run_as_root(access.shell, f"rm -rf {making}", "clear the folder of its boot files")
             upload(access.shell, making, files)
             copies = [f"cp {shlex.quote(f'{folder}/{a}')} {shlex.quote(f'{making}/{b}')}" for a, b in copied.items()]
             if build.of(BuildFileRole.OVERLAY):
@@ -155,7 +155,7 @@ class Booted:
                 )
                 copies.append(f"touch {there}/README")
             done = f"mv {making} {folder}/{folder_of(build)}"
-            run_as_root(access.shell, " && ".join([*copies, done, "sync"]), "store its boot files", COPY_TIMEOUT_S)
+            run_as_root(access.shell, " && ".join([*copies, done, "sync"]), "store its boot files")
         self._root.deploy(build)
         if self._makes_initramfs(build, card):
             self._root.make_initramfs(build, f"{self._checked_card().folder}/{folder_of(build)}/{INITRAMFS}")
@@ -213,6 +213,7 @@ class Booted:
         return f"{card.folder}/{folder_of(build)}" if self._store.on_board else "/"
 
     def take_back(self, builds: Iterable[Build]) -> None:
+        """Remove everything that ``deploy`` and ``start`` of these builds left. Raises LabError, SshError."""
         if not self._begun:
             return
         access = self._store.access()
@@ -220,7 +221,7 @@ class Booted:
         left = recover(access.shell, (card.folder,))
         if not self._store.on_board or access.shell is not self._board.shell:
             for build in builds:
-                run_as_root(self._board.shell, root_undo(build), f"remove {build}", COPY_TIMEOUT_S)
+                run_as_root(self._board.shell, root_undo(build), f"remove {build}")
         self._space.deployed.clear()
         self._root.forget()
         self._begun = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import IO, Any, Protocol
 
 from pytest_pinet.execution.shell import Completed, Shell
@@ -87,6 +86,3 @@ class DeployTarget(Protocol):
 
     def start(self, build: Build) -> None:
         """Make the board run this build. Raises BuildError, LabError."""
-
-    def take_back(self, builds: Iterable[Build]) -> None:
-        """Remove everything that ``deploy`` and ``start`` of these builds left. Raises LabError, SshError."""

@@ -145,7 +145,7 @@ class Deployment:
         if self.running is not None and self.boots(self.running):
             self._boot_known_good()
         else:
-            self._live.take_back(())
+            self._live.undo()
 
     def _boot(self, build: Build, way: DeployTarget) -> RunningBuild:
         record = self._board.record
@@ -219,7 +219,7 @@ class Deployment:
         if any(way.boots for way in self._ways.values()):
             self._boot_known_good()
         else:
-            self._live.take_back(())
+            self._live.undo()
         self.running = None
         running = read_running(self._board.shell)
         if running.marker is not None:
@@ -255,7 +255,7 @@ class Deployment:
         self.running = None
         try:
             if not stale:
-                self._live.take_back(())
+                self._live.undo()
         finally:
             if self._booted is not None:
                 self._booted.take_back(builds)

@@ -6,7 +6,6 @@ The undo of each change is in the journal of tunings on the board. A boot clears
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 
 from pytest_pinet.builds.matching import require_machine, sysctl_holds
 from pytest_pinet.builds.module import name_of
@@ -226,7 +225,8 @@ class Live:
                 why = reason(done.stderr) if done.stderr.strip() else f"its value is '{' '.join(now.split())}'"
                 raise BuildError(f"{self._board.name} did not accept sysctl {sysctl}={wanted}: {why}", "mismatch")
 
-    def take_back(self, builds: Iterable[Build]) -> None:
+    def undo(self) -> None:
+        """Undo all changes, the last one first. Raises LabError, SshError."""
         failed = []
         while self._undo:
             entry = self._undo.pop()

@@ -134,7 +134,7 @@ def test_sysctls_of_a_namespace_are_set_and_restored(shared: NamespaceBoard, tmp
     live.start(build)
     assert shared.shell.run("cat /proc/sys/net/ipv4/tcp_rmem").stdout.split() == ["4096", "65536", "65536"]
     assert len(list((tmp_path / "journal").iterdir())) == 2
-    live.take_back(())
+    live.undo()
     assert shared.shell.run("cat /proc/sys/net/ipv4/tcp_rmem").stdout == before
     assert list((tmp_path / "journal").iterdir()) == []
 
