@@ -4,54 +4,35 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 
-from pytest_pinet.evidence.counting import rises_by_cpu
-from pytest_pinet.evidence.sources import Texts, added
-from pytest_pinet.model.evidence import EndEvidence
+from pytest_pinet.evidence.sources import CpuCounters, cpu_numbers
 
 # "GICv2 189 Level eth0", "PCI-MSI 524288-edge eth0-rx-0", "BRCM STB PCIe MSI 524288 Edge xhci_hcd".
 _TRIGGER = re.compile(r"(?:^|[\s-])(?:edge|level|fasteoi|none)\b(?:\s+|$)", re.IGNORECASE)
 
 
-class Interrupts:
+class Interrupts(CpuCounters):
     """Interrupts by action, named as in the file (``eth0``, ``eth0, eth0``). Lines of the same name are added up."""
 
     name = "interrupts"
+    file = "/proc/interrupts"
+    only_growing = True
 
-    def files(self, device: str) -> Sequence[str]:
-        return ("/proc/interrupts",)
-
-    def command(self, device: str) -> str:
-        return ""
-
-    def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
-        before, after = parse_interrupts(texts.before), parse_interrupts(texts.after)
-        if not before or not after:
-            return evidence
-        found = rises_by_cpu(before, after)
-        if found is not None:
-            found = {name: counts for name, counts in found.items() if any(counts)}
-        return added(evidence, self.name, interrupts=found)
-
-
-def parse_interrupts(text: str) -> dict[str, dict[int, int]]:
-    """Return the counts by action and CPU; empty if the text is not of ``/proc/interrupts``."""
-    header, *lines = text.splitlines() or [""]
-    cpus = [int(word[3:]) for word in header.split() if word.startswith("CPU") and word[3:].isdigit()]
-    found: dict[str, dict[int, int]] = defaultdict(dict)
-    for line in lines:
-        number, colon, rest = line.partition(":")
-        words = rest.split()
-        counts = words[: len(cpus)]
-        # ERR and MIS have one count for all CPUs.
-        if not colon or len(counts) < len(cpus) or not all(map(str.isdigit, counts)):
-            continue
-        name = _action(number.strip(), " ".join(words[len(cpus) :]))
-        own = found[name]
-        for cpu, count in zip(cpus, counts, strict=True):
-            own[cpu] = own.get(cpu, 0) + int(count)
-    return dict(found)
+    def parse(self, text: str) -> dict[str, dict[int, int]]:
+        header, *lines = text.splitlines() or [""]
+        cpus = cpu_numbers(header)
+        found: dict[str, dict[int, int]] = defaultdict(dict)
+        for line in lines:
+            number, colon, rest = line.partition(":")
+            words = rest.split()
+            counts = words[: len(cpus)]
+            # ERR and MIS have one count for all CPUs.
+            if not colon or len(counts) < len(cpus) or not all(map(str.isdigit, counts)):
+                continue
+            own = found[_action(number.strip(), " ".join(words[len(cpus) :]))]
+            for cpu, count in zip(cpus, counts, strict=True):
+                own[cpu] = own.get(cpu, 0) + int(count)
+        return dict(found)
 
 
 def _action(number: str, described: str) -> str:

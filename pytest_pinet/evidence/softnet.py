@@ -5,43 +5,27 @@ Newer kernels have more columns (net/core/net-procfs.c): 2.6.36 added received_r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pytest_pinet.evidence.counting import rises_by_cpu
-from pytest_pinet.evidence.sources import Texts, added
-from pytest_pinet.model.evidence import EndEvidence
+from pytest_pinet.evidence.sources import CpuCounters
 
 COLUMNS = {"processed": 0, "dropped": 1, "time_squeeze": 2, "received_rps": 9}
 _CPU = 12
 
 
-class Softnet:
+class Softnet(CpuCounters):
     """Packets processed and dropped, polls that ended before their work did, and packets from other CPUs (RPS)."""
 
     name = "softnet"
+    file = "/proc/net/softnet_stat"
 
-    def files(self, device: str) -> Sequence[str]:
-        return ("/proc/net/softnet_stat",)
-
-    def command(self, device: str) -> str:
-        return ""
-
-    def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
-        before, after = _parse(texts.before), _parse(texts.after)
-        if not before or not after:
-            return evidence
-        return added(evidence, self.name, softnet=rises_by_cpu(before, after))
-
-
-def _parse(text: str) -> dict[str, dict[int, int]]:
-    found: dict[str, dict[int, int]] = {}
-    for index, line in enumerate(text.splitlines()):
-        try:
-            values = [int(word, 16) for word in line.split()]
-        except ValueError:
-            return {}
-        cpu = values[_CPU] if len(values) > _CPU else index
-        for name, column in COLUMNS.items():
-            if column < len(values):
-                found.setdefault(name, {})[cpu] = values[column]
-    return found
+    def parse(self, text: str) -> dict[str, dict[int, int]]:
+        found: dict[str, dict[int, int]] = {}
+        for index, line in enumerate(text.splitlines()):
+            try:
+                values = [int(word, 16) for word in line.split()]
+            except ValueError:
+                return {}
+            cpu = values[_CPU] if len(values) > _CPU else index
+            for name, column in COLUMNS.items():
+                if column < len(values):
+                    found.setdefault(name, {})[cpu] = values[column]
+        return found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol, cast
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.evidence.counting import rises_by_cpu
 from pytest_pinet.execution.entry_points import EVIDENCE_SOURCES
 from pytest_pinet.model.evidence import EndEvidence
 
@@ -52,6 +54,44 @@ def added(evidence: EndEvidence, source: str, **found: Any) -> EndEvidence:
     """Return the evidence with these fields. The value None means that a counter restarted between both readings."""
     anew = any(value is None for value in found.values())
     return replace(evidence, **found, restarted=(*evidence.restarted, source) if anew else evidence.restarted)
+
+
+class CpuCounters(ABC):
+    """A source with counters per CPU in one file. The differences go into the field of EndEvidence named ``name``.
+
+    ``only_growing``: counters that did not grow on any CPU are left out.
+    """
+
+    name: str
+    file: str
+    only_growing = False
+
+    def files(self, device: str) -> Sequence[str]:
+        """See `EvidenceSource`."""
+        return (self.file,)
+
+    def command(self, device: str) -> str:
+        """See `EvidenceSource`."""
+        return ""
+
+    @abstractmethod
+    def parse(self, text: str) -> dict[str, dict[int, int]]:
+        """Return the counts by name and CPU; empty if the text is not of this file."""
+
+    def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
+        """See `EvidenceSource`."""
+        before, after = self.parse(texts.before), self.parse(texts.after)
+        if not before or not after:
+            return evidence
+        found = rises_by_cpu(before, after)
+        if found is not None and self.only_growing:
+            found = {name: counts for name, counts in found.items() if any(counts)}
+        return added(evidence, self.name, **{self.name: found})
+
+
+def cpu_numbers(header: str) -> list[int]:
+    """Return the numbers in a line such as ``CPU0 CPU1``."""
+    return [int(word[3:]) for word in header.split() if word.startswith("CPU") and word[3:].isdigit()]
 
 
 @cache

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_pinet.evidence.counting import rise, rises, rises_by_cpu
 from pytest_pinet.evidence.interface_counters import InterfaceCounters
-from pytest_pinet.evidence.interrupts import Interrupts, parse_interrupts
+from pytest_pinet.evidence.interrupts import Interrupts
 from pytest_pinet.evidence.kernel_messages import KernelMessages, last_stamp
 from pytest_pinet.evidence.nic_counters import NicCounters
 from pytest_pinet.evidence.processors import Processors, uptime
@@ -141,14 +141,14 @@ NMI:          0          0   Non-maskable interrupts
 
 
 def test_interrupts_are_named_by_what_they_are_for() -> None:
-    assert parse_interrupts(PI4) == {
+    assert Interrupts().parse(PI4) == {
         "arch_timer": {0: 123456, 1: 11, 2: 12, 3: 13},
         "fe980000.usb, dwc_otg": dict.fromkeys(range(4), 0),
         "eth0": {0: 78000, 1: 5, 2: 0, 3: 0},
         "xhci_hcd": {0: 1000000, 1: 0, 2: 0, 3: 0},
         "Rescheduling interrupts": {0: 100, 1: 200, 2: 300, 3: 400},
     }
-    assert set(parse_interrupts(X86)) == {"virtio2-input.0", "acpi", "irq 41", "Non-maskable interrupts"}
+    assert set(Interrupts().parse(X86)) == {"virtio2-input.0", "acpi", "irq 41", "Non-maskable interrupts"}
 
 
 def test_only_what_came_is_told() -> None:
