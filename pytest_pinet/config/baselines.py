@@ -19,12 +19,12 @@ from pytest_pinet.judge.baseline import Baseline
 from pytest_pinet.model.quantities import Bitrate
 
 WHAT = "a file of baselines (a list under the key 'baselines')"
-HEADER = "Accepted baselines: goodput at the receiver, and that of each run behind it."
+HEADER = "Accepted baselines: goodput at the receiver, and the goodput of each run of the baseline."
 
 
 def _something(rate: Bitrate) -> Bitrate:
     if not rate.bps:
-        raise ValueError("a baseline of nothing can be no worse; expected more than 0 bit/s")
+        raise ValueError("a baseline of 0 bit/s can never be missed; expected more than 0 bit/s")
     return rate
 
 
@@ -75,7 +75,7 @@ def load_baselines(lab: LabOfFile) -> Mapping[str, AcceptedBaseline]:
     if not folder.is_dir():
         if lab.baselines_where is None and not folder.exists():
             return {}
-        message = f"pinet.baselines: there is no folder '{folder}'; expected one with files of baselines"
+        message = f"pinet.baselines: the folder '{folder}' does not exist; expected a folder with files of baselines"
         raise ConfigError(message, lab.baselines_where)
     found: dict[str, AcceptedBaseline] = {}
     for path in sorted(entry for entry in folder.iterdir() if entry.suffix in (".yaml", ".yml")):
@@ -84,7 +84,7 @@ def load_baselines(lab: LabOfFile) -> Mapping[str, AcceptedBaseline]:
         for baseline in read_baselines(path):
             other = found.setdefault(baseline.id, baseline)
             if other is not baseline:
-                message = f"baseline '{baseline.id}' stands here again, first in {other.where}; expected it once"
+                message = f"baseline '{baseline.id}' is a duplicate; the first one is in {other.where}"
                 raise ConfigError(message, baseline.where)
     return found
 
@@ -96,7 +96,7 @@ def read_baselines(path: Path) -> list[AcceptedBaseline]:
     for index, own in enumerate(file.baselines):
         at = ("baselines", index)
         if not own.runs:
-            raise ConfigError("a baseline rests on runs; expected at least one", document.value((*at, "runs")))
+            raise ConfigError("a baseline needs at least one run", document.value((*at, "runs")))
         if not min(own.runs) <= own.goodput <= max(own.runs):
             message = f"goodput {own.goodput} lies outside its runs, {min(own.runs)} to {max(own.runs)}"
             raise ConfigError(message, document.value((*at, "goodput")))

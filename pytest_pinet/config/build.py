@@ -23,10 +23,10 @@ def resolve_uplink(name: str, section: UplinkSection, switches: Mapping[str, Swi
     path = ("pinet", "uplinks", name)
     first, second = (resolve_port(address, switches, document, (*path, "ports")) for address in section.ports)
     if first.switch == second.switch:
-        message = f"uplink '{name}' has both its ends on switch {first.switch}; expected ports of two switches"
+        message = f"uplink '{name}' has both ends on switch {first.switch}; expected ports of two switches"
         raise ConfigError(message, document.value((*path, "ports")))
     if section.speed.bps % 1e6:
-        message = f"uplink '{name}': {section.speed} is no link speed; expected one such as '1 Gbit/s'"
+        message = f"uplink '{name}': {section.speed} is not a link speed; expected a value such as '1 Gbit/s'"
         raise ConfigError(message, document.value((*path, "speed")))
     speed_mbps = round(section.speed.bps / 1e6)
     return Uplink(name, (first, second), section.place or name, speed_mbps, document.key(path))
@@ -46,11 +46,13 @@ def build(section: PinetSection, targets: Mapping[str, object] | None, document:
     _check_outlets(section, document)
     _check_runner(section, document)
     if section.scale != 1 and section.launcher is None:
-        message = "key 'scale' is for what a launcher runs links at, and this lab has none"
+        message = "key 'scale' needs a launcher, which runs the links at this share; this lab has no launcher"
         raise ConfigError(message, document.key(("pinet", "scale")))
     emulated = next((node.name for node in nodes.values() if node.is_emulated), None)
     if section.scale != 1 and emulated is not None:
-        message = f"key 'scale' is for links that a launcher shapes, and nobody shapes those of '{emulated}'"
+        message = (
+            f"key 'scale' needs links that the launcher shapes; those of emulated node '{emulated}' are not shaped"
+        )
         raise ConfigError(message, document.key(("pinet", "scale")))
     folder = FilePath(document.file).parent
     return LabOfFile(
@@ -95,10 +97,12 @@ def _check_targets(nodes: Iterable[Node], targets: Mapping[str, object] | None, 
 def _check_runner(section: PinetSection, document: Document) -> None:
     runners = [name for name, node in section.nodes.items() if node.runner]
     if len(runners) > 1:
-        message = f"nodes '{runners[0]}' and '{runners[1]}' both claim to be the machine that pytest runs on"
+        both = f"nodes '{runners[0]}' and '{runners[1]}' both have the key 'runner'"
+        message = f"{both}, but only one node can be the machine that pytest runs on"
         raise ConfigError(message, document.value(("pinet", "nodes", runners[1], "runner")))
     if runners and section.launcher is not None:
-        message = f"node '{runners[0]}' is the machine that pytest runs on: launcher '{section.launcher}' cables none"
+        own = f"node '{runners[0]}' is the machine that pytest runs on (key 'runner')"
+        message = f"{own}; launcher '{section.launcher}' cannot connect it"
         raise ConfigError(message, document.value(("pinet", "nodes", runners[0], "runner")))
 
 
@@ -126,7 +130,7 @@ def _check_outlets(section: PinetSection, document: Document) -> None:
     for name, node in section.nodes.items():
         for key in ("outlet", "machine"):
             if getattr(node, key) is not None and section.launcher is None:
-                message = f"node '{name}' has the key '{key}', which only a launcher reads, and this lab has none"
+                message = f"node '{name}' has the key '{key}', which needs a launcher; this lab has no launcher"
                 raise ConfigError(message, document.key(("pinet", "nodes", name, key)))
 
 

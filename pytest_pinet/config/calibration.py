@@ -23,7 +23,7 @@ from pytest_pinet.model.quantities import Share
 from pytest_pinet.model.tolerance import Tolerance
 
 WHAT = "a calibration (a list under the key 'calibration')"
-HEADER = "Written by `pinet calibrate`: the noise of each figure, and the tolerance that it can carry."
+HEADER = "Written by `pinet calibrate`: the noise of each metric, and the tolerance that follows from it."
 
 
 def _part(form: str, positive: bool) -> Callable[[object], Share]:
@@ -32,7 +32,7 @@ def _part(form: str, positive: bool) -> Callable[[object], Share]:
             raise ValueError(f"expected {form}, got {shown(value)}")
         share = Share.parse(value, form)
         if positive and not share.fraction:
-            raise ValueError(f"expected {form}, more than nothing, got {shown(value)}")
+            raise ValueError(f"expected {form}, above 0, got {shown(value)}")
         return share
 
     return read
@@ -134,12 +134,12 @@ def read_calibration(path: Path) -> Mapping[str, Calibration]:
         at = ("calibration", index)
         where = document.key((*at, "id"))
         if own.id in found:
-            raise ConfigError(f"'{own.id}' stands here again, first in {found[own.id].where}; expected it once", where)
+            raise ConfigError(f"'{own.id}' is a duplicate; the first one is in {found[own.id].where}", where)
         if own.noise.runs < 2:
-            message = f"noise of {own.noise.runs} run is none; expected at least 2 runs"
+            message = f"{own.noise.runs} run gives no noise; expected at least 2 runs"
             raise ConfigError(message, document.value((*at, "noise", "runs")))
         if own.noise.link_ups >= own.noise.runs:
-            message = f"{own.noise.runs} runs on {own.noise.link_ups} link-ups; expected several on one of them"
+            message = f"{own.noise.runs} runs on {own.noise.link_ups} link-ups; at least one link-up needs two runs"
             raise ConfigError(message, document.value((*at, "noise", "runs")))
         noise = own.noise
         found[own.id] = Calibration(

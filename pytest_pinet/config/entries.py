@@ -24,9 +24,9 @@ from pytest_pinet.model.quantities import Bitrate, Share
 FileT = TypeVar("FileT", bound=BaseModel)
 # A metric's ID: pi4b:onboard/pair/tcp-P1-tx.
 _ID = re.compile(r"[^\s:/]+:[^\s:/]+(/[^\s/]+){2,3}")
-ID_FORM = "the id of a figure such as 'pi4b:onboard/pair/tcp-P1-tx'"
+ID_FORM = "the id of a metric such as 'pi4b:onboard/pair/tcp-P1-tx'"
 DATE_FORM = "a date such as '2026-11-21'"
-BUILD_FORM = "a mapping from words to texts"
+BUILD_FORM = "a mapping from names to texts"
 
 
 def _id(value: object) -> str:

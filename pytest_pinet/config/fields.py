@@ -47,7 +47,7 @@ def _matching(pattern: re.Pattern[str], form: str, numbers: bool = False) -> Cal
 
     def check(value: object) -> str:
         if isinstance(value, Template):
-            raise ValueError(f"expected {form}; a !template is taken in the settings of a switch only")
+            raise ValueError(f"expected {form}; a !template is accepted only in the settings of a switch")
         if isinstance(value, bool) or not isinstance(value, accepted) or not pattern.fullmatch(str(value)):
             raise ValueError(f"expected {form}, got {shown(value)}")
         return str(value)
@@ -75,7 +75,7 @@ def _rate(value: object) -> Bitrate:
 def _duration(value: object) -> float:
     seconds = parse_duration(parse_text(value, DURATION_FORM))
     if seconds == 0:
-        raise ValueError(f"expected {DURATION_FORM}, longer than nothing")
+        raise ValueError(f"expected {DURATION_FORM}, longer than 0 s")
     return seconds
 
 
@@ -212,7 +212,7 @@ def _unique(values: list[object]) -> list[object]:
     seen: set[object] = set()
     for value in values:
         if value in seen:
-            raise ValueError(f"{shown(value)} stands in this list twice")
+            raise ValueError(f"{shown(value)} occurs twice in this list")
         seen.add(value)
     return values
 

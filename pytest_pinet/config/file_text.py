@@ -28,7 +28,7 @@ def read_text(path: str | Path, what: str) -> str:
     except FileNotFoundError:
         raise ConfigError(_missing(Path(path), what), where) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no valid path"
+        reason = error.strerror if isinstance(error, OSError) else "not a valid path"
         raise ConfigError(f"this cannot be read ({reason}); expected {what}", where) from None
     try:
         return content.decode("utf-8-sig")
@@ -42,8 +42,8 @@ def _missing(path: Path, what: str) -> str:
     try:
         neighbours = {entry.name.lower(): entry.name for entry in path.parent.iterdir() if entry.is_file()}
     except OSError:
-        return f"there is no such file, nor the directory '{path.parent}'; expected {what}"
+        return f"neither this file nor its directory '{path.parent}' exists; expected {what}"
     near = nearest(path.name, neighbours)
     if near is None:
-        return f"there is no such file; expected {what}"
-    return f"there is no such file, did you mean '{path.parent / neighbours[near]}'?"
+        return f"this file does not exist; expected {what}"
+    return f"this file does not exist, did you mean '{path.parent / neighbours[near]}'?"

@@ -44,7 +44,7 @@ def _top_level(document: Document) -> dict[str, object]:
             raise ConfigError(unknown("key", key, accepted), document.key((key,)))
     if "pinet" not in data:
         near = nearest("pinet", data)
-        hint = f"; is '{near}' meant to be it?" if near else ""
+        hint = f"; did you mean '{near}'?" if near else ""
         raise ConfigError(f"the key 'pinet' is missing{hint}; expected {WHAT}", document.key(()))
     return data
 

@@ -37,7 +37,7 @@ def _limits(
     written = {metric: value for metric in Metric if (value := getattr(section, metric.value)) is not None}
     if not written:
         accepted = ", ".join(METRICS)
-        raise ConfigError(f"this limit limits nothing; expected at least one of {accepted}", document.key(path))
+        raise ConfigError(f"this limit has no value; expected at least one of {accepted}", document.key(path))
     source, nic = str(document.key(path)), hardware.nic_name(section.nic)
     selectors = (section.board, nic, section.topology, section.direction)
     found = []
@@ -69,7 +69,7 @@ def _matching(limit: Limit, nodes: Sequence[Node], document: Document, path: Pat
         there = [interface for node in of_board for interface in node.interfaces]
         reason = unknown("NIC", limit.nic, {interface.label for interface in there})
         if any(interface.nic.name == limit.nic for interface in there):
-            reason = f"'{limit.nic}' is the board's own NIC there; write 'onboard'"
+            reason = f"'{limit.nic}' is the onboard NIC of this board; write 'onboard'"
         message = f"this limit matches nothing in the lab: {reason}"
         raise ConfigError(message, document.value((*path, "nic")))
     return matching

@@ -56,7 +56,7 @@ def _missing(detail: dict[str, Any], path: Path, document: Document) -> ConfigEr
     given = detail["input"] if isinstance(detail["input"], dict) else {}
     wanted = str(path[-1])
     near = nearest(wanted, given)
-    hint = f"; is '{near}' meant to be it?" if near else ""
+    hint = f"; did you mean '{near}'?" if near else ""
     return ConfigError(f"{named(path[:-1]) or 'this file'} lacks the key '{wanted}'{hint}", document.key(path[:-1]))
 
 

@@ -27,7 +27,7 @@ def with_ports(text: str, file: str, ports: Mapping[Interface, PortRef]) -> str:
         scalar = _scalar(root, ("pinet", "nodes", interface.node, "interfaces", interface.name, "port"))
         if scalar is None or _uses(root, scalar) > 1:
             line = None if scalar is None else scalar.start_mark.line + 1
-            message = f"the port of {interface} is written by an anchor and its aliases: change it to {port} by hand"
+            message = f"the port of {interface} comes from an anchor with aliases: change it to {port} by hand"
             raise ConfigError(message, Where(file, line))
         edits.append((scalar.start_mark.index, scalar.end_mark.index, _written(str(port), scalar.style)))
     for start, end, new in sorted(edits, reverse=True):
@@ -86,7 +86,7 @@ def replace(file: str, text: str) -> None:
             labfile.load(fresh)
         except ConfigError as error:
             line = error.where.line if error.where else None
-            raise ConfigError(f"not written, since with these ports {error.message}", Where(file, line)) from None
+            raise ConfigError(f"file not changed: with these ports {error.message}", Where(file, line)) from None
         Path(fresh).chmod(path.stat().st_mode & 0o7777)
         Path(fresh).replace(path)
     finally:

@@ -55,32 +55,34 @@ BusName = Annotated[str, *one_of("bus", BUSES)]
 
 
 class Section(BaseModel):
-    """A mapping in the file that knows all its keys."""
+    """A mapping in the lab file. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class BoardSection(Section):
-    """A board that the catalogue lacks, or what differs from it."""
+    """A board: a new one, or changes to a board of the catalogue."""
 
     title: Text | None = None
     clock_mhz: Count | None = Field(None, description="stock clock of the processor")
     cores: Count | None = None
-    buses: list[BusName] | None = Field(None, description="buses that take an add-on NIC")
+    buses: list[BusName] | None = Field(None, description="buses that an add-on NIC can use")
     onboard: Name | None = Field(None, description="catalogue name of the board's own NIC")
     sources: list[Text] | None = None
 
 
 class NicSection(Section):
-    """A NIC that the catalogue lacks, or what differs from it."""
+    """A NIC: a new one, or changes to a NIC of the catalogue."""
 
     title: Text | None = None
     chip: Text | None = None
     driver: Text | None = Field(None, description="the kernel module")
     bus: BusName | None = None
-    speeds_mbps: Annotated[list[Count], *UNIQUE] | None = Field(None, description="link speeds that it negotiates")
+    speeds_mbps: Annotated[list[Count], *UNIQUE] | None = Field(
+        None, description="link speeds that the NIC can negotiate"
+    )
     mtu_max: Count | None = None
-    products: list[Name] | None = Field(None, description="other names that mean this NIC")
+    products: list[Name] | None = Field(None, description="other names of this NIC")
     traits: list[Text] | None = None
     sources: list[Text] | None = None
 
@@ -96,7 +98,7 @@ class SwitchSection(Section):
 
 
 class InterfaceSection(Section):
-    """A NIC in a node and the switch port that it is cabled to."""
+    """A NIC of a node, and the switch port that its cable ends in."""
 
     nic: Name | None = Field(None, description="catalogue or product name; may be left out for 'onboard'")
     port: PortAddress = Field(description="switch/port")
@@ -112,28 +114,30 @@ class NodeSection(Section):
     target: Text | None = Field(None, description="key under 'targets', by default the node's name")
     boot_timeout: Seconds | None = None
     outlet: Annotated[str, *one_of("kind of outlet", OUTLETS)] | None = Field(
-        None, description="what the lab's launcher gives it as power switch; only in a lab with a launcher"
+        None, description="kind of power switch that the launcher provides for this node; only in a lab with a launcher"
     )
     machine: Annotated[str, *one_of("machine", MACHINES)] | None = Field(
-        None, description="what the lab's launcher runs as this board; only in a lab with a launcher"
+        None, description="kind of machine that the launcher runs as this board; only in a lab with a launcher"
     )
     clock: Annotated[str, *one_of("clock", CLOCKS)] = Field(
-        CLOCKS[0], description="whose time holds on it; virtual: it counts instructions, and goodput is told in it"
+        CLOCKS[0], description="clock of the board; virtual: it counts instructions, and goodput is in its time"
     )
-    runner: bool = Field(False, description="the machine that pytest runs on: a peer only, without a target")
+    runner: bool = Field(
+        False, description="this node is the machine that pytest runs on: it is only a peer, and has no target"
+    )
     interfaces: Annotated[dict[Name, InterfaceSection], Field(json_schema_extra={"minProperties": 1})]
 
 
 class UplinkSection(Section):
-    """A cable between two switches; one group of ports at a time uses it, so it is leased like a node."""
+    """A cable between two switches. One group of ports at a time uses it, so it is leased like a node."""
 
     ports: Annotated[list[PortAddress], *TWO] = Field(description="one port on each of two switches")
     place: Text | None = Field(None, description="labgrid place, by default the uplink's name")
-    speed: Rate = Field(description="its link speed, such as 1 Gbit/s")
+    speed: Rate = Field(description="link speed of the cable, such as 1 Gbit/s")
 
 
 class LimitSection(Section):
-    """What all combinations that it matches must reach, and may cost."""
+    """Limits on the goodput and the costs of all matching combinations."""
 
     board: Glob = "*"
     nic: Glob = Field("*", description="'onboard', a catalogue or product name, or a glob")
@@ -142,35 +146,41 @@ class LimitSection(Section):
     min: Minimum | None = Field(
         None, description="goodput of a NIC: a rate such as '690 Mbit/s' or a share of the physical limit such as '94%'"
     )
-    sum: Minimum | None = Field(None, description="goodput of all flows at once, as a rate or a share of what they can")
-    share: Fraction | None = Field(None, description="the least that a flow gets of its fair share, such as '90%'")
+    sum: Minimum | None = Field(
+        None, description="goodput of all flows together: a rate, or a share of their physical limit"
+    )
+    share: Fraction | None = Field(
+        None, description="least share of its fair rate that each flow must get, such as '90%'"
+    )
     fairness: Fraction | None = Field(None, description="Jain's fairness index, from 0 to 1")
     tolerance: Tolerance | None = Field(
-        None, description="how far goodput may lie below its accepted baseline; of two parts both must be exceeded"
+        None, description="how far goodput may be below its accepted baseline; a regression exceeds both of two parts"
     )
-    retransmits: Percentage | None = Field(None, description="at most this part of TCP segments, such as '0.1%'")
-    loss: Percentage | None = Field(None, description="at most this part of UDP datagrams, such as '0.5%'")
-    latency: Latency | None = Field(None, description="at most this mean round-trip time under load, such as '5 ms'")
-    cpu: Percentage | None = Field(None, description="at most this part of one core for each Gbit/s, such as '40%'")
+    retransmits: Percentage | None = Field(
+        None, description="largest share of TCP segments that are retransmitted, such as '0.1%'"
+    )
+    loss: Percentage | None = Field(None, description="largest share of UDP datagrams that are lost, such as '0.5%'")
+    latency: Latency | None = Field(None, description="longest mean round-trip time under load, such as '5 ms'")
+    cpu: Percentage | None = Field(None, description="largest share of one core for each Gbit/s, such as '40%'")
     marginal: Marginal | None = Field(
-        None, description="what holds a limit of this entry, but lies within this part of it, is marginal"
+        None, description="a value that meets a limit of this entry by less than this share of the limit is marginal"
     )
 
 
 class PinetSection(Section):
-    """The lab, as far as labgrid has no word for it."""
+    """The parts of the lab that labgrid does not describe."""
 
     name: Name | None = Field(None, description="by default the file's name")
-    figures: Annotated[str, *one_of("kind of figures", FIGURES)] | None = Field(
-        None, description="what reports call this lab's figures; a lab with a launcher is emulated by default"
+    figures: Annotated[str, *one_of("kind of values", FIGURES)] | None = Field(
+        None, description="how reports label the values of this lab; by default emulated for a lab with a launcher"
     )
     launcher: Launcher | None = Field(
-        None, description="what starts the lab: virtual, or one that an installed package adds; by default nothing"
+        None, description="program that starts the lab: virtual, or one that an installed package adds; by default none"
     )
     scale: Scale = Field(
         1.0,
-        description="at which share of their rate the lab's launcher runs links; auto: a tenth where a trial shows "
-        "that the machine is too slow for all of it. Figures are told at full rate",
+        description="share of their rate at which the launcher runs links; auto: a tenth if a trial shows that the "
+        "machine is too slow for the full rate. Reported values are converted to the full rate",
     )
     boards: dict[Name, BoardSection] = {}
     nics: dict[Name, NicSection] = {}
@@ -179,10 +189,10 @@ class PinetSection(Section):
     uplinks: dict[Name, UplinkSection] = Field({}, description="cables between switches")
     limits: list[LimitSection] = []
     profile: Annotated[str, *one_of("profile", tuple(PROFILES))] = Field(
-        DEFAULT_PROFILE, description="how long traffic may run before a verdict must be there"
+        DEFAULT_PROFILE, description="how long traffic may run until a verdict"
     )
-    traffic_tool: Tool | None = Field(None, description="what measures TCP and UDP, by default iperf3")
-    http_tool: Tool | None = Field(None, description="what measures HTTP, by default wrk")
+    traffic_tool: Tool | None = Field(None, description="tool for TCP and UDP, by default iperf3")
+    http_tool: Tool | None = Field(None, description="tool for HTTP, by default wrk")
     baselines: Text | None = Field(
         None, description="folder of the accepted baselines, by default 'baselines' beside this file"
     )

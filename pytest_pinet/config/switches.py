@@ -170,7 +170,9 @@ def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -
         message = f"{where} has {len(switch.ports)} ports but only {len(groups)} VLANs for groups of them; "
         raise ConfigError(f"{message}expected one for each port in group_vlans", document.value((*path, "group_vlans")))
     if default_vlan(switch) in groups:
-        message = f"{where}: default_vlan {default_vlan(switch)} is one of the group_vlans, which are for tests alone"
+        message = (
+            f"{where}: default_vlan {default_vlan(switch)} is one of the group_vlans, which are reserved for tests"
+        )
         raise ConfigError(message, document.value((*path, "default_vlan")))
     if switch.backend != "snmp":
         return
@@ -178,7 +180,7 @@ def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -
     wrong = ("community", "write_community") if version == "3" else ("user", "auth_key", "priv_key")
     for key in wrong:
         if key in settings:
-            message = f"{where}: SNMP version {version} knows no '{key}'"
+            message = f"{where}: SNMP version {version} does not use the key '{key}'"
             raise ConfigError(message, document.key((*path, key)))
     if version == "3":
         for key in ("user", "auth_key", "priv_key"):

@@ -32,4 +32,6 @@ def substitute(text: str, env: Mapping[str, str], file: str = "") -> str:
             f"!template '{text}' needs the variable {error.args[0]}, which is not set (known are $BASE and LG_*)"
         ) from None
     except ValueError:
-        raise ConfigError(f"!template '{text}' has a '$' without a name; write '$$' for the sign itself") from None
+        raise ConfigError(
+            f"!template '{text}' has a '$' without a variable name; write '$$' for a dollar sign"
+        ) from None

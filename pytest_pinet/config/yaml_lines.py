@@ -59,14 +59,14 @@ def compose(events: Iterator[yaml.Event], file: str) -> YamlNode | None:
             node.depth = 1 + max((child.depth for child in node.children), default=0)
             if node.values > MAX_VALUES or node.depth > MAX_DEPTH:
                 bound = f"{MAX_VALUES} values" if node.values > MAX_VALUES else f"{MAX_DEPTH} levels"
-                raise ConfigError(f"this holds more than {bound}, aliases written out", Where(file, node.line))
+                raise ConfigError(f"this has more than {bound} after aliases are expanded", Where(file, node.line))
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in anchors:
-                raise ConfigError(f"unknown alias {quoted(f'*{event.anchor}')}; its anchor must stand before it", where)
+                raise ConfigError(f"unknown alias {quoted(f'*{event.anchor}')}; its anchor must come before it", where)
             node = anchors[event.anchor]
             if any(node is around for around in stack):
                 raise ConfigError(
-                    f"{quoted(f'*{event.anchor}')} stands inside its own anchor (line {node.line}): a cycle", where
+                    f"{quoted(f'*{event.anchor}')} is used inside its own anchor (line {node.line}): a cycle", where
                 )
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(stack) >= MAX_DEPTH:
@@ -109,12 +109,15 @@ def _attach(parent: YamlNode, node: YamlNode, where: Where) -> None:
     if node.kind != "scalar":
         raise ConfigError(f"a {'mapping' if node.kind == 'map' else 'list'} cannot be a key; expected a name", where)
     if node.tag == f"{TAG}merge":
-        raise ConfigError("labgrid does not take the merge key '<<'; write the keys out, or alias the whole", where)
+        raise ConfigError(
+            "labgrid does not support the merge key '<<'; write the keys out, or use an alias for the whole mapping",
+            where,
+        )
     if len(node.text) > LONGEST or not node.text.isprintable():
         raise ConfigError(f"{quoted(node.text)} cannot be a key; expected a name", where)
     first = parent.first_lines.setdefault(node.text, where.line or 0)
     if len(parent.first_lines) == len(parent.keys):
-        raise ConfigError(f"key '{node.text}' stands here twice, first in line {first}", where)
+        raise ConfigError(f"key '{node.text}' is a duplicate; the first one is in line {first}", where)
     parent.keys.append(node)
 
 

@@ -40,14 +40,14 @@ def _part(value: object) -> Share:
 def _latency(value: object) -> Duration:
     latency = Duration.parse(parse_text(value, DURATION_FORM))
     if not latency.seconds:
-        raise ValueError(f"{value!r} can never be met; expected {DURATION_FORM}, longer than nothing")
+        raise ValueError(f"{value!r} can never be met; expected {DURATION_FORM}, longer than 0 s")
     return latency
 
 
 def _cpu(value: object) -> CpuCost:
     cost = CpuCost.parse(parse_text(value, CPU_FORM))
     if not cost.percent:
-        raise ValueError(f"{value!r} can never be met; expected {CPU_FORM}, more than nothing")
+        raise ValueError(f"{value!r} can never be met; expected {CPU_FORM}, above 0")
     return cost
 
 

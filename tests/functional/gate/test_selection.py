@@ -99,7 +99,7 @@ def test_a_lab_file_that_is_wrong_is_a_usage_error_wherever_it_is_named(
         pytester.makeini("[pytest]\npinet_lab = nowhere.yaml\n")
     result = run(pytester)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *nowhere.yaml: there is no such file*"])
+    result.stderr.fnmatch_lines(["ERROR: *nowhere.yaml: this file does not exist*"])
 
 
 def test_a_run_folder_that_cannot_be_made_is_a_usage_error(pytester: pytest.Pytester) -> None:

@@ -94,7 +94,9 @@ def test_a_folder_that_is_named_must_exist(lab: LabOfFile, there: bool) -> None:
     if there:
         Path("accepted").write_text("a file")
     Path("lab.yaml").write_text(f"{LAB}  baselines: accepted\n")
-    message = "lab.yaml:7: pinet.baselines: there is no folder 'accepted'; expected one with files of baselines"
+    message = (
+        "lab.yaml:7: pinet.baselines: the folder 'accepted' does not exist; expected a folder with files of baselines"
+    )
     assert refused(labfile.load("lab.yaml")) == message
 
 
@@ -102,8 +104,8 @@ def test_a_baseline_that_stands_twice_names_both_places(lab: LabOfFile) -> None:
     (lab.baselines / "new.yaml").write_text(GOOD)
     (lab.baselines / "old.yaml").write_text("# kept from before\n" + GOOD)
     assert refused(lab) == (
-        "baselines/old.yaml:3: baseline 'pi4b:onboard/pair/tcp-P1-tx' stands here again, first in "
-        "baselines/new.yaml:2; expected it once"
+        "baselines/old.yaml:3: baseline 'pi4b:onboard/pair/tcp-P1-tx' is a duplicate; the first one is in "
+        "baselines/new.yaml:2"
     )
 
 
@@ -158,7 +160,7 @@ def test_a_file_for_review_has_an_entry_as_people_write_it(tmp_path: Path) -> No
     assert (
         path.read_text()
         == """\
-# Accepted baselines: goodput at the receiver, and that of each run behind it.
+# Accepted baselines: goodput at the receiver, and the goodput of each run of the baseline.
 baselines:
 - id: pi4b:onboard/pair/tcp-P1-tx
   goodput: 941.3 Mbit/s

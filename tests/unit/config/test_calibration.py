@@ -30,7 +30,7 @@ pinet:
     b: {board: pi4b, interfaces: {onboard: {port: sw/2}}}
 """
 GOOD = """\
-# Written by `pinet calibrate`: the noise of each figure, and the tolerance that it can carry.
+# Written by `pinet calibrate`: the noise of each metric, and the tolerance that follows from it.
 calibration:
 - id: pi4b:onboard/pair/tcp-P1-tx
   noise: {connections: 0.3%, links: 0.2%, boots: null, runs: 10, link_ups: 1}
@@ -144,8 +144,8 @@ def test_an_id_that_stands_twice_names_both_places(lab: LabOfFile) -> None:
     with pytest.raises(ConfigError) as caught:
         load_calibration(lab)
     assert str(caught.value) == (
-        "lab.calibration.yaml:10: 'pi4b:onboard/pair/tcp-P1-tx' stands here again, first in lab.calibration.yaml:3; "
-        "expected it once"
+        "lab.calibration.yaml:10: 'pi4b:onboard/pair/tcp-P1-tx' is a duplicate; the first one is in "
+        "lab.calibration.yaml:3"
     )
 
 

@@ -239,7 +239,7 @@ def test_text_that_is_no_template_stays_as_it_is() -> None:
     [
         ("$LG_MISSING", "!template '$LG_MISSING' needs the variable LG_MISSING, which is not set"),
         ("$HOME", "!template '$HOME' needs the variable HOME, which is not set (known are $BASE and LG_*)"),
-        ("5$", "!template '5$' has a '$' without a name; write '$$' for the sign itself"),
+        ("5$", "!template '5$' has a '$' without a variable name; write '$$' for a dollar sign"),
     ],
 )
 def test_a_template_that_cannot_be_filled_in_names_what_is_missing(template: str, message: str) -> None:

@@ -110,7 +110,7 @@ def test_aliases_that_expand_without_end(tmp_path: Path) -> None:
     levels = ["x-0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     levels += [f"x-{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     message = refused("\n".join(levels) + "\n" + GOOD, tmp_path)
-    assert message == "lab.yaml:5: this holds more than 100000 values, aliases written out"
+    assert message == "lab.yaml:5: this has more than 100000 values after aliases are expanded"
 
 
 def test_a_missing_file_names_its_nearest_neighbour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,13 +119,13 @@ def test_a_missing_file_names_its_nearest_neighbour(tmp_path: Path, monkeypatch:
     (tmp_path / "labs" / "virtual.yaml").touch()
     with pytest.raises(ConfigError) as caught:
         load("labs/virtul.yaml")
-    assert str(caught.value) == "labs/virtul.yaml: there is no such file, did you mean 'labs/virtual.yaml'?"
+    assert str(caught.value) == "labs/virtul.yaml: this file does not exist, did you mean 'labs/virtual.yaml'?"
     with pytest.raises(ConfigError) as caught:
         load("labs/other")
-    assert str(caught.value) == f"labs/other: there is no such file; {EXPECTED}"
+    assert str(caught.value) == f"labs/other: this file does not exist; {EXPECTED}"
     with pytest.raises(ConfigError) as caught:
         load("lubs/virtual.yaml")
-    assert str(caught.value) == f"lubs/virtual.yaml: there is no such file, nor the directory 'lubs'; {EXPECTED}"
+    assert str(caught.value) == f"lubs/virtual.yaml: neither this file nor its directory 'lubs' exists; {EXPECTED}"
 
 
 def test_what_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_what_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("directory", f"directory: this is a directory; {EXPECTED}"),
         ("fifo", f"fifo: this is not a regular file; {EXPECTED}"),
         ("/dev/zero", f"/dev/zero: this is not a regular file; {EXPECTED}"),
-        ("a\0b", f"a\0b: this cannot be read (no valid path); {EXPECTED}"),
+        ("a\0b", f"a\0b: this cannot be read (not a valid path); {EXPECTED}"),
         ("x" * 5000, f"{'x' * 5000}: this cannot be read (File name too long); {EXPECTED}"),
     ]:
         with pytest.raises(ConfigError) as caught:

@@ -42,7 +42,7 @@ def test_what_would_be_no_lab_file_is_not_written(tmp_path: Path) -> None:
     interface = lab(tmp_path).interfaces()[0]
     file = str(tmp_path / "lab.yaml")
     text = port_edit.with_ports(LAB_FILE, file, {interface: PortRef("s", "p2")})
-    with pytest.raises(ConfigError, match=r"not written, since with these ports .*both cabled to port s/p2"):
+    with pytest.raises(ConfigError, match=r"file not changed: with these ports .*both cabled to port s/p2"):
         port_edit.replace(file, text)
     assert Path(file).read_text() == LAB_FILE
     assert [path.name for path in tmp_path.iterdir()] == ["lab.yaml"]
@@ -54,7 +54,7 @@ def test_a_port_that_aliases_share_is_left_to_a_person(tmp_path: Path) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text(text)
     interface = load(file).interfaces()[0]
-    with pytest.raises(ConfigError, match=r"lab.yaml:9: the port of one:onboard is written by an anchor"):
+    with pytest.raises(ConfigError, match=r"lab.yaml:9: the port of one:onboard comes from an anchor"):
         port_edit.with_ports(text, str(file), {interface: PortRef("s", "p2")})
 
 

@@ -80,8 +80,11 @@ def test_what_is_said(tmp_path: Path) -> None:
             "7: pinet.switches.sw.default_vlan: expected a number from 1 to",
         ),
         ("address: x; version: 3", "3: pinet.switches.sw lacks the key 'user', which SNMP version 3 needs"),
-        ("address: x; user: me", "7: pinet.switches.sw: SNMP version 2c knows no 'user'"),
-        ("address: x; version: 3; community: me", "8: pinet.switches.sw: SNMP version 3 knows no 'community'"),
+        ("address: x; user: me", "7: pinet.switches.sw: SNMP version 2c does not use the key 'user'"),
+        (
+            "address: x; version: 3; community: me",
+            "8: pinet.switches.sw: SNMP version 3 does not use the key 'community'",
+        ),
         ("address: x; auth_protocol: sha1", "7: pinet.switches.sw.auth_protocol: expected one of md5, sha, sha224"),
         ("address: x; comunity: me", "7: unknown key 'comunity' in pinet.switches.sw, did you mean 'community'?"),
     ],

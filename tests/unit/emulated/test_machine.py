@@ -88,8 +88,8 @@ def test_a_new_card_image_does_not_change_the_digest() -> None:
     [
         ("machine: virt", "machine: vrit", r":\d+: .*'vrit'.*did you mean 'virt'"),
         ("clock: virtual", "clock: sun", r":\d+: .*clock.*'sun'"),
-        ("launcher: virtual\n", "launcher: virtual\n  scale: 0.5\n", "nobody shapes those of 'virt-1'"),
-        ("launcher: virtual\n", "figures: measured\n", "has the key 'machine', which only a launcher reads"),
+        ("launcher: virtual\n", "launcher: virtual\n  scale: 0.5\n", "those of emulated node 'virt-1' are not shaped"),
+        ("launcher: virtual\n", "figures: measured\n", "has the key 'machine', which needs a launcher"),
     ],
 )
 def test_mistakes_in_the_lab_file_are_named_with_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:

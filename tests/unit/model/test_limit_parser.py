@@ -43,7 +43,7 @@ MISTAKES: list[tuple[str, object, str]] = [
     ("retransmits", 0.1, f"'0.1' is not a share; expected {PART}"),
     ("loss", "150%", f"'150%' is more than 100%; expected {PART}"),
     ("latency", 5, f"'5' is not {DURATION}"),
-    ("latency", "0 ms", f"'0 ms' can never be met; expected {DURATION}, longer than nothing"),
+    ("latency", "0 ms", f"'0 ms' can never be met; expected {DURATION}, longer than 0 s"),
     ("cpu", "40", f"'40' is not {CPU}"),
     ("cpu", "nan%", f"'nan' is not a finite number; expected {CPU}"),
     ("marginal", 2, f"'2' is not a share; expected {BAND}"),

@@ -55,7 +55,7 @@ def test_other_scales_are_refused(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["auto", "0.1"])
 def test_a_lab_of_hardware_cannot_have_a_scale(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ConfigError, match="'scale' is for what a launcher runs links at"):
+    with pytest.raises(ConfigError, match="'scale' needs a launcher"):
         lab(tmp_path, f"scale: {text}")
 
 

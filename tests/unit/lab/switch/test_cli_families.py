@@ -63,7 +63,7 @@ def test_an_own_correction_of_a_built_in_family(load: Load) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("title:", "titel:", "own.yaml:1: zyxel lacks the key 'title'; is 'titel' meant to be it?"),
+        ("title:", "titel:", "own.yaml:1: zyxel lacks the key 'title'; did you mean 'titel'?"),
         ("    link:", "    lnk:", "own.yaml:6: unknown key 'lnk' in zyxel.show, did you mean 'link'?"),
         ("  device_type: zyxel_os\n", "", "own.yaml:1: zyxel lacks the key 'device_type'"),
         ("'^Error'", "'^(Error'", "own.yaml:4: zyxel.refused[0]: '^(Error' is no regular expression: missing ), "),
