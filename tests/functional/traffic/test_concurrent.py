@@ -68,7 +68,7 @@ def test_two_opposed_processes_count_only_the_time_in_which_both_run() -> None:
     assert set(found.cpu_percent) == {"dut", "peer"}
 
 
-def test_udp_tells_when_it_began_too_and_progress_is_told_for_all_at_once() -> None:
+def test_udp_reports_its_begin_and_progress_covers_all_flows() -> None:
     seconds: list[float] = []
     jobs = [replace(job(n), traffic=replace(job(n).traffic, udp=True)) for n in (1, 2)]
     found = measure_together(Iperf3(), jobs, on_progress=seconds.append)

@@ -44,7 +44,7 @@ def test_traffic_that_crossed_is_accepted() -> None:
     crossing.check(through(SIZE), once)
 
 
-def test_traffic_that_took_another_way_is_no_figure() -> None:
+def test_traffic_over_another_nic_is_invalid() -> None:
     crossing = Crossing([loopback(), loopback()])
     send_over_loopback()
     with pytest.raises(InvalidMeasurement, match=r"runner lo sent [\d.]+ MB of the 40000.0 MB .*another way"):

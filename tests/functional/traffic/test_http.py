@@ -68,7 +68,7 @@ def ends() -> Iterator[Ends]:
     wait_until("its folder to go", lambda: set(SHM.glob("pinet-http-*")) <= before, timeout_s=30)
 
 
-def test_the_payload_of_all_answers_is_the_figure(ends: Ends) -> None:
+def test_goodput_is_the_payload_of_all_answers(ends: Ends) -> None:
     found = ends.measure()
     assert found.http is not None
     assert found.http.troubles == {}
@@ -94,7 +94,7 @@ def test_the_peer_serves_what_the_device_under_test_receives(ends: Ends) -> None
     assert len(ends.peer.spawned) >= 2
 
 
-def test_a_login_whose_files_nobody_else_may_read_serves_all_the_same(ends: Ends) -> None:
+def test_a_login_with_private_files_can_serve(ends: Ends) -> None:
     # The workers of root's nginx run as another user.
     before = os.umask(0o077)
     try:
@@ -116,7 +116,7 @@ def test_a_port_that_is_taken_is_left_for_another(ends: Ends) -> None:
             ends.measure(ports=ports[:1])
 
 
-def test_an_end_without_a_tool_says_which_package_has_it() -> None:
+def test_the_error_of_an_end_without_a_tool_names_the_package() -> None:
     bare = LocalShell("pi-1", env={"PATH": "/nonexistent"})
     # The script also searches /usr/sbin.
     missing = "wrk" if Path("/usr/sbin/nginx").exists() else "nginx"
@@ -138,7 +138,7 @@ def test_senseless_traffic_is_refused_before_anything_runs(ends: Ends, traffic: 
     assert ends.dut.spawned == []
 
 
-def test_a_server_that_is_killed_is_told(ends: Ends) -> None:
+def test_a_killed_server_is_reported(ends: Ends) -> None:
     def kill_all() -> None:
         for pid in group_members(ends.dut.spawned[-1].pid, "nginx"):
             os.kill(pid, signal.SIGKILL)
@@ -148,7 +148,7 @@ def test_a_server_that_is_killed_is_told(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("role", ["dut", "peer"])
-def test_what_is_killed_leaves_nothing_behind(ends: Ends, role: str) -> None:
+def test_killed_processes_leave_nothing_behind(ends: Ends, role: str) -> None:
     """Kill the shell that would clean up."""
     end: Remembering = getattr(ends, role)
     kill = once(lambda: os.kill(end.spawned[-1].pid, signal.SIGKILL))

@@ -110,7 +110,7 @@ def test_a_link_that_dropped_is_an_event_with_its_time_and_length(link: ShapedLi
     assert pulled_s - 1 < stall.start_s < back_s
 
 
-def test_a_link_that_is_lost_for_good_gives_no_figure_and_keeps_what_was_moved(link: ShapedLink) -> None:
+def test_a_link_lost_for_good_gives_an_error_with_the_intervals_so_far(link: ShapedLink) -> None:
     with pytest.raises(TrafficError) as caught:
         measure(link, tx(2), once(0.9, lambda: link.carrier(False)))
     assert partial_of(caught.value, "received")[0] > 0
@@ -126,7 +126,7 @@ def partial_of(error: LabError, verb: str) -> list[float]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("role", ["dut", "peer"])
-def test_an_end_that_is_killed_gives_no_figure_and_keeps_what_was_moved(
+def test_a_killed_end_gives_an_error_with_the_intervals_so_far(
     link: ShapedLink, role: str, number: signal.Signals
 ) -> None:
     shell: NodeShell = getattr(link, role)
@@ -141,7 +141,7 @@ def test_an_end_that_is_killed_gives_no_figure_and_keeps_what_was_moved(
 
 
 @pytest.mark.parametrize("role", ["dut", "peer"])
-def test_an_end_that_is_frozen_gives_no_figure_and_keeps_what_was_moved(link: ShapedLink, role: str) -> None:
+def test_a_frozen_end_gives_an_error_with_the_intervals_so_far(link: ShapedLink, role: str) -> None:
     shell: NodeShell = getattr(link, role)
     with pytest.raises(TrafficError, match=r"iperf3 still runs|went away") as caught:
         measure(link, tx(2), once(1.0, lambda: os.kill(iperf3_of(shell), signal.SIGSTOP)))

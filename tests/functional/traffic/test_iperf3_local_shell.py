@@ -52,7 +52,7 @@ def test_a_killed_command_has_a_shells_exit_status() -> None:
     assert SHELL.run("kill -9 $$").returncode == 137
 
 
-def test_what_takes_too_long_is_stopped_and_named() -> None:
+def test_a_process_that_takes_too_long_is_stopped_and_named() -> None:
     with pytest.raises(SshError, match=r"runner did not finish 'sleep 60' within 0\.2 s"):
         SHELL.run("sleep 60", timeout_s=0.2)
 

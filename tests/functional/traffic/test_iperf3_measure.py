@@ -93,7 +93,7 @@ def test_udp(ends: Ends, direction: Direction) -> None:
         assert flow.sender_samples
 
 
-def test_the_raw_outputs_and_commands_of_both_ends_are_kept_and_progress_is_told(ends: Ends) -> None:
+def test_raw_outputs_and_commands_are_kept_and_progress_is_reported(ends: Ends) -> None:
     told: list[float] = []
     raw = ends.measure(replace(TCP, duration_s=2), told.append).raw
     processes = {f"{end}.{kind}" for end in ("client", "server") for kind in ("cmd", "json", "err")}
@@ -128,7 +128,7 @@ def test_the_warmup_is_flagged_and_traffic_takes_both(ends: Ends) -> None:
     assert sum(s.seconds for s in flow.samples) == pytest.approx(2, abs=0.3)
 
 
-def test_a_warmup_that_is_found_is_short_and_what_counts_is_as_long_as_asked(ends: Ends) -> None:
+def test_a_detected_warmup_is_short_and_the_counted_time_is_as_requested(ends: Ends) -> None:
     measurement = ends.measure(replace(TCP, direction=Direction.BIDIR, warmup_s=None))
     assert "-t 2 " in measurement.raw["client.cmd"]
     assert len(measurement.flows) == 2

@@ -70,7 +70,7 @@ exec /usr/bin/timeout --foreground "$@"
         (None, "LC_ALL=C iperf3"),
     ],
 )
-def test_an_end_with_a_lesser_timeout_or_none_measures(
+def test_an_end_with_a_limited_timeout_command_or_none_can_measure(
     ends: Ends, tmp_path: Path, unknown: str | None, line: str
 ) -> None:
     ends.peer._env = _tools(tmp_path, "iperf3", "grep", "sleep", "cat", "true")
@@ -121,7 +121,7 @@ def test_a_server_that_never_listens_is_reported(ends: Ends, tmp_path: Path, mon
         ends.measure(TCP)
 
 
-def test_the_version_is_asked_once_in_a_session(ends: Ends) -> None:
+def test_the_version_is_read_once_per_session(ends: Ends) -> None:
     iperf3 = Iperf3()
     for _ in range(2):
         iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
@@ -137,7 +137,7 @@ def test_an_unknown_congestion_control_is_unsupported(ends: Ends) -> None:
         ends.measure(replace(TCP, congestion="nosuch"))
 
 
-def test_a_clamped_window_is_told(ends: Ends) -> None:
+def test_a_clamped_window_is_reported(ends: Ends) -> None:
     most = int(Path("/proc/sys/net/core/wmem_max").read_text())
     if most > 2**28:
         pytest.skip("net.core.wmem_max is too large to exceed")
@@ -148,7 +148,7 @@ def test_a_clamped_window_is_told(ends: Ends) -> None:
         ends.measure(replace(TCP, window=most * 3))
 
 
-def test_mistakes_are_told_before_anything_runs(ends: Ends) -> None:
+def test_mistakes_are_reported_before_anything_runs(ends: Ends) -> None:
     with pytest.raises(ConfigError, match="udp needs a bitrate"):
         ends.measure(Traffic(Direction.TX, udp=True))
     assert ends.spawned == {"dut-1": [], "peer-1": []}

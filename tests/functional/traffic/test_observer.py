@@ -88,7 +88,7 @@ def look_on(observer: Observer, looks: int = 3) -> None:
 
 
 @needs_root
-def test_a_link_that_drops_is_told_with_time_and_length(link: ShapedLink) -> None:
+def test_a_dropped_link_is_reported_with_time_and_length(link: ShapedLink) -> None:
     with Observer(link.dut, "eth0", "sw1/p5", 60) as observer:
         started = time.monotonic()
         wait_for_rate(observer)
@@ -110,7 +110,7 @@ def test_a_link_that_drops_is_told_with_time_and_length(link: ShapedLink) -> Non
 
 
 @needs_root
-def test_a_blink_between_two_looks_is_told(link: ShapedLink) -> None:
+def test_a_short_drop_between_two_readings_is_reported(link: ShapedLink) -> None:
     with Observer(link.dut, "eth0", "sw1/p5", 5) as observer:
         started = time.monotonic()
         wait_for_rate(observer)
@@ -127,7 +127,7 @@ def test_a_blink_between_two_looks_is_told(link: ShapedLink) -> None:
 
 
 @needs_root
-def test_what_happens_between_two_runs_is_no_event_of_either(link: ShapedLink) -> None:
+def test_changes_between_two_runs_are_events_of_neither(link: ShapedLink) -> None:
     with Observer(link.dut, "eth0", "sw1/p5", 60) as observer:
         first = time.monotonic()
         wait_for_rate(observer)
@@ -150,7 +150,7 @@ def carrier_changes(link: ShapedLink) -> int:
 
 
 @needs_root
-def test_a_blink_on_purpose_right_before_a_run_is_none_of_its_events(link: ShapedLink) -> None:
+def test_an_expected_drop_right_before_a_run_is_not_its_event(link: ShapedLink) -> None:
     with Observer(link.dut, "eth0", "sw1/p5", 60) as observer:
         wait_for_rate(observer)
         link.carrier(False)
@@ -169,7 +169,7 @@ def test_a_blink_on_purpose_right_before_a_run_is_none_of_its_events(link: Shape
 
 
 @needs_root
-def test_a_link_that_stays_down_is_told(link: ShapedLink) -> None:
+def test_a_link_that_stays_down_is_reported(link: ShapedLink) -> None:
     with Observer(link.dut, "eth0", "sw1/p5", 60) as observer:
         started = time.monotonic()
         wait_for_rate(observer)
@@ -183,7 +183,7 @@ def test_a_link_that_stays_down_is_told(link: ShapedLink) -> None:
     assert 0 < event.seconds < took + 0.5
 
 
-def test_nobody_there_is_no_error() -> None:
+def test_an_end_that_does_not_answer_is_not_an_error() -> None:
     with Observer(LocalShell(), "eth77", "sw1/p5", 2) as observer:
         time.sleep(0.2)
         assert observer.rate() is None

@@ -37,7 +37,7 @@ def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
         time.sleep(0.02)
 
 
-def test_a_device_that_was_made_again_is_watched_on_and_told(link: ShapedLink) -> None:
+def test_a_recreated_device_is_watched_further_and_reported(link: ShapedLink) -> None:
     with Observer(link.dut, "new0", "sw1/p5", 60) as observer:
         started = time.monotonic()
         link.dut.run("ping -q -b -c 5 -i 0.2 -w 2 -s 1400 198.18.9.255")

@@ -57,14 +57,14 @@ def test_it_is_found_used_and_named_in_the_result(
     assert any(name.endswith("replay.txt") for name in result["files"])
 
 
-def test_a_dry_run_names_it_and_makes_up_no_commands(new_project: NewProject, packages: Path) -> None:
+def test_a_dry_run_names_the_tool_without_commands(new_project: NewProject, packages: Path) -> None:
     project = new_project({"test_it.py": TEST.format(call="tcp(link)"), "replay.yaml": REPLAY})
     output = run(project, packages, "  traffic_tool: replay\n", "--pinet-dry-run")
     output.stdout.fnmatch_lines(["    traffic tool replay sends tcp-P1"])
     output.stdout.no_fnmatch_line("*iperf3*")
 
 
-def test_a_name_that_no_package_has_is_told_with_file_and_line(new_project: NewProject, packages: Path) -> None:
+def test_the_error_of_an_unknown_name_has_file_and_line(new_project: NewProject, packages: Path) -> None:
     project = new_project({"test_it.py": TEST.format(call="tcp(link)")})
     output = run(project, packages, "  traffic_tool: repaly\n")
     assert output.ret == pytest.ExitCode.USAGE_ERROR
@@ -73,7 +73,7 @@ def test_a_name_that_no_package_has_is_told_with_file_and_line(new_project: NewP
     )
 
 
-def test_a_tool_that_cannot_be_imported_is_told_before_a_node_is_touched(
+def test_an_import_error_of_a_tool_is_reported_before_a_node_is_used(
     new_project: NewProject, packages: Path, gate_lab: GateLab
 ) -> None:
     before = gate_lab.nodes_on()

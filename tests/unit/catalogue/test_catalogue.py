@@ -25,7 +25,7 @@ FIGURES: list[dict[str, Any]] = PUBLISHED["figures"]
 
 
 @pytest.mark.parametrize("name", ["boards.yaml", "nics.yaml"])
-def test_every_entry_has_no_key_that_nobody_reads(name: str) -> None:
+def test_every_key_of_an_entry_is_used(name: str) -> None:
     keys = {
         "boards.yaml": {"title", "clock_mhz", "cores", "buses", "onboard", "sources"},
         "nics.yaml": {"title", "chip", "driver", "bus", "speeds_mbps", "mtu_max", "products", "traits", "sources"},
@@ -48,7 +48,7 @@ def test_every_onboard_nic_is_there_and_fits_its_board() -> None:
             assert attached_bus(board, CATALOGUE.nics[board.onboard]) is CATALOGUE.nics[board.onboard].bus
 
 
-def test_speeds_ascend_and_products_are_no_names_of_other_nics() -> None:
+def test_speeds_ascend_and_product_names_are_not_names_of_other_nics() -> None:
     products = [product for nic in CATALOGUE.nics.values() for product in nic.products]
     assert len(products) == len(set(products))
     assert not set(products) & set(CATALOGUE.nics)
@@ -58,7 +58,7 @@ def test_speeds_ascend_and_products_are_no_names_of_other_nics() -> None:
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=[figure["id"] for figure in FIGURES])
-def test_every_published_figure_is_of_known_hardware(figure: dict[str, Any]) -> None:
+def test_every_published_value_is_of_known_hardware(figure: dict[str, Any]) -> None:
     assert figure["source"] in PUBLISHED["sources"]
     if "board" not in figure:
         assert "switch" in figure
@@ -70,7 +70,7 @@ def test_every_published_figure_is_of_known_hardware(figure: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("figure", [f for f in FIGURES if f["mode"] == "one-way"], ids=lambda figure: figure["id"])
-def test_no_published_figure_is_above_the_physical_bound(figure: dict[str, Any]) -> None:
+def test_no_published_value_is_above_the_physical_limit(figure: dict[str, Any]) -> None:
     nic = CATALOGUE.nics[figure["nic"]]
     bus = attached_bus(CATALOGUE.boards[figure["board"]], nic)
     assert bus is not None
@@ -81,7 +81,7 @@ def test_no_published_figure_is_above_the_physical_bound(figure: dict[str, Any])
         assert mbps * 1e6 <= bound * (1 + TOLERANCE)
 
 
-def test_ids_of_published_figures_are_unique() -> None:
+def test_ids_of_published_values_are_unique() -> None:
     assert len({figure["id"] for figure in FIGURES}) == len(FIGURES) == 60
 
 

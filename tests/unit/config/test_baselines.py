@@ -52,7 +52,7 @@ def refused(lab: LabOfFile) -> str:
     return str(caught.value)
 
 
-def test_a_baseline_is_what_its_entry_says(lab: LabOfFile) -> None:
+def test_a_baseline_has_the_values_of_its_entry(lab: LabOfFile) -> None:
     (lab.baselines / "pi4b.yaml").write_text(GOOD)
     (found,) = load_baselines(lab).values()
     assert found == AcceptedBaseline(
@@ -100,7 +100,7 @@ def test_a_folder_that_is_named_must_exist(lab: LabOfFile, there: bool) -> None:
     assert refused(labfile.load("lab.yaml")) == message
 
 
-def test_a_baseline_that_stands_twice_names_both_places(lab: LabOfFile) -> None:
+def test_the_error_of_a_duplicate_baseline_names_both_places(lab: LabOfFile) -> None:
     (lab.baselines / "new.yaml").write_text(GOOD)
     (lab.baselines / "old.yaml").write_text("# kept from before\n" + GOOD)
     assert refused(lab) == (
@@ -125,12 +125,12 @@ def test_a_mistake_is_one_sentence(lab: LabOfFile, mistake: dict[str, str]) -> N
         ("baselines: [\n", ":2: this is not YAML: "),
     ],
 )
-def test_what_is_no_file_of_baselines(lab: LabOfFile, text: str, says: str) -> None:
+def test_other_files_are_refused_as_baselines(lab: LabOfFile, text: str, says: str) -> None:
     (lab.baselines / "pi4b.yaml").write_text(text)
     assert refused(lab).startswith(f"baselines/pi4b.yaml{says}")
 
 
-def test_what_is_written_reads_back_and_is_the_same_each_time(tmp_path: Path) -> None:
+def test_written_baselines_read_back_and_give_the_same_bytes(tmp_path: Path) -> None:
     def baseline(name: str, *mbps: float) -> AcceptedBaseline:
         runs = tuple(Bitrate.mbps(value) for value in mbps)
         build = {"kernel": "6.10", "firmware": None, "driver": "r8169: patched # twice"}
@@ -172,7 +172,7 @@ baselines:
     )
 
 
-def test_a_file_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"file/own\.yaml: cannot be written \(.+\)$"):
         write_baselines(tmp_path / "file" / "own.yaml", [])

@@ -64,7 +64,7 @@ def calibration(name: str = "pi4b:onboard/pair/tcp-P1-tx", links: float | None =
     )
 
 
-def test_before_the_first_calibration_there_is_none(lab: LabOfFile) -> None:
+def test_without_a_file_there_is_no_calibration(lab: LabOfFile) -> None:
     assert load_calibration(lab) == {}
 
 
@@ -85,7 +85,7 @@ def test_it_gives_the_noise_that_the_judge_reckons_with(lab: LabOfFile) -> None:
     assert noise.source == "calibration of 2026-11-21, 10 runs (lab.calibration.yaml:3)"
 
 
-def test_what_nobody_measured_is_not_taken_as_quiet() -> None:
+def test_noise_that_was_not_measured_has_the_default_value() -> None:
     assert calibration(links=None).noise.sessions == UNKNOWN.sessions
     assert calibration(links=0.0001).noise.sessions == UNKNOWN.sessions
     assert calibration(links=0.02).noise.sessions == pytest.approx(0.02)
@@ -103,7 +103,7 @@ def test_its_tolerance_yields_to_whatever_anybody_wrote() -> None:
     assert str(proposed.bound) == "3%"
 
 
-def test_writing_keeps_the_entries_of_other_figures(tmp_path: Path) -> None:
+def test_writing_keeps_the_entries_of_other_metrics(tmp_path: Path) -> None:
     path = tmp_path / "lab.calibration.yaml"
     write_calibration(path, [calibration("b:x/pair/tcp-P1-tx"), calibration("a:x/pair/tcp-P1-tx", links=None)])
     louder = replace(calibration("b:x/pair/tcp-P1-tx"), connections=Share(0.02), repeats=7)
@@ -114,7 +114,7 @@ def test_writing_keeps_the_entries_of_other_figures(tmp_path: Path) -> None:
     assert found["a:x/pair/tcp-P1-tx"].links is None
 
 
-def test_what_is_written_is_the_same_each_time(tmp_path: Path) -> None:
+def test_written_calibrations_give_the_same_bytes(tmp_path: Path) -> None:
     path = tmp_path / "lab.calibration.yaml"
     write_calibration(path, [calibration()])
     assert path.read_text() == GOOD
@@ -139,7 +139,7 @@ def test_a_mistake_is_one_sentence(lab: LabOfFile, mistake: dict[str, str]) -> N
     assert str(caught.value) == f"lab.calibration.yaml:{mistake['says']}"
 
 
-def test_an_id_that_stands_twice_names_both_places(lab: LabOfFile) -> None:
+def test_the_error_of_a_duplicate_id_names_both_places(lab: LabOfFile) -> None:
     Path("lab.calibration.yaml").write_text(GOOD + GOOD.partition("calibration:\n")[2])
     with pytest.raises(ConfigError) as caught:
         load_calibration(lab)
@@ -149,7 +149,7 @@ def test_an_id_that_stands_twice_names_both_places(lab: LabOfFile) -> None:
     )
 
 
-def test_the_noise_is_known_as_well_as_its_runs_and_link_ups_tell() -> None:
+def test_the_degrees_of_freedom_come_from_runs_and_link_ups() -> None:
     found = replace(calibration(), runs=32, link_ups=8).noise
     assert (found.freedom, found.session_freedom) == (24, 7)
     assert replace(calibration(), runs=32).noise.session_freedom is None

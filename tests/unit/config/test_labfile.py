@@ -163,7 +163,7 @@ def test_places_are_remembered(tmp_path: Path) -> None:
     assert str(lab.nodes["a"].interface("fast").where) == f"{file}:9"
 
 
-def test_a_limit_says_where_it_stands(tmp_path: Path) -> None:
+def test_the_source_of_a_limit_is_its_file_and_line(tmp_path: Path) -> None:
     limits = "  limits:\n    - {min: 90%}\n    - {nic: ugreen-ax88179, min: 50 Mbit/s, direction: tx}\n"
     general, special = lab_of(tmp_path, SMALL + limits).limits
     assert general.minimum == Share(0.9)
@@ -230,7 +230,7 @@ def test_base_is_the_folder_of_the_file(tmp_path: Path) -> None:
     assert substitute(Template("$BASE/key"), {}, str(tmp_path / "lab.yaml")) == f"{tmp_path}/key"
 
 
-def test_text_that_is_no_template_stays_as_it_is() -> None:
+def test_text_that_is_not_a_template_is_not_changed() -> None:
     assert substitute("$LG_X and $$", {"LG_X": "no"}) == "$LG_X and $$"
 
 
@@ -281,7 +281,7 @@ def test_a_limit_that_some_combination_can_meet_is_taken(tmp_path: Path, limit: 
     assert lab_of(tmp_path, f"{SMALL}  limits:\n    - {limit}\n").limits
 
 
-def test_what_a_file_says_of_judging(tmp_path: Path) -> None:
+def test_settings_for_judging_are_read(tmp_path: Path) -> None:
     plain = lab_of(tmp_path, SMALL)
     assert (plain.profile, plain.baselines_where) == ("standard", None)
     assert (plain.baselines, plain.calibration) == (tmp_path / "baselines", tmp_path / "small.calibration.yaml")

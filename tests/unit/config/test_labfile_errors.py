@@ -73,7 +73,7 @@ def test_a_mistake_is_one_sentence(mistake: dict[str, str], tmp_path: Path) -> N
     assert refused(GOOD.replace(old, mistake["new"]), tmp_path) == f"lab.yaml:{mistake['says']}"
 
 
-def test_the_first_mistake_of_the_file_is_told(tmp_path: Path) -> None:
+def test_the_first_mistake_of_the_file_is_reported(tmp_path: Path) -> None:
     text = GOOD.replace("min: 90%", "min: 90").replace("board: pi3b", "bord: pi3b")
     assert refused(text, tmp_path).startswith("lab.yaml:17: pinet.nodes.b lacks the key 'board'")
 
@@ -102,7 +102,7 @@ def test_no_nodes(tmp_path: Path) -> None:
     ],
     ids=["empty", "comment", "text", "list", "no-pinet", "bytes", "nul", "not-yaml", "10MB", "deep"],
 )
-def test_what_is_no_lab_file_at_all(content: str | bytes, message: str, tmp_path: Path) -> None:
+def test_other_texts_are_refused_as_lab_file(content: str | bytes, message: str, tmp_path: Path) -> None:
     assert refused(content, tmp_path).startswith(message)
 
 
@@ -128,7 +128,7 @@ def test_a_missing_file_names_its_nearest_neighbour(tmp_path: Path, monkeypatch:
     assert str(caught.value) == f"lubs/virtual.yaml: neither this file nor its directory 'lubs' exists; {EXPECTED}"
 
 
-def test_what_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_that_are_not_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "directory").mkdir()
     os.mkfifo(tmp_path / "fifo")

@@ -38,7 +38,7 @@ def test_the_file_is_replaced_as_a_whole_and_keeps_its_kind(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lab.yaml", "link.yaml"]
 
 
-def test_what_would_be_no_lab_file_is_not_written(tmp_path: Path) -> None:
+def test_an_invalid_lab_file_is_not_written(tmp_path: Path) -> None:
     interface = lab(tmp_path).interfaces()[0]
     file = str(tmp_path / "lab.yaml")
     text = port_edit.with_ports(LAB_FILE, file, {interface: PortRef("s", "p2")})

@@ -43,18 +43,18 @@ def lab(tmp_path: Path) -> LabOfFile:
     return found
 
 
-def test_without_a_lab_nothing_is_known() -> None:
+def test_without_a_lab_there_are_no_reference_data() -> None:
     assert ReferenceData().of(KEY) == Reference(UNKNOWN, None, ANY_TOLERANCE)
     assert ANY_TOLERANCE.metric is Metric.TOLERANCE
 
 
-def test_a_lab_without_files_knows_nothing_either(tmp_path: Path) -> None:
+def test_a_lab_without_files_has_no_reference_data(tmp_path: Path) -> None:
     found = doctor_lab.lab(tmp_path)
     assert isinstance(found, LabOfFile)
     assert ReferenceData(found).of(KEY) == Reference()
 
 
-def test_a_figure_is_what_its_files_say(lab: LabOfFile) -> None:
+def test_reference_data_come_from_the_files(lab: LabOfFile) -> None:
     known = ReferenceData(lab).of(KEY)
     baseline = known.baseline
     assert baseline is not None
@@ -65,13 +65,13 @@ def test_a_figure_is_what_its_files_say(lab: LabOfFile) -> None:
     assert limit.source.startswith(f"{lab.calibration}:")
 
 
-def test_nothing_is_known_of_another_figure(lab: LabOfFile) -> None:
+def test_another_metric_has_no_reference_data(lab: LabOfFile) -> None:
     known = ReferenceData(lab)
     assert known.of(OTHER) == Reference()
     assert known.of_traffic(KEY.combination, KEY.traffic)[Direction.TX] == known.of(KEY) != Reference()
 
 
-def test_runs_with_limits_of_their_own_ask_no_baseline_but_know_the_noise(lab: LabOfFile) -> None:
+def test_runs_with_their_own_limits_use_the_noise_but_no_baseline(lab: LabOfFile) -> None:
     known = ReferenceData(lab, gated=False).of(KEY)
     assert known.baseline is None
     assert known.noise.connections == 0.002

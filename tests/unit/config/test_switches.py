@@ -31,7 +31,7 @@ def switch(tmp_path: Path, settings: str, backend: str = "snmp", ports: str = "p
     return load(str(tmp_path / "lab.yaml")).switches["sw"]
 
 
-def test_what_is_not_said(tmp_path: Path) -> None:
+def test_defaults_of_switch_settings(tmp_path: Path) -> None:
     found = switch(tmp_path, "address: snmp://10.0.0.2")
     assert (default_vlan(found), group_vlans(found)) == (1, range(3900, 4000))
     assert counter_latency_s(found, 5.0) == 5.0
@@ -39,7 +39,7 @@ def test_what_is_not_said(tmp_path: Path) -> None:
     assert group_vlans(many) == range(3800, 4000)
 
 
-def test_what_is_said(tmp_path: Path) -> None:
+def test_configured_switch_settings(tmp_path: Path) -> None:
     found = switch(tmp_path, "address: 10.0.0.2; default_vlan: 7; group_vlans: 100-120; counter_latency: 500 ms")
     assert (default_vlan(found), group_vlans(found), counter_latency_s(found, 5.0)) == (7, range(100, 121), 0.5)
     assert snmp_address("snmp://10.0.0.2:1161") == ("10.0.0.2", 1161)

@@ -88,7 +88,7 @@ qdisc fq_codel 0: root refcnt 2 limit 10240p
 """
 
 
-def test_what_holds_stands_by_its_name() -> None:
+def test_settings_are_listed_by_name() -> None:
     found = parse_settings(PRINTED)
     assert found["tcp-segmentation-offload"] == "off"
     assert found["tx-checksum-ipv4"] == "off"
@@ -100,7 +100,7 @@ def test_what_holds_stands_by_its_name() -> None:
     assert not any(name.startswith("channels") for name in found)
 
 
-def test_a_device_that_is_not_there_has_none_but_those_of_the_kernel() -> None:
+def test_a_missing_device_has_only_the_settings_of_the_kernel() -> None:
     found = read_settings(LocalShell("here"), "nosuch0")
     assert "net.ipv4.tcp_rmem" in found
     assert all(name.startswith("net.") for name in found)

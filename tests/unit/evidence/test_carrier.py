@@ -36,16 +36,16 @@ def test_a_line_is_read() -> None:
 @pytest.mark.parametrize(
     "odd", ["", "hello", "12.34 1000 2000 1 3 up", "x 1 2 1 1 up 1000", "1.0 - - 1 1 up 1000", "1.0 1 2 1 1 up 1000 9"]
 )
-def test_what_is_no_line_is_none(odd: str) -> None:
+def test_other_lines_give_no_reading(odd: str) -> None:
     assert parse_reading(odd) is None
 
 
-def test_a_link_that_holds_has_no_events() -> None:
+def test_a_link_that_stays_up_has_no_events() -> None:
     assert events(*(line(i) for i in range(50))) == ()
     assert events() == ()
 
 
-def test_a_drop_says_how_long_when_and_where() -> None:
+def test_the_text_of_a_drop_has_duration_time_and_port() -> None:
     lines = [line(i) for i in range(70)] + [line(i, "0", 2, "-") for i in range(70, 91)]
     (event,) = events(*lines, *(line(i, "1", 3) for i in range(91, 100)))
     assert event.text == "link dropped for 2.1 s at 14:03:07, sw1/p5"
@@ -54,7 +54,7 @@ def test_a_drop_says_how_long_when_and_where() -> None:
     assert event.seconds == pytest.approx(2.1)
 
 
-def test_a_link_that_comes_back_slower_says_so() -> None:
+def test_the_text_of_a_link_that_comes_back_slower_names_both_speeds() -> None:
     (event,) = events(line(0), line(1, "0", 2, "-"), line(2, "0", 2, "-"), line(3, "1", 3, "100"))
     assert event.text.endswith("sw1/p5; it came back at 100 Mbit/s instead of 1000")
 
@@ -66,7 +66,7 @@ def test_a_blink_between_two_lines_is_known_by_its_count() -> None:
     assert "link dropped 3 times for less than" in event.text
 
 
-def test_a_link_that_stays_down_or_was_down_is_told() -> None:
+def test_a_link_that_stays_down_or_was_down_is_reported() -> None:
     (event,) = events(line(0), line(10), *(line(i, "0", 2) for i in range(11, 31)))
     assert event.text == "link dropped at 14:03:01, sw1/p5, and stayed down for the last 1.9 s"
     (event,) = events(line(0, "0"), line(5, "1", 2))
@@ -82,7 +82,7 @@ def test_counters_that_begin_anew_are_a_restart() -> None:
 NARROW = 1 << 32
 
 
-def test_a_counter_of_32_bits_that_starts_over_is_no_restart() -> None:
+def test_a_32_bit_counter_that_wraps_is_not_a_restart() -> None:
     # 12.5 MB in a tenth of a second is 1 Gbit/s. The count doubles if the driver updates its counters late.
     assert events(line(5, rx=NARROW - 10_000_000), line(6, rx=2_500_000), line(7, rx=15_000_000)) == ()
     assert events(line(5, rx=NARROW - 10_000_000), line(6, rx=15_000_000)) == ()

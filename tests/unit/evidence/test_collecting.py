@@ -39,7 +39,7 @@ def test_one_command_reads_every_source_nearest_to_the_traffic_first() -> None:
     assert "since=12.30" in after
 
 
-def test_sections_are_told_apart_by_their_markers() -> None:
+def test_sections_are_separated_by_their_markers() -> None:
     text = (
         "noise\n@@pinet ethtool\n1\n2\n@@pinet \n/proc/uptime:1.2 3\n/proc/stat:cpu0 1 2\n"
         "/sys/class/net/eth0/statistics/rx_bytes:5\n/sys/class/net/eth0/carrier_changes:1\n/odd:1\n"
@@ -91,7 +91,7 @@ def test_a_node_with_firmware_tells_its_clock_under_load(tmp_path: Path) -> None
     assert "# during try 3, " in collector.raw()["0-heat.txt"]
 
 
-def test_of_the_log_only_what_came_since_then_is_told(tmp_path: Path) -> None:
+def test_only_later_lines_of_the_log_are_read(tmp_path: Path) -> None:
     # The log has its own clock, here far behind the uptime.
     reader = EndReader(node(tmp_path), "lo", "pi:lo")
     reader.before(1)
@@ -101,7 +101,7 @@ def test_of_the_log_only_what_came_since_then_is_told(tmp_path: Path) -> None:
     assert reader.after(2, 0.1).kernel == ()
 
 
-def test_of_a_log_that_was_empty_all_is_told_that_came_since_then(tmp_path: Path) -> None:
+def test_all_later_lines_of_an_empty_log_are_read(tmp_path: Path) -> None:
     reader = EndReader(node(tmp_path, {"dmesg": ":"}), "lo", "pi:lo")
     reader.before(1)
     node(tmp_path, {"dmesg": "echo '[    0.5] eth0: hw csum failure'; echo '[99999999.5] eth0: Link is Down'"})
@@ -144,7 +144,7 @@ def test_readings_of_many_tries_stay_within_what_is_allowed(tmp_path: Path) -> N
     assert all(one.under_load is not None and one.under_load.throttling == Throttling(0) for one in found)
 
 
-def test_what_was_not_read_one_by_one_is_read_together_at_the_end(tmp_path: Path) -> None:
+def test_attempts_not_read_separately_are_read_together_at_the_end(tmp_path: Path) -> None:
     collector = Collector([EndReader(node(tmp_path), "lo", "pi:lo")], allowed_s=0.0)
     assert tried(collector, 1).nic is not None
     node(tmp_path, {"dmesg": f"{PI['dmesg']}; echo '[    0.500001] eth0: hw csum failure'"})
@@ -163,7 +163,7 @@ def test_what_was_not_read_one_by_one_is_read_together_at_the_end(tmp_path: Path
     assert tried(collector, 4).processors is not None
 
 
-def test_lines_that_a_try_told_are_not_told_again_with_the_rest(tmp_path: Path) -> None:
+def test_log_lines_of_an_earlier_try_are_not_repeated_in_the_rest(tmp_path: Path) -> None:
     collector = Collector([EndReader(node(tmp_path), "lo", "pi:lo")], allowed_s=0.0)
     collector.before(1)
     node(tmp_path, {"dmesg": f"{PI['dmesg']}; echo '[    0.500001] eth0: hw csum failure'"})
@@ -180,7 +180,7 @@ def test_a_log_that_may_not_be_read_is_unknown(tmp_path: Path) -> None:
     assert reader.after(1, 0.1).kernel is None
 
 
-def test_nothing_there_is_nothing_known(tmp_path: Path) -> None:
+def test_without_output_there_is_no_evidence(tmp_path: Path) -> None:
     shell = LocalShell("bare", env={"PATH": str(tmp_path)})
     reader = EndReader(shell, "no-such-device", "bare:eth0")
     reader.before(1)
@@ -202,7 +202,7 @@ class Gone:
         raise AssertionError("evidence needs no process that lasts")
 
 
-def test_a_node_that_does_not_answer_is_told_by_others() -> None:
+def test_a_node_that_does_not_answer_raises_no_error_here() -> None:
     collector = Collector([EndReader(Gone(), "eth0", "gone:eth0")])
     collector.before(1)
     (found,) = collector.after(1.0)

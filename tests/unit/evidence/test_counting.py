@@ -19,7 +19,7 @@ from pytest_pinet.evidence.counting import NARROW, grown, since
         (NARROW + 50, 30, 30 - NARROW - 50),
     ],
 )
-def test_what_a_counter_moved(old: int, new: int, moved: int) -> None:
+def test_the_difference_of_a_counter(old: int, new: int, moved: int) -> None:
     assert since(old, new) == moved
 
 
@@ -30,6 +30,6 @@ def test_a_narrow_counter_tells_what_was_moved_up_to_its_size(start: int, moved:
 
 
 @given(st.integers(0, 2 * NARROW), st.integers(0, NARROW), st.integers(0, NARROW // 2))
-def test_what_is_plausible_is_never_more_than_could_come(old: int, fell: int, most: int) -> None:
+def test_a_difference_is_never_more_than_possible(old: int, fell: int, most: int) -> None:
     found = grown(old, max(0, old - fell), most)
     assert found is None or 0 <= found <= most

@@ -55,7 +55,7 @@ def test_a_counter_may_start_over_once_on_any_kernel() -> None:
         look.check([Moved(0, 200 * MB)], once)
 
 
-def test_of_a_32_bit_kernel_more_than_4_gib_cannot_be_told() -> None:
+def test_more_than_4_gib_on_a_32_bit_kernel_are_not_checked() -> None:
     node = Node(machine="armv7l")
     look = crossing(node)
     node.rx = 7_500 * MB % NARROW

@@ -27,22 +27,22 @@ def events(expected: int, *changes: int | None, down: int | None = None) -> list
 
 
 @pytest.mark.parametrize("changes", [(4, 6, 6), (4, 4, 5, 6, 6), (4, 5, 5, 5, 6)])
-def test_changes_up_to_the_expected_count_are_no_event(changes: tuple[int, ...]) -> None:
+def test_changes_up_to_the_expected_count_are_not_events(changes: tuple[int, ...]) -> None:
     assert events(6, *changes) == []
 
 
-def test_one_more_drop_is_told_wherever_it_falls() -> None:
+def test_one_more_drop_is_reported_at_any_time() -> None:
     assert events(6, 4, 8, 8) == [EventKind.LINK_DOWN]
     assert events(6, 4, 6, 8) == [EventKind.LINK_DOWN]
     assert events(6, 4, 7, 7, 8, down=1) == [EventKind.LINK_DOWN]
 
 
-def test_a_driver_that_was_restarted_right_after_them_is_told() -> None:
+def test_a_driver_restart_right_after_expected_changes_is_reported() -> None:
     assert EventKind.RESTART in events(6, 4, 0, 2)
     assert EventKind.RESTART in events(6, 4, 6, 2)
 
 
-def test_a_driver_that_was_restarted_on_purpose_is_no_event() -> None:
+def test_an_expected_driver_restart_is_not_an_event() -> None:
     assert events(2, 10, 2, 2) == []
     assert events(2, 10, 4, 4) == [EventKind.LINK_DOWN]
 

@@ -52,6 +52,6 @@ def test_a_driver_that_cannot_know_the_duplex_does_not_say_half(
     assert found.carrier
 
 
-def test_who_knows_it_is_believed(node: OtherSysfs, tmp_path: Path) -> None:
+def test_duplex_is_read_from_drivers_that_know_it(node: OtherSysfs, tmp_path: Path) -> None:
     (tmp_path / "class/net/eth1/duplex").write_text("full\n")
     assert read_interface(node, "eth1").duplex == "full"

@@ -75,7 +75,7 @@ def _command_lines(process: LocalProcess) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_after_its_context_nothing_is_started() -> None:
+def test_no_observer_is_started_after_its_context() -> None:
     shell = Remembering()
     observer = Observer(shell, "lo", "p", 1)
     observer.ensure(5)

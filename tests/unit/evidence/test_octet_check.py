@@ -57,7 +57,7 @@ def test_stale_counters_are_read_again() -> None:
     assert check(after(0.7, 0.6), after(0.9, 0.9), after(1.0483, 1.0483)) == after(1.0483, 1.0483)
 
 
-def test_traffic_that_took_another_way_is_no_figure() -> None:
+def test_traffic_over_another_nic_is_invalid() -> None:
     with pytest.raises(InvalidMeasurement, match=r"only 50.0 MB came in from a:onboard at port sw1/p1, for 100.0 "):
         check(after(0.5, 1.0483))
 
@@ -98,7 +98,7 @@ def test_a_narrow_counter_may_start_over_once() -> None:
     assert new[0].octets_since(old[0])[0] == round(1.0483 * PAYLOAD)
 
 
-def test_a_narrow_counter_that_may_have_started_over_more_often_says_nothing() -> None:
+def test_a_narrow_counter_that_may_have_wrapped_twice_is_not_checked() -> None:
     moved = 5_000_000_000
     cables = [CableEnd("a:onboard", "port sw1/p1", Moved(moved, 0), Moved(moved, 0))]
     old = [replace(BEFORE[0], bits=32)]

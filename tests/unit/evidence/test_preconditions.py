@@ -113,7 +113,7 @@ def test_throttling_is_read_from_sysfs(tmp_path: Path) -> None:
     ]
 
 
-def test_throttling_is_asked_of_vcgencmd_where_it_is(tmp_path: Path) -> None:
+def test_throttling_is_read_with_vcgencmd_if_it_is_installed(tmp_path: Path) -> None:
     tool = tmp_path / "vcgencmd"
     tool.write_text("#!/bin/sh\n[ $1 = get_throttled ] && echo throttled=0x20000\n")
     tool.chmod(0o755)
@@ -130,7 +130,7 @@ def test_a_voltage_monitor_is_read(tmp_path: Path, alarm: str, said: list[str]) 
     assert [sentence.partition("\n")[0] for sentence in broken(found)] == said
 
 
-def test_one_look_is_short_and_knows_nothing_of_time() -> None:
+def test_one_reading_is_short_and_has_no_processor_load() -> None:
     shell = LocalShell()
     fastest = 9.0
     for _ in range(5):
@@ -188,16 +188,16 @@ def test_a_busy_peer_is_noted_and_too_busy_a_one_is_broken(busy: float | None, i
         assert broken(peer)[0].startswith("the processors of pi5-1 were 95 % busy with other work before")
 
 
-def test_nothing_known_is_nothing_broken() -> None:
+def test_unknown_values_meet_all_preconditions() -> None:
     assert broken(FINE, Bus.USB3) == []
     assert broken(FINE) == notes(FINE) == []
 
 
-def test_all_that_is_wrong_is_told() -> None:
+def test_all_unmet_preconditions_are_reported() -> None:
     assert len(broken(replace(FINE, pcie=GEN1, pcie_best=WIDE, under_voltage=True))) == 2
 
 
-def test_under_voltage_during_the_traffic_is_told_though_it_is_over() -> None:
+def test_under_voltage_that_ended_during_the_traffic_is_reported() -> None:
     before = replace(FINE, throttling=Throttling(0x40000))
     assert broke_during(before, before) == []
     after = replace(FINE, throttling=Throttling(0x50000))

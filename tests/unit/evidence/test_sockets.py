@@ -21,7 +21,7 @@ def recorded(name: str, streams: int = 1) -> Sockets:
     return found
 
 
-def test_the_data_connection_is_told_from_the_control_connection() -> None:
+def test_the_data_connection_is_distinguished_from_the_control_connection() -> None:
     found = recorded("tcp.server")
     assert replace(found, rtt_s=None, rtt_min_s=None) == Sockets(
         connections=1,
@@ -68,11 +68,11 @@ def test_all_streams_are_counted() -> None:
 
 
 @pytest.mark.parametrize("name", ["tcp.client", "streams4.client", "mss1000.client"])
-def test_a_receiver_has_none(name: str) -> None:
+def test_a_receiver_has_no_sending_sockets(name: str) -> None:
     assert parse_sockets((DATA / f"{name}.txt").read_text(), 1) is None
 
 
-def test_buffers_are_told_at_both_ends() -> None:
+def test_buffers_are_read_at_both_ends() -> None:
     sent, received = recorded("window64k-buffers"), parse_sockets((DATA / "window64k-buffers.txt").read_text(), 1, True)
     assert (sent.sndbuf_bytes, sent.mss) == (131072, 61685)
     assert received is not None
@@ -88,7 +88,7 @@ def test_retransmits_are_those_in_all() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "hello", "\t mss:x bytes_sent:1000000", "\t cubic bytes_sent:1000000"])
-def test_odd_text_is_none(text: str) -> None:
+def test_odd_text_gives_no_sockets(text: str) -> None:
     assert parse_sockets(text, 1) is None
 
 
@@ -98,7 +98,7 @@ def test_an_old_kernel_tells_less() -> None:
     assert found == Sockets(1, 1448, rtt_s=0.0015, cwnd_bytes=14480, retransmits=0)
 
 
-def test_an_end_without_ss_is_none() -> None:
+def test_an_end_without_ss_gives_no_sockets() -> None:
     assert read_sockets(LocalShell(env={"PATH": "/nonexistent"}), 1, 1) is None
 
 

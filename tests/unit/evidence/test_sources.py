@@ -91,13 +91,13 @@ def test_the_load_of_each_cpu_is_of_the_time_in_which_traffic_ran() -> None:
     assert found.busiest is first
 
 
-def test_readings_that_are_far_from_the_traffic_are_told_as_they_are() -> None:
+def test_readings_far_from_the_traffic_are_not_scaled() -> None:
     before, after = stat(100.0, "cpu0 0 0 0 0 0 0 0 0"), stat(104.0, "cpu0 200 0 0 200 0 0 0 0")
     (load,) = added(Processors(), before, after).processors or ()
     assert load.busy == 0.5
 
 
-def test_a_node_that_was_booted_meanwhile_tells_no_load() -> None:
+def test_a_node_that_rebooted_has_no_load() -> None:
     after = stat(3.0, "cpu0 1 0 0 1 0 0 0 0", boot="another")
     found = added(Processors(), stat(100.0, "cpu0 0 0 0 0 0 0 0 0"), after)
     assert (found.processors, found.restarted) == (None, ("stat",))
@@ -151,12 +151,12 @@ def test_interrupts_are_named_by_what_they_are_for() -> None:
     assert set(Interrupts().parse(X86)) == {"virtio2-input.0", "acpi", "irq 41", "Non-maskable interrupts"}
 
 
-def test_only_what_came_is_told() -> None:
+def test_only_messages_during_the_traffic_are_kept() -> None:
     after = PI4.replace("70000", "90000").replace("8000          5", "8000        105")
     assert added(Interrupts(), PI4, after).interrupts == {"eth0": (20000, 100, 0, 0)}
 
 
-def test_interrupts_that_began_anew_are_not_told_as_a_difference() -> None:
+def test_interrupt_counters_that_restarted_give_no_difference() -> None:
     found = added(Interrupts(), PI4, PI4.replace("70000", "10"))
     assert (found.interrupts, found.restarted) == (None, ("interrupts",))
 
@@ -221,7 +221,7 @@ def test_a_drivers_own_counters_that_changed() -> None:
     assert added(NicCounters(), "no stats available", "no stats available").nic is None
 
 
-def test_a_level_among_a_drivers_counters_is_no_restart() -> None:
+def test_a_level_among_the_counters_of_a_driver_is_not_a_restart() -> None:
     text = "     rx_packets: {0}\n     tx_packets: {1}\n     tx_queue_length: {2}\n"
     found = added(NicCounters(), text.format(10, 20, 7), text.format(30, 25, 3))
     assert (found.nic, found.restarted) == ({"rx_packets": 20, "tx_packets": 5}, ())
@@ -253,7 +253,7 @@ def test_a_log_that_may_not_be_read_is_not_one_without_trouble() -> None:
     ("text", "seconds"),
     [("[   12.500000] eth0: Link is Up", 12.5), ("", None), ("no stamps", None), ("[1.0] a\n[2.0] b", 2.0)],
 )
-def test_where_a_log_ends(text: str, seconds: float | None) -> None:
+def test_the_time_stamp_of_the_last_log_line_is_found(text: str, seconds: float | None) -> None:
     assert last_stamp(text) == seconds
 
 
@@ -262,7 +262,7 @@ def test_where_a_log_ends(text: str, seconds: float | None) -> None:
 POLICY = "/sys/devices/system/cpu/cpufreq/policy0"
 
 
-def test_what_the_firmware_measured_beats_what_the_kernel_asked_for() -> None:
+def test_the_clock_measured_by_the_firmware_overrides_the_requested_one() -> None:
     text = (
         "frequency(48)=600117184\nthrottled=0x50005\n/sys/class/thermal/thermal_zone0/temp:84231\n"
         f"{POLICY}/scaling_cur_freq:1500000\n{POLICY}/cpuinfo_max_freq:1500000\n"

@@ -11,13 +11,13 @@ import pytest
 from pytest_pinet.execution.deadline import call_within
 
 
-def test_what_comes_in_time_is_what_it_is() -> None:
+def test_a_call_in_time_returns_its_result_or_error() -> None:
     assert call_within(5, lambda: 42) == 42
     with pytest.raises(ZeroDivisionError):
         call_within(5, lambda: 1 // 0)
 
 
-def test_what_never_ends_is_left_behind() -> None:
+def test_a_call_that_never_ends_raises_timeout() -> None:
     release = threading.Event()
     started = time.monotonic()
     with pytest.raises(TimeoutError, match=r"no answer within 0\.1 s"):
@@ -26,7 +26,7 @@ def test_what_never_ends_is_left_behind() -> None:
     release.set()
 
 
-def test_a_command_that_never_ends_is_killed_and_no_other() -> None:
+def test_only_the_command_that_never_ends_is_killed() -> None:
     statuses: list[int] = []
     bystander = subprocess.Popen(["sleep", "60"])
     try:

@@ -82,7 +82,7 @@ def test_all_that_setup_cfg_registers_can_be_loaded() -> None:
             group.load(name)
 
 
-def test_the_orders_name_all_of_ours_and_nothing_else() -> None:
+def test_the_orders_name_exactly_our_entry_points() -> None:
     assert set(SETTINGS) == {name for name in TUNINGS.names if "pytest-pinet" in TUNINGS.load(name)[1]}
     assert [source.name for source in installed_sources()[: len(SOURCES)]] == list(SOURCES)
 
@@ -145,7 +145,7 @@ def test_a_backend_a_launcher_and_an_exporter_of_the_wrong_kind_are_named(instal
         exporter("text")
 
 
-def test_what_an_object_lacks_is_found_without_asking_it() -> None:
+def test_missing_members_are_found_without_calling_them() -> None:
     class Wanted(Protocol):
         @property
         def asks_a_device(self) -> int: ...

@@ -24,7 +24,7 @@ def tree(found: list[Step]) -> list[Any]:
     return [one.title if not one.steps else [one.title, *tree(one.steps)] for one in found]
 
 
-def test_without_a_recorder_nothing_is_kept() -> None:
+def test_without_a_recorder_no_step_is_kept() -> None:
     with doing("lease"):
         assert trace.current() is None
 
@@ -38,7 +38,7 @@ def test_steps_form_a_tree_with_times(recorder: Recorder) -> None:
     assert all(one.ended >= one.started > 0 for one in recorder.steps)
 
 
-def test_a_step_that_fails_says_why_in_one_line_and_so_do_those_above(recorder: Recorder) -> None:
+def test_a_failed_step_and_its_parents_have_the_error_in_one_line(recorder: Recorder) -> None:
     with pytest.raises(ValueError, match="no carrier"), doing("cable"), doing("check"):
         raise ValueError("no carrier\nmore")
     assert [one.error for one in (recorder.steps[0], recorder.steps[0].steps[0])] == ["no carrier"] * 2
@@ -53,7 +53,7 @@ def test_of_many_steps_beneath_one_only_the_first_are_kept(recorder: Recorder) -
     assert (len(boot.steps), boot.left_out) == (MOST_BENEATH, 7)
 
 
-def test_what_other_threads_do_does_not_mix_in(recorder: Recorder) -> None:
+def test_steps_of_other_threads_are_not_mixed_in(recorder: Recorder) -> None:
     def elsewhere() -> None:
         with doing("elsewhere"):
             pass
@@ -65,7 +65,7 @@ def test_what_other_threads_do_does_not_mix_in(recorder: Recorder) -> None:
     assert tree(recorder.stop()) == ["here"]
 
 
-def test_a_step_that_nobody_ended_ends_with_the_test() -> None:
+def test_an_open_step_ends_with_the_test() -> None:
     one = Recorder()
     one.start()
     one.begin("killed")
@@ -105,7 +105,7 @@ def test_labgrids_steps_stand_beneath_ours_without_what_may_be_secret(recorder: 
     assert boot.steps[0].steps[0].error == "refused"
 
 
-def test_nobody_listens_to_labgrid_afterwards(recorder: Recorder) -> None:
+def test_no_listener_of_labgrid_is_left(recorder: Recorder) -> None:
     labgrid_steps.listen()()
     driver = Driver()
     with pytest.raises(OSError, match="refused"):

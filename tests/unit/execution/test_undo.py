@@ -34,7 +34,7 @@ def test_closing_again_does_nothing() -> None:
     assert order == ["once"]
 
 
-def test_what_touches_a_lost_node_stays_as_it_is_and_is_named() -> None:
+def test_undos_of_a_lost_node_are_skipped_and_named() -> None:
     order: list[str] = []
     undo = UndoStack()
     undo.add("the wiring of p1 and p2", lambda: order.append("wiring"))

@@ -52,7 +52,7 @@ def test_a_rate_is_decimal(text: str, bps: float) -> None:
         ("10 MB/s", f"'10 MB/s' is not a bit rate; expected {RATE_FORM}"),
     ],
 )
-def test_what_is_no_rate_is_refused_in_one_sentence(text: str, message: str) -> None:
+def test_other_texts_are_refused_as_rate_in_one_sentence(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Bitrate.parse(text)
 
@@ -107,7 +107,7 @@ def test_a_share_is_a_percentage(text: str, fraction: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["101%", "nan%", "-1%", "%", "94", "1e400%"])
-def test_what_is_no_share_is_refused(text: str) -> None:
+def test_other_texts_are_refused_as_share(text: str) -> None:
     with pytest.raises(ValueError, match="a share such as '94%'"):
         Share.parse(text)
 
@@ -123,7 +123,7 @@ def test_sizes_are_binary(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["-1", "1.5K", "64 Kbit", "", "nan"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_other_texts_are_refused_as_size(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size such as"):
         parse_size(text)
 
@@ -134,7 +134,7 @@ def test_durations_become_seconds(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["10", "-1 s", "nan s", "inf min", "1e308 h", "soon"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_other_texts_are_refused_as_duration(text: str) -> None:
     with pytest.raises(ValueError, match="a duration such as '500 ms', '10 s' or '2 min'"):
         parse_duration(text)
 
@@ -155,6 +155,6 @@ def test_a_cost_of_processor_time_is_a_part_of_a_core(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["40", "", "-1%", "nan%", "inf%", "x%"])
-def test_what_is_no_cost_is_refused(text: str) -> None:
+def test_other_texts_are_refused_as_processor_cost(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected a part of a core|is not a part of a core"):
         CpuCost.parse(text)

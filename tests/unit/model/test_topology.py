@@ -34,7 +34,7 @@ def sends(name: str, direction: Direction) -> list[tuple[int, int]]:
         ("chain", Direction.RX, [(1, 3)]),
     ],
 )
-def test_who_sends_to_whom(name: str, direction: Direction, flows: list[tuple[int, int]]) -> None:
+def test_each_topology_has_its_flows(name: str, direction: Direction, flows: list[tuple[int, int]]) -> None:
     assert sends(name, direction) == flows
 
 
@@ -72,12 +72,12 @@ def test_a_number_left_out_is_the_smallest_and_stands_in_the_name() -> None:
         ("pairs:", "'pairs:': pairs takes a number from 2 to 64, such as 'pairs:3'"),
     ],
 )
-def test_what_is_no_topology_says_what_is(text: str, says: str) -> None:
+def test_an_unknown_topology_is_refused_with_the_accepted_ones(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
         parse_topology(text)
 
 
-def test_a_direction_that_makes_no_sense_is_refused() -> None:
+def test_an_impossible_direction_is_refused() -> None:
     with pytest.raises(ValueError, match=r"direction 'tx' makes no sense in topology incast:2; accepted: rx"):
         parse_topology("incast:2").runs(Direction.TX)
 

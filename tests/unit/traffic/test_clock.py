@@ -55,7 +55,7 @@ def test_an_end_whose_clock_was_moved_meanwhile_is_taken_by_its_best_answer() ->
     assert clock.offset_s == pytest.approx(7.1, abs=0.01)
 
 
-def test_what_two_ends_told_is_as_sure_as_their_clocks() -> None:
+def test_the_uncertainty_of_the_skew_comes_from_both_clocks() -> None:
     near, far = Clock(0.0, 0.003), Clock(0.0, 0.030)
     # 2 * sqrt((3^2 + 3^2 + 2 * 5^2 + 2 * 7.5^2) / 3) ms
     assert apart_within_s(near, near) == pytest.approx(0.01545, abs=1e-4)
@@ -63,5 +63,5 @@ def test_what_two_ends_told_is_as_sure_as_their_clocks() -> None:
 
 
 @pytest.mark.parametrize("path", ["/nonexistent"])
-def test_an_end_that_does_not_tell_has_none(path: str) -> None:
+def test_an_end_without_readable_uptime_has_no_clock(path: str) -> None:
     assert read_clock(LocalShell(env={"PATH": path})) is None

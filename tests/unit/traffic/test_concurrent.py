@@ -57,7 +57,7 @@ def measured(*late_s: float | None) -> list[Measurement]:
     return measure_together(Tool(dict(zip(names, late_s, strict=True))), jobs, lead_s=0.0)
 
 
-def test_the_skew_is_told_with_how_sure_it_is_and_where_it_comes_from() -> None:
+def test_the_skew_has_its_uncertainty_and_source() -> None:
     found = measured(0.0, 0.12, 0.03)
     (window,) = {one.window for one in found}
     assert window is not None
@@ -76,7 +76,7 @@ def test_the_skew_is_told_with_how_sure_it_is_and_where_it_comes_from() -> None:
     assert now - 10 < told < now + 10
 
 
-def test_where_an_end_does_not_tell_nothing_is_claimed() -> None:
+def test_without_a_reported_begin_the_skew_is_unknown() -> None:
     found = measured(0.0, None)
     (window,) = {one.window for one in found}
     assert window is not None
@@ -89,7 +89,7 @@ def printed(text: str, discarded: Try | None = None) -> Try:
     return replace(one, measurements=(replace(one.measurements[0], raw={"client.json": text}),), discarded=discarded)
 
 
-def test_what_began_too_far_apart_is_kept_by_a_name_that_says_so() -> None:
+def test_flows_that_began_too_far_apart_are_kept_as_discarded() -> None:
     assert _printed([printed("first"), printed("next", discarded=printed("late"))]) == {
         "client.json": "first",
         "2-client.json": "next",

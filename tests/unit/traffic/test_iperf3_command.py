@@ -120,7 +120,7 @@ def test_intervals_are_fine_while_the_report_stays_small(
         (0.15, 0.15, 0.15),
     ],
 )
-def test_a_warmup_that_was_asked_for_ends_with_an_interval(warmup: float, fine: float, coarse: float) -> None:
+def test_a_requested_warmup_ends_with_an_interval(warmup: float, fine: float, coarse: float) -> None:
     traffic = Traffic(Direction.TX, warmup_s=warmup)
     assert replace(RUN, traffic=traffic).interval_s == pytest.approx(fine)
     assert replace(RUN, traffic=replace(traffic, streams=100)).interval_s == pytest.approx(coarse)
@@ -137,7 +137,7 @@ def test_commands_die_of_old_age() -> None:
     assert server_command(RUN).startswith("LC_ALL=C timeout --foreground -k 1 31 iperf3 -s ")
 
 
-def test_what_a_user_wrote_is_quoted() -> None:
+def test_values_of_users_are_quoted() -> None:
     run = replace(RUN, client=ProcessSide("10.0.0.1; reboot"))
     assert "'10.0.0.1; reboot'" in client_command(run)
 

@@ -76,7 +76,7 @@ def test_odd_text_is_refused(stdout: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 100, 1000, len(GOOD) // 2, len(GOOD.rstrip()) - 1])
-def test_a_truncated_output_says_so(length: int) -> None:
+def test_the_error_of_a_truncated_output_names_its_length(length: int) -> None:
     message = refused(GOOD[:length])
     assert message.startswith("the output of the iperf3 client on pi4b-1 cannot be trusted: ")
     assert f"it ends in the middle, after {length} characters" in message or "is not JSON" in message
@@ -104,11 +104,11 @@ def test_ten_megabytes_of_garbage_are_refused_shortly() -> None:
         (lambda v: v["end"]["sum_sent"].update(retransmits=-1), "'retransmits' is -1"),
     ],
 )
-def test_what_is_missing_or_too_much_is_named(change: Callable[[Any], object], sentence: str) -> None:
+def test_missing_and_surplus_parts_are_named(change: Callable[[Any], object], sentence: str) -> None:
     assert sentence in refused(changed(change))
 
 
-def test_no_byte_is_no_figure() -> None:
+def test_traffic_without_a_received_byte_is_an_error() -> None:
     def silence(value: Any) -> None:
         value["end"]["sum_received"]["bytes"] = 0
         for interval in value["intervals"]:
@@ -117,7 +117,7 @@ def test_no_byte_is_no_figure() -> None:
     assert refused(changed(silence)) == "no byte arrived in direction rx"
 
 
-def test_the_direction_that_was_asked_for_must_be_there() -> None:
+def test_the_requested_direction_must_be_in_the_output() -> None:
     assert "only one direction ran, not both" in refused(GOOD, replace(TRAFFIC, direction=Direction.BIDIR))
 
 
@@ -167,7 +167,7 @@ def fine(blocks: list[int], version: str) -> str:
 BLOCKS = [8, 9, 10, 9, 9, 9, 9, 10, 9, 9] + [0] * 8 + [9] * 12
 
 
-def test_blocks_of_a_threaded_receiver_make_longer_samples_but_the_same_figure() -> None:
+def test_blocks_of_a_threaded_receiver_make_longer_samples_but_the_same_goodput() -> None:
     traffic = replace(TRAFFIC, duration_s=2, warmup_s=None)
     old, new = (parse_client(fine(BLOCKS, v), "", 0, traffic)[Direction.RX] for v in ("iperf 3.12", "iperf 3.18"))
     assert {round(s.seconds, 2) for s in old.samples} == {0.1}
@@ -180,12 +180,12 @@ def test_blocks_of_a_threaded_receiver_make_longer_samples_but_the_same_figure()
         assert event.seconds == pytest.approx(0.8, abs=0.2)
 
 
-def test_blocks_on_a_slow_link_are_no_stalls() -> None:
+def test_blocks_on_a_slow_link_are_not_stalls() -> None:
     blocks = [0, 1, 0, 0, 1, 0, 1, 0, 1, 0] * 3
     assert parse_client(fine(blocks, "iperf 3.18"), "", 0, replace(TRAFFIC, duration_s=3))[Direction.RX].events == ()
 
 
-def test_the_sender_of_a_run_is_asked_for_its_side() -> None:
+def test_the_senders_own_values_are_read() -> None:
     names = ("rev-3.18-3.18", "rev-3.12-3.9")
     for name in names:
         client, server = ((DATA / "pairs" / f"{name}.{role}.json").read_text() for role in ("client", "server"))
@@ -251,7 +251,7 @@ def test_exit_statuses_are_explained(code: int, stderr: str, sentence: str) -> N
     assert refused("", stderr=stderr, code=code) == sentence
 
 
-def test_a_lost_ssh_connection_is_no_iperf3_error() -> None:
+def test_a_lost_ssh_connection_is_not_an_iperf3_error() -> None:
     with pytest.raises(PinetError, match="the connection to pi4b-1 was lost while its iperf3 client ran"):
         parse_client("", "", 255, TRAFFIC, ("pi4b-1", "pi5-1"))
 

@@ -14,7 +14,7 @@ DATA = Path(__file__).parents[2] / "data" / "iperf3"
 
 @pytest.mark.parametrize("build", ["3.7", "3.9", "3.12-debian12", "3.16", "3.21"])
 @pytest.mark.parametrize("case", ["cliINT", "cliTERM", "srvkill", "srvterm"])
-def test_what_was_sent_before_the_end_is_kept(build: str, case: str) -> None:
+def test_intervals_before_the_failure_are_kept(build: str, case: str) -> None:
     text = (DATA / build / f"{case}.json").read_text()
     expected = [i["sum"]["bytes"] * 8e-6 / i["sum"]["seconds"] for i in json.loads(text)["intervals"]]
     said = partial(text)
@@ -25,7 +25,7 @@ def test_what_was_sent_before_the_end_is_kept(build: str, case: str) -> None:
         assert rates == pytest.approx(expected, abs=0.051)
 
 
-def test_both_directions_are_told() -> None:
+def test_both_directions_are_shown() -> None:
     text = (DATA / "pairs" / "bidir-3.18-3.18.client.json").read_text()
     lines = partial(text).splitlines()
     assert [line.split()[0] for line in lines] == ["sent", "received"]

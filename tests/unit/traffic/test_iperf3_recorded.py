@@ -79,7 +79,7 @@ def test_every_recorded_file_is_a_case() -> None:
 
 
 @pytest.mark.parametrize(("build", "case"), [c for c in CASES if c[1] in FIGURES and c not in EXCEPTIONS])
-def test_a_good_run_gives_the_receivers_figure(build: str, case: str) -> None:
+def test_a_good_run_gives_the_receivers_goodput(build: str, case: str) -> None:
     traffic, output = FIGURES[case], recorded(build, case)
     flows = parse_client(output.stdout, output.stderr, output.returncode, traffic)
     assert set(flows) == set(traffic.direction.parts)
@@ -100,7 +100,7 @@ def test_a_good_run_gives_the_receivers_figure(build: str, case: str) -> None:
 
 
 @pytest.mark.parametrize(("build", "case"), [c for c in CASES if c[1] in TROUBLE or c in EXCEPTIONS])
-def test_a_bad_run_gives_its_sentence_and_no_figure(build: str, case: str) -> None:
+def test_a_bad_run_gives_its_error_and_no_value(build: str, case: str) -> None:
     kind, sentence = EXCEPTIONS.get((build, case)) or TROUBLE[case]
     output = recorded(build, case)
     for direction in Direction:
@@ -177,7 +177,7 @@ def test_an_old_server_does_not_lose_a_direction_silently() -> None:
         parse_client(client, "", 0, traffic, ("near", "far"), server)
 
 
-def test_a_cpu_that_is_not_there_is_told_of_the_end_that_lacks_it() -> None:
+def test_the_error_of_a_missing_cpu_names_the_end() -> None:
     # The message of 3.12, from the server before it listens.
     told = "iperf3: error - unable to set CPU affinity: Invalid argument\n"
     found = explain(Output(ProcessRole.SERVER, "pi", "pc", 1, "", told))

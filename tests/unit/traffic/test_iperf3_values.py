@@ -28,7 +28,7 @@ UDP = Traffic(Direction.TX, udp=True, bitrate=Bitrate(20e6))
         replace(UDP, length=16, window=65536),
     ],
 )
-def test_what_iperf3_takes_is_accepted(traffic: Traffic) -> None:
+def test_values_that_iperf3_accepts_are_accepted(traffic: Traffic) -> None:
     validate(traffic)
 
 
@@ -67,7 +67,7 @@ def test_what_iperf3_takes_is_accepted(traffic: Traffic) -> None:
         ),
     ],
 )
-def test_what_it_does_not_take_is_one_sentence(traffic: Traffic, sentence: str) -> None:
+def test_other_values_are_refused_in_one_sentence(traffic: Traffic, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
         validate(traffic)
     assert str(caught.value) == sentence

@@ -26,7 +26,7 @@ def test_the_version_is_read(text: str, version: Version) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "iperf version 2.1.8", "sh: iperf3: not found", "3.12", "iperf 3"])
-def test_what_is_no_version_is_refused(text: str) -> None:
+def test_other_texts_are_refused_as_version(text: str) -> None:
     with pytest.raises(ValueError, match="does not name an iperf version"):
         Version.parse(text)
 

@@ -119,9 +119,7 @@ def test_a_machine_that_hangs_is_reported_within_20_s(clock: Clock, seconds: int
 @pytest.mark.parametrize(
     ("seconds", "expected"), [(5, [7]), (6, [5, 8]), (10, [5, 12]), (18, [5, 10, 15, 20])], ids=str
 )
-def test_signs_of_life_are_asked_for_while_traffic_runs_and_after_it(
-    clock: Clock, seconds: int, expected: list[float]
-) -> None:
+def test_ends_are_checked_during_and_after_the_traffic(clock: Clock, seconds: int, expected: list[float]) -> None:
     machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
     client, server = (iperf3_watch.Iperf3Process(machine.spawn(""), machine) for machine in machines)
     client.process.ends_at = server.process.ends_at = seconds + 2.5  # type: ignore[attr-defined]
@@ -130,7 +128,7 @@ def test_signs_of_life_are_asked_for_while_traffic_runs_and_after_it(
         assert machine.signs_of_life() == pytest.approx(expected, abs=0.3)
 
 
-def test_a_run_that_ends_in_time_is_not_asked_after_its_end(clock: Clock) -> None:
+def test_a_run_that_ends_in_time_is_not_checked_after_its_end(clock: Clock) -> None:
     machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
     client, server = (iperf3_watch.Iperf3Process(machine.spawn(""), machine) for machine in machines)
     client.process.ends_at = server.process.ends_at = 5.5  # type: ignore[attr-defined]
@@ -138,7 +136,7 @@ def test_a_run_that_ends_in_time_is_not_asked_after_its_end(clock: Clock) -> Non
     assert [machine.asked for machine in machines] == [[], []]
 
 
-def test_an_end_with_a_clock_of_its_own_is_not_asked_while_it_takes_its_time(clock: Clock) -> None:
+def test_an_end_with_a_virtual_clock_is_not_checked_before_it_is_overdue(clock: Clock) -> None:
     machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
     client, server = (iperf3_watch.Iperf3Process(machine.spawn(""), machine) for machine in machines)
     client.process.ends_at = server.process.ends_at = 40.0  # type: ignore[attr-defined]

@@ -28,7 +28,7 @@ def test_iputils_tells_four_times() -> None:
     assert (found.min_s, found.mean_s, found.max_s, found.mdev_s) == pytest.approx((19e-6, 24e-6, 27e-6, 3e-6))
 
 
-def test_busybox_tells_no_deviation() -> None:
+def test_busybox_reports_no_deviation() -> None:
     found = recorded("busybox")
     assert (found.sent, found.received) == (2, 2)
     assert (found.min_s, found.mean_s, found.max_s) == pytest.approx((27e-6, 36e-6, 46e-6))
@@ -36,13 +36,13 @@ def test_busybox_tells_no_deviation() -> None:
 
 
 @pytest.mark.parametrize(("name", "sent"), [("iputils-unreachable", 1), ("busybox-unanswered", 2)])
-def test_where_nothing_came_back_there_are_no_times(name: str, sent: int) -> None:
+def test_without_answers_there_are_no_times(name: str, sent: int) -> None:
     found = recorded(name)
     assert found == PingReport(sent, 0)
     assert found.loss == 1
 
 
-def test_what_was_lost_is_a_part_of_what_was_sent() -> None:
+def test_loss_is_relative_to_the_sent_packets() -> None:
     found = recorded("iputils-lossy")
     assert found.sent > found.received > 0
     assert found.loss == pytest.approx(1 - found.received / found.sent)
@@ -87,7 +87,7 @@ def test_the_runner_answers_itself() -> None:
     assert "3 packets transmitted" in text
 
 
-def test_an_end_without_ping_says_which_package_has_it() -> None:
+def test_the_error_of_an_end_without_ping_names_the_package() -> None:
     shell = LocalShell("pi-1", env={"PATH": "/nonexistent"})
     with pytest.raises(TrafficError, match="pi-1 has no ping\n  -> on pi-1: install the package iputils-ping"):
         measure(shell, Ping(1), "127.0.0.1", "127.0.0.1", "pi-2:onboard")

@@ -22,7 +22,7 @@ from tests.support.local_shell import LocalShell
 TX = Direction.TX
 
 
-def test_rates_that_are_asked_for_are_slowed() -> None:
+def test_requested_rates_are_scaled_down() -> None:
     asked = Traffic(Direction.BIDIR, bitrate=Bitrate.mbps(400), peer_bitrate=Bitrate.mbps(40))
     slowed = sent(asked, 0.1)
     assert (slowed.bitrate, slowed.peer_bitrate) == (Bitrate.mbps(40), Bitrate.mbps(4))
@@ -72,7 +72,7 @@ def cause(link: Link, flow: Flow, traffic: Traffic) -> Diagnosis:
     return limited_by(link.facts, traffic, [one], {TX: link_stand_in.judged(full.goodput.bps)})
 
 
-def test_what_limits_a_slow_link_is_what_limits_a_fast_one(tmp_path: Path) -> None:
+def test_a_scaled_link_has_the_same_bottleneck(tmp_path: Path) -> None:
     """A 64 KiB window with an RTT of 10 ms on a link at a tenth corresponds to an RTT of 1 ms at full rate."""
     link = link_stand_in.link(tmp_path)
     link.scale = 0.1
@@ -153,7 +153,7 @@ class Recorder:
         return Measurement(traffic, {TX: Flow(TX, (Sample(0, 1, 11_768_750),))})
 
 
-def test_who_asks_for_a_rate_gets_it_told_again() -> None:
+def test_the_result_has_the_requested_rate() -> None:
     recorder, here = Recorder(), LocalShell("here")
     asked = Traffic(TX, bitrate=Bitrate.mbps(950))
     found = wrap_scaled(recorder, 0.1).measure(here, here, "a", "b", asked)
@@ -162,6 +162,6 @@ def test_who_asks_for_a_rate_gets_it_told_again() -> None:
     assert found.flows[TX].goodput.bps == pytest.approx(941.5e6)
 
 
-def test_at_full_rate_nothing_is_changed() -> None:
+def test_at_full_rate_the_tool_is_not_wrapped() -> None:
     recorder = Recorder()
     assert wrap_scaled(recorder, 1.0) is recorder

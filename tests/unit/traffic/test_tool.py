@@ -60,7 +60,7 @@ def test_a_tool_that_cannot_be_used_is_one_sentence(installed: Path, target: str
     assert "\n" not in str(caught.value)
 
 
-def test_an_unknown_name_is_told_with_the_nearest_one() -> None:
+def test_the_error_of_an_unknown_name_suggests_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match=r"^unknown traffic tool 'ipref3', did you mean 'iperf3'\?"):
         make_tool("ipref3", LAB)
 

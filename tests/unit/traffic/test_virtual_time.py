@@ -49,7 +49,7 @@ def measured(direction: Direction, virtual: str, received: float = 700.0, sent: 
     return in_virtual_time(tool, {virtual} if virtual else set()).measure(dut, peer, "", "", traffic)
 
 
-def test_what_the_board_sends_is_told_in_its_own_time_and_the_peer_s_beside() -> None:
+def test_sent_goodput_is_in_the_time_of_the_board_with_the_peers_value_in_a_note() -> None:
     found = measured(Direction.TX, "board")
     tx = found.flows[Direction.TX]
     assert tx.goodput.bps == pytest.approx(600e6, rel=1e-3)
@@ -61,13 +61,13 @@ def test_what_the_board_sends_is_told_in_its_own_time_and_the_peer_s_beside() ->
     )
 
 
-def test_what_the_board_receives_it_tells_anyhow() -> None:
+def test_received_goodput_is_in_the_time_of_the_board() -> None:
     found = measured(Direction.RX, "board")
     assert found.flows[Direction.RX].goodput.bps == pytest.approx(700e6, rel=1e-3)
     assert "the other end's clock makes it 600.0 Mbit/s" in found.notes[0]
 
 
-def test_both_ways_at_once_are_told_in_the_board_s_time() -> None:
+def test_both_directions_at_once_are_in_the_time_of_the_board() -> None:
     found = measured(Direction.BIDIR, "board")
     assert found.flows[Direction.TX].goodput.bps == pytest.approx(600e6, rel=1e-3)
     assert found.flows[Direction.RX].goodput.bps == pytest.approx(700e6, rel=1e-3)
@@ -90,7 +90,7 @@ def test_streams_keep_their_shares() -> None:
     assert [rate.bps for rate in found.streams] == pytest.approx([150e6, 450e6], rel=1e-3)
 
 
-def test_a_sender_that_told_next_to_nothing_is_an_error() -> None:
+def test_a_sender_that_reports_too_short_a_time_is_an_error() -> None:
     silent = Flow(Direction.TX, samples(700), sender_samples=samples(600, 1))
     with pytest.raises(TrafficError, match=r"the clock of board is virtual, and its iperf3 told 0\.1 s of 5 s"):
         told_by_sender(silent, Traffic(Direction.TX, duration_s=5.0), 1.0, "board")

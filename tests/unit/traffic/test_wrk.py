@@ -31,7 +31,7 @@ def test_a_good_run_is_read_exactly() -> None:
     assert found.troubles == {}
 
 
-def test_answers_that_are_not_2xx_are_no_good_ones() -> None:
+def test_answers_other_than_2xx_are_not_counted() -> None:
     found = parse(recorded("not-found"))
     assert (found.requests, found.good) == (28438, 0)
     assert found.rate == 0
@@ -51,7 +51,7 @@ def test_errors_of_sockets_are_counted_by_kind() -> None:
         ("  0 requests in 1.00s, 0.00B read\nRequests/sec:      0.00\n", "no request was answered"),
     ],
 )
-def test_what_is_no_run_is_refused(text: str, why: str) -> None:
+def test_output_without_a_run_is_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse(text)
 

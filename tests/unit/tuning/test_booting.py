@@ -98,7 +98,7 @@ def test_a_crash_between_the_two_files_is_mended(bench: Bench) -> None:
     assert files(bench) == {"cmdline.txt": CMDLINE, "config.txt": CONFIG, "config.txt.new": "somebody else's"}
 
 
-def test_a_card_that_cannot_be_written_is_told(bench: Bench) -> None:
+def test_a_card_that_cannot_be_written_is_reported(bench: Bench) -> None:
     bench.command("mv", '#!/bin/sh\necho "mv: cannot move: Read-only file system" >&2; exit 1\n')
     with pytest.raises(LabError, match=r"node cannot change \S+/config.txt: Read-only file system"):
         booting.prepare(bench.shell, OC, folders(bench))
@@ -111,7 +111,7 @@ def test_a_machine_that_boots_otherwise(tmp_path: Path) -> None:
         booting.prepare(bench.shell, OC, folders(bench))
 
 
-def test_boot_files_that_may_not_be_read_are_told_with_the_reason(bench: Bench) -> None:
+def test_unreadable_boot_files_are_reported_with_the_reason(bench: Bench) -> None:
     why = "sudo: a password is required"
     bench.command("sudo", f"#!/bin/sh\necho '{why}' >&2; exit 1\n")
     bench.command("id", "#!/bin/sh\necho 1000\n")
@@ -223,7 +223,7 @@ def test_a_payload_that_grew_on_the_way_to_the_nic_is_applied(bench: Bench) -> N
     assert one.found == f"{PERFORMANCE}; MaxPayload 512 (0000:00:00.0), 512 (0000:01:00.0)"
 
 
-def test_a_payload_that_stayed_is_no_effect_though_the_kernel_took_the_parameter(bench: Bench) -> None:
+def test_an_unchanged_payload_means_that_the_parameter_has_no_effect(bench: Bench) -> None:
     plug_in(bench)
     one = after_a_boot(bench, 128, 128)
     assert one.outcome is SettingOutcome.UNSUPPORTED
@@ -242,7 +242,7 @@ def test_of_a_usb_adapter_the_controller_s_payload_counts(bench: Bench) -> None:
     assert after_a_boot(bench, 128, 256).outcome is SettingOutcome.APPLIED
 
 
-def test_a_driver_tells_the_address_where_sysfs_has_none(bench: Bench) -> None:
+def test_the_driver_gives_the_address_if_sysfs_does_not(bench: Bench) -> None:
     bench.command("ethtool", "#!/bin/sh\necho 'driver: veth'; echo 'bus-info: 0000:01:00.0'\n")
     assert after_a_boot(bench, 128, 512).outcome is SettingOutcome.APPLIED
 
@@ -253,7 +253,7 @@ def test_a_nic_that_is_not_on_pcie_has_no_payload(bench: Bench) -> None:
     assert (one.outcome, one.why) == (SettingOutcome.UNSUPPORTED, "eth0 is not on PCIe")
 
 
-def test_a_payload_that_nobody_tells_is_not_claimed(bench: Bench) -> None:
+def test_an_unknown_payload_is_unsupported(bench: Bench) -> None:
     plug_in(bench)
     tuning = read_tuning({"kernel": PERFORMANCE})
     bench.file("/proc/cmdline", PERFORMANCE)
@@ -287,7 +287,7 @@ def test_the_generation_of_a_pcie_link(bench: Bench) -> None:
     assert told(bench, None, pcie_gen=2).outcome is SettingOutcome.CLAMPED
 
 
-def test_what_nothing_tells_is_not_claimed(bench: Bench) -> None:
+def test_a_setting_that_cannot_be_read_is_unsupported(bench: Bench) -> None:
     one = told(bench, None, dtparam="audio=off")
     assert one.outcome is SettingOutcome.UNSUPPORTED
     assert one.why == "it is in config.txt, and nothing known tells whether dtparam audio works"

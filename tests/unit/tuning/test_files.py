@@ -32,7 +32,7 @@ def test_rps_is_set_for_each_receive_queue_and_put_back(bench: Bench) -> None:
     assert bench.entries == []
 
 
-def test_what_holds_already_is_left_alone(bench: Bench) -> None:
+def test_a_value_that_is_already_set_is_not_written(bench: Bench) -> None:
     bench.cpus("0-3")
     bench.device_file("queues/rx-0/rps_cpus", "00000000,0000000f")
     assert bench.apply("rps", "0xf").outcome is SettingOutcome.UNCHANGED
@@ -79,7 +79,7 @@ def test_xps_of_several_queues(bench: Bench) -> None:
     assert [read(queue) for queue in queues] == ["0", "1"]
 
 
-def test_what_the_kernel_refuses_is_rejected_with_its_words_and_leaves_nothing_to_undo(bench: Bench) -> None:
+def test_a_refused_value_is_rejected_with_the_kernels_message_and_needs_no_undo(bench: Bench) -> None:
     bench.cpus("0-3")
     bench.device_file("queues/rx-0/rps_cpus", "0")
     bench.refusing_tee("Invalid argument")
@@ -90,7 +90,7 @@ def test_what_the_kernel_refuses_is_rejected_with_its_words_and_leaves_nothing_t
 
 
 @pytest.mark.parametrize("why", ["Read-only file system", "Operation not supported", "Operation not permitted"])
-def test_what_nobody_may_set_here_is_unsupported(bench: Bench, why: str) -> None:
+def test_a_value_that_cannot_be_set_here_is_unsupported(bench: Bench, why: str) -> None:
     bench.cpus("0-3")
     bench.device_file("queues/rx-0/rps_cpus", "0")
     bench.refusing_tee(why)
@@ -98,7 +98,7 @@ def test_what_nobody_may_set_here_is_unsupported(bench: Bench, why: str) -> None
     assert (tuned.outcome, tuned.why) == (SettingOutcome.UNSUPPORTED, why)
 
 
-def test_what_is_taken_without_effect_is_rejected(bench: Bench) -> None:
+def test_a_value_accepted_without_effect_is_rejected(bench: Bench) -> None:
     bench.file("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave")
     bench.command("tee", "#!/bin/sh\ncat >/dev/null\n")
     tuned = bench.apply("governor", "performance")
@@ -274,7 +274,7 @@ def test_a_device_without_interrupts(bench: Bench) -> None:
     assert bench.apply("irq", 2).why == "no interrupt in /proc/interrupts belongs to eth0"
 
 
-def test_what_does_not_come_back_is_told(bench: Bench) -> None:
+def test_a_failed_undo_is_reported(bench: Bench) -> None:
     file = bench.file("/proc/sys/net/ipv4/tcp_congestion_control", "cubic")
     bench.apply("congestion", "bbr")
     bench.command("tee", "#!/bin/sh\ncat >/dev/null\n")

@@ -22,7 +22,7 @@ def keep(bench: Bench, what: str, script: str) -> JournalEntry:
     return entry
 
 
-def test_nothing_is_left(bench: Bench) -> None:
+def test_after_the_replay_the_journal_is_empty(bench: Bench) -> None:
     assert replay(bench.shell, str(bench.journal)).done == ()
 
 
@@ -36,7 +36,7 @@ def test_the_latest_change_is_taken_back_first(bench: Bench, tmp_path: Path) -> 
     assert bench.entries == []
 
 
-def test_what_cannot_be_taken_back_is_told_and_kept(bench: Bench) -> None:
+def test_an_undo_that_fails_is_reported_and_kept(bench: Bench) -> None:
     keep(bench, "eee=off of node:usb", "echo 'netlink error: No such device' >&2; exit 1")
     keep(bench, "mtu=9000 of node:usb", "true")
     found = replay(bench.shell, str(bench.journal))
@@ -67,12 +67,12 @@ def test_whoever_logs_in_next_may_read_it_whatever_root_s_umask(bench: Bench) ->
     assert [path.stat().st_mode & 0o777 for path in (bench.journal, bench.journal / "tunings")] == [0o755, 0o755]
 
 
-def test_whoever_was_interrupted_before_the_change_has_nothing_to_take_back(bench: Bench) -> None:
+def test_an_interruption_before_the_change_leaves_nothing_to_undo(bench: Bench) -> None:
     entry = JournalEntry.new("mtu=9000 of node:usb", "exit 1", str(bench.journal))
     assert bench.shell.run(as_root(entry.undone())).returncode == 0
 
 
-def test_what_a_process_applied_and_did_not_take_back_is_in_the_journal(bench: Bench) -> None:
+def test_a_change_that_was_not_undone_is_in_the_journal(bench: Bench) -> None:
     bench.cpus("0-3")
     file = bench.device_file("queues/rx-0/rps_cpus", "2")
     congestion = bench.file("/proc/sys/net/ipv4/tcp_congestion_control", "cubic")

@@ -234,7 +234,7 @@ def test_an_mtu_that_the_device_has_not(bench: Bench) -> None:
     )
 
 
-def test_a_switch_that_drops_large_frames_makes_a_figure_invalid(tmp_path: Path) -> None:
+def test_a_switch_that_drops_large_frames_makes_the_result_invalid(tmp_path: Path) -> None:
     bench = Bench(tmp_path, others=("198.18.0.2",))
     file = bench.device_file("mtu", "1500")
     bench.command("ip", f"{IP}{file}\n")

@@ -99,7 +99,7 @@ def test_nothing_in_an_id_needs_quoting() -> None:
         ([{"mtu": 9000}, 3], "3 is no tuning"),
     ],
 )
-def test_a_mistake_says_what_is_accepted(given: object, told: str) -> None:
+def test_the_error_of_a_mistake_names_the_accepted_values(given: object, told: str) -> None:
     marker = pytest.mark.pinet(tuning=given).mark
     with pytest.raises(ConfigError) as error:
         read_marker("test_x.py::test_it", [marker], Where("test_x.py", 12))
@@ -118,13 +118,13 @@ def test_a_part_of_a_test_is_tuned_beyond_its_marker() -> None:
     assert together(marked, Tuning()) == marked
 
 
-def test_what_takes_a_boot_is_apart() -> None:
+def test_settings_that_need_a_boot_are_separated() -> None:
     tuning = read_tuning({"mtu": 9000, "arm_freq": 2000})
     assert boot_part(tuning).key == "arm_freq=2000"
     assert running_part(tuning).key == "mtu=9000"
 
 
-def test_what_takes_the_link_down_comes_first() -> None:
+def test_disruptive_settings_come_first() -> None:
     names = [setting.name for setting in in_order(["rps", "qdisc", "mtu", "ring_rx"])]
     assert names == ["mtu", "ring_rx", "rps", "qdisc"]
     assert len(in_order(RUNNING_ORDER)) == len(RUNNING_ORDER)
@@ -189,7 +189,7 @@ LOW = Tuned("pi4b-1:usb", "rps", "0xff", "0", "f", SettingOutcome.CLAMPED)
 GOOD = Tuned("pi4b-1:usb", "mtu", "9000", "1500", "9000", SettingOutcome.APPLIED)
 
 
-def test_a_figure_does_not_claim_what_does_not_hold() -> None:
+def test_a_setting_without_effect_is_not_in_the_id() -> None:
     assert tuning_notes([GONE, LOW, GOOD, GONE]) == [
         "tuning xps=all of pi4b-1:usb: unsupported: eth1 has one transmit queue (the figure is without it)",
         "tuning rps=0xff of pi4b-1:usb: clamped, it is f (the figure is without it)",
