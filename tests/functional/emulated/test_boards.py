@@ -90,9 +90,11 @@ def board(bench: Bench) -> Bench:
 
 def answers(bench: Bench, node: str = "board") -> bool:
     argv = ssh_command(bench.lab.file, node, ["true"])
-    argv[1:1] = ["-o", "ConnectTimeout=2"]
+    # An attempt that is given up early has cost the board processor time, which the next attempt then lacks: on a busy
+    # machine, one login takes more than 10 s.
+    argv[1:1] = ["-o", "ConnectTimeout=20"]
     try:
-        return subprocess.run(argv, capture_output=True, timeout=10, check=False).returncode == 0
+        return subprocess.run(argv, capture_output=True, timeout=60, check=False).returncode == 0
     except subprocess.TimeoutExpired:
         return False
 
