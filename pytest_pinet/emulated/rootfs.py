@@ -14,7 +14,17 @@ from pytest_pinet.builds.module import name_of
 from pytest_pinet.emulated.cpio import Archive
 from pytest_pinet.emulated.packages import open_package
 from pytest_pinet.virtual.container import PATH
-from pytest_pinet.virtual.logins import BASHRC, INPUTRC, PAM_LOGIN, login_defs, profile, sshd_config
+from pytest_pinet.virtual.logins import (
+    BASHRC,
+    INPUTRC,
+    PAM_LOGIN,
+    groups,
+    login_defs,
+    passwd,
+    profile,
+    shadow,
+    sshd_config,
+)
 
 # Packages that our own code needs on a board, and some for interactive use.
 PACKAGES = (
@@ -27,14 +37,9 @@ _SKIPPED = ("adduser_", "debconf_", "dpkg_", "perl_", "perl-", "libperl", "ucf_"
 _LEFT_OUT = ("usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/info/", "usr/share/lintian/")
 _MERGED = ("bin", "sbin", "lib")
 FILES = {
-    "etc/passwd": """\
-root:x:0:0:root:/root:/bin/bash
-daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
-sshd:x:100:65534::/run/sshd:/usr/sbin/nologin
-nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
-""",
-    "etc/group": "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nutmp:x:43:\nnogroup:x:65534:\n",
-    "etc/shadow.image": "root:*:19000:0:99999:7:::\ndaemon:*:19000::::::\nsshd:*:19000::::::\nnobody:*:19000::::::\n",
+    "etc/passwd": passwd(),
+    "etc/group": groups(),
+    "etc/shadow.image": shadow("*"),
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
     "etc/issue": "Debian on an emulated board \\n\n\n",
     "etc/motd": "",

@@ -11,21 +11,21 @@ from pathlib import Path
 from pytest_pinet.virtual.boot_settings import LARGEST_PAYLOAD, BootSettings
 from pytest_pinet.virtual.container import PATH
 from pytest_pinet.virtual.credentials import POE_COMMUNITY, POE_SOURCE, SnmpAccess
-from pytest_pinet.virtual.logins import BASHRC, INPUTRC, PAM_LOGIN, login_defs, profile, sshd_config
+from pytest_pinet.virtual.logins import (
+    BASHRC,
+    INPUTRC,
+    PAM_LOGIN,
+    groups,
+    login_defs,
+    passwd,
+    profile,
+    shadow,
+    sshd_config,
+)
 from pytest_pinet.virtual.spec import NodeSpec, SwitchSpec
 
 # The commands of the stand-in firmware come first.
 _PATH = f"/run/pinet/bin:{PATH}"
-
-_PASSWD = """\
-root:x:0:0:root:/root:/bin/bash
-daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
-sshd:x:100:65534::/run/sshd:/usr/sbin/nologin
-{lldpd}nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
-"""
-_SHADOW = "root:{hash}:19000:0:99999:7:::\ndaemon:*:19000::::::\nsshd:*:19000::::::\nnobody:*:19000::::::\n"
-_GROUP = "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\nutmp:x:43:\n{lldpd}nogroup:x:65534:\n"
-
 
 # Reports the values that config.txt set at power-on, and the throttling of `pinet lab degrade --throttle`. A virtual
 # board has no clocks, voltages or temperatures to report.
@@ -125,9 +125,9 @@ def _write_common(directory: Path, name: str, keys: Path) -> None:
     _write(etc / "hostname", f"{name}\n")
     _write(etc / "hosts", f"127.0.0.1 localhost {name}\n::1 localhost\n")
     account, group = _lldpd_account()
-    _write(etc / "passwd", _PASSWD.format(lldpd=account))
-    _write(etc / "group", _GROUP.format(lldpd=group))
-    _write(etc / "shadow", _SHADOW.format(hash=(keys / "console_password.hash").read_text()), 0o600)
+    _write(etc / "passwd", passwd(account))
+    _write(etc / "group", groups(group))
+    _write(etc / "shadow", shadow((keys / "console_password.hash").read_text()), 0o600)
     _write(etc / "issue", "Raspberry Pi OS (virtual) \\n\n\n")
     _write(etc / "login.defs", login_defs(_PATH))
     _write(etc / "motd", "")

@@ -127,7 +127,7 @@ def test_a_broken_build_is_a_finding_and_the_board_runs_its_known_good_build_aga
 
 # A console text of each stage of a deployment, and the seconds after it within which pytest is killed.
 STAGES = [
-    ("the boot that was asked for", "reboot '0 tryboot'", 3.0),
+    ("the reboot into the build", "reboot '0 tryboot'", 3.0),
     ("the login to the build, which is measured and taken back", "firmware: tryboot.txt|# run() {", 10.0),
     ("the login, after which it is deployed", "# run() {", 15.0),
     ("the firmware, which reads tryboot.txt", "firmware: tryboot.txt", 8.0),
@@ -168,9 +168,9 @@ def test_the_next_run_recovers_from_a_pytest_killed_during_a_deployment(project:
     print(f"kill {number}: {after_s:.1f} s after {what}; ended before: {ended}; console: {last}")  # noqa: T201
     done = project.pytest("-k", "test_link", timeout_s=240)
     assert done.ret == 0, done.outlines
-    told = " ".join(line for line in done.outlines if "known-good" in line or "build under test" in line)
-    print(f"the next run: {told or 'found nothing'}")  # noqa: T201
+    found = " ".join(line for line in done.outlines if "known-good" in line or "build under test" in line)
+    print(f"the next run: {found or 'found nothing'}")  # noqa: T201
     # Killed after the first write and before the undo.
-    if "asked for" in what or "firmware" in what:
-        assert "removed the build under test that an interrupted run left on virt-1" in told
+    if "reboot" in what or "firmware" in what:
+        assert "removed the build under test that an interrupted run left on virt-1" in found
     runs_known_good(project)

@@ -15,12 +15,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
 
 # Builds without a real change: one that boots, and one that reloads the driver with its default setting.
 BOOTED = "name: as it is, booted\ncmdline: pinet.same=1\n"
-LOADED = "name: as it is, loaded anew\noptions: {e1000e: {InterruptThrottleRate: 3}}\n"
+LOADED = "name: as it is, reloaded\noptions: {e1000e: {InterruptThrottleRate: 3}}\n"
 # A build, and whether other work keeps both processors busy.
 #
 # Sent TCP is not tested: how the peer acknowledges it depends on other work (docs/emulated.md), and the first datagrams
 # after a boot were 7 % faster. tests/soak states that ten of ten runs pass.
-GATES = {"booted": (BOOTED, False), "loaded anew, on a busy machine": (LOADED, True)}
+GATES = {"booted": (BOOTED, False), "reloaded, on a busy machine": (LOADED, True)}
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ LISTS = """\
 Debian|http://mirror/debian/|bookworm|main
 Debian|http://mirror/debian/|bookworm|main
 Debian|http://mirror/debian/|bookworm|non-free
-Somebody|http://other/|bookworm|main
+Vendor|http://other/|bookworm|main
 Debian|http://mirror/security/|bookworm-security|main
 """
 
