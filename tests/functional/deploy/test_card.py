@@ -196,7 +196,8 @@ def test_a_build_that_the_board_cannot_run_is_refused_before_any_change(board: C
     (board.folder / "bin" / "df").write_text("#!/bin/sh\necho x; echo /dev/mmcblk0p1 9 9 5 1% /boot/firmware\n")
     (board.folder / "bin" / "df").chmod(0o755)
     assert refused(board, build) == (
-        "build 6.12.25-pinet takes 2 MB, and /boot/firmware of pi4b-1 has 0 MB left: delete files that are not needed there"
+        "build 6.12.25-pinet takes 2 MB, and /boot/firmware of pi4b-1 has 0 MB left: "
+        "delete files that are not needed there"
     )
     (board.folder / "bin" / "df").write_text("#!/bin/sh\necho /dev/mmcblk0p1 9 9 3000 1% /boot/firmware\n")
     other = build_of(tmp_path / "other", release="6.12.26-pinet")
