@@ -13,9 +13,9 @@ from pytest_pinet.ab.worker_report import WorkerReport
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.judge.change_verdict import ChangeVerdict
 from pytest_pinet.judge.interleaved import Side
-from pytest_pinet.report.change import ChangeHeadRecord
+from pytest_pinet.model.record.change import ChangeHeadRecord
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.change_head import change_head
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.text_wrap import first_paragraph
 from pytest_pinet.scheduling.hooks import UNCHOSEN
 from pytest_pinet.session.parametrizer import case_of
@@ -70,8 +70,9 @@ class BuildRun:
         turns = len(self.boots.made) + self.boots.turns_of_workers
         head = change_head(sides[0], sides[1], results, options.accepted, turns, failed, interrupted)
         # A regression stays certain.
-        if self.refused is not None and head["answer"] != ChangeVerdict.REGRESSION:
-            head["sentence"] = f"No answer on {options.name(Side.B)}: {first_paragraph(str(self.refused))}."
+        if self.refused is not None and head.answer != ChangeVerdict.REGRESSION:
+            why = first_paragraph(str(self.refused))
+            return head.replace(sentence=f"No answer on {options.name(Side.B)}: {why}.")
         return head
 
     @pytest.hookimpl(tryfirst=True)

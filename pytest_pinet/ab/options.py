@@ -10,7 +10,7 @@ from pytest_pinet.errors import BuildError, ConfigError
 from pytest_pinet.judge.change import LEAST_BOOTS, MOST_BOOTS
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build
-from pytest_pinet.report.change import BuildFileRecord, BuildRecord
+from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord
 
 BUILD, BASELINE, BOOTS = "--pinet-build", "--pinet-baseline", "--pinet-boots"
 ACCEPTED = "accepted"
@@ -64,24 +64,23 @@ class ABOptions:
         """As it stands in results."""
         build = self.build(side)
         if build is None:
-            return {
-                "name": self.name(side), "key": "", "release": None, "files": [], "config": [], "cmdline": [],
-                "options": [], "sysctls": [],
-            }  # fmt: skip
-        files: list[BuildFileRecord] = [
-            {"role": str(file.role), "name": file.name, "sha256": file.sha256, "size": file.size}
+            return BuildRecord(
+                name=self.name(side), key="", release=None, files=(), config=(), cmdline=(), options=(), sysctls=()
+            )
+        files = tuple(
+            BuildFileRecord(role=str(file.role), name=file.name, sha256=file.sha256, size=file.size)
             for file in build.files
-        ]
-        return {
-            "name": build.name,
-            "key": build.key,
-            "release": build.release,
-            "files": files,
-            "config": list(build.config),
-            "cmdline": list(build.cmdline),
-            "options": [f"{module}.{parameter}={value}" for module, parameter, value in build.options],
-            "sysctls": [f"{name}={value}" for name, value in build.sysctls],
-        }
+        )
+        return BuildRecord(
+            name=build.name,
+            key=build.key,
+            release=build.release,
+            files=files,
+            config=tuple(build.config),
+            cmdline=tuple(build.cmdline),
+            options=tuple(f"{module}.{parameter}={value}" for module, parameter, value in build.options),
+            sysctls=tuple(f"{name}={value}" for name, value in build.sysctls),
+        )
 
 
 def read_ab_options(new: str | None, baseline: str | None, boots: int | None) -> ABOptions | None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.pings import PingTurns
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.record import ResultRecord
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Pings:
 
     @property
     def _judged(self) -> PingTurns:
-        return PingTurns(tuple((side, Verdict(record["verdict"])) for side, record in self.turns), self.given_up)
+        return PingTurns(tuple((side, record.verdict) for side, record in self.turns), self.given_up)
 
     @property
     def decided(self) -> bool:
@@ -45,6 +45,6 @@ class Pings:
         of_a = [record for side, record in self.turns if side is Side.A]
         last = (of_b or of_a)[-1]
         verdict, why = self._judged.judge()
-        notes = [*last["notes"], *([why] if why else [])]
-        message = f"{last['message']}: {why}" if why and verdict is not Verdict.PASS else last["message"]
-        return {**last, "verdict": verdict.value, "message": message, "notes": notes}
+        notes = [*last.notes, *([why] if why else [])]
+        message = f"{last.message}: {why}" if why and verdict is not Verdict.PASS else last.message
+        return last.replace(verdict=verdict, message=message, notes=notes)

@@ -23,10 +23,16 @@ from pytest_pinet.model.diagnosis import Diagnosis
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.record.change import (
+    ChangedConnectionRecord,
+    ChangedDirectionRecord,
+    ChangeRecord,
+    SuspectRecord,
+    TurnRecord,
+)
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
-from pytest_pinet.report.change import ChangedDirectionRecord, ChangeRecord, TurnRecord
 from pytest_pinet.report.parameters import parameters_hash
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.result_record import ResultParts, result_record
 from pytest_pinet.report.traffic import http_record
 from pytest_pinet.report.tunings import tuning_notes
@@ -115,51 +121,51 @@ def _figure(series: TurnSeries, side: Side, way: Direction) -> float:
 
 
 def _change(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot], suspects: Sequence[Suspect]) -> ChangeRecord:
-    return {
-        "a": asked.name(Side.A),
-        "b": asked.name(Side.B),
-        "tolerance": max(series.rules.tolerances.values()),
-        "connections_per_turn": series.connections,
-        "directions": {str(way): _changed(series, way, one) for way, one in series.found.items()},
-        "turns": [_turn(boot) for boot in boots],
-        "connections": [
-            {
-                "turn": turn.boot,
-                "side": str(turn.side),
-                "goodput_bps": {str(way): attempt_at(one, way).goodput.bps for way in series.found},
-                "level_bps": {str(way): figure_of_attempt(attempt_at(one, way)) for way in series.found},
-                "counted_s": min(attempt_at(one, way).seconds for way in series.found),
-                "excluded": one.excluded,
-                "events": [event.text for event in one.events],
-            }
+    return ChangeRecord(
+        a=asked.name(Side.A),
+        b=asked.name(Side.B),
+        tolerance=max(series.rules.tolerances.values()),
+        connections_per_turn=series.connections,
+        directions={str(way): _changed(series, way, one) for way, one in series.found.items()},
+        turns=tuple(_turn(boot) for boot in boots),
+        connections=tuple(
+            ChangedConnectionRecord(
+                turn=turn.boot,
+                side=str(turn.side),
+                goodput_bps={str(way): attempt_at(one, way).goodput.bps for way in series.found},
+                level_bps={str(way): figure_of_attempt(attempt_at(one, way)) for way in series.found},
+                counted_s=min(attempt_at(one, way).seconds for way in series.found),
+                excluded=one.excluded,
+                events=tuple(event.text for event in one.events),
+            )
             for turn in series.turns
             for one in turn.tries
-        ],
-        "suspects": [{"name": one.name, "a": one.a, "b": one.b, "text": one.text} for one in suspects],
-    }
+        ),
+        suspects=tuple(SuspectRecord(name=one.name, a=one.a, b=one.b, text=one.text) for one in suspects),
+    )
 
 
 def _changed(series: TurnSeries, way: Direction, found: BuildDifference) -> ChangedDirectionRecord:
-    return {
-        "a_bps": _figure(series, Side.A, way),
-        "b_bps": _figure(series, Side.B, way),
-        "change": found.change,
-        "interval": None if found.low is None or found.high is None else [found.low, found.high],
-        "between_turns": found.between,
-        "result": str(found.result),
-        "why": found.why,
-    }
+    return ChangedDirectionRecord(
+        a_bps=_figure(series, Side.A, way),
+        b_bps=_figure(series, Side.B, way),
+        change=found.change,
+        interval=None if found.low is None or found.high is None else (found.low, found.high),
+        between_turns=found.between,
+        result=str(found.result),
+        why=found.why,
+    )
 
 
 def _turn(boot: MadeBoot) -> TurnRecord:
-    return {
-        "number": boot.number,
-        "side": str(boot.side),
-        "started_s": boot.started_s,
-        "seconds": boot.seconds,
-        "running": dict(boot.running),
-        "trouble": boot.trouble,
-    }
+    return TurnRecord(
+        number=boot.number,
+        side=str(boot.side),
+        started_s=boot.started_s,
+        seconds=boot.seconds,
+        running=dict(boot.running),
+        trouble=boot.trouble,
+    )
 
 
 def _limited_by(series: TurnSeries, turn: Turn, directions: Mapping[Direction, DirectionJudgement]) -> Diagnosis:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_pinet.errors import PinetError
-    from pytest_pinet.report.change import ChangeHeadRecord
+    from pytest_pinet.model.record.change import ChangeHeadRecord
 
 MISTAKE = 4
 INTERRUPTED = 130
@@ -99,7 +99,7 @@ class RunWatcher:
             return
         self.planned = session.dry_run is not None
         record = session.keeper.record
-        self.head = record.get("change") if record is not None else None
+        self.head = record.change if record is not None else None
         builds = config.pluginmanager.get_plugin("pinet-builds")
         self.refused = builds.refused if builds is not None else None
 
@@ -133,4 +133,4 @@ def code_of(status: int, head: ChangeHeadRecord | None, refused: PinetError | No
     if head is None:
         # All tests were skipped.
         return SKIP if bisect else UNDECIDED
-    return head["bisect_exit"] if bisect else head["exit"]
+    return head.bisect_exit if bisect else head.exit

@@ -17,9 +17,9 @@ from pytest_pinet.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_pinet.model.record.run import RunRecord
     from pytest_pinet.report.allure.derived import KnownTest
     from pytest_pinet.report.allure.tool import Allure
-    from pytest_pinet.report.record import RunRecord
     from pytest_pinet.report.series import FigureSeries
 
 # Which metrics the tests in Allure's results measure. The file can be deleted.
@@ -124,12 +124,10 @@ def _by_allure(
 
 def _latest_change(runs: Path) -> RunRecord | None:
     """Return the newest run that gated a change. Such runs are not part of any trend."""
+    from pytest_pinet.history.results_file import read_whole_run
+
     for path in sorted(runs.glob("*/results.json"), reverse=True):
-        try:
-            record: RunRecord = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            # The file of a killed run.
-            continue
-        if "change" in record:
-            return record
+        run = read_whole_run(path)
+        if run is not None and run.change is not None:
+            return run
     return None

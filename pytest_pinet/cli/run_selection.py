@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConfigError
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_pinet.history.compare import RunSet
     from pytest_pinet.history.points import Point
     from pytest_pinet.history.store import HistoryStore
+    from pytest_pinet.model.record.run import RunRecord
 
 LATEST = ".pinet/latest"
 FORM = "a results.json, a run folder, a run of the history ('latest', 'latest~1', an id), or a build ('6.12.25')"
@@ -34,19 +34,15 @@ def results_file(what: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def read_results(path: Path) -> dict[str, Any]:
+def read_results(path: Path) -> RunRecord:
     """Read a whole results.json, or the remains of a killed run. Raises ConfigError."""
     from pytest_pinet.history.records import points_of
     from pytest_pinet.history.recover import LINES, record_of
+    from pytest_pinet.history.results_file import read_run
 
-    try:
-        record = record_of(path)[0] if path.name == LINES else json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}; expected a results.json") from None
-    except ValueError as error:
-        raise ConfigError(f"{path} is not JSON ({error}); expected a results.json") from None
+    record = record_of(path)[0] if path.name == LINES else read_run(path)
+    # Refuse impossible values.
     points_of(record, where=str(path))
-    assert isinstance(record, dict), "points_of checks this"
     return record
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import click
 
 from pytest_pinet.cli.options import OUTPUT_OPTION, write_output
@@ -26,14 +24,13 @@ def summary(what: str, form: str, output: str | None) -> None:
     from pytest_pinet.report.change_table import change_lines
     from pytest_pinet.report.change_words import emulated_words
     from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
-    from pytest_pinet.report.record import RunRecord
     from pytest_pinet.report.terminal import summary_table
     from pytest_pinet.report.text_wrap import wrap
 
     path = results_file(what)
     if path is None:
         raise ConfigError(f"there is no {what!r}; expected a results.json or a run folder such as .pinet/latest")
-    run = cast(RunRecord, read_results(path))
+    run = read_results(path)
     if form == "md":
         write_output([summary_markdown(run)], output)
         return

@@ -1,4 +1,4 @@
-"""Converts ``results.json`` to points. Files of older versions lack keys, and must all be accepted."""
+"""Converts the record of a run to points."""
 
 from __future__ import annotations
 
@@ -6,67 +6,57 @@ import hashlib
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.points import Attempts, Point, SampleSpread, StoredAttempt, StoredRun
+from pytest_pinet.history.results_file import broken
+from pytest_pinet.model.record.direction import DirectionRecord, SampleRecord
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 
-# The results.json versions that this module reads.
-KNOWN_SCHEMAS = (1,)
 
-
-def points_of(record: Mapping[str, Any], folder: str = "", where: str = "") -> tuple[StoredRun, list[Point]]:
+def points_of(record: RunRecord, folder: str = "", where: str = "") -> tuple[StoredRun, list[Point]]:
     """Return a run and its points. ``folder`` is the run folder; ``where`` names the file in messages.
 
-    Raises ConfigError if this is no ``results.json``, or one of an unknown version.
+    Raises ConfigError if a time or a goodput is impossible.
     """
-    if not isinstance(record, dict) or not isinstance(record.get("results"), list) or "run" not in record:
-        raise ConfigError(f"{where or 'this'} is no results.json of pytest-pinet; expected 'run' and 'results' in it")
-    if record.get("schema") not in KNOWN_SCHEMAS:
-        message = f"{where or 'results.json'} is of version {record.get('schema')!r}"
-        raise ConfigError(f"{message}; expected {KNOWN_SCHEMAS[-1]}: update pytest-pinet")
     try:
         return _points(record, folder)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise ConfigError(
-            f"{where or 'results.json'} is broken ({what}); check it against 'pinet schema results'"
-        ) from None
+    except ValueError as error:
+        raise ConfigError(broken(where, str(error))) from None
 
 
-def _points(record: Mapping[str, Any], folder: str) -> tuple[StoredRun, list[Point]]:
-    started = moment(record["started"])
-    session = str(record.get("session") or "")
-    run_id = _run_id(str(record["run"]), session, record)
-    lab = str(record.get("lab", ""))
-    emulated = record.get("figures") == "emulated"
-    complete = bool(record.get("complete", True))
+def _points(record: RunRecord, folder: str) -> tuple[StoredRun, list[Point]]:
+    started = moment(record.started)
+    session = record.session or ""
+    run_id = _run_id(record)
+    emulated = record.figures == "emulated"
     common: dict[str, Any] = {
         "run": run_id,
-        "lab": lab,
+        "lab": record.lab,
         "session": session,
         "emulated": emulated,
-        "complete": complete,
+        "complete": record.complete,
         "folder": folder,
-        "pinet": str(record.get("pinet", "")),
+        "pinet": record.pinet,
     }
     points: list[Point] = []
     seen: Counter[str] = Counter()
-    for result in record["results"]:
-        if result.get("comparison") or result.get("change"):
+    for result in record.results:
+        if result.comparison is not None or result.change is not None:
             # Values of a state made for a comparison, or of a build that may never be accepted.
             continue
         for point in _of_result(result, common, started):
             seen[point["figure"]] += 1
             points.append(Point(**point, number=seen[point["figure"]]))
     verdicts = Counter(str(point.verdict) for point in points)
-    finished = moment(record.get("finished") or record["started"])
     run = StoredRun(
-        run_id, lab, started, finished, emulated, complete, int(record.get("exitstatus", 0)), common["pinet"], folder,
-        session, dict(verdicts), len(record.get("skipped", ())),
+        run_id, record.lab, started, moment(record.finished or record.started), emulated, record.complete,
+        record.exitstatus, record.pinet, folder, session, dict(verdicts), len(record.skipped),
     )  # fmt: skip
     return run, points
 
@@ -77,84 +67,73 @@ def moment(text: str) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-def _run_id(run: str, session: str, record: Mapping[str, Any]) -> str:
+def _run_id(record: RunRecord) -> str:
     """Return a unique run ID.
 
     A run folder's name is unique below its root only, and several runners can share a history.
     """
-    facts = session or "\n".join(str(record.get(key)) for key in ("lab", "lab_file", "started", "finished"))
-    return f"{run}-{hashlib.sha256(facts.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    facts = record.session or "\n".join((record.lab, record.lab_file, record.started, record.finished))
+    return f"{record.run}-{hashlib.sha256(facts.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
-def _of_result(result: Mapping[str, Any], common: Mapping[str, Any], started: datetime) -> Iterable[dict[str, Any]]:
-    combination = result["combination"]
+def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) -> Iterable[dict[str, Any]]:
+    limited = result.limited_by
     shared = {
         **common,
-        "time": moment(result["started"]) if result.get("started") else started,
-        "combination": combination["id"],
-        "build": dict(result.get("build") or {}),
-        "serials": dict(result.get("serials") or {}),
-        "versions": dict(result.get("versions") or {}),
-        "parameters": str(result.get("parameters") or ""),
-        "artefacts": tuple(result.get("files") or ()),
-        "scale": float(result.get("scale") or 1.0),
-        "limited_by": f"{limited['cause']}: {limited['text']}" if (limited := result.get("limited_by")) else "",
+        "time": moment(result.started) if result.started else started,
+        "combination": result.combination.id,
+        "build": dict(result.build),
+        "serials": dict(result.serials or {}),
+        "versions": dict(result.versions),
+        "parameters": result.parameters or "",
+        "artefacts": result.files,
+        "scale": result.scale or 1.0,
+        "limited_by": f"{limited.cause}: {limited.text}" if limited is not None else "",
     }
-    directions = result.get("directions") or {}
-    if not directions:
+    if not result.directions:
         yield {
             **shared,
             # A result without goodput by nature, such as pings, keeps its own ID. A failed one has the combination's
             # ID.
-            "figure": str(result["id"]) if "ping" in result else combination["id"],
+            "figure": result.id if result.ping is not None else result.combination.id,
             "direction": "",
             "goodput_bps": None,
-            "verdict": Verdict(result["verdict"]),
-            "reason": result.get("message", ""),
+            "verdict": result.verdict,
+            "reason": result.message,
         }
-    for way, direction in directions.items():
+    for way, direction in result.directions.items():
         yield {**shared, "figure": figure_of(result, way), "direction": way, **_of_direction(direction)}
 
 
-def figure_of(result: Mapping[str, Any], way: str) -> str:
+def figure_of(result: ResultRecord, way: str) -> str:
     """Return the ID under which this direction is gated, calibrated and accepted."""
-    found = str(result["id"])
-    return found if found.endswith(f"-{way}") else f"{found}-{way}"
+    return result.id if result.id.endswith(f"-{way}") else f"{result.id}-{way}"
 
 
-def _of_direction(direction: Mapping[str, Any]) -> dict[str, Any]:
-    interval = direction.get("interval_bps")
-    attempts = direction.get("attempts") or ()
-    verdict = Verdict(direction["verdict"])
-    reason = direction.get("reason", "")
-    for extra in direction.get("extras") or ():
-        if extra["verdict"] == verdict and not reason:
-            reason = extra["reason"]
-    goodput = float(direction["goodput_bps"])
+def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
+    goodput = direction.goodput_bps
     if not math.isfinite(goodput) or goodput < 0:
         raise ValueError(f"a goodput of {goodput} bit/s")
+    reasons = [direction.reason, *(extra.reason for extra in direction.extras if extra.verdict is direction.verdict)]
     return {
         "goodput_bps": goodput,
-        "interval_bps": None if interval is None else (float(interval[0]), float(interval[1])),
-        "limit_bps": direction.get("limit_bps"),
-        "rule": direction.get("rule"),
-        "oracle_bps": direction.get("oracle_bps"),
-        "verdict": verdict,
-        "reason": reason,
+        "interval_bps": direction.interval_bps,
+        "limit_bps": direction.limit_bps,
+        "rule": direction.rule,
+        "oracle_bps": direction.oracle_bps,
+        "verdict": direction.verdict,
+        "reason": next(filter(None, reasons), ""),
         "attempts": Attempts(
-            tuple(
-                StoredAttempt(one.get("fresh", ""), one["goodput_bps"], one["seconds"], one.get("excluded", ""))
-                for one in attempts
-            ),
-            direction.get("state", ""),
+            tuple(StoredAttempt(one.fresh, one.goodput_bps, one.seconds, one.excluded) for one in direction.attempts),
+            direction.state,
         ),
-        "spread": spread_of(direction.get("samples") or ()),
+        "spread": spread_of(direction.samples),
     }
 
 
-def spread_of(samples: Iterable[Mapping[str, Any]]) -> SampleSpread | None:
+def spread_of(samples: Iterable[SampleRecord]) -> SampleSpread | None:
     """Return the counted intervals in five numbers; None if there are no intervals."""
-    rates = [s["bytes"] * 8 / s["seconds"] for s in samples if not s.get("warmup") and s["seconds"] > 0]
+    rates = [one.bytes * 8 / one.seconds for one in samples if not one.warmup and one.seconds > 0]
     if not rates:
         return None
     sd = statistics.stdev(rates) if len(rates) > 1 else None

@@ -10,13 +10,15 @@ from typing import Any
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.records import moment
+from pytest_pinet.history.results_file import run_of
+from pytest_pinet.model.record.run import RunRecord
 
 # The run's own data, written when it began. The results do not contain these data.
 HEAD = "run.json"
 LINES = "results.jsonl"
 
 
-def record_of(lines: Path) -> tuple[dict[str, Any], int]:
+def record_of(lines: Path) -> tuple[RunRecord, int]:
     """Return the record of a killed run from its ``results.jsonl``, and how many lines were incomplete.
 
     The record is always marked as incomplete. Raises ConfigError if the run still goes on, or if ``run.json`` is
@@ -37,7 +39,8 @@ def record_of(lines: Path) -> tuple[dict[str, Any], int]:
     if not isinstance(run, dict) or "started" not in run:
         raise ConfigError(f"{head} has no 'started'; expected what a run writes when it begins")
     results, cut = _results(text)
-    return {**run, "results": results, "complete": False, "finished": _last_seen(run, results)}, cut
+    found = run_of({**run, "results": results, "complete": False}, str(lines))
+    return found.replace(finished=_last_seen(found)), cut
 
 
 def goes_on(head: Path) -> bool:
@@ -69,12 +72,12 @@ def _results(text: str) -> tuple[list[dict[str, Any]], int]:
     return results, cut
 
 
-def _last_seen(run: dict[str, Any], results: list[dict[str, Any]]) -> str:
+def _last_seen(run: RunRecord) -> str:
     """Return the time at which the last complete result ended. The run itself went on after that."""
-    times = [str(run["started"])]
-    for result in results:
+    times = [run.started]
+    for result in run.results:
         try:
-            times.append((moment(result["started"]) + timedelta(seconds=float(result["seconds"]))).isoformat())
-        except (KeyError, TypeError, ValueError, OverflowError):
+            times.append((moment(result.started) + timedelta(seconds=result.seconds)).isoformat())
+        except (ValueError, OverflowError):
             continue
     return times[-1]

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.database import OFF
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.recover import record_of
+from pytest_pinet.history.results_file import read_run
 from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.model.record.run import RunRecord
 
 DEFAULT = "history.db"
 
 
-def keep_run(url: str | None, run: Mapping[str, Any], folder: Path) -> str | None:
+def keep_run(url: str | None, run: RunRecord, folder: Path) -> str | None:
     """Store a run in the history at ``url`` (None: ``.pinet/history.db``, beside the run folders).
 
     Returns a message for the user if that failed, else None.
@@ -52,11 +51,5 @@ def import_killed(store: HistoryStore, path: Path) -> tuple[bool, str]:
 
 def import_results(store: HistoryStore, path: Path) -> bool:
     """Store the run of a ``results.json``. Return False if it is stored already. Raises ConfigError."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}; expected a results.json") from None
-    except ValueError as error:
-        raise ConfigError(f"{path} is no JSON ({error}); expected a results.json") from None
-    run, points = points_of(record, str(path.parent.absolute()), str(path))
+    run, points = points_of(read_run(path), str(path.parent.absolute()), str(path))
     return store.add(run, points)

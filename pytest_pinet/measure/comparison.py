@@ -31,8 +31,8 @@ from pytest_pinet.measure.traffic_runner import ProgressOfWays, Runs
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.record.comparison import ComparisonRecord, ConnectionRecord, SideRecord
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.report.comparison import ComparisonRecord, ConnectionRecord, SideRecord
 from pytest_pinet.traffic.tool import TrafficTool
 
 # Time of a turn beside its traffic, including a change of state.
@@ -178,33 +178,33 @@ def _record(
     worst = min(found, key=lambda way: _SEVERITY.index(found[way].result))
     result = found[worst].result
     several = len(found) > 1
-    return {
-        "id": str(MetricKey(link.combination.identity, traffic, traffic.direction)),
-        "a": states[0].name,
-        "b": states[1].name,
-        "result": str(Result.INCONCLUSIVE if result is Result.GO_ON else result),
-        "why": f"{worst}: {found[worst].why}" if several else found[worst].why,
-        "tolerance": plan.tolerance,
-        "error_rate": plan.error_rate,
-        "pairs": min(one.pairs for one in found.values()),
-        "directions": {str(way): _side(way, one, runs) for way, one in found.items()},
-        "runs": [_run(run) for run in runs],
-        "started": started.isoformat(),
-        "seconds": seconds,
-        "builds": {str(state): dict(build) for state, build in builds.items()},
-        "traffic_seconds": sum(max(a.traffic_seconds for a in run.attempts.values()) for run in runs),
-    }
+    return ComparisonRecord(
+        id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
+        a=states[0].name,
+        b=states[1].name,
+        result=str(Result.INCONCLUSIVE if result is Result.GO_ON else result),
+        why=f"{worst}: {found[worst].why}" if several else found[worst].why,
+        tolerance=plan.tolerance,
+        error_rate=plan.error_rate,
+        pairs=min(one.pairs for one in found.values()),
+        directions={str(way): _side(way, one, runs) for way, one in found.items()},
+        runs=tuple(_run(run) for run in runs),
+        started=started.isoformat(),
+        seconds=seconds,
+        builds={str(state): dict(build) for state, build in builds.items()},
+        traffic_seconds=sum(max(a.traffic_seconds for a in run.attempts.values()) for run in runs),
+    )
 
 
 def _side(way: Direction, found: Comparison, runs: list[_Run]) -> SideRecord:
-    return {
-        "a_bps": _goodput(way, Side.A, runs).bps,
-        "b_bps": _goodput(way, Side.B, runs).bps,
-        "change": found.change,
-        "interval": None if found.low is None or found.high is None else [found.low, found.high],
-        "result": str(found.result),
-        "why": "; ".join([found.why, *found.remarks]),
-    }
+    return SideRecord(
+        a_bps=_goodput(way, Side.A, runs).bps,
+        b_bps=_goodput(way, Side.B, runs).bps,
+        change=found.change,
+        interval=None if found.low is None or found.high is None else (found.low, found.high),
+        result=str(found.result),
+        why="; ".join([found.why, *found.remarks]),
+    )
 
 
 def _goodput(way: Direction, state: Side, runs: list[_Run]) -> Bitrate:
@@ -215,12 +215,12 @@ def _goodput(way: Direction, state: Side, runs: list[_Run]) -> Bitrate:
 
 
 def _run(run: _Run) -> ConnectionRecord:
-    return {
-        "side": str(run.side),
-        "started_s": run.started_s,
-        "seconds": run.seconds,
-        "goodput_bps": {str(way): attempt.goodput.bps for way, attempt in run.attempts.items()},
-        "counted_s": min(attempt.seconds for attempt in run.attempts.values()),
-        "excluded": run.excluded,
-        "events": [event.text for attempt in run.attempts.values() for event in attempt.events],
-    }
+    return ConnectionRecord(
+        side=str(run.side),
+        started_s=run.started_s,
+        seconds=run.seconds,
+        goodput_bps={str(way): attempt.goodput.bps for way, attempt in run.attempts.items()},
+        counted_s=min(attempt.seconds for attempt in run.attempts.values()),
+        excluded=run.excluded,
+        events=tuple(event.text for attempt in run.attempts.values() for event in attempt.events),
+    )

@@ -7,17 +7,16 @@ from datetime import datetime
 from pytest_pinet.judge.attempts import MeasuredFlow
 from pytest_pinet.judge.flow_limits import Bounds
 from pytest_pinet.judge.interleaved import Result
-from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.judge.two_states import VERDICTS, AgainstA, judge_against_a
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.judgement import DirectionJudgement, JudgedAttempt, MeasurementJudgement
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.record.comparison import ComparisonRecord
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.comparison import ComparisonRecord
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.result_record import ResultParts, result_record
 from pytest_pinet.report.tunings import tuning_notes
 
@@ -27,23 +26,23 @@ def compared_record(link: Link, traffic: Traffic, found: ComparisonRecord) -> Re
 
     The caller fills in ``test``, ``files`` and ``rerun``.
     """
-    ways = [Direction(way) for way in found["directions"]]
+    ways = [Direction(way) for way in found.directions]
     directions = {way: _direction_of_b(link, traffic, way, found) for way in ways}
     own = MeasurementJudgement(Verdict.PASS, "", directions)
     judged = judge_against_a(own, {way: _against_a(way, found) for way in ways})
     return result_record(
         ResultParts(
-            id=found["id"],
+            id=found.id,
             verdict=judged.verdict,
             message=f"{link.id} {judged.reason}",
             combination=link.combination,
             traffic=traffic.key,
-            build=found["builds"].get("B", {}),
+            build=found.builds.get("B", {}),
             path=link.path,
-            notes=[*(event for run in found["runs"] for event in run["events"]), *tuning_notes(link.tried)],
-            started=datetime.fromisoformat(found["started"]),
-            seconds=found["seconds"],
-            traffic_seconds=found["traffic_seconds"],
+            notes=[*(event for run in found.runs for event in run.events), *tuning_notes(link.tried)],
+            started=datetime.fromisoformat(found.started),
+            seconds=found.seconds,
+            traffic_seconds=found.traffic_seconds,
             directions=judged.directions,
             comparison=found,
             tunings=link.tried,
@@ -52,16 +51,16 @@ def compared_record(link: Link, traffic: Traffic, found: ComparisonRecord) -> Re
 
 
 def _against_a(way: Direction, found: ComparisonRecord) -> AgainstA:
-    side = found["directions"][str(way)]
-    low, high = side["interval"] or (None, None)
+    side = found.directions[str(way)]
+    low, high = side.interval or (None, None)
     return AgainstA(
-        found["a"],
-        Bitrate(side["a_bps"]),
-        Bitrate(side["b_bps"]),
-        found["tolerance"],
-        VERDICTS[Result(side["result"])],
-        f"{found['b']} against {found['a']}: {side['why']}",
-        side["why"],
+        found.a,
+        Bitrate(side.a_bps),
+        Bitrate(side.b_bps),
+        found.tolerance,
+        VERDICTS[Result(side.result)],
+        f"{found.b} against {found.a}: {side.why}",
+        side.why,
         None if low is None or high is None else (low, high),
     )
 
@@ -75,16 +74,15 @@ def _direction_of_b(link: Link, traffic: Traffic, way: Direction, found: Compari
     attempts = tuple(
         JudgedAttempt(
             Fresh.CONNECTION,
-            Bitrate(one["goodput_bps"][str(way)]),
-            one["counted_s"],
-            max(0.0, traffic.seconds - one["counted_s"]),
-            excluded=one["excluded"],
+            Bitrate(one.goodput_bps[str(way)]),
+            one.counted_s,
+            max(0.0, traffic.seconds - one.counted_s),
+            excluded=one.excluded,
         )
-        for one in found["runs"]
-        if one["side"] == "B"
+        for one in found.runs
+        if one.side == "B"
     )
-    goodput = Bitrate(found["directions"][str(way)]["b_bps"])
-    error_rate = found.get("error_rate", ERROR_RATE)
+    goodput = Bitrate(found.directions[str(way)]["b_bps"])
     return DirectionJudgement(
-        Verdict.PASS, "", goodput, oracle.goodput, oracle.because, error_rate, flows=(flow,), attempts=attempts
+        Verdict.PASS, "", goodput, oracle.goodput, oracle.because, found.error_rate, flows=(flow,), attempts=attempts
     )

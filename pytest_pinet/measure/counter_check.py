@@ -16,8 +16,8 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.model.counters import PortCounters
+from pytest_pinet.model.record.result import CableRecord
 from pytest_pinet.model.traffic import Traffic
-from pytest_pinet.report.record import CableRecord
 
 # Some drivers update their counters only once a second.
 COUNTER_TIMEOUT_S = 3.0
@@ -124,17 +124,14 @@ class CounterCheck:
             received, sent = new.bytes_since(old)
             losses = ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped")
             lost = {name: _difference(getattr(old, name), getattr(new, name)) for name in losses}
-            record: CableRecord = {
-                "end": str(end.endpoint),
-                "port": str(end.endpoint.interface.port),
-                "node": {"rx_bytes": received, "tx_bytes": sent, **lost},
-                "switch": None,
-            }
+            switch = None
             if index in ports:
                 before, after = ports[index]
                 names = ("rx_octets", "tx_octets", "rx_errors", "tx_errors", "rx_discards", "tx_discards")
-                record["switch"] = {n: _difference(getattr(before, n), getattr(after, n)) for n in names}
-            found.append(record)
+                switch = {n: _difference(getattr(before, n), getattr(after, n)) for n in names}
+            node = {"rx_bytes": received, "tx_bytes": sent, **lost}
+            port = str(end.endpoint.interface.port)
+            found.append(CableRecord(end=str(end.endpoint), port=port, node=node, switch=switch))
         return found
 
     def raw(self) -> dict[str, str]:

@@ -26,22 +26,13 @@ from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, WindowRecord
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.parameters import parameters_hash
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.result_record import ResultParts, result_record
-from pytest_pinet.report.traffic import (
-    HttpRecord,
-    LadderRecord,
-    WindowRecord,
-    apart_notes,
-    http_record,
-    http_text,
-    ladder_text,
-    most_apart,
-    window_record,
-)
+from pytest_pinet.report.traffic import apart_notes, http_record, http_text, ladder_text, most_apart, window_record
 from pytest_pinet.report.tunings import tuning_notes
 from pytest_pinet.traffic.tool import TrafficTool
 

@@ -10,9 +10,10 @@ from pytest_pinet.judge.extras import loss_rate
 from pytest_pinet.judge.profile import Profile, confirm
 from pytest_pinet.measure.traffic_runner import Runs
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.record.traffic import LadderRecord, StepRecord
 from pytest_pinet.model.traffic import LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.traffic import LadderRecord, StepRecord, ladder_text
+from pytest_pinet.report.traffic import ladder_text
 
 # Below this share of its rate a step was not really tried: a sender with a full queue sends less and loses nothing.
 REACHED = 0.98
@@ -100,26 +101,24 @@ class Ladder:
         return "" if self.knee is not None else ladder_text(self.record())
 
     def record(self) -> LadderRecord:
-        """Return all steps as plain data."""
+        """Return the record of all steps."""
         knee = self.knee
         streams = self.traffic.streams
-        steps: list[StepRecord] = [
-            {
-                "rate_bps": streams * step.rate.bps,
-                "goodput_bps": sum(f.flow.goodput.bps for one in step.counted for f in one.flows)
+        steps = tuple(
+            StepRecord(
+                rate_bps=streams * step.rate.bps,
+                goodput_bps=sum(f.flow.goodput.bps for one in step.counted for f in one.flows)
                 / max(1, len(step.counted)),
-                "loss": self._loss(step.counted),
-                "attempts": len(step.tries),
-                "reached": self._reached(step, step.counted),
-                "held": knee is not None and step.rate <= knee.rate,
-            }
+                loss=self._loss(step.counted),
+                attempts=len(step.tries),
+                reached=self._reached(step, step.counted),
+                held=knee is not None and step.rate <= knee.rate,
+            )
             for step in self.steps
-        ]
-        return {
-            "loss": self.traffic.loss,
-            "knee_bps": None if knee is None else streams * knee.rate.bps,
-            "steps": steps,
-        }
+        )
+        return LadderRecord(
+            loss=self.traffic.loss, knee_bps=None if knee is None else streams * knee.rate.bps, steps=steps
+        )
 
 
 def measure_ladder(runs: Runs, traffic: Traffic, profile: Profile) -> Ladder | None:

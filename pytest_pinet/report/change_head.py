@@ -13,9 +13,10 @@ from pytest_pinet.judge.change_verdict import (
     exit_code,
 )
 from pytest_pinet.judge.interleaved import Result
+from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
+from pytest_pinet.model.record.direction import DirectionRecord
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
-from pytest_pinet.report.record import DirectionRecord, ResultRecord
 from pytest_pinet.report.text_wrap import first_paragraph
 
 _OF_RESULT = {
@@ -56,94 +57,85 @@ def change_head(
     """
     entries = sorted(
         (entry for result in results for entry in _entries(result, accepted)),
-        key=lambda entry: (_ORDER.index(MetricOutcome(entry["outcome"])), entry["change"] or 0.0, entry["id"]),
+        key=lambda entry: (_ORDER.index(MetricOutcome(entry.outcome)), entry.change or 0.0, entry.id),
     )
-    came = [MetricSummary(MetricOutcome(entry["outcome"]), entry["finding"]) for entry in entries]
+    came = [MetricSummary(MetricOutcome(entry.outcome), entry.finding) for entry in entries]
     found = answer(came)
     if found is ChangeVerdict.PASS and (failed or interrupted):
         came.append(MetricSummary(MetricOutcome.UNDECIDED))
         found = answer(came)
         tests = "1 test" if failed == 1 else f"{failed} tests"
         but = f"{tests} failed by something else" if failed else "the run was interrupted"
-        sentence = f"No answer on {b['name']}: no figure is slower, but {but}."
+        sentence = f"No answer on {b.name}: no figure is slower, but {but}."
     else:
-        against = "the accepted baselines" if accepted else a["name"] if a["key"] else "the boards' own build"
-        sentence = _sentence(found, entries, against, b["name"])
-    return {
-        "a": a,
-        "b": b,
-        "baseline": "accepted" if accepted else "interleaved",
-        "answer": str(found),
-        "exit": exit_code(found),
-        "bisect_exit": bisect_code(came),
-        "sentence": sentence,
-        "turns": turns,
-        "entries": entries,
-    }
+        against = "the accepted baselines" if accepted else a.name if a.key else "the boards' own build"
+        sentence = _sentence(found, entries, against, b.name)
+    return ChangeHeadRecord(
+        a=a,
+        b=b,
+        baseline="accepted" if accepted else "interleaved",
+        answer=str(found),
+        exit=exit_code(found),
+        bisect_exit=bisect_code(came),
+        sentence=sentence,
+        turns=turns,
+        entries=tuple(entries),
+    )
 
 
 def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord]:
-    verdict = Verdict(result["verdict"])
-    if not result["directions"]:
-        broke = verdict is Verdict.FAIL and "ping" not in result
-        outcome = MetricOutcome.FINDING if broke else _OF_VERDICT[verdict]
-        finding = result.get("finding") or KERNEL if broke else ""
-        yield _entry(result, "", outcome, first_paragraph(result["message"]), finding=finding)
-        return
-    changed = result.get("change")
-    for way, direction in result["directions"].items():
-        if changed is not None:
-            one = changed["directions"][way]
-            suspects = [suspect["text"] for suspect in changed["suspects"]]
-            entry = _entry(result, way, _OF_RESULT[Result(one["result"])], one["why"])
-            entry["a_bps"], entry["b_bps"] = one["a_bps"] or None, one["b_bps"] or None
-            entry["change"] = one["change"]
-            if Result(one["result"]) in (Result.SLOWER, Result.FASTER):
-                entry["suspect"] = suspects[0] if suspects else ""
-            yield entry
+    if not result.directions:
+        broke = result.verdict is Verdict.FAIL and result.ping is None
+        outcome = MetricOutcome.FINDING if broke else _OF_VERDICT[result.verdict]
+        finding = result.finding or KERNEL if broke else ""
+        yield _entry(result, "", outcome, first_paragraph(result.message)).replace(finding=finding)
+    for way, direction in result.directions.items():
+        if result.change is not None:
+            yield _of_change(result, way, result.change)
         elif accepted:
             yield _of_accepted(result, way, direction)
 
 
+def _of_change(result: ResultRecord, way: str, change: ChangeRecord) -> ChangeEntryRecord:
+    """Return the outcome of build B against build A."""
+    one = change.directions[way]
+    differs = Result(one.result) in (Result.SLOWER, Result.FASTER)
+    return _entry(result, way, _OF_RESULT[Result(one.result)], one.why).replace(
+        a_bps=one.a_bps or None,
+        b_bps=one.b_bps or None,
+        change=one.change,
+        suspect=change.suspects[0].text if differs and change.suspects else "",
+    )
+
+
 def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> ChangeEntryRecord:
     """Return the outcome against an accepted baseline. Without a gating baseline it is undecided, unless it fails."""
-    verdict = Verdict(direction["verdict"])
-    outcome, why = _OF_VERDICT[verdict], direction["reason"]
-    baseline = direction["baseline"]
-    if outcome is MetricOutcome.UNCHANGED and (baseline is None or baseline["change"] == "not gated"):
-        told = "no baseline is accepted" if baseline is None else baseline["text"]
+    outcome, why = _OF_VERDICT[direction.verdict], direction.reason
+    baseline, limited = direction.baseline, result.limited_by
+    if outcome is MetricOutcome.UNCHANGED and (baseline is None or baseline.change == "not gated"):
+        told = "no baseline is accepted" if baseline is None else baseline.text
         outcome, why = MetricOutcome.UNDECIDED, f"{told}: run it with the known-good build, then pinet accept"
-    entry = _entry(result, way, outcome, why)
-    entry["a_bps"] = None if baseline is None else baseline["figure_bps"]
-    entry["b_bps"] = direction["goodput_bps"]
-    if baseline is not None and baseline["figure_bps"] > 0:
-        entry["change"] = direction["goodput_bps"] / baseline["figure_bps"] - 1
-    if outcome is MetricOutcome.REGRESSION and "limited_by" in result:
-        entry["suspect"] = f"limited by {result['limited_by']['cause']}: {result['limited_by']['text']}"
-    return entry
+    a_bps = None if baseline is None else baseline.figure_bps
+    slower = outcome is MetricOutcome.REGRESSION and limited is not None
+    return _entry(result, way, outcome, why).replace(
+        a_bps=a_bps,
+        b_bps=direction.goodput_bps,
+        change=direction.goodput_bps / a_bps - 1 if a_bps is not None and a_bps > 0 else None,
+        suspect=f"limited by {limited.cause}: {limited.text}" if slower and limited is not None else "",
+    )
 
 
-def _entry(result: ResultRecord, way: str, outcome: MetricOutcome, text: str, finding: str = "") -> ChangeEntryRecord:
-    return {
-        "id": result["id"],
-        "direction": way,
-        "outcome": str(outcome),
-        "text": text,
-        "a_bps": None,
-        "b_bps": None,
-        "change": None,
-        "suspect": "",
-        "finding": finding,
-    }
+def _entry(result: ResultRecord, way: str, outcome: MetricOutcome, text: str) -> ChangeEntryRecord:
+    return ChangeEntryRecord(id=result.id, direction=way, outcome=str(outcome), text=text)
 
 
 def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], against: str, b: str) -> str:
     if not entries:
         return f"Nothing is known of {b}: nothing was measured."
-    of = {outcome: [entry for entry in entries if entry["outcome"] == outcome] for outcome in MetricOutcome}
+    of = {outcome: [entry for entry in entries if entry.outcome == outcome] for outcome in MetricOutcome}
     if found is ChangeVerdict.REGRESSION:
         parts = [_worst(of[MetricOutcome.REGRESSION], len(entries))] if of[MetricOutcome.REGRESSION] else []
-        kinds = list(dict.fromkeys(entry["finding"] for entry in of[MetricOutcome.FINDING]))
+        kinds = list(dict.fromkeys(entry.finding for entry in of[MetricOutcome.FINDING]))
         parts += [f"{', '.join(kinds)} ({len(of[MetricOutcome.FINDING])} of {len(entries)} results)"] if kinds else []
         return f"{b} must not go in: {'; '.join(parts)}, against {against}."
     if found is ChangeVerdict.LAB_ERROR:
@@ -157,6 +149,6 @@ def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], agains
 
 
 def _worst(slower: Sequence[ChangeEntryRecord], of: int) -> str:
-    worst = min(slower, key=lambda entry: entry["change"] or 0.0)
-    by = f", by {-worst['change'] * 100:.1f} % in {worst['id']}" if worst["change"] is not None else ""
+    worst = min(slower, key=lambda entry: entry.change or 0.0)
+    by = f", by {-worst.change * 100:.1f} % in {worst.id}" if worst.change is not None else ""
     return f"{len(slower)} of {of} figures slower{by}"

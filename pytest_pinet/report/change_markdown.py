@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_pinet.judge.change_verdict import MetricOutcome
-from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord
+from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.change_words import build_parts, change_in_words, emulated_sentence, figure_name
 from pytest_pinet.report.markdown_text import escaped, folded
-from pytest_pinet.report.record import ResultRecord, RunRecord
 from pytest_pinet.report.table import SIDES, markdown_table, side_cells
 
 _MARKS = {

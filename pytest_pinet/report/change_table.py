@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pytest_pinet.judge.change_verdict import MetricOutcome
-from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
+from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
+from pytest_pinet.model.record.run import SkippedRecord
 from pytest_pinet.report.change_words import figure_name
-from pytest_pinet.report.record import SkippedRecord
 from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.terminal import skipped_lines
 from pytest_pinet.report.text_wrap import WIDTH, copyable, plain, wrap

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord
-from pytest_pinet.report.record import RunRecord
+from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord
+from pytest_pinet.model.record.run import RunRecord
 
 
 def change_in_words(run: RunRecord) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.report.record import RunRecord
+from pytest_pinet.model.record.run import RunRecord
 
 OPTION = "--pinet-json"
 
@@ -30,7 +30,7 @@ def write_json(path: Path, run: RunRecord, option: str = OPTION) -> None:
     A reader finds the old file or the new one, even if this process is killed in between.
     """
     # ASCII escapes lone surrogates from undecodable console bytes. nan is a bug and not valid JSON.
-    text = json.dumps(run, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+    text = json.dumps(run.dump(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
     with writing(path, option):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file() and not path.is_dir():

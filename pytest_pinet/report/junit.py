@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_pinet.model.record.direction import DirectionRecord
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import SettingOutcome
 from pytest_pinet.model.verdict import Verdict, worst
-from pytest_pinet.report.record import DirectionRecord, ResultRecord
 
 Property = tuple[str, object]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_markdown import change_markdown
 from pytest_pinet.report.change_words import change_in_words
 from pytest_pinet.report.markdown_text import escaped, folded
-from pytest_pinet.report.record import ResultRecord, RunRecord
 from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.scale import scale_text
 from pytest_pinet.report.table import markdown_table

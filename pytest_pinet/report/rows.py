@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pytest_pinet.model.record.direction import DirectionRecord
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.record import DirectionRecord, ResultRecord
 from pytest_pinet.report.text_wrap import rate
 from pytest_pinet.report.traffic import http_text, ladder_text, ping_text
 

@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_pinet.history.recover import HEAD, LINES
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.json_file import replace_file, write_json, writing
-from pytest_pinet.report.record import ResultRecord, RunRecord
 
 OPTION = "--pinet-run-dir"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
@@ -64,7 +65,7 @@ class RunFolder:
         """Write ``run.json``, which describes the run if it never ends. The file is locked while this process lives."""
         path = self.path / HEAD
         with writing(path, OPTION):
-            replace_file(path, (json.dumps(run, indent=1, ensure_ascii=True) + "\n").encode("ascii"))
+            replace_file(path, (json.dumps(run.dump(), indent=1, ensure_ascii=True) + "\n").encode("ascii"))
             descriptor = os.open(path, os.O_RDWR)
             weakref.finalize(self, os.close, descriptor)
             # Not every file system has locks. Without a lock a running run looks like a killed one.
@@ -77,7 +78,7 @@ class RunFolder:
 
     def append(self, result: ResultRecord) -> None:
         """Append one result to ``results.jsonl`` at once, so that it survives a ``kill -9`` of the run."""
-        line = json.dumps(result, ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
+        line = json.dumps(result.dump(), ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
         path = self.path / LINES
         with writing(path, OPTION):
             # Unbuffered and in one call, so that lines of several workers do not mix.

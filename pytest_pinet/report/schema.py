@@ -1,7 +1,8 @@
-"""The JSON Schema of ``results.json``, generated from its TypedDicts.
+"""The JSON Schema of ``results.json``, generated from its records.
 
-``python -m pytest_pinet.report.schema`` regenerates the shipped file; a test checks that it is current. pydantic cannot
-generate it: it rejects ``typing.TypedDict`` before Python 3.12, and its wording changes between versions.
+``python -m pytest_pinet.report.schema`` regenerates the shipped file; a test checks that it is current. The schema is
+not pydantic's own: its text changes between versions of pydantic, and it would not require the keys that are missing
+in no file, but have a default for readers.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import json
 import types
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Union, get_args, get_origin
 
-from pytest_pinet.model.verdict import SEVERITY
-from pytest_pinet.report.record import SCHEMA_VERSION, RunRecord
+from pydantic.fields import FieldInfo
+
+from pytest_pinet.model.record.base import LATER, RARE, RARE_OR_NULL, Record
+from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord
+from pytest_pinet.model.verdict import SEVERITY, Verdict
 
 SCHEMA_FILE = Path(__file__).with_name("results.schema.json")
 _SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -23,8 +27,6 @@ def results_schema() -> dict[str, Any]:
     definitions: dict[str, Any] = {}
     top = _schema(RunRecord, definitions)
     definitions["RunRecord"]["properties"]["schema"] = {"const": SCHEMA_VERSION}
-    for name in ("ResultRecord", "DirectionRecord"):
-        definitions[name]["properties"]["verdict"] = {"enum": [verdict.value for verdict in SEVERITY]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"pytest-pinet results.json, version {SCHEMA_VERSION}",
@@ -39,27 +41,41 @@ def schema_text() -> str:
 
 
 def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    if is_typeddict(hint):
-        if hint.__name__ not in definitions:
-            definitions[hint.__name__] = {}
-            hints = get_type_hints(hint)
-            definitions[hint.__name__] = {
-                "description": " ".join((hint.__doc__ or "").split()),
-                "type": "object",
-                "properties": {name: _schema(inner, definitions) for name, inner in hints.items()},
-                "required": sorted(hint.__required_keys__, key=list(hints).index),
-            }
-        return {"$ref": f"#/$defs/{hint.__name__}"}
     origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType) and not all(argument in _SIMPLE for argument in arguments):
-        return {"anyOf": [_schema(argument, definitions) for argument in arguments]}
     if origin in (Union, types.UnionType):
-        return {"type": [_SIMPLE[argument] for argument in arguments]}
-    if origin is list:
+        if all(argument in _SIMPLE for argument in arguments):
+            return {"type": [_SIMPLE[argument] for argument in arguments]}
+        return {"anyOf": [_schema(argument, definitions) for argument in arguments]}
+    if origin is tuple:
         return {"type": "array", "items": _schema(arguments[0], definitions)}
     if origin is dict:
         return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}
-    return {"type": _SIMPLE[hint]}
+    if hint is Verdict:
+        return {"enum": [verdict.value for verdict in SEVERITY]}
+    return {"type": _SIMPLE[hint]} if hint in _SIMPLE else _reference(hint, definitions)
+
+
+def _reference(record: type[Record], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the reference to a record, which is added to the definitions."""
+    if record.__name__ not in definitions:
+        definitions[record.__name__] = {}
+        fields = {field.alias or name: field for name, field in record.model_fields.items()}
+        definitions[record.__name__] = {
+            "description": " ".join((record.__doc__ or "").split()),
+            "type": "object",
+            "properties": {name: _schema(_written(field), definitions) for name, field in fields.items()},
+            "required": [
+                name for name, field in fields.items() if not {RARE, RARE_OR_NULL, LATER} & set(field.metadata)
+            ],
+        }
+    return {"$ref": f"#/$defs/{record.__name__}"}
+
+
+def _written(field: FieldInfo) -> Any:
+    """Return the type of a value in the file. A rare key without a value is not written, so that it is never null."""
+    if RARE not in field.metadata:
+        return field.annotation
+    return Union[tuple(one for one in get_args(field.annotation) if one is not type(None))]  # noqa: UP007
 
 
 if __name__ == "__main__":

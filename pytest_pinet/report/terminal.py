@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import SkippedRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.record import ResultRecord, SkippedRecord
 from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, wrap

@@ -1,128 +1,38 @@
-"""The record types of traffic beside goodput: shared time, sockets, HTTP requests, pings and the UDP ladder."""
+"""Builds the records of traffic beside goodput: shared time, sockets, HTTP requests and pings; and their texts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import TypedDict
 
 from pytest_pinet.model.http import HttpReport
 from pytest_pinet.model.measurement import Flow, Window
 from pytest_pinet.model.ping import Ping, PingReport
-
-
-class SureRecord(TypedDict, total=False):
-    """``start_skew_within_s``: the skew is off by no more in 95 of 100 cases; the first files lack it."""
-
-    start_skew_within_s: float | None
-
-
-class WindowRecord(SureRecord):
-    """The time that counted of flows which ran at once in one attempt (from 1): seconds after the first one began.
-
-    ``start_skew_s``: how long after the first one the last one began; None where an end cannot tell.
-    """
-
-    attempt: int
-    start_s: float
-    seconds: float
-    start_skew_s: float | None
-
-
-class SocketsRecord(TypedDict):
-    """What the kernels at both ends of a flow said of its connections in mid-traffic; None is what one does not tell.
-
-    ``mss`` is the smallest in use (bytes, without TCP's options); buffers are the sender's and the receiver's.
-    """
-
-    connections: int
-    mss: int
-    rtt_s: float | None
-    cwnd_bytes: int | None
-    sndbuf_bytes: int | None
-    rcvbuf_bytes: int | None
-
-
-class HttpRoundRecord(TypedDict):
-    """One run of requests."""
-
-    requests: int
-    seconds: float
-    requests_per_s: float
-    latency_mean_s: float | None
-    latency_p99_s: float | None
-    failed: dict[str, int]
-
-
-class HttpRecord(TypedDict):
-    """Requests for a cached file: good ones for each second over all rounds, each of which is one run of wrk.
-
-    ``failed`` counts what went wrong by kind (``not answered with 2xx``, ``timed out``); nothing is no key.
-    """
-
-    size_bytes: int
-    connections: int
-    requests_per_s: float
-    failed: dict[str, int]
-    rounds: list[HttpRoundRecord]
-
-
-class StepRecord(TypedDict):
-    """One rate of a ladder: what was sent at most, what arrived, and whether loss stayed within the bound.
-
-    ``reached`` is False where the sender did not get rid of what it should have sent.
-    """
-
-    rate_bps: float
-    goodput_bps: float
-    loss: float | None
-    attempts: int
-    reached: bool
-    held: bool
-
-
-class LadderRecord(TypedDict):
-    """Rates one after the other: ``knee_bps`` is the highest that held (all streams together), None where none did."""
-
-    loss: float
-    knee_bps: float | None
-    steps: list[StepRecord]
-
-
-class PingRoundRecord(TypedDict):
-    """One series of echo requests; times in seconds, None where nothing came back or the tool does not tell."""
-
-    sent: int
-    received: int
-    rtt_min_s: float | None
-    rtt_mean_s: float | None
-    rtt_max_s: float | None
-    rtt_mdev_s: float | None
-
-
-class PingRecord(PingRoundRecord):
-    """All series together (``rtt_mdev_s``: of the last one) and each of them."""
-
-    size_bytes: int
-    interval_s: float
-    loss: float
-    rounds: list[PingRoundRecord]
+from pytest_pinet.model.record.traffic import (
+    HttpRecord,
+    HttpRoundRecord,
+    LadderRecord,
+    PingRecord,
+    PingRoundRecord,
+    SocketsRecord,
+    WindowRecord,
+)
 
 
 def window_record(attempt: int, window: Window) -> WindowRecord:
     """Return the record of the shared time of one attempt."""
-    return {
-        "attempt": attempt,
-        "start_s": window.start_s,
-        "seconds": window.seconds,
-        "start_skew_s": window.skew_s,
-        "start_skew_within_s": window.skew_within_s,
-    }
+    return WindowRecord(
+        attempt=attempt,
+        start_s=window.start_s,
+        seconds=window.seconds,
+        start_skew_s=window.skew_s,
+        start_skew_within_s=window.skew_within_s,
+    )
 
 
 def most_apart(windows: Sequence[WindowRecord]) -> tuple[float | None, float | None]:
     """Return the largest start skew of all attempts and its uncertainty; None if no attempt has a skew."""
-    known = [(skew, one.get("start_skew_within_s")) for one in windows if (skew := one["start_skew_s"]) is not None]
+    known = [(skew, one.start_skew_within_s) for one in windows if (skew := one.start_skew_s) is not None]
     return max(known, key=lambda found: (found[0], found[1] or 0.0), default=(None, None))
 
 
@@ -144,14 +54,14 @@ def sockets_record(flow: Flow) -> SocketsRecord | None:
     sockets = flow.sockets
     if sockets is None:
         return None
-    return {
-        "connections": sockets.connections,
-        "mss": sockets.mss,
-        "rtt_s": sockets.rtt_s,
-        "cwnd_bytes": sockets.cwnd_bytes,
-        "sndbuf_bytes": sockets.sndbuf_bytes,
-        "rcvbuf_bytes": None if flow.far_sockets is None else flow.far_sockets.rcvbuf_bytes,
-    }
+    return SocketsRecord(
+        connections=sockets.connections,
+        mss=sockets.mss,
+        rtt_s=sockets.rtt_s,
+        cwnd_bytes=sockets.cwnd_bytes,
+        sndbuf_bytes=sockets.sndbuf_bytes,
+        rcvbuf_bytes=None if flow.far_sockets is None else flow.far_sockets.rcvbuf_bytes,
+    )
 
 
 def http_record(size: int, connections: int, rounds: Sequence[HttpReport]) -> HttpRecord:
@@ -160,46 +70,46 @@ def http_record(size: int, connections: int, rounds: Sequence[HttpReport]) -> Ht
     for one in rounds:
         for kind, count in one.troubles.items():
             failed[kind] = failed.get(kind, 0) + count
-    return {
-        "size_bytes": size,
-        "connections": connections,
-        "requests_per_s": sum(one.good for one in rounds) / sum(one.seconds for one in rounds),
-        "failed": failed,
-        "rounds": [
-            {
-                "requests": one.requests,
-                "seconds": one.seconds,
-                "requests_per_s": one.rate,
-                "latency_mean_s": one.latency_mean_s,
-                "latency_p99_s": one.latency_p99_s,
-                "failed": one.troubles,
-            }
+    return HttpRecord(
+        size_bytes=size,
+        connections=connections,
+        requests_per_s=sum(one.good for one in rounds) / sum(one.seconds for one in rounds),
+        failed=failed,
+        rounds=tuple(
+            HttpRoundRecord(
+                requests=one.requests,
+                seconds=one.seconds,
+                requests_per_s=one.rate,
+                latency_mean_s=one.latency_mean_s,
+                latency_p99_s=one.latency_p99_s,
+                failed=one.troubles,
+            )
             for one in rounds
-        ],
-    }
+        ),
+    )
 
 
 def ping_record(ping: Ping, rounds: Sequence[PingReport]) -> PingRecord:
     """Return the record of all series together and of each one."""
     together = pooled(rounds)
-    return {
-        **_round(together),
-        "size_bytes": ping.size,
-        "interval_s": ping.interval_s,
-        "loss": together.loss,
-        "rounds": [_round(one) for one in rounds],
-    }
+    return PingRecord(
+        **_round(together).model_dump(),
+        size_bytes=ping.size,
+        interval_s=ping.interval_s,
+        loss=together.loss,
+        rounds=tuple(_round(one) for one in rounds),
+    )
 
 
 def _round(one: PingReport) -> PingRoundRecord:
-    return {
-        "sent": one.sent,
-        "received": one.received,
-        "rtt_min_s": one.min_s,
-        "rtt_mean_s": one.mean_s,
-        "rtt_max_s": one.max_s,
-        "rtt_mdev_s": one.mdev_s,
-    }
+    return PingRoundRecord(
+        sent=one.sent,
+        received=one.received,
+        rtt_min_s=one.min_s,
+        rtt_mean_s=one.mean_s,
+        rtt_max_s=one.max_s,
+        rtt_mdev_s=one.mdev_s,
+    )
 
 
 def pooled(rounds: Sequence[PingReport]) -> PingReport:
@@ -218,8 +128,8 @@ def pooled(rounds: Sequence[PingReport]) -> PingReport:
 
 def ping_text(record: PingRecord) -> str:
     """Return a sentence: ``20 of 20 pings came back in 0.31 ms (0.20 to 1.02)``."""
-    counts = f"{record['received']} of {record['sent']} pings came back"
-    low, mean, high = record["rtt_min_s"], record["rtt_mean_s"], record["rtt_max_s"]
+    counts = f"{record.received} of {record.sent} pings came back"
+    low, mean, high = record.rtt_min_s, record.rtt_mean_s, record.rtt_max_s
     if low is None or mean is None or high is None:
         return counts
     return f"{counts} in {mean * 1e3:.3g} ms ({low * 1e3:.3g} to {high * 1e3:.3g})"
@@ -227,22 +137,22 @@ def ping_text(record: PingRecord) -> str:
 
 def http_text(record: HttpRecord) -> str:
     """Return a sentence: ``11420 requests/s of 100000 bytes on 10 connections``."""
-    failed = "".join(f", {count} {kind}" for kind, count in record["failed"].items())
-    rate = f"{record['requests_per_s']:.0f} requests/s of {record['size_bytes']} bytes"
-    return f"{rate} on {record['connections']} connections{failed}"
+    failed = "".join(f", {count} {kind}" for kind, count in record.failed.items())
+    rate = f"{record.requests_per_s:.0f} requests/s of {record.size_bytes} bytes"
+    return f"{rate} on {record.connections} connections{failed}"
 
 
 def ladder_text(record: LadderRecord) -> str:
     """Return a sentence on the highest rate that held, and on the first that did not."""
-    tried = len(record["steps"])
-    bound = f"at most {record['loss'] * 100:g} % lost"
-    if record["knee_bps"] is None:
+    tried = len(record.steps)
+    bound = f"at most {record.loss * 100:g} % lost"
+    if record.knee_bps is None:
         return f"none of {tried} rates was held with {bound}"
-    last = record["steps"][-1]
-    text = f"{record['knee_bps'] / 1e6:g} Mbit/s is the highest of {tried} rates held with {bound}"
-    if last["held"]:
+    last = record.steps[-1]
+    text = f"{record.knee_bps / 1e6:g} Mbit/s is the highest of {tried} rates held with {bound}"
+    if last.held:
         return f"{text}, and the highest that was tried"
-    if not last["reached"]:
-        return f"{text}; at {last['rate_bps'] / 1e6:g} Mbit/s the sender did not get rid of all"
-    lost = "" if last["loss"] is None else f" {last['loss'] * 100:.3g} % were lost"
-    return f"{text}; at {last['rate_bps'] / 1e6:g} Mbit/s{lost}"
+    if not last.reached:
+        return f"{text}; at {last.rate_bps / 1e6:g} Mbit/s the sender did not get rid of all"
+    lost = "" if last.loss is None else f" {last.loss * 100:.3g} % were lost"
+    return f"{text}; at {last.rate_bps / 1e6:g} Mbit/s{lost}"

@@ -10,8 +10,8 @@ from pytest_pinet.history.history import History
 from pytest_pinet.history.points import Trend
 from pytest_pinet.history.records import figure_of
 from pytest_pinet.history.text import spark
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.text_wrap import WIDTH, plain, shorten
 
 _RUNS = 16

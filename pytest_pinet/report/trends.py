@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
@@ -14,11 +13,13 @@ from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.history import History
 from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.history.records import points_of
+from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.trends import trend
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.allure.content import figure_ids
 from pytest_pinet.report.allure.run_files import RunFacts
-from pytest_pinet.report.record import ResultRecord, RunRecord
 from pytest_pinet.report.rows import limited_by_text
 from pytest_pinet.report.series import FigureSeries
 
@@ -90,12 +91,8 @@ def series_of_runs(root: Path, baselines: Mapping[str, AcceptedBaseline], last: 
     points: dict[tuple[str, str], list[Point]] = {}
     paths = sorted((root / ".pinet" / "runs").glob("*/results.json"))[-last:]
     for path in paths:
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            # A run that was killed.
-            continue
-        for point in points_of(record, str(path.parent), str(path))[1]:
+        run = read_whole_run(path)
+        for point in points_of(run, str(path.parent), str(path))[1] if run is not None else ():
             points.setdefault((point.figure, point.lab), []).append(point)
     return [
         series_of(trend(figure, lab, sorted(own, key=lambda p: p.time), baselines.get(figure)), own[-1].combination)

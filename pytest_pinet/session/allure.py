@@ -13,10 +13,10 @@ from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import History
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.listener import AllureResults
 from pytest_pinet.report.allure.run import AllureRun
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.series import FigureSeries
 from pytest_pinet.report.trends import run_facts, series_with
 from pytest_pinet.session.run_recorder import RunRecorder

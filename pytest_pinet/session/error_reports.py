@@ -8,9 +8,9 @@ import pytest
 
 from pytest_pinet.errors import BuildError, InvalidMeasurement, KernelError, PinetError
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.result_record import ResultParts, result_record
 
 

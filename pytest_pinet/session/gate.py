@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 import pytest
 
@@ -29,7 +29,7 @@ from pytest_pinet.traffic import ping as ping_tool
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.link.link import Link
-    from pytest_pinet.report.record import ResultRecord
+    from pytest_pinet.model.record.result import ResultRecord
     from pytest_pinet.session.session import PinetSession
 
 # How the fields of a traffic are read that are not taken as they are.
@@ -43,6 +43,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "rates": lambda _, value: gate_arguments.parse_rising_rates(value),
     "loss": gate_arguments.parse_share,
 }
+T = TypeVar("T")
 # Brings the nodes into a state; what it returns is left before another state is entered.
 Enter = Callable[[], AbstractContextManager[object] | None]
 
@@ -54,6 +55,12 @@ class _OfEvery(TypedDict):
     verdict: Verdict
     reason: str
     goodput: Mapping[Direction, Bitrate]
+
+
+def _of(part: T | None) -> T:
+    """The part of a result that its kind of traffic always has."""
+    assert part is not None
+    return part
 
 
 def check(traffic: Traffic) -> None:
@@ -168,7 +175,7 @@ class Gate:
         """
         values = {"udp": True, "streams": streams, "length": length, "rates": rates, "loss": loss}
         found = self._run(link, "udp_ladder", LadderTraffic, direction, duration, None, profile, limits, values)
-        return LadderResult(**self._end(found), knee=Bitrate(found["ladder"]["knee_bps"] or 0.0))
+        return LadderResult(**self._end(found), knee=Bitrate(_of(found.ladder).knee_bps or 0.0))
 
     def http(
         self,
@@ -193,7 +200,7 @@ class Gate:
             raise ConfigError(f"{self._item.nodeid}: http: topology {runs!r}: expected 'pair' or 'chain'")
         values = {"streams": connections, "size": size}
         found = self._run(link, "http", HttpTraffic, direction, duration, 0, profile, limits, values, requests)
-        return HttpResult(**self._end(found), requests_per_s=found["http"]["requests_per_s"])
+        return HttpResult(**self._end(found), requests_per_s=_of(found.http).requests_per_s)
 
     def ping(
         self,
@@ -223,14 +230,14 @@ class Gate:
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: ping: {error}") from None
         found = self._session.ping(self._item, link, ping, own, spending)
-        every, seen = self._end(found), found["ping"]
+        every, seen = self._end(found), _of(found.ping)
         return PingResult(
             **every,
-            loss=seen["loss"],
-            min_s=seen["rtt_min_s"] or 0.0,
-            mean_s=seen["rtt_mean_s"] or 0.0,
-            max_s=seen["rtt_max_s"] or 0.0,
-            mdev_s=seen["rtt_mdev_s"],
+            loss=seen.loss,
+            min_s=seen.rtt_min_s or 0.0,
+            mean_s=seen.rtt_mean_s or 0.0,
+            max_s=seen.rtt_max_s or 0.0,
+            mdev_s=seen.rtt_mdev_s,
         )
 
     def compare(
@@ -268,15 +275,15 @@ class Gate:
             raise ConfigError(f"{self._item.nodeid}: compare: {error}") from None
         states = State(names[0], a or nullcontext), State(names[1], b or nullcontext)
         result = self._session.compare(self._item, link, traffic, states, part)
-        every, found = self._end(result), result["comparison"]
-        sides = {Direction(way): side for way, side in found["directions"].items()}
+        every, found = self._end(result), _of(result.comparison)
+        sides = {Direction(way): side for way, side in found.directions.items()}
         return ComparisonResult(
             **every,
-            outcome=found["result"],
-            goodput_of_a=MappingProxyType({way: Bitrate(side["a_bps"]) for way, side in sides.items()}),
-            change=MappingProxyType({way: side["change"] for way, side in sides.items()}),
-            pairs=found["pairs"],
-            error_rate=found["error_rate"],
+            outcome=found.result,
+            goodput_of_a=MappingProxyType({way: Bitrate(side.a_bps) for way, side in sides.items()}),
+            change=MappingProxyType({way: side.change for way, side in sides.items()}),
+            pairs=found.pairs,
+            error_rate=found.error_rate,
         )
 
     def _run(
@@ -320,25 +327,25 @@ class Gate:
         result = self._run(link, *arguments)
         return TrafficResult(
             **self._end(result),
-            flows=MappingProxyType({flow["name"]: Bitrate(flow["goodput_bps"]) for flow in result["flows"]}),
-            fairness=result["evenness"]["jain"] if result["evenness"] else None,
+            flows=MappingProxyType({flow.name: Bitrate(flow.goodput_bps) for flow in result.flows}),
+            fairness=result.evenness.jain if result.evenness else None,
         )
 
     @staticmethod
     def _end(result: ResultRecord) -> _OfEvery:
         """End the test where the verdict is not a good one; the values of every result where it is."""
-        verdict = Verdict(result["verdict"])
+        verdict = result.verdict
         if verdict is Verdict.FAIL:
-            pytest.fail(result["message"], pytrace=False)
+            pytest.fail(result.message, pytrace=False)
         if verdict is Verdict.INVALID:
-            raise InvalidMeasurement(result["message"])
+            raise InvalidMeasurement(result.message)
         if verdict is Verdict.INCONCLUSIVE:
-            raise Inconclusive(result["message"])
-        rates = {Direction(way): Bitrate(one["goodput_bps"]) for way, one in result["directions"].items()}
+            raise Inconclusive(result.message)
+        rates = {Direction(way): Bitrate(one.goodput_bps) for way, one in result.directions.items()}
         return {
-            "metric_id": result["id"],
+            "metric_id": result.id,
             "verdict": verdict,
-            "reason": result["message"],
+            "reason": result.message,
             "goodput": MappingProxyType(rates),
         }
 

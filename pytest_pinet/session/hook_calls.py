@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_pinet.errors import first_line
+from pytest_pinet.model.record.base import Record
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.link.link import Link
     from pytest_pinet.model.combination import Combination
     from pytest_pinet.model.ping import Ping
+    from pytest_pinet.model.record.result import ResultRecord
+    from pytest_pinet.model.record.run import RunRecord
     from pytest_pinet.model.traffic import Traffic
-    from pytest_pinet.report.record import ResultRecord, RunRecord
 
 Fact = str | int | float | bool
 FACTS_KEY: pytest.StashKey[dict[str, Fact]] = pytest.StashKey()
@@ -72,7 +74,7 @@ class HookCalls:
         return facts
 
     def _call(self, name: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """What each plugin returned but None. Records are mappings, of which each plugin gets a copy of its own."""
+        """What each plugin returned but None. Each plugin gets its own copy of a record."""
         plugins = self._config.pluginmanager
         # A conftest hears of the tests in its folder only.
         hooks = arguments["item"].ihook if "item" in arguments else self._config.hook
@@ -80,7 +82,7 @@ class HookCalls:
         # The plugin that was registered last is called first, as pluggy does.
         for one in reversed(getattr(hooks, name).get_hookimpls()):
             others = [plugin for plugin in plugins.get_plugins() if plugin is not one.plugin]
-            given = {word: deepcopy(value) if isinstance(value, dict) else value for word, value in arguments.items()}
+            given = {word: deepcopy(value) if isinstance(value, Record) else value for word, value in arguments.items()}
             try:
                 found += [(one.plugin_name, value) for value in plugins.subset_hook_caller(name, others)(**given)]
             except Exception as error:

@@ -13,8 +13,8 @@ from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.ping import Ping
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Traffic
-from pytest_pinet.report.record import ResultRecord
 
 if TYPE_CHECKING:
     from pytest_pinet.measure.comparison import State

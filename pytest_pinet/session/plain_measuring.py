@@ -19,9 +19,9 @@ from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.ping import Ping
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.report.progress import Progress
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.result_builder import RAW_KEY, ResultBuilder

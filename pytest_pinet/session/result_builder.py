@@ -12,9 +12,10 @@ from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.parameters import with_tool
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.session.error_reports import error_record
 from pytest_pinet.session.hook_calls import FACTS_KEY
 from pytest_pinet.session.options import repeated_options
@@ -38,10 +39,10 @@ class ResultBuilder:
 
     def with_files(self, item: pytest.Item, record: ResultRecord, raw: Mapping[str, str]) -> ResultRecord:
         """Write what the processes of a measurement printed to files, and name the files in the record."""
-        record["files"] = self.write_raw(record["id"], raw)
+        files = self.write_raw(record.id, raw)
         # An error that follows has its own files.
         item.stash[RAW_KEY] = {}
-        return record
+        return record.replace(files=files)
 
     def write_raw(self, name: str, raw: Mapping[str, str]) -> list[str]:
         """Write texts by file name to the run folder, and return the paths below it. Raises ConfigError."""
@@ -49,33 +50,38 @@ class ResultBuilder:
 
     def finished(self, item: pytest.Item, record: ResultRecord) -> ResultRecord:
         """Add the test, the command that repeats it, facts of hooks, the tool, the scale and the final message."""
-        record["test"], record["rerun"] = item.nodeid, self._rerun_command(item)
-        if facts := item.stash.get(FACTS_KEY, None):
-            record["facts"] = facts
-        if "ping" not in record and self._lab is not None:
-            record["tool"] = tool = self._lab.http_tool if "http" in record else self._lab.traffic_tool
-            if "parameters" in record:
-                record["parameters"] = with_tool(record["parameters"], tool)
-        if (share := self._access.scale.share) != 1:
-            record["scale"] = share
-        if record["verdict"] in ("fail", "invalid", "inconclusive"):
-            record["message"] = failure_text(record, self._recorder.shown_folder)
+        tool, parameters = None, record.parameters
+        if record.ping is None and self._lab is not None:
+            tool = self._lab.http_tool if record.http is not None else self._lab.traffic_tool
+            parameters = parameters and with_tool(parameters, tool)
+        share = self._access.scale.share
+        record = record.replace(
+            test=item.nodeid,
+            rerun=self._rerun_command(item),
+            facts=item.stash.get(FACTS_KEY, None) or None,
+            tool=tool,
+            parameters=parameters,
+            scale=None if share == 1 else share,
+        )
+        if record.verdict in (Verdict.FAIL, Verdict.INVALID, Verdict.INCONCLUSIVE):
+            return record.replace(message=failure_text(record, self._recorder.shown_folder))
         return record
 
     def of_error(self, item: pytest.Item, combination: Combination, error: PinetError) -> ResultRecord:
         """Return the record of a test that an error ended."""
         return error_record(item.nodeid, combination, error, self._rerun_command(item))
 
-    def keep_evidence(self, item: pytest.Item, record: ResultRecord, error: PinetError) -> None:
+    def with_evidence(self, item: pytest.Item, record: ResultRecord, error: PinetError) -> ResultRecord:
         """Write the console excerpt and all output before the error to files, and name the files in the record."""
         evidence = [getattr(error, "evidence", ""), *getattr(error, "__notes__", [])]
-        texts = {"console.txt": record["console_excerpt"], "evidence.txt": "\n".join(filter(None, evidence))}
+        texts = {"console.txt": record.console_excerpt, "evidence.txt": "\n".join(filter(None, evidence))}
         files = {name: text for name, text in texts.items() if text} | item.stash.get(RAW_KEY, {})
         if files:
             try:
-                record["files"] = self._recorder.folder.write_raw(record["id"], files)
+                return record.replace(files=self._recorder.folder.write_raw(record.id, files))
             except ConfigError as trouble:
                 self._recorder.warn(str(trouble))
+        return record
 
     def _rerun_command(self, item: pytest.Item) -> str:
         """Return the command that repeats this test, from the folder in which this run was started."""

@@ -17,14 +17,16 @@ from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.report.change import ChangeHeadRecord
+from pytest_pinet.model.record.change import ChangeHeadRecord
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord, SkippedRecord
 from pytest_pinet.report.change_table import change_lines
 from pytest_pinet.report.change_words import emulated_words
 from pytest_pinet.report.json_file import write_json
-from pytest_pinet.report.record import SCHEMA_VERSION, ResultRecord, RunRecord, SkippedRecord
 from pytest_pinet.report.run_folder import RunFolder
 from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
+from pytest_pinet.report.transport import attached_results
 from pytest_pinet.scheduling.plan import WORKER_INPUT
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import is_parametrized
@@ -86,24 +88,22 @@ class RunRecorder:
 
     def _begun(self, run: str) -> RunRecord:
         """The run when it begins; what stays true of it should it be killed."""
-        begun: RunRecord = {
-            "schema": SCHEMA_VERSION,
-            "run": run,
-            "lab": self._lab.name if self._lab else "",
-            "lab_file": self._lab_file or "",
-            "figures": self._lab.figures if self._lab else "measured",
-            "pinet": __version__,
-            "started": self._started.isoformat(),
-            "finished": self._started.isoformat(),
-            "complete": False,
-            "exitstatus": int(pytest.ExitCode.INTERRUPTED),
-            "results": [],
-            "skipped": [],
-            "session": self._session,
-        }
-        if self._lab is not None and self.emulated:
-            begun["meaning"] = f"lab {self._lab.name} {self._lab.meaning}"
-        return begun
+        return RunRecord(
+            schema=SCHEMA_VERSION,
+            run=run,
+            lab=self._lab.name if self._lab else "",
+            lab_file=self._lab_file or "",
+            figures=self._lab.figures if self._lab else "measured",
+            pinet=__version__,
+            started=self._started.isoformat(),
+            finished=self._started.isoformat(),
+            complete=False,
+            exitstatus=int(pytest.ExitCode.INTERRUPTED),
+            results=(),
+            skipped=(),
+            session=self._session,
+            meaning=f"lab {self._lab.name} {self._lab.meaning}" if self._lab and self.emulated else None,
+        )
 
     @property
     def _root(self) -> Path:
@@ -182,13 +182,11 @@ class RunRecorder:
         """Keep every result the moment that it arrives."""
         if self._is_worker:
             return
-        for result in getattr(report, "pinet_results", []):
+        for result in attached_results(report):
             self.keep(result)
         if report.skipped and "pinet" in report.keywords and isinstance(report.longrepr, tuple):
-            self._skipped[report.nodeid] = {
-                "id": report.nodeid.rpartition("::")[2],
-                "reason": report.longrepr[2].removeprefix("Skipped: "),
-            }
+            name, reason = report.nodeid.rpartition("::")[2], report.longrepr[2].removeprefix("Skipped: ")
+            self._skipped[report.nodeid] = SkippedRecord(id=name, reason=reason)
 
     def keep(self, result: ResultRecord) -> None:
         """One more result of this run."""
@@ -202,7 +200,7 @@ class RunRecorder:
     @property
     def reported_tests(self) -> set[str]:
         """The tests (by node id) whose results are there."""
-        return {result["test"] for result in self._results}
+        return {result.test for result in self._results}
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Remember that the results are not all there are."""
@@ -214,25 +212,23 @@ class RunRecorder:
         required = self._config.getoption("--pinet-require")
         if self._is_worker or self._config.option.collectonly or self._dry_run is not None:
             return
-        measured = sum(bool(result["directions"]) for result in self._results)
+        measured = sum(bool(result.directions) for result in self._results)
         if measured < required and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
             self._warnings.append(f"--pinet-require {required}: only {measured} measured")
         if not self._results and self._folder is None:
             return
-        run: RunRecord = {
-            **self._begun(self.folder.run),
-            "finished": datetime.now(UTC).isoformat(),
-            "complete": not self._interrupted,
-            "exitstatus": int(session.exitstatus),
-            "results": self._results,
-            "skipped": list(self._skipped.values()),
-        }
-        if self.head is not None:
-            run["change"] = self.head(self._results, session.testsfailed, self._interrupted)
-        if (share := self._access.scale.share) != 1:
-            run["scale"] = share
-        self.record = run
+        share = self._access.scale.share
+        head = self.head and self.head(self._results, session.testsfailed, self._interrupted)
+        self.record = run = self._begun(self.folder.run).replace(
+            finished=datetime.now(UTC).isoformat(),
+            complete=not self._interrupted,
+            exitstatus=int(session.exitstatus),
+            results=self._results,
+            skipped=tuple(self._skipped.values()),
+            change=head,
+            scale=None if share == 1 else share,
+        )
         try:
             self.folder.write_results(run)
             if path := self._config.getoption("--pinet-json"):
@@ -278,9 +274,10 @@ class RunRecorder:
     def _answer(self, terminalreporter: Any) -> list[str]:
         """On a build under test, in place of the table of limits."""
         assert self.record is not None
+        assert self.record.change is not None
         color = bool(getattr(terminalreporter._tw, "hasmarkup", False))
         path = self._config.getoption("--pinet-json")
-        lines = change_lines(self.record["change"], self.record["skipped"], WIDTH, color, self.shown_folder, path)
+        lines = change_lines(self.record.change, self.record.skipped, WIDTH, color, self.shown_folder, path)
         return [*lines, *wrap(emulated_words(self.record), hanging="  ")]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -289,7 +286,7 @@ class RunRecorder:
             return
         if self._dry_run is not None:
             lines = self._dry_run.lines()
-        elif self.record is not None and "change" in self.record:
+        elif self.record is not None and self.record.change is not None:
             lines = self._answer(terminalreporter)
         elif self._results or self._skipped:
             color = bool(getattr(terminalreporter._tw, "hasmarkup", False))
@@ -306,7 +303,7 @@ class RunRecorder:
             lines += self._trends()
             if self._config.get_verbosity() > 0:
                 error_rate = self._config.getoption("--pinet-error-rate")
-                for name in sorted({result["profile"] for result in self._results} & set(PROFILES)):
+                for name in sorted({result.profile for result in self._results} & set(PROFILES)):
                     lines += wrap(blind_spots(PROFILES[name], error_rate), hanging="  ")
             if self._results and self.record is not None and (meant := emulated_words(self.record)):
                 lines += wrap(meant, hanging="  ")

@@ -30,12 +30,14 @@ from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.ping import Ping
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 from pytest_pinet.model.tuning import Tuned
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import error_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.progress import Progress
-from pytest_pinet.report.record import ResultRecord
+from pytest_pinet.report.transport import attach_results
 from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
 from pytest_pinet.session.dry_run import DryRun
 from pytest_pinet.session.error_reports import as_report, require_tunings
@@ -251,18 +253,18 @@ class PinetSession:
         results = item.stash.get(RESULTS_KEY, [])
         error = call.excinfo.value if call.excinfo is not None else None
         if isinstance(error, PinetError):
-            verdict = {InvalidMeasurement: "invalid", Inconclusive: "inconclusive"}.get(type(error))
-            told = any(r["verdict"] == verdict for r in results)
+            verdict = {InvalidMeasurement: Verdict.INVALID, Inconclusive: Verdict.INCONCLUSIVE}.get(type(error))
+            told = any(one.verdict is verdict for one in results)
             if not told:
                 record = self.results.of_error(item, case.combination, error)
-                self.results.keep_evidence(item, record, error)
+                record = self.results.with_evidence(item, record, error)
                 named = isinstance(error, LabError | KernelError | BuildError | InvalidMeasurement)
                 text = error_text(record, self.keeper.shown_folder) if named else str(error)
                 if named or isinstance(error, UnsupportedError | ConfigError):
                     results = [*results, record]
                 if call.when == "teardown":
                     # The others went with the report of the call.
-                    report.pinet_results = [record]  # type: ignore[attr-defined]
+                    attach_results(report, [record])
             else:
                 text = str(error)
             # Where the test expects this very error, pytest has said so already.
@@ -273,7 +275,7 @@ class PinetSession:
             report.user_properties += properties
             # pytest's JUnit writer reads those of the teardown's report, which is made from the item's.
             item.user_properties += properties
-            report.pinet_results = results  # type: ignore[attr-defined]  # travels to the controller
+            attach_results(report, results)
         return report
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,6 +22,7 @@ from pytest_pinet.tuning.values import whole
 
 if TYPE_CHECKING:
     from pytest_pinet import Link
+    from pytest_pinet.model.record.result import ResultRecord
 
 ENTRY_POINTS = """
 [pytest11]
@@ -90,10 +91,10 @@ def pytest_pinet_machine_facts(item: pytest.Item, link: Link) -> Mapping[str, ob
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_pinet_result(result: dict[str, Any]) -> None:
+def pytest_pinet_result(result: ResultRecord) -> None:
     """Try to change the result, then raise an error."""
-    verdict, result["verdict"] = result["verdict"], "pass"
-    raise RuntimeError(f"the chat is down\nand has more to say of {verdict}")
+    result.build["uname"] = "changed"
+    raise RuntimeError(f"the chat is down\nand has more to say of {result.verdict}")
 
 
 def install(folder: Path) -> Path:

@@ -12,9 +12,10 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from pytest_pinet.report.record import ResultRecord, RunRecord
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.verdict import Verdict
 from tests.support.report_records import direction, result, run_record
 
 RUNS = 180
@@ -85,18 +86,16 @@ def _run(
     results = []
     for minute, key in enumerate(figures):
         one = _result(number, *key, weather, chance)
-        one["started"] = (started + timedelta(minutes=minute)).isoformat()
-        results.append(one)
-    record: Any = run_record(results)
-    record |= {
-        "run": started.strftime("%Y%m%d-%H%M%S"),
-        "lab": "half-year",
-        "started": started.isoformat(),
-        "finished": (started + timedelta(minutes=30)).isoformat(),
-        "exitstatus": int(any(one["verdict"] == "fail" for one in results)),
-        "session": f"{number:032x}",
-    }
-    return record  # type: ignore[no-any-return]
+        results.append(one.replace(started=(started + timedelta(minutes=minute)).isoformat()))
+    return run_record(
+        results,
+        run=started.strftime("%Y%m%d-%H%M%S"),
+        lab="half-year",
+        started=started.isoformat(),
+        finished=(started + timedelta(minutes=30)).isoformat(),
+        exitstatus=int(any(one.verdict is Verdict.FAIL for one in results)),
+        session=f"{number:032x}",
+    )
 
 
 def _result(
@@ -116,17 +115,16 @@ def _result(
         goodput = min(usual * math.exp(level + noise * weather[key] + dip), physical)
         verdict = "fail" if goodput < limit else "pass"
         reason = f"{goodput / 1e6:.1f} Mbit/s is below the limit {limit / 1e6:.1f} Mbit/s" if verdict == "fail" else ""
-        figure = direction(goodput, limit, verdict, physical, reason=reason)
-        figure["interval_bps"] = [goodput * (1 - 2 * NOISE), goodput * (1 + 2 * NOISE)]
-        one = result(combination, {way: figure}, traffic=traffic)
-        one["parameters"] = "0123456789ab"
-    one["build"] = {
+        interval = (goodput * (1 - 2 * NOISE), goodput * (1 + 2 * NOISE))
+        figure = direction(goodput, limit, verdict, physical, reason=reason, interval_bps=interval)
+        one = result(combination, {way: figure}, traffic=traffic).replace(parameters="0123456789ab")
+    build = {
         "uname": f"Linux {kernel_of(number)} #1 SMP PREEMPT aarch64",
         "driver": "bcmgenet" if "onboard" in device else "r8152",
         "driver_version": kernel_of(number),
         "firmware": None,
     }
-    return one
+    return one.replace(build=build)
 
 
 def _level(number: int, figure: str) -> float:
@@ -151,7 +149,7 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1]) / ".pinet"
     year = half_year(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     for record in year:
-        (folder / "runs" / record["run"]).mkdir(parents=True, exist_ok=True)
-        (folder / "runs" / record["run"] / "results.json").write_text(json.dumps(record), encoding="ascii")
+        (folder / "runs" / record.run).mkdir(parents=True, exist_ok=True)
+        (folder / "runs" / record.run / "results.json").write_text(json.dumps(record.dump()), encoding="ascii")
     keep(year, str(folder / "history.db"))
     sys.stdout.write(f"{len(year)} runs in {folder}\n")

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_pinet.history.points import Point, StoredRun
 from pytest_pinet.history.records import points_of
-from pytest_pinet.report.record import RunRecord
+from pytest_pinet.model.record.run import RunRecord
 from tests.support.report_records import direction, result, run_record
 
 FIGURE = "pi4b:onboard/pair/tcp-P1-tx"
@@ -25,12 +25,21 @@ def day(
 ) -> RunRecord:
     """Return the run of one night. ``more`` goes into its direction."""
     started = (BEGINS + timedelta(days=number)).isoformat()
-    one = result(combination, {"tx": direction(mbps * 1e6, 885e6, verdict, **more)})
-    one["build"] = {"uname": uname, "driver": "bcmgenet", "firmware": None}
-    one["started"] = started
-    one["parameters"] = "0123456789ab"
-    record: Any = run_record([one])
-    return record | {"run": f"night-{number}", "started": started, "session": f"{number:032x}"}  # type: ignore[no-any-return]
+    one = result(combination, {"tx": direction(mbps * 1e6, 885e6, verdict, **more)}).replace(
+        build={"uname": uname, "driver": "bcmgenet", "firmware": None}, started=started, parameters="0123456789ab"
+    )
+    return run_record([one], run=f"night-{number}", started=started, session=f"{number:032x}")
+
+
+def with_result(run: RunRecord, **values: object) -> RunRecord:
+    """Return the run with these values in each of its results."""
+    return run.replace(results=[one.replace(**values) for one in run.results])
+
+
+def with_goodput(run: RunRecord, mbps: float) -> RunRecord:
+    """Return the run with this goodput, and with everything else as it was."""
+    (one,) = run.results
+    return with_result(run, directions={"tx": one.directions["tx"].replace(goodput_bps=mbps * 1e6)})
 
 
 def kept(records: Sequence[RunRecord]) -> list[tuple[StoredRun, list[Point]]]:

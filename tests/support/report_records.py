@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.verdict import Verdict, worst
-from pytest_pinet.report.record import DirectionRecord, ResultRecord, RunRecord, SampleRecord, SkippedRecord
+from pytest_pinet.model.record.comparison import ComparisonRecord
+from pytest_pinet.model.record.direction import DirectionRecord, SampleRecord
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord, SkippedRecord
+from pytest_pinet.model.verdict import worst
 
 ONE_GIGABIT = 941_482_445.0
 FAST_ETHERNET = 94_148_244.5
@@ -17,13 +21,7 @@ def samples(bps: float, spread: float = 0.01) -> list[SampleRecord]:
     """Return one warm-up second and five counted ones around ``bps``."""
     steps = (-0.5, 0.0, -1.0, 0.5, 0.0, 1.0)
     return [
-        {
-            "attempt": 1,
-            "start_s": float(i),
-            "seconds": 1.0,
-            "bytes": int(bps * (1 + spread * step) / 8),
-            "warmup": i == 0,
-        }
+        SampleRecord(attempt=1, start_s=float(i), seconds=1.0, bytes=int(bps * (1 + spread * step) / 8), warmup=i == 0)
         for i, step in enumerate(steps)
     ]
 
@@ -32,7 +30,7 @@ def direction(
     goodput: float, limit: float | None = None, verdict: str = "pass", oracle: float = ONE_GIGABIT, **more: Any
 ) -> DirectionRecord:
     limit_text = None if limit is None else f"{Bitrate(limit)} (lab/virtual.yaml:88)"
-    record: DirectionRecord = {
+    record = {
         "goodput_bps": goodput,
         "interval_bps": None,
         "error_rate": 0.01,
@@ -63,7 +61,7 @@ def direction(
         "streams_bps": [goodput],
         "samples": samples(goodput),
     }
-    return record | more  # type: ignore[return-value]
+    return DirectionRecord.model_validate(record | more)
 
 
 def result(
@@ -81,12 +79,12 @@ def result(
     nic, _, rest = rest.partition("/")
     topology, _, tuning = rest.partition("/")
     node = f"tests/gate/test_tcp.py::{test}[{combination}]"
-    return {
+    record = {
         "id": "/".join([combination, f"{traffic}-{next(iter(directions))}" if len(directions) == 1 else traffic])
         if directions
         else combination,
         "test": node,
-        "verdict": verdict or worst([Verdict(d["verdict"]) for d in directions.values()]).value,
+        "verdict": verdict or worst([one.verdict for one in directions.values()]),
         "message": message,
         "combination": {
             "id": combination,
@@ -117,10 +115,11 @@ def result(
         "files": ["raw/pi4b_ax88179_pair-0123456789ab/client.json"],
         "rerun": f"pytest --pinet-lab lab/virtual.yaml '{node}'",
     }
+    return ResultRecord.model_validate(record)
 
 
-def run_record(results: list[ResultRecord], skipped: list[SkippedRecord] | None = None) -> RunRecord:
-    return {
+def run_record(results: Sequence[ResultRecord], skipped: Sequence[SkippedRecord] = (), **more: Any) -> RunRecord:
+    record = {
         "schema": 1,
         "run": "20261121-000102",
         "lab": "virtual",
@@ -132,10 +131,26 @@ def run_record(results: list[ResultRecord], skipped: list[SkippedRecord] | None 
         "complete": True,
         "exitstatus": 1,
         "results": results,
-        "skipped": skipped or [],
+        "skipped": skipped,
     }
+    return RunRecord.model_validate(record | more)
 
 
+COMPARISON = ComparisonRecord(
+    id="pi4b:onboard/pair/tcp-P1-tx",
+    a="as it is",
+    b="slower",
+    result="slower",
+    why="",
+    tolerance=0.03,
+    pairs=4,
+    directions={},
+    runs=(),
+    started="2026-11-21T00:01:02Z",
+    seconds=60.0,
+    builds={},
+    traffic_seconds=48.0,
+)
 NIGHT: list[ResultRecord] = [
     result("pi3b:onboard/pair", {"tx": direction(94.1e6, 88.5e6, oracle=FAST_ETHERNET)}),
     result("pi3b:rtl8153/pair", {"tx": direction(321.4e6, 300e6, "marginal", 425.984e6)}),
@@ -177,6 +192,10 @@ NIGHT: list[ResultRecord] = [
     ),
 ]
 NIGHT_SKIPPED: list[SkippedRecord] = [
-    {"id": "pi3b:rtl8125b/pair", "reason": "no NIC 'rtl8125b' in a pi3b of lab virtual (have: onboard, rtl8153)"},
-    {"id": "pi4b:rtl8125b/pair", "reason": "no NIC 'rtl8125b' in a pi4b of lab virtual (have: onboard, ax88179)"},
+    SkippedRecord(
+        id="pi3b:rtl8125b/pair", reason="no NIC 'rtl8125b' in a pi3b of lab virtual (have: onboard, rtl8153)"
+    ),
+    SkippedRecord(
+        id="pi4b:rtl8125b/pair", reason="no NIC 'rtl8125b' in a pi4b of lab virtual (have: onboard, ax88179)"
+    ),
 ]

@@ -7,9 +7,10 @@ from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.http import HttpReport
 from pytest_pinet.model.measurement import Window
 from pytest_pinet.model.ping import Ping, PingReport
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.traffic import LadderRecord, StepRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.report.evidence import evidence_record, limited_by_record
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.traffic import http_record, ping_record, window_record
 from pytest_pinet.report.tunings import tuning_records
 from tests.support.report_records import direction, result
@@ -19,58 +20,60 @@ BUSY = Diagnosis(Cause.IRQ, "CPU 0 of pi4b-1:onboard was 99 % busy, 97 % in inte
 
 def ping_result(verdict: str = "pass", came: int = 10) -> ResultRecord:
     record = result("pi4b:onboard/pair", {}, verdict, "loss 50 % is above the limit 1 %")
-    record["combination"]["traffic"] = Ping().key
-    record["id"] = f"pi4b:onboard/pair/{Ping().key}"
     found = PingReport(10, came, 1e-3, 2e-3, 3e-3, 1e-4) if came else PingReport(10, 0)
-    record["ping"] = ping_record(Ping(), [found])
-    return record
+    return record.replace(
+        id=f"pi4b:onboard/pair/{Ping().key}",
+        combination=record.combination.replace(traffic=Ping().key),
+        ping=ping_record(Ping(), [found]),
+    )
 
 
 def http_result() -> ResultRecord:
     record = result("pi4b:onboard/pair", {"tx": direction(80e6)}, traffic="http-c8-s1000")
-    record["http"] = http_record(1000, 8, [HttpReport(10_000, 1.0, 1e7), HttpReport(10_100, 1.01, 1e7)])
-    record["versions"] = {"dut": "nginx/1.22.1", "peer": "wrk 4.1.0"}
-    record["windows"] = [window_record(1, Window(0.5, 2.5, 0.02, 0.016))]
-    record["start_skew_s"], record["start_skew_within_s"] = 0.02, 0.016
-    return record
+    return record.replace(
+        http=http_record(1000, 8, [HttpReport(10_000, 1.0, 1e7), HttpReport(10_100, 1.01, 1e7)]),
+        versions={"dut": "nginx/1.22.1", "peer": "wrk 4.1.0"},
+        windows=[window_record(1, Window(0.5, 2.5, 0.02, 0.016))],
+        start_skew_s=0.02,
+        start_skew_within_s=0.016,
+    )
+
+
+LADDER = LadderRecord(
+    loss=0.001,
+    knee_bps=90e6,
+    steps=(
+        StepRecord(rate_bps=90e6, goodput_bps=90e6, loss=0.0, attempts=1, reached=True, held=True),
+        StepRecord(rate_bps=120e6, goodput_bps=94e6, loss=0.2, attempts=2, reached=True, held=False),
+    ),
+)
 
 
 def ladder_result() -> ResultRecord:
     record = result("pi4b:onboard/pair", {"rx": direction(90e6)}, traffic="udp-P1-b120M-ladder")
-    record["ladder"] = {
-        "loss": 0.001,
-        "knee_bps": 90e6,
-        "steps": [
-            {"rate_bps": 90e6, "goodput_bps": 90e6, "loss": 0.0, "attempts": 1, "reached": True, "held": True},
-            {"rate_bps": 120e6, "goodput_bps": 94e6, "loss": 0.2, "attempts": 2, "reached": True, "held": False},
-        ],
-    }
-    return record
+    return record.replace(ladder=LADDER)
 
 
 def failed_ladder_result() -> ResultRecord:
     """Return a ladder without a rate that held."""
-    record = ladder_result()
-    record["ladder"]["knee_bps"] = None
-    for step in record["ladder"]["steps"]:
-        step["held"] = False
-    return record
+    steps = [step.replace(held=False) for step in LADDER.steps]
+    return ladder_result().replace(ladder=LADDER.replace(knee_bps=None, steps=steps))
 
 
 def tuned(found: float = 941e6, verdict: str = "pass") -> ResultRecord:
     """Return a result with one setting that holds at both ends, and one that holds at none."""
     record = result("pi4b:onboard/pair/rps=all+mtu=9000", {"rx": direction(found, 885e6, verdict)})
-    record["combination"]["topology"] = "pair"
     ends = ("pi4b-1:onboard", "pi4b-2:onboard")
-    record["tunings"] = tuning_records(
-        [
-            *(Tuned(end, "rps", "all", "0", "f", SettingOutcome.APPLIED) for end in ends),
-            *(Tuned(end, "mtu", "9000", "1500", "1500", SettingOutcome.REJECTED, "Invalid argument") for end in ends),
-        ]
+    tunings = [
+        *(Tuned(end, "rps", "all", "0", "f", SettingOutcome.APPLIED) for end in ends),
+        *(Tuned(end, "mtu", "9000", "1500", "1500", SettingOutcome.REJECTED, "Invalid argument") for end in ends),
+    ]
+    return record.replace(
+        combination=record.combination.replace(topology="pair"),
+        tunings=tuning_records(tunings),
+        limited_by=limited_by_record(BUSY),
+        evidence=[evidence_record(1, EndEvidence(end, "eth0", kernel=("eth0: dropped",))) for end in ends],
     )
-    record["limited_by"] = limited_by_record(BUSY)
-    record["evidence"] = [evidence_record(1, EndEvidence(end, "eth0", kernel=("eth0: dropped",))) for end in ends]
-    return record
 
 
 ALL = {

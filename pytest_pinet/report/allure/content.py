@@ -9,13 +9,14 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pytest_pinet.model.record.direction import DirectionRecord
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.allure.identity import PARAMETER, Subject
 from pytest_pinet.report.allure.verdicts import verdict_of
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.throughput import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
-from pytest_pinet.report.record import DirectionRecord, ResultRecord
 from pytest_pinet.report.rows import limited_by_text
 from pytest_pinet.report.scale import scale_text
 from pytest_pinet.report.series import FigureSeries
@@ -78,7 +79,7 @@ def parameters(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[
     found += [(name, value, True) for name, value in _builds(results)]
     found += [(f"tuning.{name}", "; ".join(said), True) for name, said in _outcomes(results).items()]
     found += [("scale", f"{scale:g}", True) for scale in sorted({r["scale"] for r in results if "scale" in r})]
-    build = next((result["build"] for result in results if result["build"]), {})
+    build = next((result.build for result in results if result.build), {})
     return [*found, *((f"build.{name}", value, True) for name, value in build.items() if value is not None)]
 
 

@@ -12,12 +12,13 @@ import pytest
 from allure_commons.model2 import Attachment, Label, Parameter, StatusDetails, TestStepResult
 
 from pytest_pinet.execution.trace import Recorder, Step
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.allure import content
 from pytest_pinet.report.allure.identity import Subject, tell_apart
 from pytest_pinet.report.allure.stand_in import write_stand_in
 from pytest_pinet.report.allure.verdicts import EXPECTED, status_of
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.transport import attached_results
 
 _EXTENSIONS = {"application/json": "json", "image/svg+xml": "svg", "text/csv": "csv"}
 # At most this much of the end of a node's console output is attached.
@@ -102,7 +103,7 @@ class AllureResults:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the result records of each test phase."""
         if self._item is not None and report.nodeid == self._item.nodeid:
-            self._results += getattr(report, "pinet_results", [])
+            self._results += attached_results(report)
             if report.skipped and hasattr(report, "wasxfail"):
                 # Older versions of pytest add "reason: ".
                 self._expected = str(report.wasxfail).removeprefix("reason: ")

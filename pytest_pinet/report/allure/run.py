@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.allure.run_files import RUN_FILE, RunFacts, write_global_error, write_run_files
-from pytest_pinet.report.record import RunRecord
 
 
 class AllureRun:

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.allure.content import figure_ids
 from pytest_pinet.report.allure.verdicts import categories
 from pytest_pinet.report.charts.overview import overview_chart
 from pytest_pinet.report.json_file import replace_file, writing
-from pytest_pinet.report.record import ResultRecord, RunRecord
 from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.scale import scale_text
 from pytest_pinet.report.terminal import count_line

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict, worst
-from pytest_pinet.report.record import ResultRecord
 
 # Allure's status words. A result without a measurement must not look harmless: not grey (skipped), not green (passed).
 STATUS: Mapping[Verdict, str] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from pytest_pinet.report.change import ChangeRecord
+from pytest_pinet.model.record.change import ChangeRecord
 from pytest_pinet.report.charts.paper import SMALL, Paper
 from pytest_pinet.report.charts.scale import AxisScale, rate_range, rate_text
 

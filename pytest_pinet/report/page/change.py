@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pytest_pinet.judge.change_verdict import MetricOutcome
+from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.change import BuildRecord, ChangeEntryRecord
 from pytest_pinet.report.change_words import build_parts, emulated_sentence, figure_name
 from pytest_pinet.report.charts.paper import Paper, written
 from pytest_pinet.report.charts.scale import rate_text
 from pytest_pinet.report.charts.turns import turns_chart
 from pytest_pinet.report.page.words import paragraph, unbroken
-from pytest_pinet.report.record import ResultRecord, RunRecord
 
 # The verdict with the same meaning, whose mark is drawn.
 _MARKS = {

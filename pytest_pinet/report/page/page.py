@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.style import DARK, LIGHT, rules, variables
 from pytest_pinet.report.charts.trend import shift_words
@@ -13,7 +14,6 @@ from pytest_pinet.report.page.change import change_section
 from pytest_pinet.report.page.grid import grid
 from pytest_pinet.report.page.part import combination_section, runs_shown
 from pytest_pinet.report.page.words import GOOD, anchor, current, lead, paragraph, unbroken, verdict_html
-from pytest_pinet.report.record import RunRecord
 from pytest_pinet.report.scale import text_of
 from pytest_pinet.report.series import FigureSeries
 

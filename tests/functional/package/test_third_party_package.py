@@ -74,7 +74,7 @@ def test_its_facts_stand_in_the_result_and_a_hook_that_raises_loses_nothing(
     project, output = done
     (result,) = project.results["results"]
     assert result["facts"] == {"shelf": 3, "dut": "pi3b-1"}
-    assert result["verdict"] == "fail", "a hook got a copy"
+    assert result["build"]["uname"] != "changed", "a hook got a copy"
     output.stdout.fnmatch_lines(
         ["pinet: hook pytest_pinet_result of plugin acme raised RuntimeError: the chat is down; no result is lost"]
     )

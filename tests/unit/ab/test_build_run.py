@@ -10,8 +10,8 @@ import pytest
 
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.ping import Ping, PingReport
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.result_record import ResultParts, result_record
 from pytest_pinet.report.traffic import ping_record
 from tests.support.change_session import Bench, bench_with

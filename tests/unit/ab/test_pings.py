@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
 
 from pytest_pinet.ab.pings import Pings
 from pytest_pinet.judge.interleaved import Side, side
-from pytest_pinet.report.change import BuildRecord
+from pytest_pinet.model.record.change import BuildRecord
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.change_head import change_head
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.text_wrap import CONTINUED, wrap
+from tests.support.report_records import result
+from tests.support.traffic_results import ping_result
 
 
 def pinged(verdict: str) -> ResultRecord:
-    return cast(ResultRecord, {"verdict": verdict, "message": "loss of 3 %", "notes": []})
+    return result("pi4b:onboard/pair", {}, verdict, "loss of 3 %")
 
 
 def end(*verdicts: str) -> tuple[int, str, str]:
@@ -27,7 +27,7 @@ def end(*verdicts: str) -> tuple[int, str, str]:
             break
     pings.give_up()
     record = pings.record()
-    return len(pings.turns), record["verdict"], "; ".join([record["message"], *record["notes"]])
+    return len(pings.turns), record.verdict, "; ".join([record.message, *record.notes])
 
 
 @pytest.mark.parametrize(
@@ -52,20 +52,13 @@ def test_while_it_goes_on_nothing_bad_is_said() -> None:
     for which, verdict in ((Side.A, "pass"), (Side.B, "fail")):
         pings.take(which, lambda v=verdict: pinged(v))  # type: ignore[misc]
     assert not pings.decided
-    assert pings.record()["verdict"] == "pass"
+    assert pings.record().verdict == "pass"
 
 
 def test_the_answer_has_the_reason_whole_although_the_result_has_it_wrapped() -> None:
     why = "pi4b:onboard/pair the median took 3.10 ms, 55 % above the limit 2 ms: missed in 2 of 2 turns of the build"
     message = "\n".join([*wrap(why, hanging=CONTINUED), "  repeat     pytest test_it.py"])
     assert "\n    " in message
-    build: BuildRecord = {
-        "name": "new", "key": "1", "release": None, "files": [], "config": [], "cmdline": [], "options": [],
-        "sysctls": [],
-    }  # fmt: skip
-    result = cast(
-        ResultRecord,
-        {"id": "pi4b:onboard/pair/ping", "verdict": "fail", "message": message, "ping": {}, "directions": {}},
-    )
-    head = change_head(build, build, [result], accepted=False, turns=4)
-    assert [entry["text"] for entry in head["entries"]] == [why]
+    build = BuildRecord(name="new", key="1", release=None, files=(), config=(), cmdline=(), options=(), sysctls=())
+    head = change_head(build, build, [ping_result("fail").replace(message=message)], accepted=False, turns=4)
+    assert [entry.text for entry in head.entries] == [why]

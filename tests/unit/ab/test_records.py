@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from pytest_pinet.model.record.run import RunRecord
 from tests.support.change_session import Bench, bench_with
 
 TEST = """
@@ -63,7 +63,7 @@ def test_the_summary_of_a_run_is_the_answer(bench: Bench) -> None:
 
     bench.plan('PLAN = Plan(ratio={"onboard": 0.95})')
     bench.run()
-    record: Any = bench.record
+    record = RunRecord.model_validate(bench.record)
     assert verdict_in_words(record).startswith("new must not go in: 1 of 1 figures slower, by")
     page = summary_markdown(record)
     assert "## new must not go in" in page
@@ -103,5 +103,5 @@ def test_every_report_says_what_figures_of_a_virtual_clock_mean(bench: Bench, py
     lab.write_text(lab.read_text().replace("      board: pi4b\n", "      board: pi4b\n      clock: virtual\n"))
     result = bench.run()
     result.stdout.fnmatch_lines(["figures are emulated: lab tcg counts instructions, not seconds: they tell how*"])
-    record: Any = bench.record
+    record = RunRecord.model_validate(bench.record)
     assert "Figures are emulated: lab tcg counts instructions, not seconds: they tell how" in summary_markdown(record)

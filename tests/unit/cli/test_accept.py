@@ -20,8 +20,8 @@ from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
 from pytest_pinet.judge.baseline import BaselineChange, compare
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE
-from pytest_pinet.report.record import RunRecord
 from tests.support.history_records import FIGURE, day, kept
 
 LAB = """\
@@ -72,16 +72,15 @@ def test_a_repeated_run_does_not_count(state: str) -> None:
 
 
 def test_a_result_that_a_run_measured_twice_does_not_count() -> None:
-    twice = day(5)
-    twice["results"] = twice["results"] * 2
+    once = day(5)
+    twice = once.replace(results=once.results * 2)
     assert accepted([*nights(5), twice]).refused == {"repeated": 2}
 
 
 def test_a_run_with_an_excluded_connection_does_not_count() -> None:
-    records = nights(6)
-    attempts = records[5]["results"][0]["directions"]["tx"]["attempts"]
-    attempts.append({**attempts[0], "excluded": "the link dropped"})
-    assert accepted(records).refused == {"repeated": 1}
+    (attempt,) = day(5).results[0].directions["tx"].attempts
+    dropped = [attempt, attempt.replace(excluded="the link dropped")]
+    assert accepted([*nights(5), day(5, attempts=dropped)]).refused == {"repeated": 1}
 
 
 def test_a_run_of_a_dirty_build_does_not_count() -> None:
@@ -89,7 +88,7 @@ def test_a_run_of_a_dirty_build_does_not_count() -> None:
 
 
 def test_an_interrupted_run_does_not_count() -> None:
-    interrupted: Any = day(5) | {"complete": False}
+    interrupted = day(5).replace(complete=False)
     assert accepted([*nights(5), interrupted]).refused == {"interrupted run": 1}
 
 

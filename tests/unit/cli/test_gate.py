@@ -6,13 +6,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from pytest_pinet.cli.gate import code_of
 from pytest_pinet.errors import ConfigError, PinetError, UnsupportedError
-from pytest_pinet.report.change import ChangeHeadRecord
+from pytest_pinet.model.record.change import ChangeHeadRecord
 from tests.support.change_session import Bench, bench_with
 
 TEST = """
@@ -26,7 +26,7 @@ OK, INTERRUPTED, INTERNAL, USAGE, NOTHING = 0, 2, 3, 4, 5
 
 
 def head(exit_code: int, bisect: int) -> ChangeHeadRecord:
-    return cast(ChangeHeadRecord, {"exit": exit_code, "bisect_exit": bisect})
+    return ChangeHeadRecord.model_construct(exit=exit_code, bisect_exit=bisect)
 
 
 @pytest.mark.parametrize(

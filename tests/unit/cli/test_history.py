@@ -17,9 +17,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pytest_pinet.cli import main, pinet
 from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.model.record.direction import EvennessRecord, FlowRecord
+from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.markdown import MOST_CHARACTERS, summary_markdown, verdict_in_words
-from pytest_pinet.report.record import RunRecord
-from tests.support.history_records import FIGURE, day, kept
+from tests.support.history_records import FIGURE, day, kept, with_result
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, direction, result, run_record
 
 
@@ -55,7 +57,7 @@ def families_of(text: str) -> list[Any]:
 
 def written(record: RunRecord, name: str = "results.json") -> str:
     Path(name).parent.mkdir(parents=True, exist_ok=True)
-    Path(name).write_text(json.dumps(record))
+    Path(name).write_text(json.dumps(record.dump()))
     return name
 
 
@@ -160,7 +162,7 @@ def test_the_exit_code_is_1_if_a_result_is_slower() -> None:
         (day(1, 800), day(2, 941), 0, "faster"),
         (day(1, 941, interval_bps=[900e6, 980e6]), day(2, 900, interval_bps=[860e6, 940e6]), 3, "INCONCLUSIVE"),
         (day(1, 941), day(2, 500, "invalid"), 3, "MISSING"),
-        (day(1, 941), {**day(2, 941), "figures": "measured"}, 3, "not comparable"),
+        (day(1, 941), day(2, 941).replace(figures="measured"), 3, "not comparable"),
         (run_record([]), run_record([]), 3, "no figure to compare"),
     ],
 )
@@ -171,9 +173,7 @@ def test_the_exit_code_is_the_result_of_the_comparison(a: Any, b: Any, code: int
 
 
 def test_other_parameters_are_not_comparable() -> None:
-    other = day(2, 800)
-    other["results"][0]["parameters"] = "other"
-    done = two(day(1), other)
+    done = two(day(1), with_result(day(2, 800), parameters="other"))
     assert done.exit_code == 3
     assert "measured with other parameters" in done.output
 
@@ -241,7 +241,7 @@ def test_a_summary_begins_with_the_verdict_in_words(record: Any, words: str) -> 
 
 
 def test_the_summary_of_an_interrupted_run_says_so() -> None:
-    record: Any = {**run_record(NIGHT[:1]), "figures": "measured", "complete": False}
+    record = run_record(NIGHT[:1], figures="measured", complete=False)
     assert verdict_in_words(record) == "Throughput holds: one measurement keeps its limit. The run was interrupted."
 
 
@@ -259,11 +259,14 @@ def test_a_markdown_page_lists_failures_first_and_folds_the_rest() -> None:
 
 def test_a_markdown_page_shows_the_shares_of_flows() -> None:
     one = result("pi4b:onboard/incast:2", {"rx": direction(941e6, 885e6)})
-    flows = [{**direction(rate), "name": name, "direction": "rx"} for name, rate in (("b>a", 470e6), ("c>a", 471e6))]
-    one["flows"] = flows  # type: ignore[typeddict-item]
-    one["evenness"] = {
-        "least_share": 0.998, "least_flow": "b>a", "jain": 1.0, "rule": None, "verdict": "pass", "reason": ""
-    }  # fmt: skip
+    flows = [
+        FlowRecord(
+            **direction(rate).model_dump(), name=name, sender=name[0], receiver="a", direction="rx", fair_bps=rate
+        )
+        for name, rate in (("b>a", 470e6), ("c>a", 471e6))
+    ]
+    even = EvennessRecord(least_share=0.998, least_flow="b>a", jain=1.0, rule=None, verdict=Verdict.PASS, reason="")
+    one = one.replace(flows=flows, evenness=even)
     shares = r"<br>2 flows, 470.0 to 471.0 Mbit/s; the least got 99.8 % of its fair share \(b\>a\), Jain's index 1.000"
     assert shares in summary_markdown(run_record([one]))
 
@@ -272,8 +275,7 @@ def test_markdown_in_messages_is_escaped() -> None:
     one = result(
         "pi4b:onboard/pair", {"tx": direction(7e8, 9e8, "fail")}, message="``` <script> | x\nnext", notes=("a|b",)
     )
-    one["build"] = {"uname": "Linux <b>|6.1|</b> `x`"}
-    text = summary_markdown(run_record([one]))
+    text = summary_markdown(run_record([one.replace(build={"uname": "Linux <b>|6.1|</b> `x`"})]))
     assert "<script>" not in text.partition("```text")[0]
     assert text.count("```") == 2
     assert r"Linux \<b\>\|6.1\|\</b\> \`x\`" in text

@@ -45,9 +45,9 @@ def report(*words: str) -> Result:
 
 def run_folders(root: Path) -> None:
     for run in RUNS:
-        folder = root / ".pinet" / "runs" / run["run"]
+        folder = root / ".pinet" / "runs" / run.run
         folder.mkdir(parents=True)
-        (folder / "results.json").write_text(json.dumps(run))
+        (folder / "results.json").write_text(json.dumps(run.dump()))
 
 
 def allure_3(here: Path) -> None:

@@ -18,7 +18,7 @@ from pytest_pinet.history.accepting import candidate
 from pytest_pinet.history.history import History
 from pytest_pinet.history.recover import goes_on, record_of
 from pytest_pinet.history.save import keep_run
-from pytest_pinet.report.record import RunRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.run_folder import RunFolder
 from tests.support.history_records import FIGURE, day
 
@@ -31,8 +31,8 @@ from tests.support.history_records import day
 from pytest_pinet.report.run_folder import RunFolder
 run = day(int(sys.argv[2]))
 folder = RunFolder(Path(sys.argv[1]))
-folder.begin({**run, "results": [], "complete": False, "exitstatus": 2})
-folder.append(run["results"][0])
+folder.begin(run.replace(results=[], complete=False, exitstatus=2))
+folder.append(run.results[0])
 print("begun", flush=True)
 time.sleep(60)
 """
@@ -47,10 +47,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def left_by(run: RunRecord, end: str = "") -> Path:
     """Write the results.jsonl of a killed run. ``end`` is its truncated last line."""
-    folder = Path(".pinet/runs") / run["run"]
+    folder = Path(".pinet/runs") / run.run
     folder.mkdir(parents=True)
-    RunFolder(folder).begin({**run, "results": [], "complete": False, "exitstatus": 2})
-    for result in run["results"]:
+    RunFolder(folder).begin(run.replace(results=[], complete=False, exitstatus=2))
+    for result in run.results:
         RunFolder(folder).append(result)
     path = folder / "results.jsonl"
     with path.open("a") as file:
@@ -103,7 +103,7 @@ def test_a_run_that_goes_on_is_refused_until_it_is_killed(tmp_path: Path) -> Non
         process.send_signal(signal.SIGKILL)
         process.wait(10)
     record, cut = record_of(tmp_path / "results.jsonl")
-    assert (record["run"], len(record["results"]), cut) == ("night-4", 1, 0)
+    assert (record.run, len(record.results), cut) == ("night-4", 1, 0)
 
 
 def test_a_run_that_ended_after_all_is_that_of_its_results() -> None:
@@ -116,7 +116,7 @@ def test_a_run_that_ended_after_all_is_that_of_its_results() -> None:
 
 
 def test_a_killed_run_that_measured_nothing_yet_is_kept() -> None:
-    path = left_by({**day(1), "results": []})
+    path = left_by(day(1).replace(results=[]))
     path.touch()
     assert imported(path).stdout == "1 run read, 1 of them new\n"
 
@@ -143,7 +143,7 @@ def test_its_results_can_be_summed_up_and_compared(here: Path) -> None:
     ],
 )
 def test_a_head_that_says_nothing_is_a_mistake(tmp_path: Path, head: str | None, said: str) -> None:
-    (tmp_path / "results.jsonl").write_text(json.dumps(day(1)["results"][0]) + "\n")
+    (tmp_path / "results.jsonl").write_text(json.dumps(day(1).results[0].dump()) + "\n")
     if head is not None:
         (tmp_path / "run.json").write_text(head)
     done = imported(tmp_path / "results.jsonl")

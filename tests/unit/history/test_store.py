@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ from pytest_pinet.history.save import import_results, keep_run
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.verdict import Verdict
 from tests.support.history_records import FIGURE, day, kept
-from tests.support.report_records import NIGHT, NIGHT_SKIPPED, result, run_record
+from tests.support.report_records import COMPARISON, NIGHT, NIGHT_SKIPPED, result, run_record
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -51,7 +50,7 @@ def test_a_run_is_kept_once(store: HistoryStore) -> None:
 
 
 def test_runs_of_the_same_name_are_different_runs(store: HistoryStore) -> None:
-    mine, yours = day(1), day(1) | {"session": "another"}
+    mine, yours = day(1), day(1).replace(session="another")
     assert store.add_all(kept([mine, yours])) == 2
     (figure,) = store.figures()
     assert figure.points == 2
@@ -75,8 +74,7 @@ def test_directions_of_one_measurement_are_figures_of_their_own(store: HistorySt
 
 def test_a_figure_that_was_measured_again_is_numbered(store: HistoryStore) -> None:
     again = day(1)
-    again["results"] = again["results"] * 3
-    store.add_all(kept([again]))
+    store.add_all(kept([again.replace(results=again.results * 3)]))
     assert [point.number for point in store.points(FIGURE, "virtual", 10)] == [1, 2, 3]
 
 
@@ -87,14 +85,13 @@ def test_the_last_points_come_oldest_first(store: HistoryStore) -> None:
 
 
 def test_a_comparison_of_states_is_no_point_of_the_trend(store: HistoryStore) -> None:
-    compared: Any = day(1)
-    compared["results"][0]["comparison"] = {"id": "x"}
-    store.add_all(kept([compared]))
+    compared = day(1)
+    store.add_all(kept([compared.replace(results=[compared.results[0].replace(comparison=COMPARISON)])]))
     assert store.figures() == []
 
 
 def test_labs_are_kept_apart(store: HistoryStore) -> None:
-    bench: Any = day(2, 500) | {"lab": "bench", "figures": "measured"}
+    bench = day(2, 500).replace(lab="bench", figures="measured")
     store.add_all(kept([day(1), bench, day(3)]))
     assert [figure.lab for figure in store.figures()] == ["bench", "virtual"]
     assert store.lab_of(FIGURE) == "virtual"
@@ -270,7 +267,7 @@ def test_history_can_be_off(tmp_path: Path, word: str) -> None:
 def test_results_are_imported_with_their_folder(store: HistoryStore, tmp_path: Path) -> None:
     path = tmp_path / "night" / "results.json"
     path.parent.mkdir()
-    path.write_text(json.dumps(day(1)))
+    path.write_text(json.dumps(day(1).dump()))
     assert import_results(store, path)
     assert not import_results(store, path)
     assert store.runs()[0].folder == str(path.parent)

@@ -11,9 +11,9 @@ from pytest_pinet.history.builds import differences, is_dirty, name_of
 from pytest_pinet.history.points import Band, Point, Trend
 from pytest_pinet.history.text import figure_lines, run_lines, spark
 from pytest_pinet.history.trends import trend
-from pytest_pinet.report.record import RunRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.trends import series_of
-from tests.support.history_records import FIGURE, day, kept
+from tests.support.history_records import FIGURE, day, kept, with_goodput, with_result
 
 
 def points_of(records: list[RunRecord]) -> list[Point]:
@@ -66,10 +66,9 @@ def test_a_change_without_a_new_build_points_to_the_lab() -> None:
 
 
 def test_another_iperf3_and_another_board_are_named() -> None:
-    records = slower_from(20)
-    for number, record in enumerate(records):
-        record["results"][0]["versions"] = {"dut": "3.12" if number < 20 else "3.18"}
-        record["results"][0]["serials"] = {"pi4b-1:onboard": "aa" if number < 20 else "bb"}
+    old, new = slower_from(20)[:20], slower_from(20)[20:]
+    records = [with_result(run, versions={"dut": "3.12"}, serials={"pi4b-1:onboard": "aa"}) for run in old]
+    records += [with_result(run, versions={"dut": "3.18"}, serials={"pi4b-1:onboard": "bb"}) for run in new]
     (change,) = trend_of(records).changes
     assert change.differs[1:] == ("iperf3 of dut 3.12 -> 3.18", "board of pi4b-1:onboard aa -> bb")
 
@@ -77,21 +76,20 @@ def test_another_iperf3_and_another_board_are_named() -> None:
 def test_of_the_places_where_it_may_be_the_one_with_a_new_build_is_named() -> None:
     records = slower_from(20)
     # A bad value right before the step looks like the step's start.
-    records[19]["results"][0]["directions"]["tx"]["goodput_bps"] = 892e6
+    records[19] = with_goodput(records[19], 892)
     (change,) = trend_of(records).changes
     assert change.run.startswith("night-20-")
 
 
 def test_figures_with_other_parameters_are_another_trend() -> None:
     records = slower_from(20)
-    for record in records[20:]:
-        record["results"][0]["parameters"] = "other"
-    assert trend_of(records).changes == ()
+    other = [with_result(run, parameters="other") for run in records[20:]]
+    assert trend_of(records[:20] + other).changes == ()
 
 
 def test_emulated_figures_and_measured_ones_are_two_trends() -> None:
-    records: list[Any] = slower_from(20)
-    assert trend_of(records[:20] + [record | {"figures": "measured"} for record in records[20:]]).changes == ()
+    records = slower_from(20)
+    assert trend_of(records[:20] + [run.replace(figures="measured") for run in records[20:]]).changes == ()
 
 
 def test_what_is_invalid_or_an_error_moves_no_level() -> None:
@@ -131,7 +129,7 @@ def test_a_flat_course_looks_flat_and_failures_stand_out() -> None:
 
 
 def test_runs_are_listed_with_what_came_of_them() -> None:
-    ((run, _),) = kept([day(1, 941) | {"complete": False}])
+    ((run, _),) = kept([day(1, 941).replace(complete=False)])
     (line,) = run_lines([run])
     assert line == f"{run.id}  2026-09-02 02:00  lab virtual  1 pass  interrupted"
     assert run_lines([]) == ["no runs"]

@@ -23,6 +23,8 @@ from pytest_pinet.history.lines import lines_of, runs_of
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
@@ -40,7 +42,6 @@ from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
 from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.parameters import parameters_hash
-from pytest_pinet.report.record import ResultRecord, RunRecord
 from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import summary_table
@@ -59,11 +60,14 @@ EACH = pytest.mark.parametrize("one", ALL.values(), ids=ALL)
 
 def night(number: int, *results: ResultRecord) -> RunRecord:
     """Return a run of this day in November."""
-    record = run_record(list(results))
     started = f"2026-11-{number:02}T02:00:00+00:00"
-    for one in results:
-        one["started"] = started
-    return {**record, "run": f"night-{number}", "started": started, "finished": started, "session": f"{number:032x}"}
+    return run_record(
+        [one.replace(started=started) for one in results],
+        run=f"night-{number}",
+        started=started,
+        finished=started,
+        session=f"{number:032x}",
+    )
 
 
 @pytest.fixture
@@ -75,10 +79,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("PINET_HISTORY", "PINET_ALLURE"):
         monkeypatch.delenv(name, raising=False)
     for number in (1, 2, 3):
-        run = night(number, result("pi4b:onboard/pair", {"rx": direction(941e6)}), *map(dict, ALL.values()))  # type: ignore[arg-type]
-        folder = tmp_path / ".pinet" / "runs" / run["run"]
+        run = night(number, result("pi4b:onboard/pair", {"rx": direction(941e6)}), *ALL.values())
+        folder = tmp_path / ".pinet" / "runs" / run.run
         folder.mkdir(parents=True)
-        (folder / "results.json").write_text(json.dumps(run))
+        (folder / "results.json").write_text(json.dumps(run.dump()))
         assert keep_run(None, run, folder) is None
     (tmp_path / ".pinet" / "latest").symlink_to("runs/night-3")
     return tmp_path
@@ -125,7 +129,7 @@ def test_allure_gets_a_result_of_it(one: ResultRecord, tmp_path: Path) -> None:
 def test_published_figures_are_compared_beside_it(one: ResultRecord) -> None:
     from pytest_pinet.catalogue.published import published
 
-    assert published_table(published_rows(published().values(), [one], True), True)
+    assert published_table(published_rows(published().values(), [one.dump()], True), True)
 
 
 @EACH
@@ -308,7 +312,7 @@ def test_a_setting_that_does_not_hold_is_told_in_allure() -> None:
 
 
 def test_evidence_is_attached_with_the_names_of_its_ends(tmp_path: Path) -> None:
-    one: ResultRecord = {**tuned(), "files": ["raw/x/client.json", "raw/x/0-kernel.txt", "raw/x/1-stat.txt"]}
+    one = tuned().replace(files=["raw/x/client.json", "raw/x/0-kernel.txt", "raw/x/1-stat.txt"])
     (tmp_path / "raw" / "x").mkdir(parents=True)
     for name in one["files"]:
         (tmp_path / name).write_text("text")
@@ -326,7 +330,7 @@ def test_every_source_of_evidence_has_a_name_in_allure() -> None:
 
 def test_files_that_are_too_many_are_named(tmp_path: Path) -> None:
     names = [f"raw/{number}.txt" for number in range(content.MOST_FILES + 2)]
-    found = content.attachments([{**ping_result(), "files": names}], [], tmp_path, {})
+    found = content.attachments([ping_result().replace(files=names)], [], tmp_path, {})
     assert [(name, body.decode().splitlines()[1:]) for name, _, body in found] == [("more files", names[-2:])]
 
 

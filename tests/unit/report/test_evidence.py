@@ -9,9 +9,10 @@ import jsonschema
 from pytest_pinet.model.conditions import Throttling
 from pytest_pinet.model.diagnosis import Cause, Diagnosis
 from pytest_pinet.model.evidence import EndEvidence, Heat, ProcessorLoad
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.evidence import evidence_record, limited_by_record
 from pytest_pinet.report.failure import failure_text
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import summary_table
 from tests.support.report_records import direction, result, run_record
@@ -21,8 +22,7 @@ BUSY = Diagnosis(Cause.IRQ, "CPU 0 of pi4b-1:onboard was 99 % busy, 97 % in inte
 
 def slow() -> ResultRecord:
     found = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
-    found["limited_by"] = limited_by_record(BUSY)
-    return found
+    return found.replace(limited_by=limited_by_record(BUSY))
 
 
 def test_a_failure_says_it() -> None:
@@ -43,7 +43,7 @@ def test_the_terminal_says_it_when_asked_to() -> None:
 
 def test_both_directions_have_one_line() -> None:
     both = result("pi4b:onboard/pair", {"tx": direction(941e6), "rx": direction(900e6)}, traffic="tcp-P1-bidir")
-    both["limited_by"] = limited_by_record(BUSY)
+    both = both.replace(limited_by=limited_by_record(BUSY))
     assert sum("limited by" in line for line in summary_table([both], [], verbose=True)) == 1
 
 
@@ -74,11 +74,11 @@ def test_it_is_in_the_schema_with_the_evidence() -> None:
         after=heat,
         restarted=("ethtool",),
     )
-    found["evidence"] = [evidence_record(1, full), evidence_record(1, EndEvidence("pi5-1:onboard", "eth0"))]
-    run = run_record([found])
-    jsonschema.validate(run, results_schema())
-    assert json.loads(json.dumps(run)) == run
-    first, second = found["evidence"]
+    evidence = [evidence_record(1, full), evidence_record(1, EndEvidence("pi5-1:onboard", "eth0"))]
+    run = run_record([found.replace(evidence=evidence)])
+    jsonschema.validate(run.dump(), results_schema())
+    assert RunRecord.model_validate(json.loads(json.dumps(run.dump()))) == run
+    first, second = run.dump()["results"][0]["evidence"]
     # The rarest interrupts and unchanged counters are only in the raw files.
     assert list(first["interrupts"] or {}) == ["irq 9", "irq 8", "irq 7", "irq 6", "irq 5", "irq 4"]
     assert first["interface"] == {"rx_bytes": 5, "carrier_changes": 0}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_pinet.report.failure import error_text, failure_text
-from tests.support.report_records import BECAUSE, NIGHT, direction, result
+from tests.support.report_records import BECAUSE, COMPARISON, NIGHT, direction, result
 
 RUN = ".pinet/runs/20261121-000102"
 SURROUNDINGS = """\
@@ -60,7 +60,7 @@ words = st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["C", "
 @given(words)
 def test_the_command_to_repeat_can_be_copied(arguments: list[str]) -> None:
     slow = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
-    slow["rerun"] = shlex.join(["printf", r"%s\0", "pytest", *arguments])
+    slow = slow.replace(rerun=shlex.join(["printf", r"%s\0", "pytest", *arguments]))
 
     _, _, command = failure_text(slow, RUN).partition("  repeat     ")
 
@@ -72,7 +72,8 @@ def test_the_command_to_repeat_can_be_copied(arguments: list[str]) -> None:
 def test_a_long_command_is_continued_on_lines_of_their_own() -> None:
     slow = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
     node = "tests/gate/test_line_rate.py::test_line_rate[pi4b:onboard/pair-tx]"
-    slow["rerun"] = shlex.join(["pytest", node, "--pinet-lab=lab/virtual.yaml", "--pinet-min=pi4b:onboard=900 Mbit/s"])
+    words = ["pytest", node, "--pinet-lab=lab/virtual.yaml", "--pinet-min=pi4b:onboard=900 Mbit/s"]
+    slow = slow.replace(rerun=shlex.join(words))
 
     assert failure_text(slow).splitlines()[-4:] == [
         "  repeat     pytest \\",
@@ -157,7 +158,7 @@ def test_without_a_message_the_verdict_stands_for_it() -> None:
 def test_no_line_is_wider_than_80_columns(goodput: float, limit: float, verdict: str, text: str) -> None:
     figures = direction(goodput, limit, verdict, reason=text, rule=text, oracle=limit)
     one = result("a:b/pair", {"tx": figures}, message=text, notes=(text, text))
-    one["combination"]["dut"] = one["combination"]["peer_port"] = text
+    one = one.replace(combination=one.combination.replace(dut=text, peer_port=text))
 
     for lines in (failure_text(one, "run").split("\n"), error_text(one, "run").split("\n")):
         assert all(len(line) <= 80 for line in lines)
@@ -165,13 +166,12 @@ def test_no_line_is_wider_than_80_columns(goodput: float, limit: float, verdict:
 
 def test_a_confirmed_regression_shows_every_attempt_its_interval_and_why_traffic_stopped() -> None:
     slow = direction(700.2e6, 885e6, "fail")
-    first = slow["attempts"][0]
-    first["goodput_bps"] = 699e6
-    dropped, fresh = first.copy(), first.copy()
-    dropped["excluded"], fresh["fresh"] = "link dropped for 2.1 s", "link-up"
-    slow["attempts"] = [first, dropped, fresh]
-    slow["interval_bps"] = [690e6, 710e6]
-    slow["stopped"] = "below the limit in 2 of 2 connections (6 s)"
+    first = slow.attempts[0].replace(goodput_bps=699e6)
+    slow = slow.replace(
+        attempts=[first, first.replace(excluded="link dropped for 2.1 s"), first.replace(fresh="link-up")],
+        interval_bps=(690e6, 710e6),
+        stopped="below the limit in 2 of 2 connections (6 s)",
+    )
     text = failure_text(result("pi4b:onboard/pair", {"rx": slow}))
     assert "  attempts   699.0 Mbit/s, none, 699.0 Mbit/s (fresh link-up)\n" in text
     assert "interval 690.0 to 710.0 Mbit/s at 1 % error if the lab is calibrated or stable" in " ".join(text.split())
@@ -180,9 +180,6 @@ def test_a_confirmed_regression_shows_every_attempt_its_interval_and_why_traffic
 
 def test_two_states_measured_alternately_need_no_stable_lab() -> None:
     slow = direction(700.2e6, 885e6, "fail")
-    slow["attempts"] = [slow["attempts"][0]] * 2
-    slow["interval_bps"] = [690e6, 710e6]
-    slow["error_rate"] = 0.05
-    one = result("pi4b:onboard/pair", {"rx": slow})
-    one["comparison"] = {"a": "as it is", "b": "slower"}  # type: ignore[typeddict-item]  # only its presence counts
+    slow = slow.replace(attempts=slow.attempts * 2, interval_bps=(690e6, 710e6), error_rate=0.05)
+    one = result("pi4b:onboard/pair", {"rx": slow}).replace(comparison=COMPARISON)
     assert "  interval   690.0 to 710.0 Mbit/s at 5 % error\n" in failure_text(one)

@@ -2,9 +2,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.report.junit import junit_properties
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.tunings import tuning_records
 from tests.support.report_records import NIGHT, direction, result
 from tests.support.traffic_results import ALL
@@ -70,10 +70,8 @@ def test_nothing_measured_nothing_written() -> None:
 def test_a_tuning_and_what_did_not_come_of_it() -> None:
     tuned = result("pi4b:usb/pair/xps=all+mtu=9000", {"tx": direction(9e8)})
     gone = Tuned("pi4b-1:usb", "xps", "all", "", "", SettingOutcome.UNSUPPORTED, "one queue")
-    tuned["tunings"] = tuning_records(
-        [gone, Tuned("pi4b-1:usb", "mtu", "9000", "1500", "9000", SettingOutcome.APPLIED)]
-    )
-    properties = dict(junit_properties([tuned]))
+    held = Tuned("pi4b-1:usb", "mtu", "9000", "1500", "9000", SettingOutcome.APPLIED)
+    properties = dict(junit_properties([tuned.replace(tunings=tuning_records([gone, held]))]))
     assert properties["pinet.tuning"] == "xps=all+mtu=9000"
     assert properties["pinet.tuning.xps"] == "unsupported"
     assert "pinet.tuning.mtu" not in properties

@@ -1,6 +1,5 @@
 import json
 from dataclasses import replace
-from typing import cast
 
 import jsonschema
 import pytest
@@ -14,9 +13,9 @@ from pytest_pinet.model.judgement import DirectionJudgement, JudgedAttempt
 from pytest_pinet.model.lab import Interface, Node, PortRef
 from pytest_pinet.model.measurement import Flow, Sample
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.result_record import combination_record, direction_record
 from pytest_pinet.report.schema import SCHEMA_FILE, results_schema, schema_text
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, run_record
@@ -56,13 +55,15 @@ def test_a_flow_and_its_judgement_become_plain_data() -> None:
 
     record = direction_record(judged)
 
-    assert json.loads(json.dumps(record)) == record
+    assert DirectionRecord.model_validate(json.loads(json.dumps(record.dump()))) == record
     assert (record["goodput_bps"], record["limit_bps"], record["verdict"]) == (100e6, None, "pass")
-    assert record["samples"][0] == {"attempt": 1, "start_s": 0, "seconds": 1, "bytes": 10, "warmup": True}
-    assert [sample["attempt"] for sample in record["samples"]] == [1, 1, 2, 2]
-    assert (record["interval_bps"], record["state"]) == ([99e6, 101e6], "cleared")
+    assert record.samples[0].dump() == {"attempt": 1, "start_s": 0, "seconds": 1, "bytes": 10, "warmup": True}
+    assert [sample.attempt for sample in record.samples] == [1, 1, 2, 2]
+    assert (record["interval_bps"], record["state"]) == ((99e6, 101e6), "cleared")
     first, second = record["attempts"]
-    assert first["events"] == [{"kind": "stall", "start_s": 0.4, "seconds": 0.3, "text": "nothing arrived for 0.3 s"}]
+    assert [event.dump() for event in first.events] == [
+        {"kind": "stall", "start_s": 0.4, "seconds": 0.3, "text": "nothing arrived for 0.3 s"}
+    ]
     assert (first["goodput_bps"], first["seconds"], first["warmup_s"]) == (100e6, 1, 1)
     assert (second["fresh"], second["excluded"]) == ("link-up", "link dropped for 2.1 s at 14:03:07, sw1/p5")
     assert record["retransmits"] == 3
@@ -75,13 +76,13 @@ def test_of_several_flows_what_one_does_not_count_is_not_known() -> None:
     judged = DirectionJudgement(Verdict.PASS, "", Bitrate(200e6), Bitrate(941e6), "1000 Mbit/s link", 0.01, flows=flows)
     record = direction_record(judged)
     assert (record["retransmits"], record["packets"], record["jitter_ms"]) == (6, None, None)
-    assert record["streams_bps"] == [100e6, 100e6]
+    assert record.streams_bps == (100e6, 100e6)
 
 
 def test_a_combination_names_the_nodes_and_ports_that_stood_for_it() -> None:
     combination = Combination.pair(endpoint("pi4b-1", "3"), endpoint("pi4b-2", "4"))
 
-    assert combination_record(combination, "tcp-P10") == {
+    assert combination_record(combination, "tcp-P10").dump() == {
         "id": "pi4b:onboard/pair",
         "board": "pi4b",
         "nic": "onboard",
@@ -110,7 +111,7 @@ def test_the_schema_says_what_an_id_is() -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("notes", [1]), ("notes", None), ("cpu_percent", {"dut": "99"})])
 def test_notes_are_sentences_and_processor_shares_are_numbers(key: str, value: object) -> None:
-    run = run_record([cast(ResultRecord, {**NIGHT[0], key: value})])
+    run = run_record([]).dump() | {"results": [NIGHT[0].dump() | {key: value}]}
 
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(run, results_schema())
@@ -120,17 +121,17 @@ def test_the_schema_is_one_and_takes_a_run() -> None:
     schema = results_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
 
-    jsonschema.validate(run_record(NIGHT, NIGHT_SKIPPED), schema)
+    jsonschema.validate(run_record(NIGHT, NIGHT_SKIPPED).dump(), schema)
 
 
 @pytest.mark.parametrize(("key", "value"), [("schema", 2), ("results", None), ("complete", "yes")])
 def test_the_schema_refuses_what_is_not_version_1(key: str, value: object) -> None:
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**run_record(NIGHT), key: value}, results_schema())
+        jsonschema.validate(run_record(NIGHT).dump() | {key: value}, results_schema())
 
 
 def test_the_schema_knows_the_verdicts() -> None:
-    run = run_record([{**NIGHT[0], "verdict": "good"}])
+    run = run_record([]).dump() | {"results": [NIGHT[0].dump() | {"verdict": "good"}]}
 
     with pytest.raises(jsonschema.ValidationError, match="'good' is not one of"):
         jsonschema.validate(run, results_schema())

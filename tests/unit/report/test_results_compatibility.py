@@ -9,9 +9,10 @@ import jsonschema
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.records import KNOWN_SCHEMAS, points_of
+from pytest_pinet.history.records import points_of
+from pytest_pinet.history.results_file import KNOWN_SCHEMAS, read_run, run_of
+from pytest_pinet.model.record.run import SCHEMA_VERSION
 from pytest_pinet.report.markdown import summary_markdown
-from pytest_pinet.report.record import SCHEMA_VERSION
 from pytest_pinet.report.schema import SCHEMA_FILE
 from pytest_pinet.report.terminal import summary_table
 
@@ -31,17 +32,17 @@ def test_a_stored_file_fits_the_schema_of_today(path: Path) -> None:
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_a_stored_file_is_read_by_all_that_read_results(path: Path) -> None:
-    record = json.loads(path.read_text(encoding="utf-8"))
+    record = read_run(path)
     run, points = points_of(record)
-    assert sum(run.verdicts.values()) == len(points) >= len(record["results"])
-    assert summary_table(record["results"], record["skipped"])
+    assert sum(run.verdicts.values()) == len(points) >= len(record.results)
+    assert summary_table(record.results, record.skipped)
     assert summary_markdown(record).startswith("## ")
 
 
 def test_a_later_version_is_refused_with_what_to_do() -> None:
     record = json.loads(STORED[0].read_text(encoding="utf-8")) | {"schema": 7}
     with pytest.raises(ConfigError, match=r"^results\.json is of version 7; expected 1: update pytest-pinet$"):
-        points_of(record)
+        run_of(record)
 
 
 @pytest.mark.parametrize("record", [[], {}, {"run": "x"}, {"results": []}, {"run": "x", "results": 3}, "text", None])
@@ -49,7 +50,7 @@ def test_what_is_no_results_file_is_refused(record: object) -> None:
     with pytest.raises(
         ConfigError, match=r"^x\.json is no results\.json of pytest-pinet; expected 'run' and 'results'"
     ):
-        points_of(record, where="x.json")  # type: ignore[arg-type]
+        run_of(record, where="x.json")
 
 
 @pytest.mark.parametrize("key", ["combination", "directions", "started"])
@@ -57,4 +58,4 @@ def test_a_broken_file_is_named(key: str) -> None:
     record = json.loads(STORED[0].read_text(encoding="utf-8"))
     record["results"][0][key] = 5
     with pytest.raises(ConfigError, match=r"^x\.json is broken \(.*\); check it against 'pinet schema results'$"):
-        points_of(record, where="x.json")
+        run_of(record, where="x.json")

@@ -93,7 +93,7 @@ class TestResults:
 
         folder.write_results(run_record(NIGHT))
 
-        assert json.loads((folder.path / "results.json").read_text()) == run_record(NIGHT)
+        assert json.loads((folder.path / "results.json").read_text()) == run_record(NIGHT).dump()
 
     def test_each_result_is_there_at_once(self, tmp_path: Path) -> None:
         folder = RunFolder.create(tmp_path, NOW)
@@ -102,7 +102,7 @@ class TestResults:
             folder.append(one)
 
         lines = (folder.path / "results.jsonl").read_text().splitlines()
-        assert [json.loads(line) for line in lines] == NIGHT
+        assert [json.loads(line) for line in lines] == [one.dump() for one in NIGHT]
 
     def test_appended_results_outlive_a_kill(self, tmp_path: Path) -> None:
         script = (
@@ -116,7 +116,7 @@ class TestResults:
         )
 
         assert ended.returncode == -signal.SIGKILL
-        assert json.loads((tmp_path / "results.jsonl").read_text()) == NIGHT[0]
+        assert json.loads((tmp_path / "results.jsonl").read_text()) == NIGHT[0].dump()
 
     def test_a_full_disk_is_one_sentence(self, tmp_path: Path) -> None:
         (tmp_path / "results.jsonl").symlink_to("/dev/full")
@@ -179,7 +179,7 @@ class TestJsonFile:
 
         write_json(path, run_record(NIGHT))
 
-        assert json.loads(path.read_text()) == run_record(NIGHT)
+        assert json.loads(path.read_text()) == run_record(NIGHT).dump()
         assert path.read_text().endswith("}\n")
         assert names_in(path.parent) == ["pinet.json"]
 
@@ -205,7 +205,7 @@ class TestJsonFile:
         ended = subprocess.run([sys.executable, "-c", script, str(path)], cwd=Path(__file__).parents[3], check=False)
 
         assert ended.returncode == -signal.SIGKILL
-        assert json.loads(path.read_text()) == run_record(NIGHT)
+        assert json.loads(path.read_text()) == run_record(NIGHT).dump()
 
     def test_a_full_disk_leaves_the_old_file_and_no_litter(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -221,7 +221,7 @@ class TestJsonFile:
             write_json(path, run_record([]))
 
         assert str(caught.value) == f"cannot write {path}: No space left on device; choose another with --pinet-json"
-        assert json.loads(path.read_text()) == run_record(NIGHT)
+        assert json.loads(path.read_text()) == run_record(NIGHT).dump()
         assert names_in(tmp_path) == ["pinet.json"]
 
     def test_a_folder_in_its_place_is_one_sentence(self, tmp_path: Path) -> None:

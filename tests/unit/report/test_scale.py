@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -20,6 +19,8 @@ from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.measure.measurement import _ungated
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.published.table import page as published_page
 from pytest_pinet.report.allure import content
@@ -32,29 +33,26 @@ from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.page.page import page
 from pytest_pinet.report.parameters import parameters_hash
-from pytest_pinet.report.record import ResultRecord, RunRecord
 from pytest_pinet.report.scale import scale_text
 from pytest_pinet.report.schema import results_schema
 from tests.support import link_stand_in
 from tests.support.chart_series import series
-from tests.support.history_records import FIGURE, day, kept
+from tests.support.history_records import FIGURE, day, kept, with_goodput, with_result
 from tests.support.report_records import direction, result, run_record
 
 SAID = "inks ran at 0.1 of their rate; figures are told at full rate"
 TX = Traffic(Direction.TX)
 
 
-def tenth(**more: Any) -> ResultRecord:
-    found: Any = {**result("pi4b:onboard/pair", {"tx": direction(941.3e6, 885e6)}), "scale": 0.1, **more}
-    return found  # type: ignore[no-any-return]
+def tenth(scale: float = 0.1, **more: object) -> ResultRecord:
+    return result("pi4b:onboard/pair", {"tx": direction(941.3e6, 885e6)}).replace(scale=scale, **more)
 
 
 def nights(first: int, count: int, scale: float = 1.0) -> list[RunRecord]:
     found = [day(number) for number in range(first, first + count)]
-    for record in found if scale != 1 else ():
-        record["results"][0]["scale"] = scale
-        record["results"][0]["parameters"] = "ba9876543210"
-    return found
+    if scale == 1:
+        return found
+    return [with_result(run, scale=scale, parameters="ba9876543210") for run in found]
 
 
 def test_one_clause_for_all_of_them() -> None:
@@ -65,8 +63,7 @@ def test_one_clause_for_all_of_them() -> None:
 
 
 def test_results_of_a_tenth_are_valid_by_the_schema() -> None:
-    record: Any = {**run_record([tenth()]), "scale": 0.1}
-    jsonschema.validate(record, results_schema())
+    jsonschema.validate(run_record([tenth()], scale=0.1).dump(), results_schema())
 
 
 def test_a_summary_in_markdown_says_it_first() -> None:
@@ -119,9 +116,7 @@ def test_exports_say_it() -> None:
 def test_figures_at_other_scales_are_no_trend() -> None:
     assert parameters_hash(TX, 1500, (), 1.0) == parameters_hash(TX, 1500)
     assert len({parameters_hash(TX, 1500, (), scale) for scale in (1.0, 0.1, 0.05)}) == 3
-    slow = nights(30, 10, scale=0.1)
-    for record in slow:
-        record["results"][0]["directions"]["tx"]["goodput_bps"] = 900e6
+    slow = [with_goodput(run, 900) for run in nights(30, 10, scale=0.1)]
     points = [point for _, found in kept([*nights(0, 30), *slow]) for point in found]
     assert trend(FIGURE, "virtual", points).changes == ()
 

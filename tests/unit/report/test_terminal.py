@@ -4,9 +4,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import SkippedRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.terminal import WORDS, count_line, summary_table
 from pytest_pinet.report.tunings import tuning_records
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, direction, result
@@ -87,7 +88,7 @@ class TestTable:
     def test_is_never_wider_than_80_columns_nor_anything_but_ascii(
         self, records: list[ResultRecord], skips: list[tuple[str, str]]
     ) -> None:
-        lines = summary_table(records, [{"id": one, "reason": reason} for one, reason in skips])
+        lines = summary_table(records, [SkippedRecord(id=one, reason=reason) for one, reason in skips])
 
         assert all(len(line) <= 80 for line in lines)
         assert all(re.fullmatch("[ -~]*", line) for line in lines)
@@ -171,7 +172,7 @@ class TestTable:
 
     def test_skips_for_one_reason_share_it(self) -> None:
         reason = "no node 'pi6'"
-        table = summary_table([], [{"id": "pi6:a/pair", "reason": reason}, {"id": "pi6:b/pair", "reason": reason}])
+        table = summary_table([], [SkippedRecord(id=f"pi6:{nic}/pair", reason=reason) for nic in "ab"])
 
         assert table == [
             "not measured:",
@@ -192,7 +193,7 @@ class TestCountLine:
         good = [result(f"pi{n}:onboard/pair", {"tx": direction(9e8)}) for n in range(10)]
         bad = [result(f"pi{n}:x/pair", {"tx": direction(1e8, 2e8, "fail")}) for n in range(2)]
 
-        assert count_line(good + bad, [{"id": "a", "reason": "b"}]) == (
+        assert count_line(good + bad, [SkippedRecord(id="a", reason="b")]) == (
             "12 measured: 10 pass, 2 fail; 1 not measured: 1 skipped"
         )
 
@@ -205,8 +206,9 @@ class TestCountLine:
 
 def test_a_setting_that_does_not_hold_is_told_once_however_good_its_figures_are() -> None:
     gone = Tuned("pi4b-1:usb", "xps", "all", "", "", SettingOutcome.UNSUPPORTED, "eth1 has one transmit queue")
-    tuned = [result("pi4b:ax88179/pair/xps=all", {way: direction(9e8)}) for way in ("tx", "rx")]
-    for one in tuned:
-        one["tunings"] = tuning_records([gone])
+    tunings = tuning_records([gone])
+    tuned = [
+        result("pi4b:ax88179/pair/xps=all", {way: direction(9e8)}).replace(tunings=tunings) for way in ("tx", "rx")
+    ]
     text = " ".join(" ".join(summary_table(tuned, [])).split())
     assert text.count("tuning xps=all of pi4b-1:usb: unsupported: eth1 has one transmit queue") == 1

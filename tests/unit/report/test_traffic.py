@@ -6,8 +6,8 @@ import jsonschema
 import pytest
 
 from pytest_pinet.model.measurement import Window
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.junit import junit_properties
-from pytest_pinet.report.record import ResultRecord
 from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import count_line, summary_table
@@ -46,7 +46,7 @@ def test_junit_has_them_as_properties() -> None:
 
 
 def test_they_are_in_the_schema() -> None:
-    jsonschema.validate(run_record([ping_result(), http_result(), ladder_result()]), results_schema())
+    jsonschema.validate(run_record([ping_result(), http_result(), ladder_result()]).dump(), results_schema())
 
 
 def test_the_largest_skew_stands_beside_how_sure_it_is() -> None:

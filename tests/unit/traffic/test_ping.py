@@ -121,9 +121,9 @@ def test_series_are_pooled_by_packets() -> None:
     assert (found.sent, found.received, found.min_s, found.max_s) == (30, 15, 1e-3, 9e-3)
     assert found.mean_s == pytest.approx(3e-3)
     record = ping_record(Ping(10), rounds)
-    assert record["loss"] == pytest.approx(0.5)
+    assert record.loss == pytest.approx(0.5)
     assert ping_text(record) == "15 of 30 pings came back in 3 ms (1 to 9)"
-    assert ping_text({**record, "rtt_mean_s": None}) == "15 of 30 pings came back"
+    assert ping_text(record.replace(rtt_mean_s=None)) == "15 of 30 pings came back"
 
 
 def test_the_key_names_what_was_sent() -> None:

@@ -30,6 +30,7 @@ from pytest_pinet.tuning.registry import (
     running_part,
     together,
 )
+from tests.support.report_records import result
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +196,9 @@ def test_a_setting_without_effect_is_not_in_the_id() -> None:
         "tuning rps=0xff of pi4b-1:usb: clamped, it is f (the figure is without it)",
     ]
     records = tuning_records([GONE, GOOD])
-    assert [record["outcome"] for record in records] == ["unsupported", "applied"]
-    assert ineffective([{"tunings": records}, {"tunings": records}, {}]) == [
+    assert [record.outcome for record in records] == ["unsupported", "applied"]
+    untuned = result("pi4b:usb/pair", {})
+    assert ineffective([untuned.replace(tunings=records), untuned.replace(tunings=records), untuned]) == [
         "tuning xps=all of pi4b-1:usb: unsupported: eth1 has one transmit queue"
     ]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.history.records import figure_of
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.allure import content
 from pytest_pinet.report.allure.identity import Subject
@@ -48,9 +49,9 @@ def test_labels_lead_from_board_to_topology_and_name_the_figures() -> None:
     assert {("board", "pi4b"), ("nic", "onboard"), ("topology", "pair"), ("verdict", "pass")} <= set(found)
 
 
-@pytest.mark.parametrize("one", NIGHT, ids=lambda one: str(one["id"]))
-def test_figures_have_the_ids_that_the_history_knows(one: dict[str, object]) -> None:
-    for way, figure in content.figure_ids(one).items():  # type: ignore[arg-type]
+@pytest.mark.parametrize("one", NIGHT, ids=lambda one: str(one.id))
+def test_figures_have_the_ids_that_the_history_knows(one: ResultRecord) -> None:
+    for way, figure in content.figure_ids(one).items():
         assert figure == figure_of(one, way)
 
 
@@ -63,7 +64,7 @@ def test_the_description_shows_trends_as_data_in_img_and_nothing_that_allure_str
 
 
 def test_a_message_cannot_become_html() -> None:
-    html = content.description_html([{**LAB, "message": "<script>alert(1)</script>"}], [])
+    html = content.description_html([LAB.replace(message="<script>alert(1)</script>")], [])
     assert "<script" not in html
 
 
@@ -74,10 +75,10 @@ def test_attachments_hold_pictures_counters_consoles_and_raw_output(tmp_path: Pa
         "node": {"rx_bytes": 5, "errors": None},
         "switch": {"rx_octets": 7},
     }
-    one = {**GOOD, "cables": [counts], "files": ["raw/a/client.json", "raw/a/gone.txt"]}
+    one = GOOD.replace(cables=[counts], files=["raw/a/client.json", "raw/a/gone.txt"])
     (tmp_path / "raw" / "a").mkdir(parents=True)
     (tmp_path / "raw" / "a" / "client.json").write_text("{}")
-    found = content.attachments([one], [series()], tmp_path, {"pi4b-1": "login:"})  # type: ignore[list-item]
+    found = content.attachments([one], [series()], tmp_path, {"pi4b-1": "login:"})
     assert [(name, kind) for name, kind, _ in found] == [
         ("throughput over time pi4b:onboard/pair/tcp-P1-tx", "image/svg+xml"),
         ("trend pi4b:onboard/pair/tcp-P1-tx", "image/svg+xml"),
@@ -92,7 +93,7 @@ def test_attachments_hold_pictures_counters_consoles_and_raw_output(tmp_path: Pa
 
 def test_of_a_huge_file_the_end_is_attached_and_says_where_the_rest_is(tmp_path: Path) -> None:
     (tmp_path / "big.json").write_bytes(b"x" * (content.MOST_BYTES + 10) + b"end")
-    found = content.attachments([{**LAB, "files": ["big.json"]}], [], tmp_path, {})
+    found = content.attachments([LAB.replace(files=["big.json"])], [], tmp_path, {})
     name, kind, body = found[0]
     assert (name, kind) == ("big.json", "text/plain")
     assert body.startswith(b"[13 bytes left out; all of it: ")

@@ -54,7 +54,7 @@ def test_an_invalid_figure_is_no_metric() -> None:
 
 
 def test_the_environment_is_a_properties_file() -> None:
-    lines = environment(run_record([{**NIGHT[0], "build": {"my key=x": "a\\b:\u00e9"}}])).splitlines()
+    lines = environment(run_record([NIGHT[0].replace(build={"my key=x": "a\\b:\u00e9"})])).splitlines()
     assert "lab=virtual" in lines
     assert "figures=emulated" in lines
     assert "my\\ key\\=x=a/b:\\xe9" in lines

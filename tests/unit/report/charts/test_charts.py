@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_pinet.history.points import Point
+from pytest_pinet.model.record.direction import EventRecord, FlowRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.overview import overview_chart
 from pytest_pinet.report.charts.paper import Paper
@@ -142,27 +143,30 @@ def test_throughput_shows_each_direction_with_its_figure_limit_and_physical_limi
 
 def test_connections_follow_each_other_and_an_event_is_named() -> None:
     one = direction(900e6, 885e6)
-    one["samples"] = [{**sample, "attempt": n} for n in (1, 2, 3) for sample in samples(900e6)]
-    one["attempts"] = [one["attempts"][0], {**one["attempts"][0]}, {**one["attempts"][0]}]
-    one["attempts"][1]["events"] = [{"kind": "stall", "start_s": 2.0, "seconds": 0.5, "text": "nothing came"}]
-    found = texts(throughput_chart(result("pi4b:onboard/pair", {"tx": one})))
+    first = one.attempts[0]
+    stall = EventRecord(kind="stall", start_s=2.0, seconds=0.5, text="nothing came")
+    three = one.replace(
+        samples=[sample.replace(attempt=n) for n in (1, 2, 3) for sample in samples(900e6)],
+        attempts=[first, first.replace(events=[stall]), first],
+    )
+    found = texts(throughput_chart(result("pi4b:onboard/pair", {"tx": three})))
     assert {"#1", "#2", "#3", "stall"} <= set(found)
 
 
 def test_each_of_several_flows_has_a_line_that_differs_from_all_others() -> None:
     flows = [
-        {
-            **direction(300e6 + n * 1e6),
-            "name": f"pi4b-1:onboard>pi{n}",
-            "sender": "",
-            "receiver": "",
-            "direction": "tx",
-            "fair_bps": 1.0,
-        }
+        FlowRecord(
+            **direction(300e6 + n * 1e6).model_dump(),
+            name=f"pi4b-1:onboard>pi{n}",
+            sender="",
+            receiver="",
+            direction="tx",
+            fair_bps=1.0,
+        )
         for n in range(14)
     ]
-    many = {**result("pi4b:onboard/outcast:14", {"tx": direction(940e6)}), "flows": flows}
-    svg = throughput_chart(many).svg()  # type: ignore[arg-type]
+    many = result("pi4b:onboard/outcast:14", {"tx": direction(940e6)}).replace(flows=flows)
+    svg = throughput_chart(many).svg()
     looks = [part.partition('"')[0] for part in svg.split('class="s-hue')[1:]]
     assert len({look for look in looks if look.endswith(" strong")}) == 14
 

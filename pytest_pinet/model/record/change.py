@@ -1,0 +1,133 @@
+"""The records of a change: build A (known-good) and build B (under test), measured alternately.
+
+Rates are bit/s, durations seconds, changes are fractions (-0.05: 5 % slower).
+"""
+
+from __future__ import annotations
+
+from pytest_pinet.model.record.base import Record
+
+
+class BuildFileRecord(Record):
+    """One file of a build under its name on the board. ``sha256`` is the hash of its content."""
+
+    role: str
+    name: str
+    sha256: str
+    size: int
+
+
+class BuildRecord(Record):
+    """A build as it was requested. ``key`` is a hash of all its parts; empty for the board's own build."""
+
+    name: str
+    key: str
+    release: str | None
+    files: tuple[BuildFileRecord, ...]
+    config: tuple[str, ...]
+    cmdline: tuple[str, ...]
+    options: tuple[str, ...]
+    sysctls: tuple[str, ...]
+
+
+class TurnRecord(Record):
+    """One turn of a build (``A`` or ``B``), numbered from 1: a boot, or the load of a module that needs no boot.
+
+    ``started_s`` is its start after the first turn, ``seconds`` the time before its first measurement. ``running`` is
+    what the board reported about itself. ``trouble`` is the reason why nothing was measured; empty if it was measured.
+    """
+
+    number: int
+    side: str
+    started_s: float
+    seconds: float
+    running: dict[str, str | None]
+    trouble: str
+
+
+class ChangedConnectionRecord(Record):
+    """One connection of one turn. ``excluded`` is the reason why it does not count; empty if it counts.
+
+    ``level_bps`` is the judged goodput, with little weight on short disturbances (null: there is none).
+    """
+
+    turn: int
+    side: str
+    goodput_bps: dict[str, float]
+    level_bps: dict[str, float | None]
+    counted_s: float
+    excluded: str
+    events: tuple[str, ...]
+
+
+class ChangedDirectionRecord(Record):
+    """One direction in both builds. ``change`` is B over A minus one, without drift, with its ``interval``.
+
+    ``result`` is ``slower``, ``same``, ``faster``, ``inconclusive``, or ``go on`` while it is being measured.
+    ``between_turns`` is the relative standard deviation between turns.
+    """
+
+    a_bps: float
+    b_bps: float
+    change: float | None
+    interval: tuple[float, float] | None
+    between_turns: float | None
+    result: str
+    why: str
+
+
+class SuspectRecord(Record):
+    """A difference between the builds beside the goodput. ``text`` is a sentence for readers."""
+
+    name: str
+    a: str
+    b: str
+    text: str
+
+
+class ChangeRecord(Record):
+    """Both builds for one combination and traffic. ``suspects`` starts with the most likely cause."""
+
+    a: str
+    b: str
+    tolerance: float
+    connections_per_turn: int
+    directions: dict[str, ChangedDirectionRecord]
+    turns: tuple[TurnRecord, ...]
+    connections: tuple[ChangedConnectionRecord, ...]
+    suspects: tuple[SuspectRecord, ...]
+
+
+class ChangeEntryRecord(Record):
+    """The outcome of one metric: ``outcome`` is one word, ``text`` one sentence.
+
+    ``finding`` is the kind of a failure of the build itself (``panic``, ``no driver`` and so on); empty without one.
+    """
+
+    id: str
+    direction: str
+    outcome: str
+    text: str
+    a_bps: float | None = None
+    b_bps: float | None = None
+    change: float | None = None
+    suspect: str = ""
+    finding: str = ""
+
+
+class ChangeHeadRecord(Record):
+    """The answer on the whole change, and the exit codes of ``pinet gate`` without and with ``--bisect``.
+
+    ``baseline`` is ``interleaved`` (A was measured in the same run) or ``accepted``. ``turns`` is the number of all
+    turns.
+    """
+
+    a: BuildRecord
+    b: BuildRecord
+    baseline: str
+    answer: str
+    exit: int
+    bisect_exit: int
+    sentence: str
+    turns: int
+    entries: tuple[ChangeEntryRecord, ...]

@@ -1,0 +1,133 @@
+"""The records of one direction of a measurement, of one flow, and of their attempts.
+
+Rates are bit/s, durations seconds. A value is null if it was not measured; null is not zero.
+"""
+
+from __future__ import annotations
+
+from pytest_pinet.model.record.base import Rare, Record, SparseRecord
+from pytest_pinet.model.record.traffic import SocketsRecord
+from pytest_pinet.model.verdict import Verdict
+
+
+class SampleRecord(Record):
+    """One interval at the receiver. ``attempt`` counts from 1."""
+
+    attempt: int = 1
+    start_s: float = 0.0
+    seconds: float
+    bytes: int
+    warmup: bool = False
+
+
+class EventRecord(Record):
+    """An event during the traffic: its start (seconds after the start of the attempt's traffic) and its duration."""
+
+    kind: str
+    start_s: float
+    seconds: float
+    text: str
+
+
+class AttemptRecord(Record):
+    """One connection: what was fresh for it (``connection``, ``link-up``), its goodput, and the events meanwhile.
+
+    ``seconds`` is the counted time, after ``warmup_s``. ``excluded`` is the reason why the connection does not count;
+    empty if it counts. The goodput of an excluded connection is evidence only.
+    """
+
+    fresh: str = ""
+    goodput_bps: float
+    seconds: float
+    warmup_s: float = 0.0
+    events: tuple[EventRecord, ...] = ()
+    excluded: str = ""
+
+
+class ExtraRecord(Record):
+    """A limit on a cost of the traffic: ``retransmits``, ``loss``, ``latency`` or ``cpu``.
+
+    The verdict is ``skipped`` if the value is not known.
+    """
+
+    metric: str
+    rule: str
+    verdict: Verdict
+    reason: str
+
+
+class BaselineRecord(Record):
+    """The accepted baseline of a metric, and its difference to the connections of this run.
+
+    ``runs`` is the number of runs behind the baseline; with too few runs it does not gate. ``difference`` is relative
+    (-0.03: 3 % slower), ``interval`` its interval at the error rate; both are null if there are too few values.
+    ``change`` is ``slower``, ``faster``, ``same``, ``inconclusive`` or ``not gated``. ``text`` says all of this.
+    """
+
+    figure_bps: float
+    runs: int
+    date: str
+    builds: tuple[str, ...]
+    difference: float | None
+    interval: tuple[float, float] | None
+    change: str
+    text: str
+
+
+class DirectionRecord(SparseRecord):
+    """One direction of one measurement and its verdict.
+
+    ``goodput_bps`` is the goodput of all attempts that count. ``interval_bps`` is its interval at the error rate, with
+    the noise between connections (null if no limit needed it). ``rule`` is the limit as it was written and, in
+    brackets, where (``94% of 941.5 Mbit/s (lab/virtual.yaml:88)``). ``oracle`` says in words what sets the physical
+    limit ``oracle_bps``. ``stopped`` is the reason why the measurement stopped. ``state`` is the outcome of a suspected
+    regression: ``confirmed``, ``cleared``, ``undecided``, or empty without one. Counts (``retransmits`` and so on) are
+    those of all attempts. ``sockets`` is what the kernels reported of the connections of a single TCP flow.
+    """
+
+    goodput_bps: float
+    interval_bps: tuple[float, float] | None = None
+    error_rate: float = 0.01
+    limit_bps: float | None = None
+    rule: str | None = None
+    oracle_bps: float
+    oracle: str = ""
+    verdict: Verdict
+    reason: str = ""
+    stopped: str = ""
+    state: str = ""
+    attempts: tuple[AttemptRecord, ...] = ()
+    extras: tuple[ExtraRecord, ...] = ()
+    baseline: BaselineRecord | None = None
+    retransmits: int | None = None
+    lost_packets: int | None = None
+    packets: int | None = None
+    jitter_ms: float | None = None
+    streams_bps: tuple[float, ...] = ()
+    samples: tuple[SampleRecord, ...] = ()
+    sockets: Rare[SocketsRecord] = None
+
+
+class FlowRecord(DirectionRecord):
+    """One of several simultaneous flows, at its receiver. ``direction`` is the sum to which the flow belongs.
+
+    ``fair_bps`` is its max-min fair rate among all flows. Only a flow that shares its path with no other flow is judged
+    by itself. If flows share a NIC, their sum and their evenness are judged.
+    """
+
+    name: str
+    sender: str
+    receiver: str
+    direction: str | None
+    fair_bps: float
+
+
+class EvennessRecord(Record):
+    """How evenly several flows shared the link: the smallest share of a fair rate, its flow, and Jain's index."""
+
+    least_share: float
+    least_flow: str
+    jain: float
+    rule: str | None
+    verdict: Verdict
+    reason: str

@@ -1,0 +1,73 @@
+"""The records of evidence (what each end counted during traffic) and of the bottleneck."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from pytest_pinet.model.record.base import Rare, Record, SparseRecord
+
+
+class ProcessorRecord(Record):
+    """One CPU during the traffic: the shares (0 to 1) of the time that it spent in each state."""
+
+    cpu: int
+    busy: float
+    user: float
+    system: float
+    irq: float
+    softirq: float
+    steal: float
+
+
+class HeatRecord(Record):
+    """Clock, temperature and throttling of one end at one moment. A value that cannot be read is null.
+
+    ``throttling`` has the bits that the firmware reports.
+    """
+
+    clock_mhz: float | None
+    clock_max_mhz: float | None
+    temperature_c: float | None
+    throttling: int | None
+
+
+class EvidenceRecord(SparseRecord):
+    """One end during one attempt (numbered from 1): the differences of its counters before and after the traffic.
+
+    ``interrupts`` (the most frequent actions), ``softirqs`` and ``softnet`` have one number for each CPU.
+    ``interface`` has the kernel's counters of the device (those that changed, and ``carrier_changes``), ``nic`` the
+    counters of its driver. ``kernel`` has the lines of the kernel log that report trouble. A value is null if the end
+    does not report it, or if its counter restarted; the name of that source is then in ``restarted``. ``under_load``
+    was read during the traffic. With ``from_attempt``, the differences span all attempts from that one to this one.
+    """
+
+    attempt: int
+    end: str
+    device: str
+    machine: str | None
+    window_s: float | None
+    traffic_s: float
+    processors: tuple[ProcessorRecord, ...] | None
+    interrupts: dict[str, tuple[int, ...]] | None
+    softirqs: dict[str, tuple[int, ...]] | None
+    softnet: dict[str, tuple[int, ...]] | None
+    interface: dict[str, int] | None
+    nic: dict[str, int] | None
+    kernel: tuple[str, ...] | None
+    before: HeatRecord | None
+    under_load: HeatRecord | None
+    after: HeatRecord | None
+    restarted: tuple[str, ...]
+    from_attempt: Rare[int] = None
+
+
+class LimitedByRecord(Record):
+    """What limited the goodput. ``cause`` is one or two words, ``text`` one sentence with numbers.
+
+    ``cause`` is ``nothing decisive`` if no limit was found. ``numbers`` has the numbers behind the sentence: rates in
+    bit/s, times in seconds, shares from 0 to 1.
+    """
+
+    cause: str
+    text: str
+    numbers: dict[str, float] = Field(default_factory=dict)

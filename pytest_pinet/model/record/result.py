@@ -1,0 +1,129 @@
+"""The record of one result.
+
+Rates are bit/s, durations seconds, times ISO 8601 in UTC.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from pytest_pinet.model.record.base import Later, Rare, RareOrNull, Record, SparseRecord
+from pytest_pinet.model.record.change import ChangeRecord
+from pytest_pinet.model.record.comparison import ComparisonRecord
+from pytest_pinet.model.record.direction import DirectionRecord, EvennessRecord, FlowRecord
+from pytest_pinet.model.record.evidence import EvidenceRecord, LimitedByRecord
+from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, PingRecord, WindowRecord
+from pytest_pinet.model.record.tuning import TuningRecord
+from pytest_pinet.model.verdict import Verdict
+
+
+class CableRecord(Record):
+    """What both sides of one cable counted during a measurement. A value is null if this side does not count it.
+
+    ``node`` has ``rx_bytes``, ``tx_bytes`` and the errors and drops of the device. ``switch`` has ``rx_octets``,
+    ``tx_octets``, errors and discards of the port (``rx``: received by the switch); null if the switch does not count.
+    """
+
+    end: str
+    port: str
+    node: dict[str, int | None]
+    switch: dict[str, int | None] | None
+
+
+class EndRecord(Record):
+    """One end of a combination: ``node:interface`` and the switch port (``sw1/p4``) of its cable."""
+
+    end: str
+    port: str
+
+
+class CombinationRecord(Record):
+    """What was measured. ``id`` is equal in every run.
+
+    ``tuning`` is the requested tuning (``rps=all+mtu=9000``); empty without one. ``dut`` and ``peer`` are the
+    ``node:interface`` of this run, ``dut_port`` and ``peer_port`` the switch ports of their cables. ``ends`` has all
+    ends in the order of the topology.
+    """
+
+    id: str
+    board: str = ""
+    nic: str = ""
+    topology: str = ""
+    tuning: Later[str] = ""
+    traffic: str = ""
+    dut: str = ""
+    dut_port: str = ""
+    peer: str = ""
+    peer_port: str = ""
+    ends: tuple[EndRecord, ...] = ()
+
+
+class ResultRecord(SparseRecord):
+    """One combination and traffic of one test.
+
+    ``id`` names what was measured. It is equal in every run and unique for each combination, traffic and direction
+    (``pi4b:onboard/pair/tcp-P1-tx``, ``pi4b:onboard/pair/tcp-P1-bidir``). ``test`` is the node id of the test. Without
+    a measured value (verdict ``error`` or ``invalid``, no ``directions``), ``id`` is that of the combination alone
+    (``pi4b:onboard/pair``) and ``combination.traffic`` is empty.
+
+    ``profile`` is the time budget of the measurement. ``build`` has ``uname``, ``driver`` and ``firmware`` of the
+    device under test. ``link`` is the state of the link (``1000 Mbit/s full, MTU 1500``). ``tool`` names the traffic
+    tool; ``versions`` (of this tool) and ``cpu_percent`` (its use of one core) are by end, ``dut`` and ``peer``.
+    ``notes`` are sentences that readers of the values must know. ``rerun`` is the command that repeats the test.
+    ``files`` are paths of raw output, relative to the run folder. ``started`` is the time of the start.
+
+    With several simultaneous flows, ``directions`` has the sums of what the devices under test sent and received,
+    ``flows`` each flow, and ``evenness`` how they shared the link. With one flow, ``flows`` is empty and ``evenness``
+    null. ``windows`` is the time that all flows of an attempt shared, ``start_skew_s`` the largest time between their
+    starts and ``start_skew_within_s`` its uncertainty (95 %).
+
+    Only some results have the following keys. ``serials`` are the serial numbers of the boards, by end. ``parameters``
+    is a hash of how it was measured (duration of connections, MTU and so on); values with different hashes are no
+    trend. ``evidence`` is what each end counted in each attempt, ``limited_by`` what limited the goodput, ``tunings``
+    the outcome of each setting. ``http``, ``ping`` and ``ladder`` belong to such traffic; pings have no goodput and no
+    ``directions``. ``comparison`` belongs to two states that were measured alternately: the values are those of state
+    B, and the limits come from state A. ``change`` belongs to two builds that were measured alternately: the values are
+    those of build B. ``console_excerpt`` has the console lines around the line that ended the test, each after its
+    time. ``finding`` is the failure of a build that could not be measured (``panic`` and so on). ``facts`` are machine
+    facts of other plugins (hook ``pytest_pinet_machine_facts``). ``scale`` is the share of its rate at which the link
+    ran, if less than 1: values are converted to the full rate, ``evidence`` and ``cables`` are not.
+    """
+
+    id: str
+    test: str = ""
+    verdict: Verdict
+    message: str = ""
+    combination: CombinationRecord
+    build: dict[str, str | None] = Field(default_factory=dict)
+    profile: str = ""
+    link: str | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
+    cpu_percent: dict[str, float] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    started: str = ""
+    seconds: float = 0.0
+    traffic_seconds: float = 0.0
+    directions: dict[str, DirectionRecord] = Field(default_factory=dict)
+    flows: tuple[FlowRecord, ...] = ()
+    evenness: EvennessRecord | None = None
+    cables: tuple[CableRecord, ...] = ()
+    files: tuple[str, ...] = ()
+    rerun: str = ""
+    serials: Rare[dict[str, str]] = None
+    parameters: Rare[str] = None
+    evidence: Rare[tuple[EvidenceRecord, ...]] = None
+    limited_by: Rare[LimitedByRecord] = None
+    tunings: Rare[tuple[TuningRecord, ...]] = None
+    windows: Rare[tuple[WindowRecord, ...]] = None
+    start_skew_s: RareOrNull[float] = None
+    start_skew_within_s: RareOrNull[float] = None
+    ladder: Rare[LadderRecord] = None
+    http: Rare[HttpRecord] = None
+    ping: Rare[PingRecord] = None
+    comparison: Rare[ComparisonRecord] = None
+    change: Rare[ChangeRecord] = None
+    console_excerpt: Rare[str] = None
+    finding: Rare[str] = None
+    facts: Rare[dict[str, str | int | float | bool]] = None
+    tool: Rare[str] = None
+    scale: Rare[float] = None
