@@ -85,7 +85,7 @@ def _error_of(finding: KernelFinding, record: ConsoleRecord, under_test: bool, b
         # The cause is a hang ended by the hardware watchdog, or a supply that broke down. Neither prints a message.
         message = f"{who} restarted by itself {finding}"
     elif before and finding.kind is KernelEventKind.UNDER_VOLTAGE:
-        message = f"{finding.kind} on {who} that lasts {finding}"
+        message = f"{finding.kind} on {who}, which has lasted since before the test, reported {finding}"
     else:
         message = f"{finding.kind} on {who} {finding}"
     error: PinetError

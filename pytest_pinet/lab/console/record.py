@@ -182,7 +182,7 @@ class ConsoleRecord:
 
     @property
     def under_voltage(self) -> KernelFinding | None:
-        """The under-voltage that lasts, or None if the kernel reported no under-voltage, or reported its end."""
+        """The present under-voltage; None if the kernel reported no under-voltage, or reported its end."""
         return self._under_voltage
 
     def restarted(self) -> None:

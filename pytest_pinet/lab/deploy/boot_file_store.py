@@ -103,7 +103,7 @@ class SdMux:
             device, path = mount_partition(storage, BOOT_PARTITION, MOUNT_RETRIES)
         except Exception as error:
             raise LabError(
-                f"{name} does not give its card: {first_line(error)}", f"look at {name} and its card"
+                f"the card in {name} cannot be mounted: {first_line(error)}", f"look at {name} and its card"
             ) from error
         lazy = True
         try:

@@ -171,7 +171,7 @@ class Deployment:
         self.running = None
         kind = "panic" if "panic" in error.message else "hang" if isinstance(error, ConsoleError) else "no login"
         try:
-            with doing(f"boot {self._board.name} by its known-good build"):
+            with doing(f"boot the known-good build on {self._board.name}"):
                 self._board.power_cycle()
         except (ConsoleError, SshError, PowerError) as worse:
             first = f"{self._board.name}: {build} did not come up ({error.message})"
@@ -230,7 +230,7 @@ class Deployment:
     def _boot_known_good(self) -> None:
         """Reboot to the known-good build without switching power; if that does not help, power-cycle the board."""
         self.running = None
-        with doing(f"boot {self._board.name} by its known-good build"):
+        with doing(f"boot the known-good build on {self._board.name}"):
             try:
                 self._board.reboot(PLAIN)
             except (ConsoleError, SshError):

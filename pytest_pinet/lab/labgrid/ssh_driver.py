@@ -49,7 +49,7 @@ class PiSSHDriver(SSHDriverWithHooks):
 
     def start_master(self, start: Callable[[], str]) -> str:
         if self._given_up:
-            raise SshError(f"{self.target.name}: gave up waiting for ssh")
+            raise SshError(f"{self.target.name}: stopped waiting for ssh, because its kernel panicked")
         try:
             return start()
         except ExecutionError as error:

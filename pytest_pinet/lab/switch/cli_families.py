@@ -72,7 +72,7 @@ def _expanded(name: str, own: Document | None, families: dict[str, Any], seen: l
     if not isinstance(like, str) or like not in {*families, *built_in()} or (like in seen and like not in built_in()):
         where = document.value((name, _LIKE))
         if isinstance(like, str) and like in seen:
-            raise ConfigError(f"{name} is like {like}, which is like {name}: a circle", where)
+            raise ConfigError(f"{name} is like {like}, which is like {name}: copy one of them instead", where)
         raise ConfigError(unknown("switch family", str(like), [*families, *built_in()]), where)
     _, base = _expanded(like, own, families, [*seen, name])
     return document, merged(base, {key: value for key, value in data.items() if key != _LIKE})

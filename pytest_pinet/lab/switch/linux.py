@@ -110,14 +110,14 @@ class LinuxSwitch:
             lacks = "; a command is not installed" if done.returncode == _NOT_FOUND else ""
             raise SwitchError(
                 f"switch {self._switch.name} failed to {what}: {error or f'exit status {done.returncode}'}{lacks}",
-                "the lab's admin: log in to the switch and run this command by hand",
+                "the lab's admin: check that this user may run ip and bridge on the switch",
             )
         return done.stdout
 
     def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
         wanted = [*ports]
         names = " ".join(map(shlex.quote, wanted))
-        out = self._run(f"show {' and '.join(wanted)}", _PATH + _READ + _STATES.format(ports=names))
+        out = self._run(f"read the state of {' and '.join(wanted)}", _PATH + _READ + _STATES.format(ports=names))
         lines = out.splitlines()
         vlans = untagged_vlans("\n".join(lines[len(wanted) :]))
         return {port: self._state(line, vlans.get(port)) for port, line in zip(wanted, lines, strict=False)}

@@ -22,7 +22,7 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.lab.switch.managed_switch import open_switch
 switch = open_switch(load(sys.argv[1]), "sw1")
 for port in sys.argv[3:]:
-    # Of those that groups of ports get.
+    # One of the VLANs for groups of ports.
     switch.set_vlan(port, int(sys.argv[2]))
 """
 DIE = "os._exit(0)\n"

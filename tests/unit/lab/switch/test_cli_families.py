@@ -122,7 +122,7 @@ def test_unknown_family(load: Load) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: {like: b}\nb: {like: a}\n", "b is like a, which is like b: a circle"),
+        ("a: {like: b}\nb: {like: a}\n", "b is like a, which is like b: copy one of them instead"),
         ("a: {like: cisco}\n", "unknown switch family 'cisco'"),
         ("a: {like: 7}\n", "unknown switch family '7'"),
         ("a: 7\n", "a: expected a mapping, got '7'"),
