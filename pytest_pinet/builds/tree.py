@@ -118,10 +118,9 @@ def required_modules(
     ``modaliases``, network protocols and queueing, and all dependencies.
     """
     wanted = {name.replace("-", "_") for name in names}
-    asked = list(modaliases)
     for module in modules.values():
         if module.path.startswith(_SYSTEM) or any(
-            fnmatchcase(alias, pattern) for pattern in module.aliases for alias in asked if _near(alias, pattern)
+            fnmatchcase(alias, pattern) for pattern in module.aliases for alias in modaliases if _near(alias, pattern)
         ):
             wanted.add(module.name)
     queue, found = list(wanted), {}

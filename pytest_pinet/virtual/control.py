@@ -1,4 +1,4 @@
-"""The daemon's control socket: one JSON object per line as request, one as answer."""
+"""The daemon's control socket, and its client: one JSON object per line as request, one as answer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 from pytest_pinet.errors import ConfigError, LabError, PinetError
 
 Operation = Callable[[Mapping[str, Any]], Awaitable[Any]]
+TIMEOUT_S = 30.0
 _log = logging.getLogger(__name__)
 
 
@@ -49,9 +50,6 @@ class ControlServer:
         except Exception as error:  # after any error, the lab continues and the client gets the message
             _log.exception("control request failed")
             return {"error": f"the lab's daemon failed: {error!r}", "mistake": False}
-
-
-TIMEOUT_S = 30.0
 
 
 def ask(path: Path, op: str, timeout_s: float = TIMEOUT_S, **arguments: Any) -> Any:

@@ -12,6 +12,8 @@ from pytest_pinet.virtual.netlink import LinkInfo, Netlink
 from pytest_pinet.virtual.pdu import Outlet
 from pytest_pinet.virtual.port_counters import Counted, VirtualPortCounters
 
+DEFAULT_VLAN = 1
+LARGEST_VLAN = 4094
 BRIDGE = "br0"
 # Long enough that a walk of a table needs only a few kernel requests, and too short for a user to notice.
 _SNAPSHOT_S = 0.01
@@ -20,6 +22,37 @@ _SNAPSHOT_S = 0.01
 def bridge_of(vid: int) -> str:
     """Return the name of a VLAN's bridge. Each VLAN has its own bridge, since not every kernel has VLAN filtering."""
     return BRIDGE if vid == DEFAULT_VLAN else f"br{vid}"
+
+
+@dataclass
+class Vlan:
+    """A row of dot1qVlanStaticTable. Ports are bridge port numbers."""
+
+    name: bytes = b""
+    egress: frozenset[int] = frozenset()
+    untagged: frozenset[int] = frozenset()
+
+
+@dataclass
+class VlanTable:
+    """The VLAN settings of a switch, without the kernel. ``home`` returns the VLAN, and so the bridge, of a port."""
+
+    pvid: dict[int, int]
+    vlans: dict[int, Vlan] = field(default_factory=dict)
+
+    @classmethod
+    def fresh(cls, ports: Iterable[int]) -> VlanTable:
+        """Return factory settings: all ports in the default VLAN."""
+        every = frozenset(ports)
+        return cls(dict.fromkeys(every, DEFAULT_VLAN), {DEFAULT_VLAN: Vlan(b"default", every, every)})
+
+    def copy(self) -> VlanTable:
+        return VlanTable(dict(self.pvid), {vid: Vlan(v.name, v.egress, v.untagged) for vid, v in self.vlans.items()})
+
+    def home(self, port: int) -> int | None:
+        """Return the VLAN in which a port forwards untagged frames both ways, or None if its settings disagree."""
+        vlan = self.vlans.get(self.pvid[port])
+        return self.pvid[port] if vlan is not None and port in vlan.egress & vlan.untagged else None
 
 
 @dataclass(frozen=True)
@@ -156,38 +189,3 @@ class SwitchFirmware:
 def with_lies(faults: SwitchFaults, port: str | None) -> SwitchFaults:
     """Return the faults with one more lying port, or with the whole switch lying."""
     return replace(faults, lies=True) if port is None else replace(faults, lying=faults.lying | {port})
-
-
-DEFAULT_VLAN = 1
-LARGEST_VLAN = 4094
-
-
-@dataclass
-class Vlan:
-    """A row of dot1qVlanStaticTable. Ports are bridge port numbers."""
-
-    name: bytes = b""
-    egress: frozenset[int] = frozenset()
-    untagged: frozenset[int] = frozenset()
-
-
-@dataclass
-class VlanTable:
-    """The VLAN settings of a switch, without the kernel. ``home`` tells which bridge a port belongs to."""
-
-    pvid: dict[int, int]
-    vlans: dict[int, Vlan] = field(default_factory=dict)
-
-    @classmethod
-    def fresh(cls, ports: Iterable[int]) -> VlanTable:
-        """Return factory settings: all ports in the default VLAN."""
-        every = frozenset(ports)
-        return cls(dict.fromkeys(every, DEFAULT_VLAN), {DEFAULT_VLAN: Vlan(b"default", every, every)})
-
-    def copy(self) -> VlanTable:
-        return VlanTable(dict(self.pvid), {vid: Vlan(v.name, v.egress, v.untagged) for vid, v in self.vlans.items()})
-
-    def home(self, port: int) -> int | None:
-        """Return the VLAN in which a port forwards untagged frames both ways, or None if its settings disagree."""
-        vlan = self.vlans.get(self.pvid[port])
-        return self.pvid[port] if vlan is not None and port in vlan.egress & vlan.untagged else None

@@ -1,4 +1,7 @@
-"""Network namespaces without a name. A file descriptor keeps each alive, so none outlives the daemon."""
+"""Network namespaces without a name, and system tools that run in them.
+
+A file descriptor keeps each namespace alive, so no namespace outlives the daemon.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from pytest_pinet.errors import LabError
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)  # os.setns exists only from Python 3.12
 _OWN = "/proc/thread-self/ns/net"
+TIMEOUT_S = 20.0
 
 
 def _check(result: int, what: str) -> None:
@@ -78,9 +82,6 @@ class NetNamespace:
     def close(self) -> None:
         """Close the descriptor. The kernel removes the namespace when it has no other user."""
         os.close(self.fd)
-
-
-TIMEOUT_S = 20.0
 
 
 async def run(argv: Sequence[str], text: str = "") -> str:

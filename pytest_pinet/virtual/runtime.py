@@ -1,4 +1,4 @@
-"""The state of a running lab: one private directory for each user and lab file."""
+"""The directory of a running lab, private to its user, and the runs that use the lab."""
 
 from __future__ import annotations
 
