@@ -62,7 +62,7 @@ class PublishedFigure:
     def file_bytes(self) -> int:
         """The size of the served file, so that rate and requests agree. Raises ValueError if this is not HTTP."""
         if not self.requests_per_s:
-            raise ValueError(f"{self.id} is no figure of HTTP")
+            raise ValueError(f"{self.id} is not a value of HTTP")
         return round(self.mbps[0] * 1e6 / 8 / self.requests_per_s) - HTTP_HEAD
 
     @property

@@ -51,7 +51,7 @@ def build(section: PinetSection, targets: Mapping[str, object] | None, document:
     emulated = next((node.name for node in nodes.values() if node.is_emulated), None)
     if section.scale != 1 and emulated is not None:
         message = (
-            f"key 'scale' needs links that the launcher shapes; those of emulated node '{emulated}' are not shaped"
+            f"key 'scale' needs links that the launcher shapes; links of emulated nodes such as '{emulated}' are not"
         )
         raise ConfigError(message, document.key(("pinet", "scale")))
     folder = FilePath(document.file).parent

@@ -38,13 +38,13 @@ def _part(form: str, positive: bool) -> Callable[[object], Share]:
     return read
 
 
-# A relative standard deviation, which may be none, and a part that may not.
+# A relative standard deviation, which can be 0, and a share, which cannot.
 Deviation = Annotated[Share, PlainValidator(_part("a share such as '0.3%'", False)), WithJsonSchema(PERCENT)]
 Part = Annotated[Share, PlainValidator(_part("a share such as '3%'", True)), WithJsonSchema(PERCENT)]
 
 
 class NoiseSection(Section):
-    """Relative standard deviations; null where nobody measured it."""
+    """Relative standard deviations; null: not measured."""
 
     connections: Deviation
     links: Deviation | None = None

@@ -77,9 +77,7 @@ def carrier_events(
     down: CarrierReading | None = None
     for before, after in pairwise(readings):
         if after.began_anew(before):
-            text = (
-                f"the counters of {port_name} began anew at {wall(after.uptime_s):%H:%M:%S}: the driver was restarted"
-            )
+            text = f"the counters of {port_name} restarted at {wall(after.uptime_s):%H:%M:%S}: the driver was restarted"
             events.append(Event(EventKind.RESTART, after.uptime_s - started_s, 0.0, text))
         changes = 0 if before.changes is None or after.changes is None else after.changes - before.changes
         if before.carrier and not after.carrier:

@@ -59,7 +59,7 @@ def build_id(notes: bytes) -> str | None:
 
 def _kind(data: bytes) -> tuple[str, bool]:
     if not is_elf(data) or len(data) < 64:
-        raise NotElf("it is no ELF file")
+        raise NotElf("it is not an ELF file")
     return ("<" if data[5] == 1 else ">"), data[4] == 2
 
 

@@ -73,7 +73,7 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
     values = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
     missing = {"flags", "mtu", "timestamps", *_COUNTERS} - {key for key, value in values.items() if value}
     if missing:
-        raise LinkError(f"{shell.name} does not tell {', '.join(sorted(missing))} of its network device {device}")
+        raise LinkError(f"{shell.name} does not report {', '.join(sorted(missing))} of its network device {device}")
     speed = int(values["speed"]) if values["speed"].lstrip("-").isdigit() else -1
     duplex = values["duplex"] if values["duplex"] in ("full", "half") else None
     if values.get("driver", "").rpartition("/")[2] in _DUPLEX_UNKNOWN_TO:

@@ -20,4 +20,4 @@ class Scale:
         why = f" ({self.because})" if self.because else ""
         if self.share == 1:
             return f"links run at full rate{why}"
-        return f"links run at {self.share:g} of their rate{why}; figures are told at full rate"
+        return f"links run at {self.share:g} of their rate{why}; values are converted to full rate"

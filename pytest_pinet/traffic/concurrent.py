@@ -127,9 +127,9 @@ def _at_once(
             start.cancel()
             raise
     measurements = [future.result() for future in futures]
-    told = [_began(m, job, clocks) for m, job in zip(measurements, jobs, strict=True)]
-    known = [began for began in told if began is not None]
-    if len(known) < len(told):
+    begins = [_began(m, job, clocks) for m, job in zip(measurements, jobs, strict=True)]
+    known = [began for began in begins if began is not None]
+    if len(known) < len(begins):
         return _shared_time(measurements, start.times(), jobs, None)
     measurements = [
         replace(m, raw={**m.raw, "start.txt": began.text}) for m, began in zip(measurements, known, strict=True)
@@ -140,7 +140,7 @@ def _at_once(
 
 
 @dataclass(frozen=True)
-class _Told:
+class _ReportedBegin:
     """The begin of a flow, as an end reported it."""
 
     shell: Shell
@@ -156,7 +156,7 @@ class _Told:
     def text(self) -> str:
         """The begin and all values that it is computed from, for the raw output."""
         return (
-            f"{self.shell.name} told {self.uptime_s:.2f} s of uptime when the streams stood\n"
+            f"{self.shell.name} reported {self.uptime_s:.2f} s of uptime when its streams were connected\n"
             f"its uptime is the runner's monotonic clock less {self.clock.offset_s:.4f} s, "
             f"within {self.clock.within_s * 1000:.1f} ms\n"
             f"so the flow began at {self.here_s:.4f} s of the runner's clock, "
@@ -164,13 +164,13 @@ class _Told:
         )
 
 
-def _began(measurement: Measurement, job: TrafficJob, clocks: Mapping[int, Clock | None]) -> _Told | None:
+def _began(measurement: Measurement, job: TrafficJob, clocks: Mapping[int, Clock | None]) -> _ReportedBegin | None:
     """Return when the traffic of a measurement began; None if no end reported the begin."""
     if measurement.began is None:
         return None
     shell = job.a if measurement.began.end == "dut" else job.b
     clock = clocks[id(shell)]
-    return None if clock is None else _Told(shell, measurement.began.uptime_s, clock)
+    return None if clock is None else _ReportedBegin(shell, measurement.began.uptime_s, clock)
 
 
 class _Start:
@@ -251,7 +251,7 @@ def _wait(
             raise error
     if errors:
         raise TrafficError(
-            f"the flows did not all begin within {START_TIMEOUT_S:.0f} s", "look at the load of the nodes, then repeat"
+            f"not all flows began within {START_TIMEOUT_S:.0f} s", "look at the load of the nodes, then repeat"
         )
 
 

@@ -93,7 +93,8 @@ class Http:
                 continue
             return _measurement(run, served, asked, midway, (far, near))
         raise TrafficError(
-            f"the ports {attempts} are all taken on {server.name}", f"look what listens on {server.name}"
+            f"all of the ports {attempts} are in use on {server.name}",
+            f"look for programs that listen on {server.name}",
         )
 
     def _need(self, shell: Shell, tool: str) -> _End:
@@ -111,8 +112,8 @@ def validate(traffic: Traffic) -> HttpTraffic:
     """Check the values of the traffic. Raises ConfigError for impossible values."""
     if not isinstance(traffic, HttpTraffic) or traffic.direction is Direction.BIDIR:
         raise ConfigError(
-            f"direction={str(traffic.direction)!r}: HTTP goes one way; expected 'tx' (the device under test serves) "
-            "or 'rx' (its peer does)"
+            f"direction={str(traffic.direction)!r}: HTTP has one direction; expected 'tx' (the device under test "
+            "serves) or 'rx' (its peer serves)"
         )
     for name, value, most in (("connections", traffic.streams, CONNECTIONS_MAX), ("size", traffic.size, SIZE_MAX)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
@@ -144,7 +145,7 @@ def _measurement(
     except ValueError as error:
         raise TrafficError(
             f"the output of wrk on {run.client.name} cannot be trusted: {error}",
-            f"repeat; when it stays, look at the wrk of {run.client.name}",
+            f"repeat; if it happens again, look at the wrk of {run.client.name}",
             evidence(served, asked),
         ) from None
     payload = report.good * traffic.size

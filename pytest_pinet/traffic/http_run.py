@@ -120,8 +120,8 @@ class HttpRun:
             died = server.process.poll() is not None
         if died:
             raise TrafficError(
-                f"the nginx on {self.server.name} ended in the middle of the traffic",
-                f"look why it ended on {self.server.name}: its console, dmesg, memory; then repeat",
+                f"the nginx on {self.server.name} ended during the traffic",
+                f"find out why it ended on {self.server.name} (console, dmesg, memory), then repeat",
                 evidence(server.done, client.done),
             )
         return server.done, client.done

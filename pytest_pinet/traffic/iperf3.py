@@ -120,7 +120,7 @@ class Iperf3:
         for port in attempts:
             run = Iperf3Run(
                 *(traffic, port, client_side, server_side, congestion, warmup_cap_s),
-                told=before_client is not None,
+                reports_begin=before_client is not None,
                 sends=sends,
                 quiet=quiet,
             )
@@ -133,8 +133,8 @@ class Iperf3:
                 continue
             return _measurement(run, *outputs, tools, midway)
         raise TrafficError(
-            f"the ports {attempts} are all taken on {server.shell.name}",
-            f"look what listens on {server.shell.name}",
+            f"all of the ports {attempts} are in use on {server.shell.name}",
+            f"look for programs that listen on {server.shell.name}",
         )
 
 

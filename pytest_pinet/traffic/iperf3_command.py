@@ -47,7 +47,8 @@ class Iperf3Run:
     """One iperf3 run; ``congestion`` None leaves the kernels' default.
 
     ``warmup_cap_s`` is the longest warm-up that may be detected. If several runs begin at once, ``begin_s`` is the
-    uptime of the client's end at which this run begins, and ``told`` makes the server report when its streams stand.
+    uptime of the client's end at which this run begins, and ``reports_begin`` makes the server report when its streams
+    are connected.
     With ``sends`` the client is the sender, so that one direction is measured in the sender's time. ``quiet``: an end
     has a virtual clock, so the run takes longer and each probe costs some of its time.
     """
@@ -59,7 +60,7 @@ class Iperf3Run:
     congestion: str | None = None
     warmup_cap_s: float = WARMUP_CAP_S
     begin_s: float | None = None
-    told: bool = False
+    reports_begin: bool = False
     sends: bool = False
     quiet: bool = False
 
@@ -133,7 +134,7 @@ def server_command(run: Iperf3Run) -> str:
     listens = f"grep -q ':{run.port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
     lives = "kill -0 $p 2>/dev/null"
     wait = f"while {lives} && ! {listens}; do sleep 0.02; done; {lives} && echo '{LISTENING}'; "
-    if run.told:
+    if run.reports_begin:
         # 01 = ESTABLISHED, also for a UDP socket with a peer. For TCP the first such socket is the control connection.
         table, least = ("udp", 1) if run.traffic.udp else ("tcp", 2)
         streams = f"grep -c ':{run.port:04X} [0-9A-F]*:[0-9A-F]* 01' /proc/net/{table}"

@@ -28,7 +28,7 @@ def verify(run: Iperf3Run, client: Output, server: Output) -> tuple[str, ...]:
     for output in (client, server):
         report = read(output)
         try:
-            _ran_as_asked(run, report)
+            _check_ran_as_requested(run, report)
             unmet += _window(run, report, output)
         except BadJson as error:
             raise unreadable(output, error) from None
@@ -39,21 +39,21 @@ def verify(run: Iperf3Run, client: Output, server: Output) -> tuple[str, ...]:
         raise unreadable(client, error) from None
     if strangers:
         raise TrafficError(
-            f"the iperf3 client on {client.end} talked to another server on {server.end} than ours (port {run.port})",
-            f"repeat; look what else listens on {server.end}",
+            f"the iperf3 client on {client.end} was connected to a foreign server on {server.end} (port {run.port})",
+            f"repeat; look for other programs that listen on {server.end}",
             client.evidence + server.evidence,
         )
     for key in ("sender_tcp_congestion", "receiver_tcp_congestion"):
         used = near.end.get(key)
         if run.congestion is not None and used is not None and used != run.congestion:
             raise InvalidMeasurement(
-                f"congestion control {run.congestion} was asked for, but {used} was used between {client.end} and "
+                f"congestion control {run.congestion} was requested, but {used} was used between {client.end} and "
                 f"{server.end}"
             )
     return tuple(unmet)
 
 
-def _ran_as_asked(run: Iperf3Run, report: Iperf3Report) -> None:
+def _check_ran_as_requested(run: Iperf3Run, report: Iperf3Report) -> None:
     for key, expected in (("duration", run.seconds), ("omit", 0)):
         if (found := iperf3_json.number(report.test, key)) != expected:
             raise BadJson(f"it ran with {key} {found:g}, not {expected}")
@@ -88,7 +88,7 @@ def notes(run: Iperf3Run, tools: Mapping[str, Tool], cpu: Mapping[str, float]) -
         if cpu[end] >= CPU_LIMIT_PERCENT * threads:
             found.append(f"limited by the processor of the {end}: its iperf3 used {cpu[end]:.0f} % of a core")
     if not run.traffic.udp and run.congestion is None:
-        found.append("congestion control left at the kernels' default, since not both offer cubic")
+        found.append("the kernels' default congestion control was used, since cubic is not available on both ends")
     if len({tool.version.threaded for tool in tools.values()}) > 1:
         found.append("iperf3 has threads on one end only (3.16 and newer): do not compare with other pairs of versions")
     return tuple(found)

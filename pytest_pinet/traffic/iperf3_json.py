@@ -23,7 +23,7 @@ class RepeatedKey(BadJson):
     """A key occurs twice in one object, so that one of two values is lost."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"the key {key!r} stands twice")
+        super().__init__(f"the key {key!r} occurs twice")
         self.key = key
 
 

@@ -62,7 +62,7 @@ def flows(traffic: Traffic, client: Output, server: Output | None, cap_s: float 
         own_way = far_way = traffic.direction
     for way, sender in ((own_way, report), (far_way, far)):
         if sender is not None:
-            samples, rtt_s = _said_by_sender(sender)
+            samples, rtt_s = _reported_by_sender(sender)
             if samples:
                 found[way] = replace(found[way], sender_samples=samples, rtt_s=rtt_s)
     return found
@@ -77,7 +77,7 @@ def _flows(
     cap_s: float,
 ) -> dict[Direction, Flow]:
     try:
-        _check_asked(report, traffic)
+        _check_request(report, traffic)
         if traffic.direction is not Direction.BIDIR:
             if server is not None and far is not None and report.sent:
                 return {traffic.direction: _of_sending_client(traffic, report, far, server, cap_s)}
@@ -95,7 +95,7 @@ def _sent_by_client(
 ) -> Flow:
     """Return the flow from client to server: the server's received bytes with the client's counts of what it sent."""
     try:
-        _check_asked(far, traffic)
+        _check_request(far, traffic)
         sent = _flow(far, server, traffic, direction, "", cap_s)
     except BadJson as error:
         raise unreadable(server, error) from None
@@ -111,7 +111,7 @@ def _of_sending_client(traffic: Traffic, report: Iperf3Report, far: Iperf3Report
     return _sent_by_client(untimed, traffic.direction, report, far, server, cap_s)
 
 
-def _check_asked(report: Iperf3Report, traffic: Traffic) -> None:
+def _check_request(report: Iperf3Report, traffic: Traffic) -> None:
     """Compare what ran with the requested traffic. Raises BadJson."""
     protocol = "UDP" if traffic.udp else "TCP"
     if (ran := iperf3_json.text(report.test, "protocol")) != protocol:
@@ -125,7 +125,7 @@ def _check_asked(report: Iperf3Report, traffic: Traffic) -> None:
         raise BadJson(f"{sockets:g} of {traffic.streams} streams ran")
 
 
-def _said_by_sender(report: Iperf3Report) -> tuple[tuple[Sample, ...], float | None]:
+def _reported_by_sender(report: Iperf3Report) -> tuple[tuple[Sample, ...], float | None]:
     """Return the sender's intervals and mean round trip.
 
     They are only evidence: without them the result is still valid.
@@ -184,8 +184,8 @@ def _from_final_sum(report: Iperf3Report, output: Output, traffic: Traffic, dire
     """Return the flow of a sending client from the final sum that the receiver reported to it."""
     if f"sum_received{suffix}" not in report.end:
         raise UnsupportedError(
-            f"the iperf3 {report.version} of {output.end} does not say what the receiver got of the "
-            f"{'UDP' if traffic.udp else 'TCP'} that it sent: that needs 3.11 or newer, or the client on the "
+            f"the iperf3 {report.version} of {output.end} does not report what the receiver got of the "
+            f"{'UDP' if traffic.udp else 'TCP'} traffic that it sent: this needs 3.11 or newer, or the client on the "
             "receiving end"
         )
     if traffic.warmup_s != 0:

@@ -134,7 +134,7 @@ def unreadable(output: Output, error: BadJson) -> TrafficError:
     """Return the error for an output with missing or unexpected content."""
     return TrafficError(
         f"the output of the iperf3 {output.role} on {output.end} cannot be trusted: {error}",
-        f"repeat; when it stays, look at the iperf3 of {output.end}",
+        f"repeat; if it happens again, look at the iperf3 of {output.end}",
         output.evidence,
     )
 

@@ -123,7 +123,7 @@ def _judge_ends(client: Output, server: Output, client_ended: bool, server_ended
         raise explain(server)
     if not client_ended:
         raise TrafficError(
-            f"the iperf3 server on {server.end} ended, the client on {client.end} went on",
+            f"the iperf3 server on {server.end} ended, but the client on {client.end} continued",
             f"check the link between {server.end} and {client.end}",
             client.evidence + server.evidence,
         )

@@ -103,15 +103,15 @@ class TroubleRule:
 
 
 _NO_TIMEOUT = re.compile(r"\btimeout: (command )?not found")
-_BUSY_ACT = "end the other test there, or whatever else uses that port"
-_LOST = "the iperf3 server on {other} went away in the middle of the traffic"
-_LOST_ACT = "look why it ended on {other}: its console, dmesg, memory; then repeat"
+_BUSY_ACT = "end the other test there, or the program that uses that port"
+_LOST = "the iperf3 server on {other} ended during the traffic"
+_LOST_ACT = "find out why it ended on {other} (console, dmesg, memory), then repeat"
 _NO_CONTROL_ACT = "check address, cable, switch port and firewall between {end} and {other}"
 
 _CLIENT_RULES = (
     TroubleRule("server is busy", "the iperf3 server on {other} is busy with another test", _BUSY_ACT),
     TroubleRule(
-        "connect.*refused", "nobody listens on {other}: the connection from {end} was refused", _NO_CONTROL_ACT
+        "connect.*refused", "no process listens on {other}: the connection from {end} was refused", _NO_CONTROL_ACT
     ),
     TroubleRule(
         "connect.*(timed out|No route|unreachable)",
@@ -121,7 +121,7 @@ _CLIENT_RULES = (
     ),
     TroubleRule(
         "Cannot assign requested address",
-        "{end} does not have the address that its iperf3 was told to use",
+        "{end} does not have the address that its iperf3 must use",
         "set the address of the measured interface on {end}",
         LinkError,
     ),
@@ -155,7 +155,7 @@ _SERVER_RULES = (
 _COMMON_RULES = (
     TroubleRule(
         "TCP_CONGESTION|congestion control",
-        "{end} does not have the congestion control that was asked for",
+        "{end} does not have the requested congestion control",
         kind=UnsupportedError,
     ),
     TroubleRule(
@@ -163,11 +163,11 @@ _COMMON_RULES = (
     ),
     TroubleRule(
         "socket buffer size|TCP window",
-        "{end} refuses the window that was asked for (net.core.rmem_max and wmem_max bound it)",
+        "{end} refuses the requested window (limited by net.core.rmem_max and wmem_max)",
         kind=UnsupportedError,
     ),
-    TroubleRule("CPU affinity", "{end} has no such CPU as affinity= asks for", kind=UnsupportedError),
-    TroubleRule("MSS", "{end} refuses the MSS that was asked for", kind=UnsupportedError),
+    TroubleRule("CPU affinity", "{end} does not have the CPU that affinity= requests", kind=UnsupportedError),
+    TroubleRule("MSS", "{end} refuses the requested MSS", kind=UnsupportedError),
 )
 
 
@@ -189,7 +189,7 @@ def explain(output: Output) -> PinetError:
         signal = {137: "SIGKILL", 143: "SIGTERM"}[status]
         return TrafficError(
             f"the iperf3 {output.role} on {output.end} was killed ({signal})",
-            f"look who killed it on {output.end} (dmesg: out of memory?), then repeat",
+            f"find out what killed it on {output.end} (dmesg: out of memory?), then repeat",
             output.evidence,
         )
     for rule in (*_COMMON_RULES, *own) if said else ():

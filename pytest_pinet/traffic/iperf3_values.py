@@ -38,8 +38,8 @@ def validate(traffic: Traffic) -> None:
     if traffic.apart and traffic.direction is not Direction.BIDIR:
         word = "peer_bitrate" if traffic.peer_bitrate is not None else "opposed"
         raise ConfigError(
-            f"{word} is for both directions at once, direction='bidir'; "
-            f"of {str(traffic.direction)!r} alone, bitrate= is the sender's"
+            f"{word} needs both directions at once (direction='bidir'); "
+            f"with direction={str(traffic.direction)!r}, use bitrate="
         )
     if traffic.peer_bitrate is not None and not (
         math.isfinite(traffic.peer_bitrate.bps) and traffic.peer_bitrate.bps >= 1
@@ -56,12 +56,14 @@ def validate(traffic: Traffic) -> None:
     elif traffic.mss is not None:
         _range("mss", traffic.mss, MSS_RANGE, " bytes")
     if traffic.congestion is not None and not _CONGESTION.fullmatch(traffic.congestion):
-        raise ConfigError(f"congestion={traffic.congestion!r}: expected the kernel's name of one, such as 'cubic'")
+        raise ConfigError(
+            f"congestion={traffic.congestion!r}: expected the kernel's name of a congestion control, such as 'cubic'"
+        )
 
 
 def _validate_udp(traffic: Traffic) -> None:
     if traffic.bitrate is None:
-        raise ConfigError("udp needs a bitrate: without one iperf3 sends 1 Mbit/s, which says nothing about a link")
+        raise ConfigError("udp needs a bitrate: without one iperf3 sends 1 Mbit/s, which does not measure a link")
     if traffic.mss is not None:
         raise ConfigError(f"mss={traffic.mss}: UDP has no MSS; 'length' sets the size of its datagrams")
     if traffic.congestion is not None:

@@ -48,12 +48,12 @@ class Version:
 
 @dataclass(frozen=True)
 class Iperf3Feature:
-    """A feature that not every iperf3 has. ``asked`` returns whether a Traffic needs it."""
+    """A feature that not every iperf3 has. ``needs`` returns whether a Traffic needs it."""
 
     option: str
     since: Version
     why: str
-    asked: Callable[[Traffic], bool]
+    needs: Callable[[Traffic], bool]
 
 
 # Versions come from the release notes. --bidir counts only from 3.11 because of recorded outputs. Features of 3.7 and
@@ -75,7 +75,7 @@ def check(traffic: Traffic, client: Version, server: Version, names: tuple[str, 
     Raises UnsupportedError with the option, both versions found and the version needed.
     """
     for feature in FEATURES:
-        if feature.asked(traffic) and min(client, server) < feature.since:
+        if feature.needs(traffic) and min(client, server) < feature.since:
             raise UnsupportedError(
                 f"{feature.option} needs iperf3 {feature.since} or newer on both ends ({feature.why}): "
                 f"{names[0]} has {client}, {names[1]} has {server}"

@@ -112,7 +112,7 @@ def sign_of_life(shell: Shell, when: str) -> None:
     except LabError as error:
         raise SshError(
             f"{shell.name} does not answer any more, {when} ({error.message})",
-            f"look at the console of {shell.name}; power-cycle it when it hangs",
+            f"look at the console of {shell.name}; power-cycle it if it hangs",
         ) from error
 
 

@@ -90,7 +90,7 @@ def measure(
         ) from None
     if not report.received:
         raise TrafficError(
-            f"no answer from {to}: none of {report.sent} pings of {ping.size} bytes from {shell.name} came back",
+            f"no answer from {to}: none of {report.sent} pings of {ping.size} bytes from {shell.name} was answered",
             f"check cable, switch port, MTU and firewall between {shell.name} and {to}",
             done.stdout + done.stderr,
         )

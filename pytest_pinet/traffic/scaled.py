@@ -42,7 +42,9 @@ class ScaledTool(WrappingTool):
     def _sent(self, traffic: Traffic) -> Traffic:
         return sent(traffic, self._scale)
 
-    def _told(self, found: Measurement, dut: Shell, peer: Shell, traffic: Traffic, warmup_cap_s: float) -> Measurement:
+    def _result(
+        self, found: Measurement, dut: Shell, peer: Shell, traffic: Traffic, warmup_cap_s: float
+    ) -> Measurement:
         return replace(unscale_measurement(found, self._scale, traffic), traffic=traffic)
 
 

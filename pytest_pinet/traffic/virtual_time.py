@@ -39,7 +39,9 @@ class VirtualTimeTool(WrappingTool):
         super().__init__(tool)
         self._ends = ends
 
-    def _told(self, found: Measurement, dut: Shell, peer: Shell, traffic: Traffic, warmup_cap_s: float) -> Measurement:
+    def _result(
+        self, found: Measurement, dut: Shell, peer: Shell, traffic: Traffic, warmup_cap_s: float
+    ) -> Measurement:
         flows, notes = {}, list(found.notes)
         for way, flow in found.flows.items():
             sender, receiver = (dut, peer) if way is Direction.TX else (peer, dut)
@@ -48,12 +50,12 @@ class VirtualTimeTool(WrappingTool):
                 flows[way] = flow
                 continue
             whose = virtual[0]
-            flows[way] = told_by_sender(flow, traffic, warmup_cap_s, sender.name) if whose is sender else flow
-            notes.append(_note(whose.name, flow, way, told_by_it=whose is receiver))
+            flows[way] = in_senders_time(flow, traffic, warmup_cap_s, sender.name) if whose is sender else flow
+            notes.append(_note(whose.name, flow, way, receives=whose is receiver))
         return replace(found, flows=flows, notes=tuple(notes))
 
 
-def told_by_sender(flow: Flow, traffic: Traffic, warmup_cap_s: float, sender: str) -> Flow:
+def in_senders_time(flow: Flow, traffic: Traffic, warmup_cap_s: float, sender: str) -> Flow:
     """Return the flow with its sender's samples; the receiver's samples become ``other_samples``.
 
     Raises TrafficError.
@@ -61,8 +63,8 @@ def told_by_sender(flow: Flow, traffic: Traffic, warmup_cap_s: float, sender: st
     sent = flow.sender_samples
     if sum(sample.seconds for sample in sent) < LEAST_PART * traffic.duration_s:
         raise TrafficError(
-            f"the clock of {sender} is virtual, and its iperf3 told {sum(s.seconds for s in sent):.1f} s of "
-            f"{traffic.duration_s:g} s of what it sent",
+            f"the clock of {sender} is virtual, and its iperf3 reported only {sum(s.seconds for s in sent):.1f} s of "
+            f"{traffic.duration_s:g} s of its traffic",
             "look at the load of the machine that emulates it, then measure for longer",
         )
     if traffic.warmup_s is None:
@@ -86,9 +88,9 @@ def told_by_sender(flow: Flow, traffic: Traffic, warmup_cap_s: float, sender: st
     )
 
 
-def _note(end: str, flow: Flow, way: Direction, told_by_it: bool) -> str:
-    other: tuple[Sample, ...] = flow.sender_samples if told_by_it else flow.counted
+def _note(end: str, flow: Flow, way: Direction, receives: bool) -> str:
+    other: tuple[Sample, ...] = flow.sender_samples if receives else flow.counted
     seconds = sum(sample.seconds for sample in other)
     beside = Bitrate(sum(sample.bytes for sample in other) * 8 / seconds) if seconds else None
-    said = f"; the other end's clock makes it {beside}" if beside is not None else ""
-    return f"{way}: told in the time of {end}, which counts instructions, not seconds{said}"
+    said = f"; by the clock of the other end it is {beside}" if beside is not None else ""
+    return f"{way}: measured in the virtual time of {end}, which counts instructions{said}"

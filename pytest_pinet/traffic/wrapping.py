@@ -21,7 +21,9 @@ class WrappingTool(ABC):
         return traffic
 
     @abstractmethod
-    def _told(self, found: Measurement, dut: Shell, peer: Shell, traffic: Traffic, warmup_cap_s: float) -> Measurement:
+    def _result(
+        self, found: Measurement, dut: Shell, peer: Shell, traffic: Traffic, warmup_cap_s: float
+    ) -> Measurement:
         """Return the changed result for the requested ``traffic``. Raises TrafficError."""
 
     def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
@@ -53,4 +55,4 @@ class WrappingTool(ABC):
             before_client=before_client,
             warmup_cap_s=warmup_cap_s,
         )
-        return self._told(found, dut, peer, traffic, warmup_cap_s)
+        return self._result(found, dut, peer, traffic, warmup_cap_s)

@@ -70,8 +70,10 @@ def read_original(shell: Shell, folders: Sequence[str] = FOLDERS) -> BootFiles:
             return BootFiles(folder, parts[0], parts[1])
         refused = refused or done.stderr.strip()
     if refused:
-        raise NoKnob(f"{shell.name} does not let its boot files be read: {reason(refused)}")
-    raise NoKnob(f"{shell.name} has no {CONFIG} in {' or '.join(folders)}: no firmware of a Raspberry Pi boots it")
+        raise NoKnob(f"{shell.name} does not allow reading its boot files: {reason(refused)}")
+    raise NoKnob(
+        f"{shell.name} has no {CONFIG} in {' or '.join(folders)}: it is not booted by the firmware of a Raspberry Pi"
+    )
 
 
 def write(shell: Shell, files: BootFiles) -> None:
@@ -115,7 +117,7 @@ def put_back(shell: Shell, folders: Sequence[str] = FOLDERS) -> bool:
     )
     if done.returncode:
         raise LabError(
-            f"{shell.name} cannot put back {folder}/{CONFIG}: {reason(done.stderr)}",
+            f"{shell.name} cannot restore {folder}/{CONFIG}: {reason(done.stderr)}",
             f"on {shell.name}: mv {folder}/{CONFIG}{KEPT} {folder}/{CONFIG}, the same for {CMDLINE}, and boot it",
         )
     return True

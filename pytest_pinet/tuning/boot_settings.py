@@ -72,7 +72,7 @@ class FirmwareSetting:
             for khz in readable.values():
                 mhz = f"{int(khz) / 1000:g}"
                 return SettingReading({self.name: mhz}, mhz)
-        raise NoKnob(f"nothing tells {self.name} on {place.node} ('vcgencmd get_config {self.name}')")
+        raise NoKnob(f"{place.node} does not report {self.name} ('vcgencmd get_config {self.name}')")
 
     def holds(self, asked: str, now: SettingReading) -> bool:
         return now.values[self.name] == asked
@@ -114,7 +114,7 @@ class KernelParameter:
             return SettingReading({"cmdline": " ".join(there)}, text)
         payloads = read_payloads(place)
         largest = payloads.most is not None and min(payloads.used.values()) >= payloads.most
-        context = {MOVES: str(payloads)} | ({AT_END: "the most that all of them can"} if largest else {})
+        context = {MOVES: str(payloads)} | ({AT_END: "the largest size that all devices support"} if largest else {})
         return SettingReading({"cmdline": " ".join(there)}, f"{text}; {payloads}", context)
 
     def holds(self, asked: str, now: SettingReading) -> bool:
@@ -140,7 +140,7 @@ class DeviceTree:
             name, _, value = word.partition("=")
             reader = _READERS.get(name)
             if reader is None:
-                raise NoKnob(f"it is in config.txt, and nothing known tells whether dtparam {name} works")
+                raise NoKnob(f"it is in config.txt, but no known value shows whether dtparam {name} works")
             values[name] = reader(place, value)
         return SettingReading(values, " ".join(f"{name}={value}" for name, value in values.items()))
 

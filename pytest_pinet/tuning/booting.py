@@ -54,7 +54,7 @@ def _judged(place: SettingPlace, name: str, asked: str, before: SettingReading |
         outcome, why = (SettingOutcome.UNCHANGED, "") if held else _effect(before, now)
         return Tuned(place.node, name, asked, was, now.text, outcome, why)
     if before is not None and before.values == now.values:
-        why = "it stands in the boot files, and the boot changed nothing"
+        why = "it is in the boot files, but the boot changed nothing"
         return Tuned(place.node, name, asked, was, now.text, SettingOutcome.REJECTED, why)
     return Tuned(place.node, name, asked, was, now.text, SettingOutcome.CLAMPED)
 
@@ -65,12 +65,12 @@ def _effect(before: SettingReading | None, now: SettingReading) -> tuple[Setting
     if moved is None:
         return SettingOutcome.APPLIED, ""
     if before is None:
-        return SettingOutcome.UNCHANGED, f"nobody knows how it was before: {moved}"
+        return SettingOutcome.UNCHANGED, f"the value before is not known: {moved}"
     if before.context.get(MOVES) != moved:
         return SettingOutcome.APPLIED, ""
     if end := now.context.get(AT_END):
-        return SettingOutcome.UNCHANGED, f"it was so before: {moved}, {end}"
-    return SettingOutcome.UNSUPPORTED, f"it changed nothing: {moved}"
+        return SettingOutcome.UNCHANGED, f"the value was the same before: {moved}, {end}"
+    return SettingOutcome.UNSUPPORTED, f"the setting had no effect: {moved}"
 
 
 def unsupported(node: str, tuning: Tuning, why: str) -> list[Tuned]:

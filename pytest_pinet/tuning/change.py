@@ -48,7 +48,9 @@ def apply(setting: Setting, place: SettingPlace, asked: str, register: Register,
     done = place.change(f"{entries[0].kept()} || exit 99; {command}")
     if done.returncode == _NO_JOURNAL:
         why = reason(done.stderr)
-        raise LabError(f"{place.node} cannot keep {journal}, which takes tunings back: {why}", f"look at {place.node}")
+        raise LabError(
+            f"{place.node} cannot write {journal}, the journal for undoing tunings: {why}", f"look at {place.node}"
+        )
     refused = "" if done.returncode == 0 else reason(done.stderr or done.stdout)
     try:
         after = setting.read(place, asked)
@@ -79,7 +81,7 @@ def _judged(
         outcome = SettingOutcome.UNSUPPORTED if absent else SettingOutcome.REJECTED
         return Tuned(who, setting.name, asked, before.text, after.text, outcome, refused)
     if after.values == before.values:
-        why = "it was taken without a word, and nothing changed"
+        why = "it was accepted without an error, but nothing changed"
         return Tuned(who, setting.name, asked, before.text, after.text, SettingOutcome.REJECTED, why)
     return Tuned(who, setting.name, asked, before.text, after.text, SettingOutcome.CLAMPED)
 

@@ -53,7 +53,7 @@ class Rps(QueueMask):
         if asked == "off":
             return ""
         (online,) = read_files(place, [f"{place.root}{ONLINE}"]).values()
-        return "there is one CPU only, so packets have nowhere to go" if len(cpu_list(online)) == 1 else ""
+        return "there is only one CPU, so packets cannot be steered" if len(cpu_list(online)) == 1 else ""
 
 
 class Xps(QueueMask):
@@ -67,7 +67,7 @@ class Xps(QueueMask):
         queues = len(read_queues(place, self.queue))
         if queues == 1:
             # With one queue the file exists, but every write to it fails (ENOENT).
-            raise NoKnob(f"{place.device} has one transmit queue, so there is none to choose")
+            raise NoKnob(f"{place.device} has one transmit queue, so there is no choice")
         return super().read(place, asked)
 
 

@@ -22,7 +22,7 @@ class Eee(DeviceSetting):
     def read(self, place: SettingPlace, asked: str) -> SettingReading:
         status = fields(ask(place, "--show-eee")).get(_STATUS, "")
         if not status.startswith(("enabled", "disabled")):
-            raise NoKnob(f"EEE of {place.device} is {status or 'not told by its driver'}")
+            raise NoKnob(f"EEE of {place.device} is {status or 'not reported by its driver'}")
         return SettingReading({_STATUS: "on" if status.startswith("enabled") else "off"}, status)
 
     def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
@@ -36,4 +36,4 @@ class Eee(DeviceSetting):
 
     def effect(self, place: SettingPlace, asked: str) -> str:
         status = self.read(place, asked).text
-        return f"the other side of the cable does not take part: {status}" if status.endswith("inactive") else ""
+        return f"the link partner does not use EEE: {status}" if status.endswith("inactive") else ""

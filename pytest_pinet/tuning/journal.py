@@ -82,7 +82,7 @@ def replay(shell: Shell, folder: str = FOLDER) -> Replayed:
         timeout_s=REPLAY_TIMEOUT_S,
     )
     if done.returncode:
-        return Replayed(failed=(f"what {folder} has ({reason(done.stderr)})",))
+        return Replayed(failed=(f"the entries of {folder} ({reason(done.stderr)})",))
     found: dict[str, list[str]] = {_DONE: [], _FAILED: []}
     for line in done.stdout.splitlines():
         word, _, rest = line.partition(" # ")

@@ -48,6 +48,6 @@ class Mtu(DeviceSetting):
             if done.returncode:
                 raise InvalidMeasurement(
                     f"packets of {asked} bytes from {place.end} do not reach {other}, although all ends have this MTU\n"
-                    "  -> does each switch port on the way allow frames of that size?"
+                    "  -> check that each switch port on the path allows frames of this size"
                 )
         return ""

@@ -77,7 +77,7 @@ class Offload(DeviceSetting):
         found = features(ask(place, "-k"))
         own = found.get(self._feature)
         if own is None:
-            raise NoKnob(f"the driver of {place.device} tells nothing of {self._feature}")
+            raise NoKnob(f"the driver of {place.device} does not report {self._feature}")
         if own.fixed and own.state != asked:
             raise NoKnob(f"{self._feature} of {place.device} is always {own.state} ([fixed])")
         # Fixed features never change. A group changes with the features in it.

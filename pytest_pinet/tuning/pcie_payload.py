@@ -36,7 +36,7 @@ def read_payloads(place: SettingPlace) -> Payloads:
         slot = _above(slot, devices)
     used = {slot: int(found[1]) for slot, lines in reversed(way.items()) if (found := _USED.search(lines))}
     if not used:
-        raise NoKnob(f"nothing tells the payload of PCIe packets to {place.device} (lspci -vv of pciutils, as root)")
+        raise NoKnob(f"cannot read the payload size of PCIe packets to {place.device} (lspci -vv of pciutils, as root)")
     able = [int(found[1]) for lines in way.values() if (found := _ABLE.search(lines))]
     return Payloads(used, min(able) if len(able) == len(way) else None)
 

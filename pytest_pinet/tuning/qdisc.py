@@ -42,7 +42,7 @@ class Qdisc(DeviceSetting):
         device, queues = place.device, int(before.values["queues"])
         if before.values["handle"] != _KERNELS:
             kind = f"{before.values['kind']} {before.values['handle']}:"
-            raise NoKnob(f"somebody set qdisc {kind} on {device}, which could not be put back as it was")
+            raise NoKnob(f"the system has set qdisc {kind} on {device}, which could not be restored exactly")
         if not queues:
             return f"tc qdisc replace dev {device} root {asked}"
         each = [f"tc qdisc replace dev {device} parent 1:{number:x} {asked}" for number in range(1, queues + 1)]

@@ -78,7 +78,7 @@ def read_tuning(value: object) -> Tuning:
     Raises ConfigError if the package of a setting cannot be used.
     """
     if not isinstance(value, Mapping):
-        raise ValueError(f"{value!r} is no tuning; expected {FORM}")
+        raise ValueError(f"{value!r} is not a tuning; expected {FORM}")
     for name in value:
         if name not in TUNINGS.names:
             meant = _MEANT.get(str(name))
@@ -97,7 +97,7 @@ def read_tunings(value: object) -> tuple[Tuning, ...]:
     """Parse a mapping or a list of mappings, without duplicates. Raises ValueError."""
     each = [value] if isinstance(value, Mapping) else value
     if not isinstance(each, list | tuple) or not each:
-        raise ValueError(f"{value!r} is no tuning; expected {FORM}")
+        raise ValueError(f"{value!r} is not a tuning; expected {FORM}")
     return tuple(dict.fromkeys(read_tuning(one) for one in each))
 
 
@@ -115,7 +115,7 @@ def parse_key(text: str) -> Tuning:
     for part in text.split("+"):
         name, equals, value = part.partition("=")
         if not equals:
-            raise ValueError(f"{text!r} is no tuning; expected settings such as 'rps=all+mtu=9000', or {UNTUNED!r}")
+            raise ValueError(f"{text!r} is not a tuning; expected settings such as 'rps=all+mtu=9000', or {UNTUNED!r}")
         given[name] = value
     return read_tuning(given)
 

@@ -28,7 +28,7 @@ class Rfs(FileSetting):
         tables = [path for path in found.values if path.endswith(_GLOBAL)]
         if not tables:
             # A network namespace other than the first has no such file.
-            raise NoKnob(f"there is no net.core.{_GLOBAL} here, without which no queue steers flows")
+            raise NoKnob(f"there is no net.core.{_GLOBAL} here, which flow steering needs")
         if len(tables) == len(found.values):
             raise NoKnob(f"{place.device} has no receive queue with rps_flow_cnt")
         return found

@@ -27,7 +27,7 @@ class Ring(DeviceSetting):
         found = fields(ask(place, "-g"), _CURRENT)
         values = {way: found[way.upper()] for way in _WAYS if way.upper() in found}
         if self._way not in values:
-            raise NoKnob(f"the driver of {place.device} tells no {self._way} ring")
+            raise NoKnob(f"the driver of {place.device} does not report its {self._way} ring")
         return SettingReading(values, values[self._way])
 
     def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:

@@ -44,7 +44,7 @@ def test_datagrams(link, gate):
 def test_jumbo(link, gate):
     gate.tcp(link, duration=1)
 """
-SAID = "links run at 0.1 of their rate; figures are told at full rate"
+SAID = "links run at 0.1 of their rate; values are converted to full rate"
 
 
 @dataclass(frozen=True)

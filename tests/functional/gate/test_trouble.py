@@ -62,10 +62,10 @@ TROUBLES = {
         "pi3b:onboard/pair", ("no link on pi3b-1 eth0 (port p1 of switch sw1)", "check the cable")
     ),
     "test_killed_at_dut": Trouble(
-        "pi5:rtl8125/pair", ("iperf3", "on pi5-1 was killed (SIGKILL)", "look who killed it on pi5-1")
+        "pi5:rtl8125/pair", ("iperf3", "on pi5-1 was killed (SIGKILL)", "find out what killed it on pi5-1")
     ),
     "test_killed_at_peer": Trouble(
-        "pi5:rtl8125/pair", ("iperf3", "on cm4-1 was killed (SIGKILL)", "look who killed it on cm4-1")
+        "pi5:rtl8125/pair", ("iperf3", "on cm4-1 was killed (SIGKILL)", "find out what killed it on cm4-1")
     ),
     "test_frozen_in_mid_traffic": Trouble(
         "pi5:onboard/pair", ("pi5-1 does not answer any more", "s of traffic", "power-cycle")

@@ -112,7 +112,7 @@ def test_a_port_that_is_taken_is_left_for_another(ends: Ends) -> None:
         free.close()
         for _ in range(2):
             assert ends.measure(ports=ports).http is not None
-        with pytest.raises(TrafficError, match=f"the ports \\[{ports[0]}\\] are all taken on dut-1"):
+        with pytest.raises(TrafficError, match=f"all of the ports \\[{ports[0]}\\] are in use on dut-1"):
             ends.measure(ports=ports[:1])
 
 
@@ -127,7 +127,7 @@ def test_the_error_of_an_end_without_a_tool_names_the_package() -> None:
 @pytest.mark.parametrize(
     ("traffic", "message"),
     [
-        (SHORT.towards(Direction.BIDIR), "direction='bidir': HTTP goes one way; expected 'tx'"),
+        (SHORT.towards(Direction.BIDIR), "direction='bidir': HTTP has one direction; expected 'tx'"),
         (HttpTraffic(Direction.TX, size=10**9), "size=1000000000: expected 1 to 67108864"),
         (HttpTraffic(Direction.TX, streams=0), "connections=0: expected 1 to 10000"),
     ],

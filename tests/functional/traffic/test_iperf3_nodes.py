@@ -133,7 +133,7 @@ def test_the_version_is_read_once_per_session(ends: Ends) -> None:
 
 
 def test_an_unknown_congestion_control_is_unsupported(ends: Ends) -> None:
-    with pytest.raises(UnsupportedError, match="does not have the congestion control that was asked for"):
+    with pytest.raises(UnsupportedError, match="does not have the requested congestion control"):
         ends.measure(replace(TCP, congestion="nosuch"))
 
 
@@ -144,7 +144,7 @@ def test_a_clamped_window_is_reported(ends: Ends) -> None:
     (sentence, _) = ends.measure(replace(TCP, window=most * 3 // 2)).unmet
     assert sentence.startswith(f"window={most * 3 // 2} bytes was not effective on ")
     assert sentence.endswith(f"-1: the kernel gave {most} (raise net.core.wmem_max)")
-    with pytest.raises(UnsupportedError, match="refuses the window that was asked for"):
+    with pytest.raises(UnsupportedError, match="refuses the requested window"):
         ends.measure(replace(TCP, window=most * 3))
 
 

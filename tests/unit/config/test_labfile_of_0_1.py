@@ -1,4 +1,4 @@
-"""Lab files of release 0.1 stay valid, and so do the paths that they contain."""
+"""Lab files of release 0.1 and the paths that they contain stay valid."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_link_that_stays_down_or_was_down_is_reported() -> None:
 def test_counters_that_begin_anew_are_a_restart() -> None:
     (event,) = events(line(5), line(6, rx=10), line(7))
     assert event.kind is EventKind.RESTART
-    assert event.text == "the counters of sw1/p5 began anew at 14:03:00: the driver was restarted"
+    assert event.text == "the counters of sw1/p5 restarted at 14:03:00: the driver was restarted"
 
 
 NARROW = 1 << 32

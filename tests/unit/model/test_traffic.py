@@ -53,9 +53,9 @@ def test_each_direction_has_its_own_rate_and_process() -> None:
 
 @pytest.mark.parametrize("way", [Direction.TX, Direction.RX])
 def test_a_capped_peer_is_for_both_ways_at_once(way: Direction) -> None:
-    with pytest.raises(ConfigError, match="peer_bitrate is for both directions at once, direction='bidir'"):
+    with pytest.raises(ConfigError, match="peer_bitrate needs both directions at once"):
         validate(CAPPED.towards(way))
-    with pytest.raises(ConfigError, match="opposed is for both directions at once"):
+    with pytest.raises(ConfigError, match="opposed needs both directions at once"):
         validate(Traffic(way, opposed=True))
 
 
@@ -89,7 +89,7 @@ def test_a_client_waits_for_its_moment_by_the_clock_of_its_end() -> None:
 def test_only_a_server_of_several_tells_when_streams_stood(udp: bool, table: str) -> None:
     run = Iperf3Run(Traffic(Direction.TX, udp=udp), 20_000, ProcessSide("10.0.0.1"), ProcessSide("10.0.0.2"))
     assert "pinet: flowing" not in server_command(run)
-    line = server_command(replace(run, told=True))
+    line = server_command(replace(run, reports_begin=True))
     assert "pinet: flowing" in line
     assert f":4E20 [0-9A-F]*:[0-9A-F]* 01' {table})" in line
 

@@ -40,7 +40,7 @@ from tests.support.chart_series import series
 from tests.support.history_records import FIGURE, day, kept, with_goodput, with_result
 from tests.support.report_records import direction, result, run_record
 
-SAID = "inks ran at 0.1 of their rate; figures are told at full rate"
+SAID = "inks ran at 0.1 of their rate; values are converted to full rate"
 TX = Traffic(Direction.TX)
 
 

@@ -67,13 +67,13 @@ def test_the_skew_has_its_uncertainty_and_source() -> None:
     assert window.skew_s == pytest.approx(0.12, abs=2 * window.skew_within_s)
     # At least the uncertainty of /proc/uptime and of the server's readings.
     assert 0.015 < window.skew_within_s < 0.2
-    assert [one.raw["start.txt"].splitlines()[0].split(" told ")[0] for one in found] == [
+    assert [one.raw["start.txt"].splitlines()[0].split(" reported ")[0] for one in found] == [
         f"b10.0.0.{number}" for number in range(3)
     ]
     assert all("standard uncertainty" in one.raw["start.txt"] for one in found)
     now = time.monotonic()
-    told = float(found[0].raw["start.txt"].partition("began at ")[2].split()[0])
-    assert now - 10 < told < now + 10
+    began = float(found[0].raw["start.txt"].partition("began at ")[2].split()[0])
+    assert now - 10 < began < now + 10
 
 
 def test_without_a_reported_begin_the_skew_is_unknown() -> None:

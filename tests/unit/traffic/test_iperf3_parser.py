@@ -56,7 +56,7 @@ def test_the_good_one_is_good() -> None:
         ("{}", "it has no object 'start'"),
         ("{" * 100_000, "is not JSON"),
         ('{"a":' * 100_000, "nested too deeply"),
-        ('{"start": {"version": "iperf 2.1"}, "start": 1}', "the key 'start' stands twice"),
+        ('{"start": {"version": "iperf 2.1"}, "start": 1}', "the key 'start' occurs twice"),
         (GOOD.replace("iperf 3.12", "ttcp 9"), "'ttcp 9' does not name an iperf version"),
         (GOOD.replace("11992336", "NaN"), "a value is NaN"),
         (GOOD.replace("11992336", "-Infinity"), "a value is -Infinity"),
@@ -258,7 +258,7 @@ def test_a_lost_ssh_connection_is_not_an_iperf3_error() -> None:
 
 def test_a_refused_window_names_the_bound() -> None:
     text = json.dumps({"error": "socket buffer size not set correctly"})
-    with pytest.raises(UnsupportedError, match=r"net\.core\.rmem_max and wmem_max bound it"):
+    with pytest.raises(UnsupportedError, match=r"limited by net\.core\.rmem_max and wmem_max"):
         parse_client(text, "", 1, TRAFFIC)
 
 

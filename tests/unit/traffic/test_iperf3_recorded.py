@@ -43,19 +43,19 @@ FIGURES = {
     "udpbidir": replace(BIDIR, udp=True),
 }
 TROUBLE: dict[str, tuple[type[PinetError], str]] = {
-    "badcc": (UnsupportedError, "near does not have the congestion control that was asked for"),
+    "badcc": (UnsupportedError, "near does not have the requested congestion control"),
     "badopt": (UnsupportedError, "the iperf3 of near refuses (unrecognized option '--nosuch')"),
     "busy": (TrafficError, "the iperf3 server on far is busy with another test"),
-    "refused": (TrafficError, "nobody listens on far: the connection from near was refused"),
+    "refused": (TrafficError, "no process listens on far: the connection from near was refused"),
     "unreach": (LinkError, "far cannot be reached from near over the measured link"),
     "cliINT": (TrafficError, "the iperf3 client on near was interrupted"),
     "cliTERM": (TrafficError, "the iperf3 client on near was interrupted"),
     "cliKILL": (TrafficError, "the iperf3 client on near was killed (SIGKILL)"),
-    "srvkill": (TrafficError, "the iperf3 server on far went away in the middle of the traffic"),
-    "srvterm": (TrafficError, "the iperf3 server on far went away in the middle of the traffic: it was terminated"),
+    "srvkill": (TrafficError, "the iperf3 server on far ended during the traffic"),
+    "srvterm": (TrafficError, "the iperf3 server on far ended during the traffic: it was terminated"),
 }
 REPEATED = (UnsupportedError, "repeats the JSON key 'sum', so that one direction is lost")
-UNSAID = (UnsupportedError, "does not say what the receiver got of the UDP that it sent")
+UNSAID = (UnsupportedError, "does not report what the receiver got of the UDP traffic that it sent")
 EXCEPTIONS: dict[tuple[str, str], tuple[type[PinetError], str]] = {
     ("3.12-debian12", "revomit"): (TrafficError, "its intervals overlap by 2.0 s (iperf3's omit timer does that)"),
     **{(build, case): REPEATED for build in OLD for case in ("bidir", "bidirP2", "udpbidir")},
@@ -182,4 +182,4 @@ def test_the_error_of_a_missing_cpu_names_the_end() -> None:
     told = "iperf3: error - unable to set CPU affinity: Invalid argument\n"
     found = explain(Output(ProcessRole.SERVER, "pi", "pc", 1, "", told))
     assert isinstance(found, UnsupportedError)
-    assert str(found).startswith("pi has no such CPU as affinity= asks for (unable to set CPU affinity")
+    assert str(found).startswith("pi does not have the CPU that affinity= requests (unable to set CPU affinity")

@@ -73,7 +73,7 @@ class Job:
         return 0 if self.machine.clock.now >= self.ends_at and not self.machine.hangs else None
 
     def wait(self, timeout_s: float) -> Completed:
-        raise AssertionError("nobody waits for what listens")
+        raise AssertionError("no process waits for the listening server")
 
     def stop(self) -> Completed:
         if self.machine.hangs:

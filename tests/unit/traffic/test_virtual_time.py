@@ -10,7 +10,7 @@ from pytest_pinet.errors import TrafficError
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.virtual_time import in_virtual_time, told_by_sender
+from pytest_pinet.traffic.virtual_time import in_senders_time, in_virtual_time
 
 
 def samples(mbps: float, count: int = 20) -> tuple[Sample, ...]:
@@ -56,15 +56,15 @@ def test_sent_goodput_is_in_the_time_of_the_board_with_the_peers_value_in_a_note
     assert [s.warmup for s in tx.samples[:11]] == [True] * 10 + [False]
     assert tx.received_bytes * 8 / 2 == pytest.approx(700e6, rel=1e-3)
     assert found.notes == (
-        "tx: told in the time of board, which counts instructions, not seconds; "
-        "the other end's clock makes it 700.0 Mbit/s",
+        "tx: measured in the virtual time of board, which counts instructions; "
+        "by the clock of the other end it is 700.0 Mbit/s",
     )
 
 
 def test_received_goodput_is_in_the_time_of_the_board() -> None:
     found = measured(Direction.RX, "board")
     assert found.flows[Direction.RX].goodput.bps == pytest.approx(700e6, rel=1e-3)
-    assert "the other end's clock makes it 600.0 Mbit/s" in found.notes[0]
+    assert "by the clock of the other end it is 600.0 Mbit/s" in found.notes[0]
 
 
 def test_both_directions_at_once_are_in_the_time_of_the_board() -> None:
@@ -86,11 +86,13 @@ def test_ends_in_the_wall_s_time_are_left_alone() -> None:
 
 def test_streams_keep_their_shares() -> None:
     one = flow(Direction.TX, 700, 600, (Bitrate(100e6), Bitrate(300e6)))
-    found = told_by_sender(one, Traffic(Direction.TX, duration_s=1.0), 1.0, "board")
+    found = in_senders_time(one, Traffic(Direction.TX, duration_s=1.0), 1.0, "board")
     assert [rate.bps for rate in found.streams] == pytest.approx([150e6, 450e6], rel=1e-3)
 
 
 def test_a_sender_that_reports_too_short_a_time_is_an_error() -> None:
     silent = Flow(Direction.TX, samples(700), sender_samples=samples(600, 1))
-    with pytest.raises(TrafficError, match=r"the clock of board is virtual, and its iperf3 told 0\.1 s of 5 s"):
-        told_by_sender(silent, Traffic(Direction.TX, duration_s=5.0), 1.0, "board")
+    with pytest.raises(
+        TrafficError, match=r"the clock of board is virtual, and its iperf3 reported only 0\.1 s of 5 s"
+    ):
+        in_senders_time(silent, Traffic(Direction.TX, duration_s=5.0), 1.0, "board")

@@ -93,9 +93,9 @@ def test_a_file_that_was_not_there_is_gone_again(bench: Bench) -> None:
 def test_a_crash_between_the_two_files_is_mended(bench: Bench) -> None:
     (card(bench) / "cmdline.txt.pytest-pinet").write_text(CMDLINE)
     (card(bench) / "config.txt.pytest-pinet.new").write_text("half a fi")
-    (card(bench) / "config.txt.new").write_text("somebody else's")
+    (card(bench) / "config.txt.new").write_text("a foreign file")
     assert boot_files.put_back(bench.shell, folders(bench))
-    assert files(bench) == {"cmdline.txt": CMDLINE, "config.txt": CONFIG, "config.txt.new": "somebody else's"}
+    assert files(bench) == {"cmdline.txt": CMDLINE, "config.txt": CONFIG, "config.txt.new": "a foreign file"}
 
 
 def test_a_card_that_cannot_be_written_is_reported(bench: Bench) -> None:
@@ -115,7 +115,7 @@ def test_unreadable_boot_files_are_reported_with_the_reason(bench: Bench) -> Non
     why = "sudo: a password is required"
     bench.command("sudo", f"#!/bin/sh\necho '{why}' >&2; exit 1\n")
     bench.command("id", "#!/bin/sh\necho 1000\n")
-    with pytest.raises(NoKnob, match="node does not let its boot files be read: a password is required"):
+    with pytest.raises(NoKnob, match="node does not allow reading its boot files: a password is required"):
         booting.prepare(bench.shell, OC, folders(bench))
 
 
@@ -158,7 +158,7 @@ def test_without_the_firmware_s_tool_the_kernel_tells_the_clock(bench: Bench) ->
     one = told(bench, None, force_turbo=1)
     assert (one.outcome, one.why) == (
         SettingOutcome.UNSUPPORTED,
-        "nothing tells force_turbo on node ('vcgencmd get_config force_turbo')",
+        "node does not report force_turbo ('vcgencmd get_config force_turbo')",
     )
     bench.file("/sys/devices/system/cpu/cpufreq/policy0/cpuinfo_max_freq", "2000000")
     assert told(bench, None, arm_freq=2000).outcome is SettingOutcome.APPLIED
@@ -227,14 +227,14 @@ def test_an_unchanged_payload_means_that_the_parameter_has_no_effect(bench: Benc
     plug_in(bench)
     one = after_a_boot(bench, 128, 128)
     assert one.outcome is SettingOutcome.UNSUPPORTED
-    assert one.why == "it changed nothing: MaxPayload 128 (0000:00:00.0), 128 (0000:01:00.0)"
+    assert one.why == "the setting had no effect: MaxPayload 128 (0000:00:00.0), 128 (0000:01:00.0)"
 
 
 def test_a_payload_that_was_the_largest_before_is_unchanged(bench: Bench) -> None:
     plug_in(bench)
     one = after_a_boot(bench, 512, 512)
     assert one.outcome is SettingOutcome.UNCHANGED
-    assert one.why.endswith("512 (0000:01:00.0), the most that all of them can")
+    assert one.why.endswith("512 (0000:01:00.0), the largest size that all devices support")
 
 
 def test_of_a_usb_adapter_the_controller_s_payload_counts(bench: Bench) -> None:
@@ -261,17 +261,17 @@ def test_an_unknown_payload_is_unsupported(bench: Bench) -> None:
     bench.command("lspci", "#!/bin/sh\necho '01:00.0 Class 0200: 1d6a:07b1'\n")
     (one,) = booting.read_back(bench.place, tuning, {})
     assert one.outcome is SettingOutcome.UNSUPPORTED
-    assert one.why == "nothing tells the payload of PCIe packets to eth0 (lspci -vv of pciutils, as root)"
+    assert one.why == "cannot read the payload size of PCIe packets to eth0 (lspci -vv of pciutils, as root)"
     tell_payload(bench, 512)
     (one,) = booting.read_back(bench.place, tuning, {})
-    assert (one.outcome, one.why.partition(":")[0]) == (SettingOutcome.UNCHANGED, "nobody knows how it was before")
+    assert (one.outcome, one.why.partition(":")[0]) == (SettingOutcome.UNCHANGED, "the value before is not known")
 
 
 def test_a_kernel_parameter_is_on_the_command_line(bench: Bench) -> None:
     bench.file("/proc/cmdline", "console=tty1 threadirqs quiet")
     assert told(bench, None, kernel="threadirqs").outcome is SettingOutcome.APPLIED
     bench.file("/proc/cmdline", "console=tty1")
-    assert told(bench, "x", kernel="threadirqs").why == "it stands in the boot files, and the boot changed nothing"
+    assert told(bench, "x", kernel="threadirqs").why == "it is in the boot files, but the boot changed nothing"
 
 
 def test_the_generation_of_a_pcie_link(bench: Bench) -> None:
@@ -290,4 +290,4 @@ def test_the_generation_of_a_pcie_link(bench: Bench) -> None:
 def test_a_setting_that_cannot_be_read_is_unsupported(bench: Bench) -> None:
     one = told(bench, None, dtparam="audio=off")
     assert one.outcome is SettingOutcome.UNSUPPORTED
-    assert one.why == "it is in config.txt, and nothing known tells whether dtparam audio works"
+    assert one.why == "it is in config.txt, but no known value shows whether dtparam audio works"

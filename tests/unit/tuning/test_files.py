@@ -53,7 +53,7 @@ def test_rps_on_one_cpu_moves_nothing(bench: Bench) -> None:
     bench.device_file("queues/rx-0/rps_cpus", "0")
     tuned = bench.apply("rps", "all")
     assert tuned.outcome is SettingOutcome.UNSUPPORTED
-    assert tuned.why == "there is one CPU only, so packets have nowhere to go"
+    assert tuned.why == "there is only one CPU, so packets cannot be steered"
 
 
 def test_rps_that_is_off_is_off_on_one_cpu_too(bench: Bench) -> None:
@@ -67,7 +67,7 @@ def test_xps_of_one_queue_is_unsupported_although_the_file_is_there(bench: Bench
     bench.device_file("queues/tx-0/xps_cpus", "0")
     tuned = bench.apply("xps", "all")
     assert tuned.outcome is SettingOutcome.UNSUPPORTED
-    assert tuned.why == "eth0 has one transmit queue, so there is none to choose"
+    assert tuned.why == "eth0 has one transmit queue, so there is no choice"
 
 
 def test_xps_of_several_queues(bench: Bench) -> None:
@@ -103,7 +103,7 @@ def test_a_value_accepted_without_effect_is_rejected(bench: Bench) -> None:
     bench.command("tee", "#!/bin/sh\ncat >/dev/null\n")
     tuned = bench.apply("governor", "performance")
     assert (tuned.outcome, tuned.found) == (SettingOutcome.REJECTED, "powersave")
-    assert tuned.why == "it was taken without a word, and nothing changed"
+    assert tuned.why == "it was accepted without an error, but nothing changed"
 
 
 def test_rfs_shares_its_flows_between_the_queues(bench: Bench) -> None:
@@ -119,7 +119,7 @@ def test_rfs_without_the_table_of_the_whole_machine_steers_nothing(bench: Bench)
     queue = bench.device_file("queues/rx-0/rps_flow_cnt", "0")
     tuned = bench.apply("rfs", 32768)
     assert tuned.outcome is SettingOutcome.UNSUPPORTED
-    assert tuned.why == "there is no net.core.rps_sock_flow_entries here, without which no queue steers flows"
+    assert tuned.why == "there is no net.core.rps_sock_flow_entries here, which flow steering needs"
     assert read(queue) == "0"
 
 

@@ -50,7 +50,7 @@ def test_whoever_may_not_take_it_back_says_so(bench: Bench) -> None:
     bench.command("sudo", "#!/bin/sh\necho 'sudo: a password is required' >&2; exit 1\n")
     bench.command("id", "#!/bin/sh\necho 1000\n")
     found = replay(bench.shell, str(bench.journal))
-    assert found.failed == (f"what {bench.journal} has (a password is required)",)
+    assert found.failed == (f"the entries of {bench.journal} (a password is required)",)
     assert len(bench.entries) == 1
 
 

@@ -189,7 +189,7 @@ def test_a_fixed_offload_is_unsupported_unless_it_is_so(bench: Bench) -> None:
 
 def test_eee_is_negotiated(bench: Bench) -> None:
     file = show(bench, "--show-eee", EEE.format(status="enabled - inactive"))
-    assert bench.apply("eee", "on").why == "the other side of the cable does not take part: enabled - inactive"
+    assert bench.apply("eee", "on").why == "the link partner does not use EEE: enabled - inactive"
     assert bench.apply("eee", "off").outcome is SettingOutcome.APPLIED
     file.write_text(EEE.format(status="not supported"))
     assert bench.apply("eee", "off").why == "EEE of eth0 is not supported"
@@ -281,7 +281,7 @@ def test_a_qdisc_that_somebody_set_is_not_touched(bench: Bench) -> None:
     )
     tuned = bench.apply("qdisc", "fq")
     assert tuned.outcome is SettingOutcome.UNSUPPORTED
-    assert tuned.why == "somebody set qdisc tbf 1: on eth0, which could not be put back as it was"
+    assert tuned.why == "the system has set qdisc tbf 1: on eth0, which could not be restored exactly"
 
 
 def test_each_queue_of_a_nic_gets_its_qdisc(bench: Bench) -> None:

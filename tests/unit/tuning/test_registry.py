@@ -95,9 +95,9 @@ def test_nothing_in_an_id_needs_quoting() -> None:
         ({"governor": "a b"}, "governor: 'a b' is not the name of a governor such as 'performance' or 'ondemand'"),
         ({"scaling_max_freq": "fast"}, "scaling_max_freq: 'fast' is not a frequency such as 1500 or '1.5GHz'"),
         ({"flow_control": "both"}, "flow_control: 'both' is not 'on', 'off', 'rx' or 'tx'"),
-        ("mtu=9000", "'mtu=9000' is no tuning; expected a mapping such as {'rps': 'all', 'mtu': 9000}, or a list"),
-        ([], "[] is no tuning"),
-        ([{"mtu": 9000}, 3], "3 is no tuning"),
+        ("mtu=9000", "'mtu=9000' is not a tuning; expected a mapping such as {'rps': 'all', 'mtu': 9000}, or a list"),
+        ([], "[] is not a tuning"),
+        ([{"mtu": 9000}, 3], "3 is not a tuning"),
     ],
 )
 def test_the_error_of_a_mistake_names_the_accepted_values(given: object, told: str) -> None:

@@ -89,12 +89,12 @@ def test_the_scale_is_described_in_one_line() -> None:
     kept = Trial(2.461e9, 0.41234, "2026-11-22T06:30:00+00:00")
     assert str(scale.scale_for(kept)) == (
         "links run at 0.1 of their rate (this machine carried 41.2 % of 2.46 Gbit/s on 2026-11-22); "
-        "figures are told at full rate"
+        "values are converted to full rate"
     )
     assert str(scale.scale_for(replace(kept, part=0.998))) == (
         "links run at full rate (this machine carried 99.8 % of 2.46 Gbit/s on 2026-11-22)"
     )
-    assert str(Scale(0.1)) == "links run at 0.1 of their rate; figures are told at full rate"
+    assert str(Scale(0.1)) == "links run at 0.1 of their rate; values are converted to full rate"
 
 
 def test_a_stored_trial_is_used_for_the_rates_that_it_decides(trials: Trials) -> None:
