@@ -140,15 +140,15 @@ def check(name: str, text: str) -> None:
 
 def check_all(found: Mapping[str, str]) -> None:
     """Compare several files and report every difference."""
-    told: list[str] = []
+    differences: list[str] = []
     for name, text in found.items():
         try:
             check(name, text)
         except AssertionError as error:
-            told.append(str(error))
-    assert not told, "\n\n".join(told)
+            differences.append(str(error))
+    assert not differences, "\n\n".join(differences)
 
 
 def codes(found: Sequence[tuple[str, int, str]]) -> str:
     """Return the commands with their exit codes and the first line of their error message."""
-    return "".join(f"{code:3}  {command}\n" + (f"     {said}\n" if said else "") for command, code, said in found)
+    return "".join(f"{code:3}  {command}\n" + (f"     {error}\n" if error else "") for command, code, error in found)
