@@ -55,7 +55,7 @@ def reading_s(link: Link, tries: int) -> float:
     return time.monotonic() - started
 
 
-def told(link: Link) -> bool:
+def is_cheap(link: Link) -> bool:
     """Print the time of reading. Return whether it is within the target."""
     good = True
     for tries in TRIES:
@@ -113,7 +113,7 @@ def main() -> int:
     with visit(lab, "bench", lambda text: print(text, file=sys.stderr), left.extend) as here:
         for combination in select_combinations(lab, list(PAIRS)):
             with here.link(combination) as link:
-                good &= told(link)
+                good &= is_cheap(link)
                 good &= compare(here, link, options.n, options.most, options.seconds) is not False
     for warning in left:
         print(warning, file=sys.stderr)

@@ -129,7 +129,7 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         url = chosen.url or str(Path(folder) / "history.db")
-        print(f"{FIGURES} figures; asked for: ingest > {LEAST_INGEST}/s, trend < 100 ms, dashboard < 2 s")
+        print(f"{FIGURES} results; targets: ingest > {LEAST_INGEST}/s, trend < 100 ms, dashboard < 2 s")
         print("  records     ingest   trend med   trend max  with changes  dashb.30   all 200   size")
         done = 0
         for size in SIZES:

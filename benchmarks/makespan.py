@@ -67,7 +67,7 @@ def main() -> None:
     lab = parser.parse_args().lab
     simulated()
     if lab:
-        print(f"\nthe main job on {lab}: seconds from the first measurement to the last, and those of traffic alone.")
+        print(f"\nthe main job on {lab}: seconds from the first measurement to the last, and seconds of traffic alone.")
         for workers in (2, 1):
             makespan_s, bound_s = measured(lab, workers)
             print(f"-n {workers}: {makespan_s:6.1f} s, traffic {bound_s:6.1f} s, ratio {makespan_s / bound_s:.2f}")

@@ -131,7 +131,7 @@ def table(nic: str, found: dict[bool, Rates]) -> Iterator[str]:
     for name in found[False]:
         runs = [found[busy].get(name, []) for busy in (False, True)]
         if min(map(len, runs)) < 2:
-            yield f"| {nic} | {name} | comes to no figure | | | | | |"
+            yield f"| {nic} | {name} | gives no value | | | | | |"
             continue
         ours, walls = ([[pair[which] for pair in one] for one in runs] for which in (0, 1))
         cells = [f"{statistics.median(ours[0]) / 1e6:.1f}"]

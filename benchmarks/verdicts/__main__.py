@@ -41,11 +41,11 @@ def main() -> None:
     parser.add_argument("--gates", type=int, default=GATES, help="gates a cell (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_GATES} gates a cell, printed and not written")
-    asked = parser.parse_args()
-    gates = QUICK_GATES if asked.quick else asked.gates
+    chosen = parser.parse_args()
+    gates = QUICK_GATES if chosen.quick else chosen.gates
     if gates < PARTS:
         parser.error(f"--gates {gates} is too few; expected at least {PARTS}")
-    fewer, seed = gates // PARTS, asked.seed
+    fewer, seed = gates // PARTS, chosen.seed
     cells = [
         (link, case, rule, gates if rule in MANY else fewer, seed)
         for link in LINKS
@@ -59,7 +59,7 @@ def main() -> None:
         flagged = dict(zip((job[:2] for job in flagging), pool.map(_flags, flagging), strict=True))
         turned = list(pool.map(_turns, turning))
     text = page(found, turned, flagged, shown(seed), gates, fewer, seed)
-    if asked.quick:
+    if chosen.quick:
         print(text)
     else:
         PAGE.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the suites of published systems share: how long they measure. Their markers stand in pyproject.toml."""
+"""The duration of measurements in the suites of published systems. pyproject.toml has their markers."""
 
 from __future__ import annotations
 

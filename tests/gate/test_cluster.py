@@ -1,6 +1,6 @@
-"""S4: six nodes on one 100M switch: three disjoint pairs at once, and five senders to one receiver.
+"""S4: six nodes on one switch of 100 Mbit/s: three disjoint pairs at once, and five senders to one receiver.
 
-Each flow is judged: of the pairs each for itself, of the incast by its share of what the receiver's link carries.
+Each flow is judged: a pair by its own goodput, a sender of the incast by its share of the receiver's link.
 """
 
 from __future__ import annotations

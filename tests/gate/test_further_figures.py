@@ -1,4 +1,4 @@
-"""P: what others published of boards and NICs; one-way figures that no setting stands behind."""
+"""P: further published one-way values of boards and NICs, without known settings."""
 
 from __future__ import annotations
 

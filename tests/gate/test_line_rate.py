@@ -1,6 +1,6 @@
-"""The main job: every board's own NIC, and the USB 3 adapters of a Pi 4, one way at a time.
+"""The default gate: the onboard NIC of every board, and the USB 3 adapters of a Pi 4, one direction at a time.
 
-Limits: the marker's, unless the lab file has a more specific one.
+The limits are in the marker. A more specific limit in the lab file takes precedence.
 """
 
 import pytest

@@ -1,7 +1,7 @@
-"""S2: two disjoint pairs at once through the switch that is tested; window x segment x streams, all eight cells.
+"""S2: two disjoint pairs at once through the switch under test; all eight cells of window x segment x streams.
 
-Figures and retransmits are of each pair, never summed. Segments of 8960 bytes need MTU 9000 on every hop: where the
-path does not carry them the cell is invalid, which the source did not see, and what the test expects.
+Each pair has its own goodput and retransmits; they are never summed. Segments of 8960 bytes need MTU 9000 on every hop.
+On a path with a smaller MTU the result is invalid, and the test expects this. The source did not notice it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""S3: a 10G card on the one PCIe lane of a Compute Module 4: as it comes, with large payloads, with jumbo frames too.
+"""S3: a 10G card on the single PCIe lane of a Compute Module 4: default settings, large payloads, and jumbo frames.
 
-Overclocking did little there, since the card does the work of the processor.
+Overclocking had little effect in the source, because the card does most of the work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""S1: two USB 3 adapters on a Pi 4 B at two clocks: each way, both ways at once, and with the peer capped.
+"""S1: two USB 3 adapters on a Pi 4 B at two clocks: each direction, both at once, and both with a capped peer.
 
-Ten streams; RPS, XPS, the affinity of interrupts and the PCIe payload are tried as the source did, and what came of
-each stands in the result. Its peer was a PC without TCP timestamps. Both ways run in two processes, as there.
+Ten streams. RPS, XPS, interrupt affinity and PCIe payload are set as in the source; the result has the outcome of each
+setting. The source's peer was a PC without TCP timestamps. Two processes send in both directions, as in the source.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ OVERCLOCKED = {**TUNED, "arm_freq": 2000}
 
 
 def limits(figures: str) -> dict[str, str]:
-    """Of each way alone and of both at once, for the figures whose ids begin so."""
+    """Return the limits of published values whose ids begin like this: each direction alone, and both at once."""
     named = {"tx": "oneway-tx", "rx": "oneway-rx", "bidir-tx": "bidir-tx", "bidir-rx": "bidir-rx"}
     return {way: least(f"{figures}-{name}") for way, name in named.items()}
 
 
 class Adapter:
-    """``figures``: how the ids of its published figures begin."""
+    """``figures`` is the beginning of the ids of its published values."""
 
     figures: ClassVar[str]
 

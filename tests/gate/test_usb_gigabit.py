@@ -1,6 +1,6 @@
 """S0: onboard NICs, a USB gigabit adapter and a Wi-Fi adapter on boards whose only bus is USB 2; HTTP from them.
 
-Limits: what was published minus 5 %, unless the lab file has a more specific one.
+The limit is the published value minus 5 %. A more specific limit in the lab file takes precedence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EACH_WAY = pytest.mark.parametrize("direction", ["tx", "rx"])
 
 
 class OneWay:
-    """The source says neither how long it measured nor which way."""
+    """The source names neither the duration nor the direction of its measurements."""
 
     @EACH_WAY
     def test_one_way(self, link: Link, gate: Gate, request: pytest.FixtureRequest, direction: str) -> None:
@@ -52,7 +52,7 @@ class TestOnboardGigabit(OneWay):
 
 
 class Http:
-    """nginx serves a cached file, of the size that the source's rate and requests come to."""
+    """nginx serves a cached file. Its size is the source's goodput divided by its requests per second."""
 
     figure: ClassVar[str]
 

@@ -60,8 +60,8 @@ exec /usr/sbin/sshd -D -e -f $CARD/sshd_config
 """
 _REBOOT = """\
 #!/bin/sh
-echo "reboot $*" > $CARD/asked.new
-mv $CARD/asked.new $CARD/asked
+echo "reboot $*" > $CARD/requested.new
+mv $CARD/requested.new $CARD/requested
 """
 _MKINITRAMFS = """\
 #!/bin/sh
@@ -155,7 +155,7 @@ class CardBoard:
             process.wait()
 
     def power_cycle(self) -> None:
-        (self.folder / "asked").unlink(missing_ok=True)
+        (self.folder / "requested").unlink(missing_ok=True)
         self._boot("")
         self.wait()
 
@@ -168,12 +168,12 @@ class CardBoard:
 
     def obey(self) -> bool:
         """Boot if a process on the board has called ``reboot`` since the last time. Return whether it did."""
-        asked = self.folder / "asked"
+        requested = self.folder / "requested"
         try:
-            words = asked.read_text().split()
+            words = requested.read_text().split()
         except FileNotFoundError:
             return False
-        asked.unlink()
+        requested.unlink()
         self._boot(" ".join(words[1:]))
         return True
 

@@ -70,7 +70,7 @@ class Client:
 
     def power_cycle(self) -> None:
         before = self._boot_id()
-        (self._folder / "asked").write_text("reboot")
+        (self._folder / "requested").write_text("reboot")
         self._await_another(before)
 
     def reboot(self, command: str) -> None:

@@ -212,7 +212,7 @@ def install(plan: Plan) -> None:
             lab.opened = False
             time.sleep(plan.leaving_s)
             plan.log.append("left")
-            return ["nobody switched off the light"]
+            return ["pi4b-1 is still powered on"]
         return []
 
     _PATCHES.setattr(LabAccess, "start", lambda self: None)

@@ -142,7 +142,7 @@ from pytest_pinet.lab.lease import Leases
 address, seed, rounds, host = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 identity = Identity.of_this_process(f"w{seed}")
 if host != "here":
-    # As seen from another machine: nobody can look whether its process lives.
+    # As seen from another machine, which cannot check whether this process lives.
     user = identity.user.split("-")
     identity = Identity(host, "-".join([*user[:4], "0123abcd", user[5]]))
 coordinator = Coordinator(address, identity)
