@@ -267,7 +267,7 @@ def test_faults_stay_with_a_swapped_cable(pair: Bench) -> None:
     pair.degrade("left", down=True)
     assert not pair.node_carrier("left")
     assert pair.node_carrier("right")
-    with pytest.raises(LabError, match="a cable that is pulled cannot be swapped"):
+    with pytest.raises(LabError, match="a pulled cable cannot be swapped"):
         pair.degrade("left:onboard", swap_with="right:onboard")
 
 
