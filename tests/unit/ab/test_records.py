@@ -90,7 +90,7 @@ def test_a_dry_run_says_how_often_boards_are_booted(bench: Bench) -> None:
 def test_notes_that_differ_in_their_figures_only_are_told_once() -> None:
     from pytest_pinet.ab.records import folded
 
-    said = "rx: told in the time of virt-1; the other end's clock makes it {}"
+    said = "rx: measured in the virtual time of virt-1; by the clock of the other end it is {}"
     notes = ["busy", said.format("691.2 Mbit/s"), said.format("1.02 Gbit/s"), "busy", said.format("740.8 Mbit/s")]
     assert folded(notes) == ["busy", f"{said.format('691.2 Mbit/s')} (and 2 more like it)"]
 

@@ -18,7 +18,7 @@ from tests.support import link_stand_in
 from tests.support.link_stand_in import flow, judged, one_try
 
 PEER = "two:onboard"
-BUSY = "the processors of two were 97 % busy with other work before the traffic\n  -> look what runs on two"
+BUSY = "the processors of two were 97 % busy with other work before the traffic\n  -> look for other processes on two"
 TX, RX, BIDIR = Direction.TX, Direction.RX, Direction.BIDIR
 FAST = PROFILES["fast"]
 
