@@ -57,8 +57,8 @@ def test_every_board_is_measured_against_a_peer_with_a_wall_clock() -> None:
     for interface in lab.interfaces():
         if lab.nodes[interface.node].clock == "virtual":
             assert ends.combination(interface, pair).ends[1].node.name == "peer"
-    # A measurement in the board's virtual time says nothing about a peer with a wall clock.
-    with pytest.raises(NotEnoughNodes, match="all that peer reaches has a clock of its own"):
+    # Measurements in board time say nothing about an end in wall time.
+    with pytest.raises(NotEnoughNodes, match="every peer of peer has a virtual clock"):
         ends.combination(lab.nodes["peer"].interfaces[0], pair)
 
 
