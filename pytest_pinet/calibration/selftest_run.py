@@ -123,14 +123,14 @@ class Selftest:
         plan = GatePlan([limit], self._profile, self._known.of_traffic(here.identity, traffic))
         with self._visit.measuring(here), self._shaper(case.reduction, baselines):
             record = measurement.measure(link, traffic, plan, self._visit.tool, None, watch=self._visit.watch)
-        direction = record["directions"][str(case.way)]
+        direction = record.directions[str(case.way)]
         return SelftestOutcome(
             case,
-            Verdict(record["verdict"]),
-            Bitrate(direction["goodput_bps"]),
-            sum(attempt["seconds"] + attempt["warmup_s"] for attempt in direction["attempts"]),
-            record["seconds"],
-            record["message"],
+            Verdict(record.verdict),
+            Bitrate(direction.goodput_bps),
+            sum(attempt.seconds + attempt.warmup_s for attempt in direction.attempts),
+            record.seconds,
+            record.message,
         )
 
     def _shaper(self, reduction: float, baselines: Mapping[Direction, Bitrate]) -> AbstractContextManager[None]:

@@ -34,7 +34,7 @@ def summary(what: str, form: str, output: str | None) -> None:
     if form == "md":
         write_output([summary_markdown(run)], output)
         return
-    lines = [verdict_in_words(run), "", *summary_table(run["results"], run["skipped"])]
-    if "change" in run:
-        lines = [*change_lines(run["change"], run["skipped"]), *wrap(emulated_words(run), hanging="  ")]
+    lines = [verdict_in_words(run), "", *summary_table(run.results, run.skipped)]
+    if run.change is not None:
+        lines = [*change_lines(run.change, run.skipped), *wrap(emulated_words(run), hanging="  ")]
     write_output([f"{line}\n" for line in lines], output)

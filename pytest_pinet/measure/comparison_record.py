@@ -82,7 +82,7 @@ def _direction_of_b(link: Link, traffic: Traffic, way: Direction, found: Compari
         for one in found.runs
         if one.side == "B"
     )
-    goodput = Bitrate(found.directions[str(way)]["b_bps"])
+    goodput = Bitrate(found.directions[str(way)].b_bps)
     return DirectionJudgement(
         Verdict.PASS, "", goodput, oracle.goodput, oracle.because, found.error_rate, flows=(flow,), attempts=attempts
     )

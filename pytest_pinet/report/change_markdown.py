@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_pinet.judge.change_verdict import MetricOutcome
-from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord
+from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.change_words import build_parts, change_in_words, emulated_sentence, figure_name
@@ -22,23 +22,22 @@ _MARKS = {
 }
 
 
-def change_markdown(run: RunRecord, most: int) -> str:
+def change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int) -> str:
     """Return the whole page, at most ``most`` characters long. Unchanged directions are folded."""
-    head = run["change"]
-    bad = [entry for entry in head["entries"] if entry["outcome"] != MetricOutcome.UNCHANGED]
-    same = [entry for entry in head["entries"] if entry["outcome"] == MetricOutcome.UNCHANGED]
-    parts = [f"## {escaped(change_in_words(run))}", ""]
-    if "meaning" in run and (meant := emulated_sentence(run)):
+    bad = [entry for entry in head.entries if entry.outcome != MetricOutcome.UNCHANGED]
+    same = [entry for entry in head.entries if entry.outcome == MetricOutcome.UNCHANGED]
+    parts = [f"## {escaped(change_in_words(run, head))}", ""]
+    if run.meaning is not None and (meant := emulated_sentence(run)):
         parts += [escaped(meant), ""]
     parts += _table(bad)
     parts += [f"- {escaped(figure_name(entry))}: {escaped(_told(entry))}" for entry in bad if _told(entry)]
     if same:
         parts += ["", f"<details><summary>{len(same)} unchanged</summary>", "", *_table(same), "</details>", ""]
-    parts += [_build(name, build) for name, build in (("A", head["a"]), ("B", head["b"]))]
-    foot = f"Run {run['run']}, lab {run['lab']}, {head['turns']} turns, {run['started']}, pytest-pinet {run['pinet']}"
+    parts += [_build(name, build) for name, build in (("A", head.a), ("B", head.b))]
+    foot = f"Run {run.run}, lab {run.lab}, {head.turns} turns, {run.started}, pytest-pinet {run.pinet}"
     end = f"\n<sub>{escaped(foot)}</sub>\n"
     text = "\n".join(parts) + "\n"
-    for result in run["results"]:
+    for result in run.results:
         block = _message(result)
         if block and len(text) + len(block) + len(end) < most:
             text += f"\n{block}"
@@ -50,29 +49,29 @@ def _table(entries: Sequence[ChangeEntryRecord]) -> list[str]:
         return []
     cells: list[tuple[str, ...]] = [("figure", "A", "B", "change", "outcome")]
     for entry in entries:
-        a, b, _ = side_cells(entry["a_bps"], entry["b_bps"], None)
-        change = "-" if entry["change"] is None else f"{entry['change'] * 100:+.2f} %"
-        outcome = f"{_MARKS[MetricOutcome(entry['outcome'])]} {escaped(entry['finding'] or entry['outcome'])}"
+        a, b, _ = side_cells(entry.a_bps, entry.b_bps, None)
+        change = "-" if entry.change is None else f"{entry.change * 100:+.2f} %"
+        outcome = f"{_MARKS[MetricOutcome(entry.outcome)]} {escaped(entry.finding or entry.outcome)}"
         cells.append((escaped(figure_name(entry)), a, b, change, outcome))
     return markdown_table(cells, SIDES)
 
 
 def _told(entry: ChangeEntryRecord) -> str:
-    look = f"look first at {entry['suspect']}" if entry["suspect"] else ""
-    return "; ".join(filter(None, [entry["text"], look]))
+    look = f"look first at {entry.suspect}" if entry.suspect else ""
+    return "; ".join(filter(None, [entry.text, look]))
 
 
 def _build(name: str, build: BuildRecord) -> str:
     """Return a build as folded Markdown, with the hash of every file."""
-    if not build["key"]:
-        return f"{name}: {escaped(build['name'])}\n"
-    release = f", kernel {build['release']}" if build["release"] else ""
-    lines = [f"<details><summary>{name}: {escaped(build['name'])} ({build['key']}{escaped(release)})</summary>", ""]
+    if not build.key:
+        return f"{name}: {escaped(build.name)}\n"
+    release = f", kernel {build.release}" if build.release else ""
+    lines = [f"<details><summary>{name}: {escaped(build.name)} ({build.key}{escaped(release)})</summary>", ""]
     return "\n".join([*lines, *(f"- {escaped(part)}" for part in build_parts(build, 16)), "</details>", ""])
 
 
 def _message(result: ResultRecord) -> str:
     """Return the folded terminal message of a result that is not good; empty for a good one."""
-    if result["verdict"] in ("pass", "marginal", "improved", "skipped") or not result["message"]:
+    if result.verdict in ("pass", "marginal", "improved", "skipped") or not result.message:
         return ""
-    return folded(f"{escaped(result['combination']['id'])}: {result['verdict']}", result["message"].splitlines())
+    return folded(f"{escaped(result.combination.id)}: {result.verdict}", result.message.splitlines())

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord
+from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.run import RunRecord
 
 
-def change_in_words(run: RunRecord) -> str:
-    """Return the verdict on the change as one sentence."""
-    emulated = " The figures are emulated." if run.get("figures") == "emulated" else ""
-    sentence = run["change"]["sentence"]
-    interrupted = "" if run.get("complete", True) or "interrupted" in sentence else " The run was interrupted."
-    return f"{sentence}{emulated}{interrupted}"
+def change_in_words(run: RunRecord, head: ChangeHeadRecord) -> str:
+    """Return the verdict on the change of this run as one sentence."""
+    emulated = " The figures are emulated." if run.figures == "emulated" else ""
+    interrupted = "" if run.complete or "interrupted" in head.sentence else " The run was interrupted."
+    return f"{head.sentence}{emulated}{interrupted}"
 
 
 def emulated_words(run: RunRecord) -> str:
     """Return a note that the values are emulated; empty for measured values."""
-    if run.get("figures") != "emulated":
+    if run.figures != "emulated":
         return ""
-    return f"figures are emulated: {run['meaning']}" if "meaning" in run else "figures are emulated"
+    return f"figures are emulated: {run.meaning}" if run.meaning is not None else "figures are emulated"
 
 
 def emulated_sentence(run: RunRecord) -> str:
@@ -29,11 +28,11 @@ def emulated_sentence(run: RunRecord) -> str:
 
 def figure_name(entry: ChangeEntryRecord) -> str:
     """Return the id of a direction: the entry's id, with the direction if the id does not end with it."""
-    way = entry["direction"]
-    return entry["id"] if not way or entry["id"].endswith(f"-{way}") else f"{entry['id']}-{way}"
+    way = entry.direction
+    return entry.id if not way or entry.id.endswith(f"-{way}") else f"{entry.id}-{way}"
 
 
 def build_parts(build: BuildRecord, digits: int) -> list[str]:
     """Return all parts of a build; of each file the first ``digits`` digits of its sha256."""
-    files = [f"{file['role']} {file['name']}: sha256 {file['sha256'][:digits]}" for file in build["files"]]
-    return [*files, *build["config"], *build["cmdline"], *build["options"], *build["sysctls"]]
+    files = [f"{file.role} {file.name}: sha256 {file.sha256[:digits]}" for file in build.files]
+    return [*files, *build.config, *build.cmdline, *build.options, *build.sysctls]

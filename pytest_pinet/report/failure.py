@@ -23,23 +23,23 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
     """Return about eight lines on a result that is not good. ``run_folder`` is put before the path of the raw files."""
     lines: list[str] = []
     # Slow drift of the lab cancels out if two states or two builds were measured alternately.
-    alternated = "comparison" in result or "change" in result
-    even = result["evenness"]
-    if even is not None and Verdict(even["verdict"]) not in _GOOD:
-        lines += wrap(f"{even['reason']} ({even['rule']})", hanging=CONTINUED)
-    for name, direction in sorted(result["directions"].items(), key=_severity):
+    alternated = result.comparison is not None or result.change is not None
+    even = result.evenness
+    if even is not None and Verdict(even.verdict) not in _GOOD:
+        lines += wrap(f"{even.reason} ({even.rule})", hanging=CONTINUED)
+    for name, direction in sorted(result.directions.items(), key=_severity):
         lines += _headline(name, direction)
-        if Verdict(direction["verdict"]) not in _GOOD:
-            if direction["oracle"] not in direction["reason"]:
-                lines += _row("physical", f"{rate(direction['oracle_bps'])} ({direction['oracle']})")
+        if Verdict(direction.verdict) not in _GOOD:
+            if direction.oracle not in direction.reason:
+                lines += _row("physical", f"{rate(direction.oracle_bps)} ({direction.oracle})")
             lines += _attempts(direction, alternated)
-            if direction["baseline"] is not None:
-                lines += _row("baseline", direction["baseline"]["text"])
-            if direction["samples"]:
+            if direction.baseline is not None:
+                lines += _row("baseline", direction.baseline.text)
+            if direction.samples:
                 lines += _row("samples", _samples(direction))
-    for flow in sorted(result["flows"], key=lambda flow: SEVERITY.index(Verdict(flow["verdict"]))):
-        if Verdict(flow["verdict"]) not in _GOOD:
-            lines += _headline(flow["name"], flow)
+    for flow in sorted(result.flows, key=lambda flow: SEVERITY.index(Verdict(flow.verdict))):
+        if Verdict(flow.verdict) not in _GOOD:
+            lines += _headline(flow.name, flow)
             lines += _attempts(flow, alternated)
             lines += _row("samples", _samples(flow))
     if even is not None:
@@ -54,13 +54,13 @@ def error_text(result: ResultRecord, run_folder: str | None = None) -> str:
 
 def _console(result: ResultRecord) -> list[str]:
     """Return the console excerpt line by line, without dates. Long lines are cut; the log file has all."""
-    excerpt = result.get("console_excerpt", "").splitlines()
+    excerpt = (result.console_excerpt or "").splitlines()
     lines = [plain(line.partition("T")[2] if line[4:5] == "-" else line)[: WIDTH - 2] for line in excerpt]
     return ["  console", *(f"  {line}" for line in lines)] if lines else []
 
 
 def _message(result: ResultRecord) -> list[str]:
-    message = result["message"].strip() or f"no figure was obtained ({result['verdict']})"
+    message = result.message.strip() or f"no figure was obtained ({result.verdict})"
     return [
         wrapped
         for line in message.splitlines()
@@ -69,24 +69,22 @@ def _message(result: ResultRecord) -> list[str]:
 
 
 def _severity(item: tuple[str, DirectionRecord]) -> tuple[int, str]:
-    return SEVERITY.index(Verdict(item[1]["verdict"])), item[0]
+    return SEVERITY.index(Verdict(item[1].verdict)), item[0]
 
 
 def _headline(name: str, direction: DirectionRecord) -> list[str]:
-    limit = direction["limit_bps"]
-    missed = [extra for extra in direction["extras"] if extra["verdict"] in (Verdict.FAIL, Verdict.INVALID)]
-    costs = [
-        line for extra in missed for line in wrap(f"{name} {extra['reason']} ({extra['rule']})", hanging=CONTINUED)
-    ]
-    if missed and (not limit or direction["goodput_bps"] >= limit):
-        return [*costs, *wrap(f"{name} {direction['reason']}", hanging=CONTINUED)]
-    if direction["verdict"] != Verdict.FAIL or not limit:
-        return wrap(f"{name} {direction['reason']}", hanging=CONTINUED)
-    below = (1 - direction["goodput_bps"] / limit) * 100
+    limit = direction.limit_bps
+    missed = [extra for extra in direction.extras if extra.verdict in (Verdict.FAIL, Verdict.INVALID)]
+    costs = [line for extra in missed for line in wrap(f"{name} {extra.reason} ({extra.rule})", hanging=CONTINUED)]
+    if missed and (not limit or direction.goodput_bps >= limit):
+        return [*costs, *wrap(f"{name} {direction.reason}", hanging=CONTINUED)]
+    if direction.verdict != Verdict.FAIL or not limit:
+        return wrap(f"{name} {direction.reason}", hanging=CONTINUED)
+    below = (1 - direction.goodput_bps / limit) * 100
     # A deviation of 0.003 % must not print as "0.0 %".
     percent = f"{below:.1f}" if below >= 0.05 else f"{below:.1g}"
-    first = f"{name} {rate(direction['goodput_bps'])} is {percent} % below the limit {rate(limit)}"
-    rule = direction["rule"] or "no rule"
+    first = f"{name} {rate(direction.goodput_bps)} is {percent} % below the limit {rate(limit)}"
+    rule = direction.rule or "no rule"
     rest = rule.removeprefix(rate(limit)).strip() if rule.startswith(rate(limit)) else f"= {rule}"
     if len(plain(first)) + 1 + len(plain(rest)) <= WIDTH:
         return [*wrap(f"{first} {rest}"), *costs]
@@ -95,35 +93,35 @@ def _headline(name: str, direction: DirectionRecord) -> list[str]:
 
 def _attempts(direction: DirectionRecord, alternated: bool) -> list[str]:
     """Return the goodput of each connection, the interval, and why the measurement stopped."""
-    if len(direction["attempts"]) < 2:
+    if len(direction.attempts) < 2:
         return []
-    each = [_attempt(attempt) for attempt in direction["attempts"]]
+    each = [_attempt(attempt) for attempt in direction.attempts]
     lines = _row("attempts", ", ".join(each))
-    if direction["interval_bps"] is not None:
-        low, high = direction["interval_bps"]
+    if direction.interval_bps is not None:
+        low, high = direction.interval_bps
         condition = "" if alternated else " if the lab is calibrated or stable"
-        text = f"{_between(low, high)} at {direction['error_rate'] * 100:g} % error{condition}"
+        text = f"{_between(low, high)} at {direction.error_rate * 100:g} % error{condition}"
         lines += _row("interval", text)
-    return [*lines, *(_row("stopped", direction["stopped"]) if direction["stopped"] else [])]
+    return [*lines, *(_row("stopped", direction.stopped) if direction.stopped else [])]
 
 
 def _attempt(attempt: AttemptRecord) -> str:
-    if attempt["excluded"]:
+    if attempt.excluded:
         return "none"
-    return rate(attempt["goodput_bps"]) + (" (fresh link-up)" if attempt["fresh"] == Fresh.LINK else "")
+    return rate(attempt.goodput_bps) + (" (fresh link-up)" if attempt.fresh == Fresh.LINK else "")
 
 
 def _samples(direction: DirectionRecord) -> str:
-    counted = [s for s in direction["samples"] if not s["warmup"] and s["seconds"] > 0]
-    rates = [s["bytes"] * 8 / s["seconds"] for s in counted]
+    counted = [s for s in direction.samples if not s.warmup and s.seconds > 0]
+    rates = [s.bytes * 8 / s.seconds for s in counted]
     parts = []
     if rates:
         parts.append(f"{len(rates)}: {_spread(min(rates), median(rates), max(rates))}")
-    if direction["retransmits"] is not None:
-        parts.append(f"{direction['retransmits']} retransmits")
-    if direction["lost_packets"] is not None:
-        of = f" of {direction['packets']}" if direction["packets"] is not None else ""
-        parts.append(f"lost {direction['lost_packets']}{of} packets")
+    if direction.retransmits is not None:
+        parts.append(f"{direction.retransmits} retransmits")
+    if direction.lost_packets is not None:
+        of = f" of {direction.packets}" if direction.packets is not None else ""
+        parts.append(f"lost {direction.lost_packets}{of} packets")
     return "; ".join(parts) or "none"
 
 
@@ -142,21 +140,21 @@ def _spread(low: float, middle: float, high: float) -> str:
 
 
 def _surroundings(result: ResultRecord, run_folder: str | None) -> list[str]:
-    combination = result["combination"]
-    ends = [(combination["dut"], combination["dut_port"]), (combination["peer"], combination["peer_port"])]
+    combination = result.combination
+    ends = [(combination.dut, combination.dut_port), (combination.peer, combination.peer_port)]
     dut, peer = (f"{end} at {port}" if port else end for end, port in ends)
     lines: list[str] = []
-    for note in result["notes"]:
+    for note in result.notes:
         lines += _row("" if lines else "notes", note, hanging=_HANGING)
     lines += _row("limited by", limited) if (limited := limited_by_text(result)) else []
-    lines += _row("link", result["link"]) if result["link"] else []
+    lines += _row("link", result.link) if result.link else []
     lines += _row("scale", scaled) if (scaled := scale_text([result])) else []
     lines += _row("ends", f"{dut} (DUT), {peer} (peer)")
-    if result["files"]:
-        folder = PurePosixPath(run_folder or "") / PurePosixPath(result["files"][0]).parent
+    if result.files:
+        folder = PurePosixPath(run_folder or "") / PurePosixPath(result.files[0]).parent
         lines.append(f"  {'raw':{_NAME_WIDTH}}{copyable(str(folder))}")
-    if result["rerun"]:
-        lines += wrap_command(result["rerun"], f"  {'repeat':{_NAME_WIDTH}}", _HANGING)
+    if result.rerun:
+        lines += wrap_command(result.rerun, f"  {'repeat':{_NAME_WIDTH}}", _HANGING)
     return lines
 
 

@@ -32,73 +32,73 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     if not results:
         return []
     first = results[0]
-    several = len({result["combination"]["traffic"] for result in results}) > 1
+    several = len({result.combination.traffic for result in results}) > 1
     properties: list[Property] = [
-        ("pinet.verdict", worst([Verdict(result["verdict"]) for result in results]).value),
-        ("pinet.combination", first["combination"]["id"]),
-        ("pinet.dut", first["combination"]["dut"]),
-        ("pinet.peer", first["combination"]["peer"]),
+        ("pinet.verdict", worst([Verdict(result.verdict) for result in results]).value),
+        ("pinet.combination", first.combination.id),
+        ("pinet.dut", first.combination.dut),
+        ("pinet.peer", first.combination.peer),
     ]
-    if tuning := first["combination"].get("tuning"):
+    if tuning := first.combination.tuning:
         properties.append(("pinet.tuning", tuning))
-    outcomes = {one["name"]: one["outcome"] for result in results for one in result.get("tunings", ())}
+    outcomes = {one.name: one.outcome for result in results for one in (result.tunings or ())}
     properties += [(f"pinet.tuning.{name}", o) for name, o in outcomes.items() if not SettingOutcome(o).holds]
-    properties += [(f"pinet.build.{key}", value) for key, value in first["build"].items() if value is not None]
-    if first["link"] is not None:
-        properties.append(("pinet.link", first["link"]))
-    if "change" in first:
-        properties += [("pinet.build_a", first["change"]["a"]), ("pinet.build_b", first["change"]["b"])]
-    properties += [("pinet.finding", result["finding"]) for result in results if "finding" in result]
-    if "scale" in first:
-        properties.append(("pinet.scale", first["scale"]))
+    properties += [(f"pinet.build.{key}", value) for key, value in first.build.items() if value is not None]
+    if first.link is not None:
+        properties.append(("pinet.link", first.link))
+    if first.change is not None:
+        properties += [("pinet.build_a", first.change.a), ("pinet.build_b", first.change.b)]
+    properties += [("pinet.finding", result.finding) for result in results if result.finding is not None]
+    if first.scale is not None:
+        properties.append(("pinet.scale", first.scale))
     seen: dict[str, int] = {}
     for result in results:
-        cpu = [(f"cpu_percent_{end}", round(percent, 1)) for end, percent in result["cpu_percent"].items()]
-        for name, direction in result["directions"].items():
-            prefix = f"pinet.{result['combination']['traffic']}.{name}" if several else f"pinet.{name}"
+        cpu = [(f"cpu_percent_{end}", round(percent, 1)) for end, percent in result.cpu_percent.items()]
+        for name, direction in result.directions.items():
+            prefix = f"pinet.{result.combination.traffic}.{name}" if several else f"pinet.{name}"
             seen[prefix] = seen.get(prefix, 0) + 1
             figures = [*_figures(direction), *_changed(result, name), *cpu]
             numbered = prefix if seen[prefix] == 1 else f"{prefix}#{seen[prefix]}"
             properties += [(f"{numbered}.{key}", value) for key, value in figures if value is not None]
-        prefix = f"pinet.{result['combination']['traffic']}" if several else "pinet"
-        if "http" in result:
-            properties.append((f"{prefix}.requests_per_s", round(result["http"]["requests_per_s"], 1)))
-        if "ladder" in result and result["ladder"]["knee_bps"] is not None:
-            properties.append((f"{prefix}.knee_bps", round(result["ladder"]["knee_bps"])))
-        if "ping" in result:
+        prefix = f"pinet.{result.combination.traffic}" if several else "pinet"
+        if result.http is not None:
+            properties.append((f"{prefix}.requests_per_s", round(result.http.requests_per_s, 1)))
+        if result.ladder is not None and result.ladder.knee_bps is not None:
+            properties.append((f"{prefix}.knee_bps", round(result.ladder.knee_bps)))
+        if result.ping is not None:
             properties += [
                 (f"{prefix}.ping.{key}", value)
                 for key in ("loss", "rtt_min_s", "rtt_mean_s", "rtt_max_s", "rtt_mdev_s")
-                if (value := result["ping"].get(key)) is not None
+                if (value := getattr(result.ping, key)) is not None
             ]
-        if result["evenness"] is not None:
-            properties += [(f"{prefix}.flow.{f['name']}.goodput_bps", round(f["goodput_bps"])) for f in result["flows"]]
-            properties.append((f"{prefix}.least_share", round(result["evenness"]["least_share"], 4)))
-            properties.append((f"{prefix}.fairness", round(result["evenness"]["jain"], 4)))
+        if result.evenness is not None:
+            properties += [(f"{prefix}.flow.{f.name}.goodput_bps", round(f.goodput_bps)) for f in result.flows]
+            properties.append((f"{prefix}.least_share", round(result.evenness.least_share, 4)))
+            properties.append((f"{prefix}.fairness", round(result.evenness.jain, 4)))
     return properties
 
 
 def _changed(result: ResultRecord, way: str) -> list[Property]:
     """Return the values of an A/B comparison. ``change`` is B over A minus one."""
-    if "change" not in result:
+    if result.change is None:
         return []
-    one = result["change"]["directions"][way]
-    change = None if one["change"] is None else round(one["change"], 5)
-    return [("a_bps", round(one["a_bps"])), ("b_bps", round(one["b_bps"])), ("change", change)]
+    one = result.change.directions[way]
+    change = None if one.change is None else round(one.change, 5)
+    return [("a_bps", round(one.a_bps)), ("b_bps", round(one.b_bps)), ("change", change)]
 
 
 def _figures(direction: DirectionRecord) -> list[Property]:
-    limit = direction["limit_bps"]
+    limit = direction.limit_bps
     return [
-        ("verdict", direction["verdict"]),
-        ("goodput_bps", round(direction["goodput_bps"])),
+        ("verdict", direction.verdict),
+        ("goodput_bps", round(direction.goodput_bps)),
         ("limit_bps", None if limit is None else round(limit)),
-        ("rule", direction["rule"]),
-        ("oracle_bps", round(direction["oracle_bps"])),
-        ("attempts", len(direction["attempts"])),
-        ("state", direction["state"] or None),
-        ("retransmits", direction["retransmits"]),
-        ("lost_packets", direction["lost_packets"]),
-        ("packets", direction["packets"]),
-        ("jitter_ms", direction["jitter_ms"]),
+        ("rule", direction.rule),
+        ("oracle_bps", round(direction.oracle_bps)),
+        ("attempts", len(direction.attempts)),
+        ("state", direction.state or None),
+        ("retransmits", direction.retransmits),
+        ("lost_packets", direction.lost_packets),
+        ("packets", direction.packets),
+        ("jitter_ms", direction.jitter_ms),
     ]

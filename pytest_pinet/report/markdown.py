@@ -34,41 +34,41 @@ _MARKS = {
 
 def verdict_in_words(run: RunRecord) -> str:
     """Return the verdict on the run as one sentence."""
-    if "change" in run:
-        return change_in_words(run)
-    verdicts = Counter(Verdict(result["verdict"]) for result in run["results"])
-    measured = sum(bool(result["directions"]) or "ping" in result for result in run["results"])
+    if run.change is not None:
+        return change_in_words(run, run.change)
+    verdicts = Counter(Verdict(result.verdict) for result in run.results)
+    measured = sum(bool(result.directions) or result.ping is not None for result in run.results)
     if verdicts[Verdict.FAIL]:
         sentence = f"Throughput fails in {verdicts[Verdict.FAIL]} of {measured} measurements."
     elif not measured:
         sentence = "Nothing was measured, so nothing is known."
     elif bad := [verdict for verdict in verdicts if verdict not in (*_GOOD, Verdict.SKIPPED)]:
         said = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in sorted(bad))
-        sentence = f"No verdict: nothing failed, but {said} of {len(run['results'])} measurements."
+        sentence = f"No verdict: nothing failed, but {said} of {len(run.results)} measurements."
     else:
         said = f"all {measured} measurements keep their limits" if measured > 1 else "one measurement keeps its limit"
         sentence = f"Throughput holds: {said}."
-    if run.get("figures") == "emulated":
+    if run.figures == "emulated":
         sentence += " The figures are emulated."
-    if scaled := scale_text(run["results"]):
+    if scaled := scale_text(run.results):
         sentence += f" {scaled.capitalize()}."
-    return sentence if run.get("complete", True) else f"{sentence} The run was interrupted."
+    return sentence if run.complete else f"{sentence} The run was interrupted."
 
 
 def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS) -> str:
     """Return the whole page. Passed results are folded, and left out if the page gets too long."""
-    if "change" in run:
-        return change_markdown(run, most)
-    rows = rows_of(run["results"])
+    if run.change is not None:
+        return change_markdown(run, run.change, most)
+    rows = rows_of(run.results)
     bad = [row for row in rows if row.verdict is not Verdict.PASS]
     good = [row for row in rows if row.verdict is Verdict.PASS]
-    head = [f"## {verdict_in_words(run)}", "", escaped(count_line(run["results"], run["skipped"])), ""]
+    head = [f"## {verdict_in_words(run)}", "", escaped(count_line(run.results, run.skipped)), ""]
     head += _table(bad)
-    tail = _skipped(run) + _builds(run["results"])
-    foot = f"Run {run['run']}, lab {run['lab']}, {run['started']}, pytest-pinet {run['pinet']}"
+    tail = _skipped(run) + _builds(run.results)
+    foot = f"Run {run.run}, lab {run.lab}, {run.started}, pytest-pinet {run.pinet}"
     tail.append(f"<sub>{escaped(foot)}</sub>")
     text = "\n".join(head)
-    for result in run["results"]:
+    for result in run.results:
         block = _message(result)
         if block and len(text) + len(block) < most // 2:
             text += f"\n{block}"
@@ -107,21 +107,21 @@ def _table(rows: Sequence[ResultRow]) -> list[str]:
 
 def _message(result: ResultRecord) -> str:
     """Return the folded terminal message of a result that is not good, with the command that repeats the test."""
-    if Verdict(result["verdict"]) in (Verdict.PASS, Verdict.IMPROVED, Verdict.SKIPPED) or not result["message"]:
+    if Verdict(result.verdict) in (Verdict.PASS, Verdict.IMPROVED, Verdict.SKIPPED) or not result.message:
         return ""
-    lines = result["message"].splitlines()
-    if result["rerun"] and not any(result["rerun"] in line for line in lines):
-        lines.append(f"rerun: {result['rerun']}")
-    return folded(f"{escaped(result['combination']['id'])}: {WORDS[Verdict(result['verdict'])]}", lines)
+    lines = result.message.splitlines()
+    if result.rerun and not any(result.rerun in line for line in lines):
+        lines.append(f"rerun: {result.rerun}")
+    return folded(f"{escaped(result.combination.id)}: {WORDS[Verdict(result.verdict)]}", lines)
 
 
 def _skipped(run: RunRecord) -> list[str]:
-    if not run["skipped"]:
+    if not run.skipped:
         return []
     by_reason: dict[str, list[str]] = {}
-    for skip in run["skipped"]:
-        by_reason.setdefault(skip["reason"], []).append(skip["id"])
-    lines = [f"<details><summary>{len(run['skipped'])} not measured</summary>", ""]
+    for skip in run.skipped:
+        by_reason.setdefault(skip.reason, []).append(skip.id)
+    lines = [f"<details><summary>{len(run.skipped)} not measured</summary>", ""]
     lines += [f"- {escaped(', '.join(ids))}: {escaped(reason)}" for reason, ids in by_reason.items()]
     return [*lines, "</details>", ""]
 
@@ -130,10 +130,10 @@ def _builds(results: Sequence[ResultRecord]) -> list[str]:
     """Return the list of measured builds, each once."""
     found: dict[tuple[str, ...], list[str]] = {}
     for result in results:
-        build = result["build"]
+        build = result.build
         parts = tuple(f"{key} {value}" for key, value in build.items() if value and key != "bus_info")
         if parts:
-            found.setdefault(parts, []).append(f"{result['combination']['board']}:{result['combination']['nic']}")
+            found.setdefault(parts, []).append(f"{result.combination.board}:{result.combination.nic}")
     if not found:
         return []
     lines = [f"<details><summary>{len(found)} build{'s' if len(found) > 1 else ''}</summary>", ""]

@@ -57,66 +57,66 @@ def rows_of(results: Sequence[ResultRecord]) -> list[ResultRow]:
 
 
 def _rows_of(result: ResultRecord) -> list[ResultRow]:
-    combination = result["combination"]
-    traffic = combination["traffic"]
-    label = combination["id"] if traffic == USUAL_TRAFFIC else f"{combination['id']} {traffic}"
-    test = result["test"].rpartition("::")[2].partition("[")[0]
-    notes = tuple(result["notes"])
-    rows = [_measured(label, test, name, direction, notes) for name, direction in result["directions"].items()]
+    combination = result.combination
+    traffic = combination.traffic
+    label = combination.id if traffic == USUAL_TRAFFIC else f"{combination.id} {traffic}"
+    test = result.test.rpartition("::")[2].partition("[")[0]
+    notes = tuple(result.notes)
+    rows = [_measured(label, test, name, direction, notes) for name, direction in result.directions.items()]
     rows += [
-        _measured(f"{label} {flow['name']}", test, flow["direction"] or "", flow, ())
-        for flow in result["flows"]
-        if Verdict(flow["verdict"]) is not Verdict.PASS
+        _measured(f"{label} {flow.name}", test, flow.direction or "", flow, ())
+        for flow in result.flows
+        if Verdict(flow.verdict) is not Verdict.PASS
     ]
-    if any(flow["limit_bps"] is not None for flow in result["flows"]):
+    if any(flow.limit_bps is not None for flow in result.flows):
         rows = [replace(row, per_flow=row.limit_bps is None) for row in rows]
     if rows:
         rows[0] = replace(rows[0], limited_by=limited_by_text(result))
-    told = [evenness_note(result)] if result["evenness"] is not None else []
-    told += [ladder_text(result["ladder"])] if "ladder" in result else []
-    told += [http_text(result["http"])] if "http" in result else []
+    told = [evenness_note(result)] if result.evenness is not None else []
+    told += [ladder_text(result.ladder)] if result.ladder is not None else []
+    told += [http_text(result.http)] if result.http is not None else []
     if rows:
         rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *told))), told=tuple(told))
-    verdict = Verdict(result["verdict"])
-    if "ping" in result:
-        trips = (ping_text(result["ping"]),)
+    verdict = Verdict(result.verdict)
+    if result.ping is not None:
+        trips = (ping_text(result.ping),)
         rows.append(ResultRow(label, test, "", verdict, notes=trips, told=trips))
     elif all(row.verdict is not verdict for row in rows):
         # The verdict that ended the measurement does not belong to a direction.
-        rows.append(ResultRow(label, test, "", verdict, notes=(result["message"], *notes)))
+        rows.append(ResultRow(label, test, "", verdict, notes=(result.message, *notes)))
     return rows
 
 
 def limited_by_text(result: ResultRecord) -> str:
     """Return the bottleneck with its numbers; empty if it was not determined."""
-    limited = result.get("limited_by")
-    return f"{limited['cause']}: {limited['text']}" if limited is not None else ""
+    limited = result.limited_by
+    return f"{limited.cause}: {limited.text}" if limited is not None else ""
 
 
 def evenness_note(result: ResultRecord) -> str:
     """Return how evenly several flows shared the link, in one sentence."""
-    even, goodputs = result["evenness"], [flow["goodput_bps"] for flow in result["flows"]]
+    even, goodputs = result.evenness, [flow.goodput_bps for flow in result.flows]
     assert even is not None, "only several flows share"
     least, _, unit = rate(min(goodputs)).partition(" ")
     most = rate(max(goodputs))
     span = f"{least if most.endswith(unit) else rate(min(goodputs))} to {most}"
     return (
-        f"{len(goodputs)} flows, {span}; the least got {even['least_share'] * 100:.1f} % of its fair share "
-        f"({even['least_flow']}), Jain's index {even['jain']:.3f}"
+        f"{len(goodputs)} flows, {span}; the least got {even.least_share * 100:.1f} % of its fair share "
+        f"({even.least_flow}), Jain's index {even.jain:.3f}"
     )
 
 
 def _measured(label: str, test: str, name: str, direction: DirectionRecord, notes: tuple[str, ...]) -> ResultRow:
-    verdict = Verdict(direction["verdict"])
-    reasons = (direction["reason"],) if verdict in _EXPLAINED else ()
+    verdict = Verdict(direction.verdict)
+    reasons = (direction.reason,) if verdict in _EXPLAINED else ()
     return ResultRow(
         label,
         test,
         name,
         verdict,
-        direction["goodput_bps"],
-        direction["limit_bps"],
-        direction["oracle_bps"],
+        direction.goodput_bps,
+        direction.limit_bps,
+        direction.oracle_bps,
         () if verdict is Verdict.PASS else (*reasons, *notes),
     )
 

@@ -68,19 +68,17 @@ def summary_table(
 def _ungated(results: Sequence[ResultRecord]) -> list[str]:
     """Return a line for each direction whose baseline does not gate."""
     return [
-        f"{result['combination']['id']} {way} {direction['baseline']['text']}"
+        f"{result.combination.id} {way} {direction.baseline.text}"
         for result in results
-        for way, direction in result["directions"].items()
-        if direction["baseline"] is not None and direction["baseline"]["change"] == "not gated"
+        for way, direction in result.directions.items()
+        if direction.baseline is not None and direction.baseline.change == "not gated"
     ]
 
 
 def count_line(results: Sequence[ResultRecord], skipped: Sequence[SkippedRecord]) -> str:
     """Return the counts of a run: ``12 measured: 10 pass, 2 fail; 1 not measured: 1 skipped``."""
-    measured = Counter(Verdict(result["verdict"]) for result in results if result["directions"] or "ping" in result)
-    missed = Counter(
-        Verdict(result["verdict"]) for result in results if not result["directions"] and "ping" not in result
-    )
+    measured = Counter(Verdict(result.verdict) for result in results if result.directions or result.ping is not None)
+    missed = Counter(Verdict(result.verdict) for result in results if not result.directions and result.ping is None)
     missed[Verdict.SKIPPED] += len(skipped)
     parts = [f"{measured.total()} measured" + _counts(measured)]
     if missed.total():
@@ -127,7 +125,7 @@ def skipped_lines(skipped: Sequence[SkippedRecord], width: int) -> list[str]:
     """Return the skipped combinations grouped by reason, because many often share one reason."""
     by_reason: dict[str, list[str]] = {}
     for skip in skipped:
-        by_reason.setdefault(skip["reason"], []).append(skip["id"])
+        by_reason.setdefault(skip.reason, []).append(skip.id)
     lines = []
     for reason, ids in by_reason.items():
         lines += wrap(", ".join(ids), indent="  ", width=width)

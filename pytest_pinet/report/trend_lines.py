@@ -25,9 +25,9 @@ def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str) -> l
     if url is None or not results:
         return []
     figures = {
-        figure_of(result, way): Verdict(direction["verdict"])
+        figure_of(result, way): Verdict(direction.verdict)
         for result in results
-        for way, direction in result["directions"].items()
+        for way, direction in result.directions.items()
     }
     ordered = sorted(figures, key=lambda figure: (SEVERITY.index(figures[figure]), figure))[:_LINES]
     try:

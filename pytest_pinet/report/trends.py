@@ -60,7 +60,7 @@ def series_with(
     """Return the trends of these results, with the results as their newest points."""
     found = []
     for result in results:
-        combination = result["combination"]["id"]
+        combination = result.combination.id
         for way, figure in figure_ids(result).items():
             past = Trend(figure, "", ())
             if history is not None:
@@ -71,18 +71,18 @@ def series_with(
 
 
 def _with(series: FigureSeries, result: ResultRecord, way: str, emulated: bool) -> FigureSeries:
-    one = result["directions"][way]
-    low_high = one["interval_bps"]
-    combination = result["combination"]
+    one = result.directions[way]
+    low_high = one.interval_bps
+    combination = result.combination
     point = Point(
-        THIS_RUN, datetime.fromisoformat(result["started"]), "", series.figure, combination["id"], way,
-        one["goodput_bps"], Verdict(one["verdict"]), (low_high[0], low_high[1]) if low_high else None,
-        one["limit_bps"], one["rule"], one["oracle_bps"], one["reason"], result["build"], emulated=emulated,
-        limited_by=limited_by_text(result), scale=result.get("scale", 1.0),
+        THIS_RUN, datetime.fromisoformat(result.started), "", series.figure, combination.id, way,
+        one.goodput_bps, Verdict(one.verdict), (low_high[0], low_high[1]) if low_high else None,
+        one.limit_bps, one.rule, one.oracle_bps, one.reason, result.build, emulated=emulated,
+        limited_by=limited_by_text(result), scale=1.0 if result.scale is None else result.scale,
     )  # fmt: skip
     return FigureSeries(
-        series.figure, combination["board"], combination["nic"], combination["topology"], combination["traffic"], way,
-        [*series.dots, point], series.shifts, series.band_bps, tuning=combination.get("tuning", ""),
+        series.figure, combination.board, combination.nic, combination.topology, combination.traffic, way,
+        [*series.dots, point], series.shifts, series.band_bps, tuning=combination.tuning,
     )  # fmt: skip
 
 

@@ -48,23 +48,23 @@ def drifting(begin: float) -> Callable[[], float]:
 @pytest.mark.soak("A comparison of a link with itself finds no difference above 1 %.", runs=RUNS)
 def test_the_same_state_twice(opened: tuple[Visit, Link]) -> None:
     record = compared(opened, State("one"), State("two"), Direction.RX)
-    assert record["result"] == "same"
-    assert record["directions"]["rx"]["change"] == pytest.approx(0.0, abs=0.01)
+    assert record.result == "same"
+    assert record.directions["rx"].change == pytest.approx(0.0, abs=0.01)
 
 
 @pytest.mark.soak("A comparison detects a state that is 5 % slower, and measures the change within 1 %.", runs=RUNS)
 def test_five_percent(opened: tuple[Visit, Link]) -> None:
     record = compared(opened, State("as it is"), State("slower", shaped(opened[1], lambda: 0.95)))
-    assert record["result"] == "slower"
-    assert record["directions"]["tx"]["change"] == pytest.approx(-0.05, abs=0.01)
+    assert record.result == "slower"
+    assert record.directions["tx"].change == pytest.approx(-0.05, abs=0.01)
 
 
 @pytest.mark.soak("A comparison finds no difference if both states drift by 0.1 % per second.", runs=RUNS)
 def test_drift_alone(opened: tuple[Visit, Link]) -> None:
     both = shaped(opened[1], drifting(0.98))
     record = compared(opened, State("one", both), State("two", both))
-    assert record["result"] == "same"
-    values = [run["goodput_bps"]["tx"] for run in record["runs"]]
+    assert record.result == "same"
+    values = [run.goodput_bps["tx"] for run in record.runs]
     assert values[-1] < 0.993 * values[0], "nothing drifted"
 
 
@@ -75,5 +75,5 @@ def test_five_percent_and_drift(opened: tuple[Visit, Link]) -> None:
     rate = drifting(0.90)
     link = opened[1]
     record = compared(opened, State("one", shaped(link, rate)), State("two", shaped(link, lambda: 0.95 * rate())))
-    assert record["result"] == "slower"
-    assert record["directions"]["tx"]["change"] == pytest.approx(-0.05, abs=0.01)
+    assert record.result == "slower"
+    assert record.directions["tx"].change == pytest.approx(-0.05, abs=0.01)

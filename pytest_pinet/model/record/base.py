@@ -33,29 +33,6 @@ class Record(BaseModel):
             raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
         return self.model_validate({**{name: getattr(self, name) for name in names}, **values})
 
-    # Temporary: the old access by string key, for the code that does not use attributes yet.
-
-    @classmethod
-    def _field(cls, key: str) -> str:
-        return "schema_version" if key == "schema" else key
-
-    def __getitem__(self, key: str) -> Any:
-        if key not in self:
-            raise KeyError(key)
-        return getattr(self, self._field(key))
-
-    def __contains__(self, key: object) -> bool:
-        name = self._field(str(key))
-        field = type(self).model_fields.get(name)
-        return field is not None and not (RARE in field.metadata and getattr(self, name) is None)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, or the default."""
-        try:
-            return self[key]
-        except KeyError:
-            return default
-
 
 class SparseRecord(Record):
     """A record with keys that not every record of its kind has: they are left out of the file if they are None."""

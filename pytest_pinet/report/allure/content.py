@@ -42,19 +42,19 @@ Attachment = tuple[str, str, bytes]
 
 def figure_ids(result: ResultRecord) -> dict[str, str]:
     """Return the id of each direction's goodput, as the history stores it."""
-    own = result["id"]
-    return {way: own if own.endswith(f"-{way}") else f"{own}-{way}" for way in result["directions"]}
+    own = result.id
+    return {way: own if own.endswith(f"-{way}") else f"{own}-{way}" for way in result.directions}
 
 
 def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
     """Return the title of a result: the combination and its measured values."""
     verdict = verdict_of(results)
     figures = [
-        f"{result['combination']['traffic']} {way} {figure_words(direction)}"
+        f"{result.combination.traffic} {way} {figure_words(direction)}"
         for result in results
-        for way, direction in result["directions"].items()
+        for way, direction in result.directions.items()
     ]
-    figures += [f"{r['combination']['traffic']} {ping_text(r['ping'])}" for r in results if "ping" in r]
+    figures += [f"{r.combination.traffic} {ping_text(r.ping)}" for r in results if r.ping is not None]
     words = [verdict.value] if verdict is not None and verdict is not Verdict.PASS else []
     if not figures:
         words = [verdict.value if verdict is not None else "not measured"]
@@ -63,11 +63,11 @@ def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
 
 def figure_words(direction: DirectionRecord) -> str:
     """Return a goodput with its distance below the limit or, if the limit holds, its share of the physical limit."""
-    text = rate(direction["goodput_bps"])
-    limit, oracle = direction["limit_bps"], direction["oracle_bps"]
-    if limit and direction["goodput_bps"] < limit:
-        return f"{text} ({(1 - direction['goodput_bps'] / limit) * 100:.1f} % below limit)"
-    return f"{text} ({direction['goodput_bps'] / oracle * 100:.1f} % of max)" if oracle else text
+    text = rate(direction.goodput_bps)
+    limit, oracle = direction.limit_bps, direction.oracle_bps
+    if limit and direction.goodput_bps < limit:
+        return f"{text} ({(1 - direction.goodput_bps / limit) * 100:.1f} % below limit)"
+    return f"{text} ({direction.goodput_bps / oracle * 100:.1f} % of max)" if oracle else text
 
 
 def parameters(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str, str, bool]]:
@@ -78,35 +78,35 @@ def parameters(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[
     found += [(name, str(value), True) for name, value in subject.parameters.items()]
     found += [(name, value, True) for name, value in _builds(results)]
     found += [(f"tuning.{name}", "; ".join(said), True) for name, said in _outcomes(results).items()]
-    found += [("scale", f"{scale:g}", True) for scale in sorted({r["scale"] for r in results if "scale" in r})]
+    found += [("scale", f"{scale:g}", True) for scale in sorted({r.scale for r in results if r.scale is not None})]
     build = next((result.build for result in results if result.build), {})
     return [*found, *((f"build.{name}", value, True) for name, value in build.items() if value is not None)]
 
 
 def _builds(results: Sequence[ResultRecord]) -> list[tuple[str, str]]:
     """Return the two builds of an A/B comparison, and the change of each direction."""
-    changes = [result["change"] for result in results if "change" in result]
+    changes = [result.change for result in results if result.change is not None]
     if not changes:
         return []
-    found = [("build A", changes[0]["a"]), ("build B", changes[0]["b"])]
+    found = [("build A", changes[0].a), ("build B", changes[0].b)]
     return found + [
-        (f"change {result['combination']['traffic']} {way}", f"{one['change'] * 100:+.2f} %, {one['result']}")
+        (f"change {result.combination.traffic} {way}", f"{one.change * 100:+.2f} %, {one.result}")
         for result in results
-        if "change" in result
-        for way, one in result["change"]["directions"].items()
-        if one["change"] is not None
+        if result.change is not None
+        for way, one in result.change.directions.items()
+        if one.change is not None
     ]
 
 
 def _outcomes(results: Sequence[ResultRecord]) -> dict[str, list[str]]:
     """Return the outcomes of each tuning. Ends with the same outcome share one sentence."""
     found: dict[str, dict[str, list[str]]] = {}
-    for one in (one for result in results for one in result.get("tunings", ())):
-        said = f"{one['asked']} {one['outcome']}"
-        if one["outcome"] not in ("applied", "unchanged"):
-            why = [f"it is {one['found']}" if one["found"] else "", one["why"]]
+    for one in (one for result in results for one in result.tunings or ()):
+        said = f"{one.asked} {one.outcome}"
+        if one.outcome not in ("applied", "unchanged"):
+            why = [f"it is {one.found}" if one.found else "", one.why]
             said += f" ({': '.join(filter(None, why))})" if any(why) else ""
-        found.setdefault(one["name"], {}).setdefault(said, []).append(one["end"])
+        found.setdefault(one.name, {}).setdefault(said, []).append(one.end)
     return {
         name: [f"{said} on {', '.join(dict.fromkeys(ends))}" for said, ends in each.items()]
         for name, each in found.items()
@@ -127,7 +127,7 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
         *([("verdict", verdict.value)] if verdict is not None else []),
         *(("figure", figure) for result in results for figure in figure_ids(result).values()),
         # Pings have no goodput. The result id lets Allure's history find them.
-        *(("figure", result["id"]) for result in results if "ping" in result),
+        *(("figure", result.id) for result in results if result.ping is not None),
     ]
 
 
@@ -137,17 +137,17 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
     Allure 3 shows pictures only as data in ``img``; Allure 2 drops them.
     """
     rows = [
-        (result["combination"]["traffic"], way, rate(one["goodput_bps"]), _limit(one), rate(one["oracle_bps"]),
-         one["verdict"])
+        (result.combination.traffic, way, rate(one.goodput_bps), _limit(one), rate(one.oracle_bps),
+         one.verdict)
         for result in results
-        for way, one in result["directions"].items()
+        for way, one in result.directions.items()
     ]  # fmt: skip
     head = ("traffic", "direction", "goodput", "limit", "physical limit", "verdict")
     cells = [f"<tr>{''.join(f'<td>{written(cell)}</td>' for cell in row)}</tr>" for row in rows]
     table = f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{''.join(cells)}</table>" if rows else ""
     lines = dict.fromkeys(line for result in results for line in _said(result))
     table += "".join(f"<p>{written(line)}</p>" for line in lines)
-    messages = [result["message"] for result in results if not result["directions"] and result["message"]]
+    messages = [result.message for result in results if not result.directions and result.message]
     text = "".join(f"<pre>{written(message)}</pre>" for message in messages)
     pictures = [trend_chart(series) for series in trends if series.dots]
     images = [
@@ -162,19 +162,17 @@ def _said(result: ResultRecord) -> list[str]:
     """Return lines about the bottleneck, link scale, HTTP, UDP ladder, A/B change and ineffective tunings."""
     found = [f"limited by {limited}"] if (limited := limited_by_text(result)) else []
     found += [scaled] if (scaled := scale_text([result])) else []
-    found += [http_text(result["http"])] if "http" in result else []
-    found += [ladder_text(result["ladder"])] if "ladder" in result else []
-    if "change" in result:
-        change = result["change"]
-        found += [
-            f"{way}: {one['why']} (A {change['a']}, B {change['b']})" for way, one in change["directions"].items()
-        ]
-        found += [f"between the builds: {suspect['text']}" for suspect in change["suspects"]]
+    found += [http_text(result.http)] if result.http is not None else []
+    found += [ladder_text(result.ladder)] if result.ladder is not None else []
+    if result.change is not None:
+        change = result.change
+        found += [f"{way}: {one.why} (A {change.a}, B {change.b})" for way, one in change.directions.items()]
+        found += [f"between the builds: {suspect.text}" for suspect in change.suspects]
     return [*found, *ineffective([result])]
 
 
 def _limit(direction: DirectionRecord) -> str:
-    return "none" if direction["limit_bps"] is None else rate(direction["limit_bps"])
+    return "none" if direction.limit_bps is None else rate(direction.limit_bps)
 
 
 def attachments(
@@ -183,21 +181,21 @@ def attachments(
     """Return all attachments as (name, MIME type, content)."""
     found: list[Attachment] = []
     for result in results:
-        if any(direction["samples"] for direction in result["directions"].values()):
+        if any(direction.samples for direction in result.directions.values()):
             picture = throughput_chart(result).svg()
-            found.append((f"throughput over time {result['id']}", "image/svg+xml", picture.encode()))
+            found.append((f"throughput over time {result.id}", "image/svg+xml", picture.encode()))
     found += [
         (f"trend {series.figure}", "image/svg+xml", trend_chart(series).svg().encode())
         for series in trends
         if series.dots
     ]
     for result in results:
-        if result["cables"]:
-            found.append((f"switch and NIC counters {result['id']}", "text/csv", _counters(result)))
+        if result.cables:
+            found.append((f"switch and NIC counters {result.id}", "text/csv", _counters(result)))
     found += [
         (f"serial console {node}", "text/plain", text.encode("utf-8", "replace")) for node, text in consoles.items()
     ]
-    found += [(f"evidence {r['id']}", "application/json", _evidence(r)) for r in results if r.get("evidence")]
+    found += [(f"evidence {r.id}", "application/json", _evidence(r)) for r in results if r.evidence]
     if folder is not None:
         found += _files(results, folder)
     return found
@@ -205,12 +203,12 @@ def attachments(
 
 def _evidence(result: ResultRecord) -> bytes:
     """Return the evidence as JSON: counters of the ends, kernel data of the sockets, tunings, and the bottleneck."""
-    directions: Mapping[str, DirectionRecord] = result["directions"]
+    directions: Mapping[str, DirectionRecord] = result.directions
     record = {
-        "limited_by": result.get("limited_by"),
-        "evidence": result.get("evidence"),
-        "sockets": {way: one["sockets"] for way, one in directions.items() if "sockets" in one},
-        "tunings": result.get("tunings", []),
+        "limited_by": result.limited_by and result.limited_by.dump(),
+        "evidence": [one.dump() for one in result.evidence or ()],
+        "sockets": {way: one.sockets.dump() for way, one in directions.items() if one.sockets is not None},
+        "tunings": [one.dump() for one in result.tunings or ()],
     }
     return json.dumps(record, indent=1, allow_nan=False).encode("ascii")
 
@@ -220,17 +218,15 @@ def _counters(result: ResultRecord) -> bytes:
     counter.
     """
     names = list(
-        dict.fromkeys(
-            name for cable in result["cables"] for side in (cable["node"], cable["switch"] or {}) for name in side
-        )
+        dict.fromkeys(name for cable in result.cables for side in (cable.node, cable.switch or {}) for name in side)
     )
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["end", "port", "side", *names])
-    for cable in result["cables"]:
-        for side, counts in (("node", cable["node"]), ("switch", cable["switch"])):
+    for cable in result.cables:
+        for side, counts in (("node", cable.node), ("switch", cable.switch)):
             if counts is not None:
-                table.writerow([cable["end"], cable["port"], side, *(counts.get(name) for name in names)])
+                table.writerow([cable.end, cable.port, side, *(counts.get(name) for name in names)])
     return text.getvalue().encode()
 
 
@@ -240,7 +236,7 @@ def _files(results: Sequence[ResultRecord], folder: Path) -> list[Attachment]:
     Only the end of a file larger than MOST_BYTES is attached, with a first line that says so.
     """
     found: list[Attachment] = []
-    titles = {name: _title_of(name, result) for result in results for name in result["files"]}
+    titles = {name: _title_of(name, result) for result in results for name in result.files}
     if more := list(titles)[MOST_FILES:]:
         listed = "\n".join([f"too many files for a report; these are only in {folder}:", *more, ""])
         found.append(("more files", "text/plain", listed.encode("utf-8", "replace")))
@@ -263,7 +259,7 @@ def _title_of(path: str, result: ResultRecord) -> str:
     """Return the title of a file: for an evidence file its source and end, for any other file its name."""
     name = path.rpartition("/")[2]
     number, _, source = name.removesuffix(".txt").partition("-")
-    ends = result["combination"].get("ends") or []
+    ends = result.combination.ends
     if source in SOURCES and number.isdigit() and int(number) < len(ends):
-        return f"{SOURCES[source]} {ends[int(number)]['end']}"
+        return f"{SOURCES[source]} {ends[int(number)].end}"
     return name

@@ -171,7 +171,7 @@ class AllureResults:
 
 def _prefix(result: Any, prefix: str, results: Sequence[ResultRecord]) -> None:
     """Put the prefix of the category before the message."""
-    message = next((r["message"] for r in results if r["verdict"] not in ("pass", "marginal", "improved")), "")
+    message = next((r.message for r in results if r.verdict not in ("pass", "marginal", "improved")), "")
     message = message.strip() or "the test passed without a measurement"
     trace = result.statusDetails.trace if result.statusDetails is not None else None
     result.statusDetails = StatusDetails(message=f"{prefix}: {message}", trace=trace)

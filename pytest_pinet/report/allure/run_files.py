@@ -48,20 +48,20 @@ class RunFacts:
 def write_run_files(folder: Path, run: RunRecord, facts: RunFacts, environ: Mapping[str, str]) -> None:
     """Write metrics, environment, categories, executor and an overview. Raises ConfigError."""
     files: dict[str, bytes] = {
-        f"{uuid.uuid4()}-perf.json": _json(metrics(run["results"])),
+        f"{uuid.uuid4()}-perf.json": _json(metrics(run.results)),
         "environment.properties": environment(run).encode("ascii"),
         "categories.json": _json(categories()),
         "executor.json": _json(executor(run, facts.order, environ)),
-        RUN_FILE: _json({"run": facts.id, "build": facts.build, "lab": run["lab"], "started": run["started"]}),
+        RUN_FILE: _json({"run": facts.id, "build": facts.build, "lab": run.lab, "started": run.started}),
     }
-    rows = rows_of(run["results"])
+    rows = rows_of(run.results)
     if rows:
-        note = count_line(run["results"], run["skipped"])
-        figures = "emulated figures" if run["figures"] == "emulated" else "measured figures"
-        note = "; ".join(filter(None, (note, scale_text(run["results"]))))
-        picture = overview_chart(rows, f"Run {run['run']} in lab {run['lab']}: {figures}", note).svg()
+        note = count_line(run.results, run.skipped)
+        figures = "emulated figures" if run.figures == "emulated" else "measured figures"
+        note = "; ".join(filter(None, (note, scale_text(run.results))))
+        picture = overview_chart(rows, f"Run {run.run} in lab {run.lab}: {figures}", note).svg()
         files |= attached("overview of the run", "image/svg+xml", picture.encode())
-        files |= attached("figures of the run", "text/csv", figures_csv(run["results"]))
+        files |= attached("figures of the run", "text/csv", figures_csv(run.results))
     _write(folder, files)
 
 
@@ -86,43 +86,43 @@ def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
     """Return Allure 3's metrics in Mbit/s, one key per direction. Invalid results and lab errors are left out."""
     found: list[dict[str, object]] = []
     for result in results:
-        start = int(datetime.fromisoformat(result["started"]).timestamp() * 1000)
-        stop = start + int(result["seconds"] * 1000)
-        combination = result["combination"]
+        start = int(datetime.fromisoformat(result.started).timestamp() * 1000)
+        stop = start + int(result.seconds * 1000)
+        combination = result.combination
         for way, key in figure_ids(result).items():
-            direction = result["directions"][way]
-            if Verdict(direction["verdict"]) in (Verdict.INVALID, Verdict.ERROR):
+            direction = result.directions[way]
+            if Verdict(direction.verdict) in (Verdict.INVALID, Verdict.ERROR):
                 continue
             found.append({
                 "id": f"{key}#{len(found) + 1}",
                 "key": key,
-                "value": round(direction["goodput_bps"] / 1e6, 3),
+                "value": round(direction.goodput_bps / 1e6, 3),
                 "start": start,
                 "stop": stop,
-                "title": f"{combination['id']} {combination['traffic']} {way}",
+                "title": f"{combination.id} {combination.traffic} {way}",
                 "unit": UNIT,
                 "better": "higher",
-                "group": combination["board"],
-                "groupTitle": combination["board"],
+                "group": combination.board,
+                "groupTitle": combination.board,
             })  # fmt: skip
     return found
 
 
 def environment(run: RunRecord) -> str:
     """Return facts about the run as a Java properties file."""
-    results = run["results"]
+    results = run.results
     facts: dict[str, set[str]] = {
-        "lab": {run["lab"]},
-        "figures": {run["figures"]},
-        "pytest-pinet": {run["pinet"]},
-        "run": {run["run"]},
-        "profile": {result["profile"] for result in results},
-        "scale": {f"{result['scale']:g} of the rate of links" for result in results if "scale" in result},
+        "lab": {run.lab},
+        "figures": {run.figures},
+        "pytest-pinet": {run.pinet},
+        "run": {run.run},
+        "profile": {result.profile for result in results},
+        "scale": {f"{result.scale:g} of the rate of links" for result in results if result.scale is not None},
     }
     for result in results:
-        tool = _TITLES.get(name := result.get("tool", "wrk" if "http" in result else "iperf3"), name)
-        facts.setdefault(tool, set()).update(result["versions"].values())
-        for name, value in result["build"].items():
+        tool = _TITLES.get(name := result.tool or ("wrk" if result.http is not None else "iperf3"), name)
+        facts.setdefault(tool, set()).update(result.versions.values())
+        for name, value in result.build.items():
             facts.setdefault(name, set()).add(value or "")
     lines = []
     for name, values in facts.items():
@@ -137,7 +137,7 @@ def environment(run: RunRecord) -> str:
 def executor(run: RunRecord, order: int | None, environ: Mapping[str, str]) -> dict[str, object]:
     """Return the executor: the CI job, or pytest outside CI."""
     found: dict[str, object] = {
-        "name": "pytest-pinet", "type": "pytest", "buildName": run["run"], "reportName": f"pinet {run['lab']}"
+        "name": "pytest-pinet", "type": "pytest", "buildName": run.run, "reportName": f"pinet {run.lab}"
     }  # fmt: skip
     number = ""
     if environ.get("GITHUB_ACTIONS"):
@@ -171,11 +171,11 @@ def figures_csv(results: Sequence[ResultRecord]) -> bytes:
     )
     for result in results:
         for way, key in figure_ids(result).items():
-            one = result["directions"][way]
-            low, high = one["interval_bps"] or (None, None)
-            rates = [one["goodput_bps"], low, high, one["limit_bps"], one["oracle_bps"]]
+            one = result.directions[way]
+            low, high = one.interval_bps or (None, None)
+            rates = [one.goodput_bps, low, high, one.limit_bps, one.oracle_bps]
             rounded = [None if value is None else round(value) for value in rates]
-            table.writerow([key, one["verdict"], *rounded, one["retransmits"]])
-        if not result["directions"]:
-            table.writerow([result["id"], result["verdict"], *[None] * 6])
+            table.writerow([key, one.verdict, *rounded, one.retransmits])
+        if not result.directions:
+            table.writerow([result.id, result.verdict, *[None] * 6])
     return text.getvalue().encode()

@@ -31,13 +31,13 @@ class _Line:
 def throughput_chart(result: ResultRecord) -> Paper:
     """Draw the rates at the receivers by interval, all connections in sequence. The warm-up is faint."""
     lines = _lines(result)
-    begins, total_s = _begins([line.record["samples"] for line in lines])
+    begins, total_s = _begins([line.record.samples for line in lines])
     rows = (len(lines) + 2) // 3
-    paper = Paper(_WIDTH, int(_AREA.bottom) + 62 + 17 * rows, f"Throughput of {result['id']} over time", _words(result))
-    paper.text(14, 24, result["id"], "f-ink bold", TITLE)
+    paper = Paper(_WIDTH, int(_AREA.bottom) + 62 + 17 * rows, f"Throughput of {result.id} over time", _words(result))
+    paper.text(14, 24, result.id, "f-ink bold", TITLE)
     paper.text(14, 41, "goodput at the receiver over time; faint: warm-up, not counted", "f-muted", SMALL)
     levels = _levels(lines)
-    rates = [rate for line in lines for sample in line.record["samples"] if (rate := _bps(sample)) is not None]
+    rates = [rate for line in lines for sample in line.record.samples if (rate := _bps(sample)) is not None]
     ys = draw_rate_axis(paper, _AREA, [*rates, *(bps for bps, _, _ in levels)])
     xs = AxisScale(0, max(total_s, 0.1), _AREA.left, _AREA.right)
     _time_axis(paper, xs, begins)
@@ -48,12 +48,12 @@ def throughput_chart(result: ResultRecord) -> Paper:
     for index, line in enumerate(lines):
         x, y = _AREA.left + index % 3 * 270, _AREA.bottom + 56 + 17 * (index // 3)
         paper.line([(x, y - 4), (x + 26, y - 4)], f"{line.look} strong")
-        paper.text(x + 32, y, f"{line.name} {rate_text(line.record['goodput_bps'])}", "f-ink", SMALL)
+        paper.text(x + 32, y, f"{line.name} {rate_text(line.record.goodput_bps)}", "f-ink", SMALL)
     return paper
 
 
 def _lines(result: ResultRecord) -> list[_Line]:
-    records: Mapping[str, DirectionRecord] = {flow["name"]: flow for flow in result["flows"]} or result["directions"]
+    records: Mapping[str, DirectionRecord] = {flow.name: flow for flow in result.flows} or result.directions
     return [
         _Line(name, record, f"s-hue{index % HUES} {_DASHES[index // HUES % len(_DASHES)]}".strip())
         for index, (name, record) in enumerate(records.items())
@@ -61,7 +61,7 @@ def _lines(result: ResultRecord) -> list[_Line]:
 
 
 def _bps(sample: SampleRecord) -> float | None:
-    return sample["bytes"] * 8 / sample["seconds"] if sample["seconds"] > 0 else None
+    return sample.bytes * 8 / sample.seconds if sample.seconds > 0 else None
 
 
 def _begins(all_samples: Sequence[Sequence[SampleRecord]]) -> tuple[dict[int, float], float]:
@@ -69,8 +69,8 @@ def _begins(all_samples: Sequence[Sequence[SampleRecord]]) -> tuple[dict[int, fl
     lasts: dict[int, float] = {}
     for samples in all_samples:
         for sample in samples:
-            end = sample["start_s"] + sample["seconds"]
-            lasts[sample["attempt"]] = max(lasts.get(sample["attempt"], 0.0), end)
+            end = sample.start_s + sample.seconds
+            lasts[sample.attempt] = max(lasts.get(sample.attempt, 0.0), end)
     begins, at = {}, 0.0
     for attempt in sorted(lasts):
         begins[attempt] = at
@@ -82,10 +82,10 @@ def _levels(lines: Sequence[_Line]) -> list[tuple[float, str, str]]:
     """Return the limits and physical limits, each once."""
     found: dict[tuple[float, str], str] = {}
     for line in lines:
-        if line.record["limit_bps"] is not None:
-            found[line.record["limit_bps"], "limit"] = "s-limit plain dash"
-        if line.record["oracle_bps"]:
-            found[line.record["oracle_bps"], "physical"] = "s-oracle plain dots"
+        if line.record.limit_bps is not None:
+            found[line.record.limit_bps, "limit"] = "s-limit plain dash"
+        if line.record.oracle_bps:
+            found[line.record.oracle_bps, "physical"] = "s-oracle plain dots"
     return [(bps, f"{word} {rate_text(bps)}", look) for (bps, word), look in found.items()]
 
 
@@ -111,16 +111,16 @@ def _time_axis(paper: Paper, xs: AxisScale, begins: Mapping[int, float]) -> None
 def _draw(paper: Paper, xs: AxisScale, ys: AxisScale, begins: Mapping[int, float], line: _Line) -> None:
     """Draw a line of steps, because a rate holds for a whole interval. Each connection has its own line."""
     pieces: dict[tuple[int, bool], list[tuple[float, float]]] = {}
-    for sample in line.record["samples"]:
+    for sample in line.record.samples:
         rate = _bps(sample)
         if rate is None:
             continue
-        begin = begins[sample["attempt"]] + sample["start_s"]
-        points = pieces.setdefault((sample["attempt"], sample["warmup"]), [])
-        points += [(xs(begin), ys(rate)), (xs(begin + sample["seconds"]), ys(rate))]
+        begin = begins[sample.attempt] + sample.start_s
+        points = pieces.setdefault((sample.attempt, sample.warmup), [])
+        points += [(xs(begin), ys(rate)), (xs(begin + sample.seconds), ys(rate))]
     for (attempt, warmup), points in pieces.items():
-        attempts = line.record["attempts"]
-        excluded = attempt <= len(attempts) and attempts[attempt - 1]["excluded"]
+        attempts = line.record.attempts
+        excluded = attempt <= len(attempts) and attempts[attempt - 1].excluded
         paper.line(points, f"{line.look} {'thin' if excluded else 'strong'}{' faint' if warmup or excluded else ''}")
 
 
@@ -128,18 +128,18 @@ def _events(paper: Paper, xs: AxisScale, begins: Mapping[int, float], lines: Seq
     """Draw each event during traffic as a stripe with its kind."""
     seen = {}
     for line in lines:
-        for number, attempt in enumerate(line.record["attempts"], 1):
-            for event in attempt["events"] if number in begins else ():
-                seen[number, event["kind"], round(event["start_s"], 1)] = event
+        for number, attempt in enumerate(line.record.attempts, 1):
+            for event in attempt.events if number in begins else ():
+                seen[number, event.kind, round(event.start_s, 1)] = event
     for (number, kind, _), event in seen.items():
-        x = xs(begins[number] + event["start_s"])
-        width = max(xs(event["seconds"]) - xs(0), 2)
+        x = xs(begins[number] + event.start_s)
+        width = max(xs(event.seconds) - xs(0), 2)
         paper.box(x, _AREA.top, width, _AREA.bottom - _AREA.top, "f-broken faint")
         paper.text(x + 2, _AREA.top + 11, kind, "f-ink", SMALL)
 
 
 def _words(result: ResultRecord) -> str:
     return " ".join(
-        f"{name}: {rate_text(one['goodput_bps'])} over {len(one['attempts'])} connections, {one['verdict']}."
-        for name, one in result["directions"].items()
+        f"{name}: {rate_text(one.goodput_bps)} over {len(one.attempts)} connections, {one.verdict}."
+        for name, one in result.directions.items()
     )

@@ -19,7 +19,7 @@ def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
     rates = _rates(change, way)
     if not rates:
         return None
-    turns = {turn["number"]: turn["side"] for turn in change["turns"]}
+    turns = {turn.number: turn.side for turn in change.turns}
     turns |= {number: side for number, (side, _) in rates.items()}
     order = sorted(turns)
     words = ", ".join(f"{rates[n][0]} {rate_text(rates[n][1])}" for n in order if n in rates)
@@ -40,8 +40,8 @@ def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
 def _rates(change: ChangeRecord, way: str) -> dict[int, tuple[str, float]]:
     """Return for each turn its build and the mean level of its connections that count."""
     found: dict[int, tuple[str, list[float]]] = {}
-    for connection in change["connections"]:
-        level = connection["level_bps"].get(way)
-        if not connection["excluded"] and level is not None:
-            found.setdefault(connection["turn"], (connection["side"], []))[1].append(level)
+    for connection in change.connections:
+        level = connection.level_bps.get(way)
+        if not connection.excluded and level is not None:
+            found.setdefault(connection.turn, (connection.side, []))[1].append(level)
     return {number: (side, fmean(levels)) for number, (side, levels) in found.items()}

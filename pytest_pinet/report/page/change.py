@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pytest_pinet.judge.change_verdict import MetricOutcome
-from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord
+from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
@@ -26,14 +28,13 @@ _GOOD = (MetricOutcome.IMPROVED, MetricOutcome.UNCHANGED)
 _HEADS = ("figure", "A", "B", "change", "outcome", "turns, in their order")
 
 
-def change_section(run: RunRecord) -> str:
+def change_section(run: RunRecord, head: ChangeHeadRecord) -> str:
     """Return the section on the change that this run measured."""
-    head = run["change"]
     heads = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
-    rows = "".join(_row(entry, run["results"]) for entry in head["entries"])
+    rows = "".join(_row(entry, run.results) for entry in head.entries)
     meant = emulated_sentence(run)
     emulated = paragraph(meant, "note") if meant else ""
-    facts = f"Run {run['run']} in lab {run['lab']}, {head['turns']} turns, pytest-pinet {run['pinet']}."
+    facts = f"Run {run.run} in lab {run.lab}, {head.turns} turns, pytest-pinet {run.pinet}."
     table = (
         '<div class="scroll" tabindex="0" role="region" aria-label="Figures of the newest change">'
         f'<table class="runs"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
@@ -42,29 +43,29 @@ def change_section(run: RunRecord) -> str:
     )
     return (
         '<section id="change" aria-labelledby="change-head"><h2 id="change-head">The newest change</h2>'
-        f'<p class="lead">{unbroken(head["sentence"])}</p>{emulated}{table if rows else ""}'
-        f"{_build('A', head['a'])}{_build('B', head['b'])}{paragraph(facts, 'muted')}</section>"
+        f'<p class="lead">{unbroken(head.sentence)}</p>{emulated}{table if rows else ""}'
+        f"{_build('A', head.a)}{_build('B', head.b)}{paragraph(facts, 'muted')}</section>"
     )
 
 
-def _row(entry: ChangeEntryRecord, results: list[ResultRecord]) -> str:
-    outcome = MetricOutcome(entry["outcome"])
-    result = next((one for one in results if one["id"] == entry["id"] and "change" in one), None)
+def _row(entry: ChangeEntryRecord, results: Sequence[ResultRecord]) -> str:
+    outcome = MetricOutcome(entry.outcome)
+    changes = [one.change for one in results if one.id == entry.id and one.change is not None]
     chart, interval = "", ""
-    if result is not None and entry["direction"] in result["change"]["directions"]:
-        one = result["change"]["directions"][entry["direction"]]
-        paper = turns_chart(result["change"], entry["direction"])
+    if changes and entry.direction in changes[0].directions:
+        one = changes[0].directions[entry.direction]
+        paper = turns_chart(changes[0], entry.direction)
         chart = paper.inline() if paper is not None else ""
-        low, high = one["interval"] or (None, None)
+        low, high = one.interval or (None, None)
         interval = f"<br>{_percent(low)} to {_percent(high)}" if low is not None and high is not None else ""
-    rates = [rate_text(bps) if bps is not None else "-" for bps in (entry["a_bps"], entry["b_bps"])]
-    numbers = "".join(f'<td class="number">{cell}</td>' for cell in (*rates, f"{_percent(entry['change'])}{interval}"))
-    told = [entry["text"]] if outcome not in _GOOD else []
-    told += [f"Look first at: {entry['suspect']}"] if entry["suspect"] else []
+    rates = [rate_text(bps) if bps is not None else "-" for bps in (entry.a_bps, entry.b_bps)]
+    numbers = "".join(f'<td class="number">{cell}</td>' for cell in (*rates, f"{_percent(entry.change)}{interval}"))
+    told = [entry.text] if outcome not in _GOOD else []
+    told += [f"Look first at: {entry.suspect}"] if entry.suspect else []
     notes = "".join(f'<br><span class="what">{unbroken(line)}</span>' for line in told)
     return (
         f'<tr><th scope="row">{written(figure_name(entry))}{notes}</th>{numbers}'
-        f'<td>{_word(outcome, entry["finding"])}</td><td class="turns">{chart}</td></tr>'
+        f'<td>{_word(outcome, entry.finding)}</td><td class="turns">{chart}</td></tr>'
     )
 
 
@@ -81,10 +82,10 @@ def _percent(part: float | None) -> str:
 
 def _build(name: str, build: BuildRecord) -> str:
     """Return a build as folded HTML, with the hash of every file."""
-    if not build["key"]:
-        what = build["name"] if build["name"] != "running" else "what the boards run by themselves"
+    if not build.key:
+        what = build.name if build.name != "running" else "what the boards run by themselves"
         return paragraph(f"{name}: {what}")
-    release = f", kernel {build['release']}" if build["release"] else ""
+    release = f", kernel {build.release}" if build.release else ""
     items = "".join(f"<li>{written(part)}</li>" for part in build_parts(build, 64))
-    title = written(f"{name}: {build['name']} ({build['key']}{release})")
+    title = written(f"{name}: {build.name} ({build.key}{release})")
     return f"<details><summary>{title}</summary><ul>{items}</ul></details>"

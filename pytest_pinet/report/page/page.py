@@ -38,6 +38,7 @@ def page(all_series: Sequence[FigureSeries], made: datetime, changed: RunRecord 
         f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}"
         f"{rules()}{_STYLE.read_text(encoding='utf-8')}"
     )
+    change = change_section(changed, changed.change) if changed is not None and changed.change is not None else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -45,7 +46,7 @@ def page(all_series: Sequence[FigureSeries], made: datetime, changed: RunRecord 
         f"<title>{written(title)}</title><style>{style}</style></head><body>"
         f'<a class="skip" href="#{"figures" if shown or changed is None else "change"}">Skip to the figures</a>'
         f"<header><h1>{written(title)}</h1>{_lead(shown, changed)}{_facts(shown)}</header><main>"
-        f"{change_section(changed) if changed is not None else ''}{_attention(shown)}"
+        f"{change}{_attention(shown)}"
         f"{_figures(grids) if shown or changed is None else ''}{parts}</main>"
         f"<footer><p>Made by pytest-pinet on {made:%Y-%m-%d %H:%M} UTC.</p></footer></body></html>\n"
     )

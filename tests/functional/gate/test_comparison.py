@@ -39,24 +39,24 @@ def compared(opened: tuple[Visit, Link], a: State, b: State) -> ComparisonRecord
 
 
 def order(record: ComparisonRecord) -> str:
-    return "".join(run["side"] for run in record["runs"])
+    return "".join(run.side for run in record.runs)
 
 
 def test_a_slower_state_is_found_and_every_run_is_kept(opened: tuple[Visit, Link], full_rate_lab: GateLab) -> None:
     link = opened[1]
     record = compared(opened, State("as it is"), State("slower", shaped(link, lambda: 0.6)))
-    assert record["result"] == "slower"
-    assert (record["id"], record["a"], record["b"]) == ("pi3b:onboard/pair/tcp-P1-tx", "as it is", "slower")
-    found = record["directions"]["tx"]
-    assert found["change"] == pytest.approx(-0.4, abs=0.1)
-    assert found["change"] is not None
-    assert found["interval"] is not None
-    low, high = found["interval"]
-    assert low < found["change"] < high < 0
-    assert 0.8 * GOODPUT.bps < found["a_bps"] < 1.005 * GOODPUT.bps
-    assert order(record) == "ABBABAAB"[: len(record["runs"])]
-    assert record["pairs"] == len(record["runs"]) // 2
-    assert record["traffic_seconds"] == pytest.approx(3.0 * len(record["runs"]), rel=0.3)
+    assert record.result == "slower"
+    assert (record.id, record.a, record.b) == ("pi3b:onboard/pair/tcp-P1-tx", "as it is", "slower")
+    found = record.directions["tx"]
+    assert found.change == pytest.approx(-0.4, abs=0.1)
+    assert found.change is not None
+    assert found.interval is not None
+    low, high = found.interval
+    assert low < found.change < high < 0
+    assert 0.8 * GOODPUT.bps < found.a_bps < 1.005 * GOODPUT.bps
+    assert order(record) == "ABBABAAB"[: len(record.runs)]
+    assert record.pairs == len(record.runs) // 2
+    assert record.traffic_seconds == pytest.approx(3.0 * len(record.runs), rel=0.3)
     assert shapers(full_rate_lab) == []
 
 

@@ -17,6 +17,7 @@ from pytest_pinet.errors import BuildError
 from pytest_pinet.evidence.build import read_running
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId, Loaded, ModuleId, RunningBuild
+from pytest_pinet.model.record.change import BuildFileRecord
 from tests.support import build_files as made
 from tests.support.change_session import Bench, bench_with
 from tests.support.local_shell import LocalShell
@@ -115,9 +116,9 @@ def test_the_running_kernel_of_this_machine_is_read() -> None:
 def test_the_record_of_a_build() -> None:
     build = replace(BUILD, options=(("e1000e", "debug", "1"),), sysctls=(("net.core.rmem_max", "1"),))
     record = ABOptions(build, None).record(Side.B)
-    assert record["files"] == [{"role": "kernel", "name": "kernel8.img", "sha256": "0" * 64, "size": 1}]
-    assert (record["options"], record["sysctls"]) == (["e1000e.debug=1"], ["net.core.rmem_max=1"])
-    assert record["key"] == build.key != BUILD.key
+    assert record.files == (BuildFileRecord(role="kernel", name="kernel8.img", sha256="0" * 64, size=1),)
+    assert (record.options, record.sysctls) == (("e1000e.debug=1",), ("net.core.rmem_max=1",))
+    assert record.key == build.key != BUILD.key
 
 
 X86 = b"\0" * 0x202 + b"HdrS"

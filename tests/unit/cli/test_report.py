@@ -138,7 +138,7 @@ def test_a_folder_without_results_is_reported(history: Path) -> None:
 
 
 def test_the_newest_point_of_a_trend_is_the_current_run(history: Path) -> None:
-    results = [one for one in half_year(2, runs=1)[0]["results"] if one["directions"]][:2]
+    results = [one for one in half_year(2, runs=1)[0].results if one.directions][:2]
     with History.open(str(history / ".pinet" / "history.db")) as kept:
         found = series_with(kept, results, 60, True)
     assert [series.figure for series in found] == [f for one in results for f in figure_ids(one).values()]

@@ -125,7 +125,7 @@ def test_requests_that_failed_fail_the_test() -> None:
     assert (failed.verdict, failed.reason, failed.wanted) == (Verdict.FAIL, f"tx: {why}", None)
     assert judged(good, unanswered=why, ineffective=["window"]).verdict is Verdict.INVALID
     record = http_record(1448, 2, [HttpReport(1000, 1.0, 1.5e6), HttpReport(1000, 1.0, 1.5e6, refused=3, timeout=2)])
-    assert record["requests_per_s"] == pytest.approx(998.5)
+    assert record.requests_per_s == pytest.approx(998.5)
     text = http_text(record)
     assert text.endswith("requests/s of 1448 bytes on 2 connections, 3 not answered with 2xx, 2 timed out")
 
@@ -143,5 +143,5 @@ def test_sockets_of_a_flow_are_recorded_from_both_ends() -> None:
     (measured,) = with_buffers(400_000, 300_000).flows
     record = sockets_record(measured.flow)
     assert record is not None
-    assert (record["mss"], record["sndbuf_bytes"], record["rcvbuf_bytes"]) == (1448, 400_000, 300_000)
+    assert (record.mss, record.sndbuf_bytes, record.rcvbuf_bytes) == (1448, 400_000, 300_000)
     assert sockets_record(flow().flow) is None

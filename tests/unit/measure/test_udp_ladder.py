@@ -64,10 +64,10 @@ def test_the_knee_is_the_highest_rate_with_little_loss() -> None:
     # A rate with loss is sent again before the loss is accepted.
     assert wire.sent == [10, 50, 90, 120, 120]
     record = ladder.record()
-    assert record["knee_bps"] == 90e6
-    assert [step["held"] for step in record["steps"]] == [True, True, True, False]
-    assert [step["attempts"] for step in record["steps"]] == [1, 1, 1, 2]
-    assert record["steps"][3]["loss"] == pytest.approx(0.25)
+    assert record.knee_bps == 90e6
+    assert [step.held for step in record.steps] == [True, True, True, False]
+    assert [step.attempts for step in record.steps] == [1, 1, 1, 2]
+    assert record.steps[3].loss == pytest.approx(0.25)
     tries, sent = ladder.judged
     assert tries == [wire.tries[2]]
     assert sent.bitrate == Bitrate.mbps(90)
@@ -81,16 +81,16 @@ def test_one_missed_try_does_not_end_the_ladder() -> None:
     ladder = climb(wire)
     assert wire.sent.count(50) == FAST.fails_after
     # One of two attempts is less than two thirds.
-    assert ladder.record()["knee_bps"] == 120e6
+    assert ladder.record().knee_bps == 120e6
     assert ladder_text(ladder.record()).endswith("and the highest that was tried")
 
 
 def test_a_rate_that_the_sender_does_not_reach_fails() -> None:
     ladder = climb(Wire({}, reached=lambda rate: min(1.0, 94 / rate)))
     record = ladder.record()
-    assert record["knee_bps"] == 90e6
-    assert record["steps"][3]["loss"] == 0
-    assert not record["steps"][3]["reached"]
+    assert record.knee_bps == 90e6
+    assert record.steps[3].loss == 0
+    assert not record.steps[3].reached
     assert ladder_text(record).endswith("at 120 Mbit/s the sender did not get rid of all")
 
 
@@ -105,7 +105,7 @@ def test_a_ladder_fails_if_no_rate_is_held() -> None:
     assert found.verdict is Verdict.FAIL
     assert found.wanted is None
     assert found.reason == "tx: none of 1 rates was held with at most 0.1 % lost"
-    assert ladder.record()["knee_bps"] is None
+    assert ladder.record().knee_bps is None
 
 
 def test_a_ladder_with_a_knee_is_judged_by_its_goodput() -> None:
@@ -129,7 +129,7 @@ def test_a_later_miss_must_be_confirmed() -> None:
 
 
 def test_the_accepted_loss_can_be_larger() -> None:
-    assert climb(Wire({120: (0.25,)}), loss=0.3).record()["knee_bps"] == 120e6
+    assert climb(Wire({120: (0.25,)}), loss=0.3).record().knee_bps == 120e6
 
 
 def test_tries_with_a_dropped_link_are_not_counted() -> None:
@@ -143,4 +143,4 @@ def test_tries_with_a_dropped_link_are_not_counted() -> None:
     wire.again = dropped  # type: ignore[method-assign]
     ladder = climb(wire)
     assert wire.sent == [10, 10, 50, 90, 120]
-    assert ladder.record()["steps"][0]["attempts"] == 2
+    assert ladder.record().steps[0].attempts == 2

@@ -116,13 +116,13 @@ def test_a_report_of_it_alone_can_be_written(one: ResultRecord, tmp_path: Path) 
 
 @EACH
 def test_allure_gets_a_result_of_it(one: ResultRecord, tmp_path: Path) -> None:
-    subject = TUNED_SUBJECT if one["combination"]["tuning"] else PLAIN
+    subject = TUNED_SUBJECT if one.combination.tuning else PLAIN
     series = series_with(None, [one], 60, True)
-    assert content.title(subject, [one]).startswith(one["combination"]["id"])
+    assert content.title(subject, [one]).startswith(one.combination.id)
     assert content.description_html([one], series)
     assert [name for name, _, excluded in content.parameters(subject, [one]) if not excluded] == ["combination"]
     assert [value for name, value in content.labels(subject, [one]) if name == "figure"]
-    assert content.attachments([one], series, tmp_path, {}) or "ping" in one
+    assert content.attachments([one], series, tmp_path, {}) or one.ping is not None
 
 
 @EACH
@@ -314,11 +314,11 @@ def test_a_setting_that_does_not_hold_is_told_in_allure() -> None:
 def test_evidence_is_attached_with_the_names_of_its_ends(tmp_path: Path) -> None:
     one = tuned().replace(files=["raw/x/client.json", "raw/x/0-kernel.txt", "raw/x/1-stat.txt"])
     (tmp_path / "raw" / "x").mkdir(parents=True)
-    for name in one["files"]:
+    for name in one.files:
         (tmp_path / name).write_text("text")
     found = {name: body for name, _, body in content.attachments([one], [], tmp_path, {})}
     assert {"client.json", "kernel messages pi4b-1:onboard", "processors pi4b-2:onboard"} <= set(found)
-    record = json.loads(found[f"evidence {one['id']}"])
+    record = json.loads(found[f"evidence {one.id}"])
     assert record["limited_by"]["cause"] == "interrupts on one core"
     assert [end["kernel"] for end in record["evidence"]] == [["eth0: dropped"]] * 2
     assert len(record["tunings"]) == 4

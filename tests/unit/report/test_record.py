@@ -56,18 +56,18 @@ def test_a_flow_and_its_judgement_become_plain_data() -> None:
     record = direction_record(judged)
 
     assert DirectionRecord.model_validate(json.loads(json.dumps(record.dump()))) == record
-    assert (record["goodput_bps"], record["limit_bps"], record["verdict"]) == (100e6, None, "pass")
+    assert (record.goodput_bps, record.limit_bps, record.verdict) == (100e6, None, "pass")
     assert record.samples[0].dump() == {"attempt": 1, "start_s": 0, "seconds": 1, "bytes": 10, "warmup": True}
     assert [sample.attempt for sample in record.samples] == [1, 1, 2, 2]
-    assert (record["interval_bps"], record["state"]) == ((99e6, 101e6), "cleared")
-    first, second = record["attempts"]
+    assert (record.interval_bps, record.state) == ((99e6, 101e6), "cleared")
+    first, second = record.attempts
     assert [event.dump() for event in first.events] == [
         {"kind": "stall", "start_s": 0.4, "seconds": 0.3, "text": "nothing arrived for 0.3 s"}
     ]
-    assert (first["goodput_bps"], first["seconds"], first["warmup_s"]) == (100e6, 1, 1)
-    assert (second["fresh"], second["excluded"]) == ("link-up", "link dropped for 2.1 s at 14:03:07, sw1/p5")
-    assert record["retransmits"] == 3
-    assert record["lost_packets"] is None
+    assert (first.goodput_bps, first.seconds, first.warmup_s) == (100e6, 1, 1)
+    assert (second.fresh, second.excluded) == ("link-up", "link dropped for 2.1 s at 14:03:07, sw1/p5")
+    assert record.retransmits == 3
+    assert record.lost_packets is None
 
 
 def test_of_several_flows_what_one_does_not_count_is_not_known() -> None:
@@ -75,7 +75,7 @@ def test_of_several_flows_what_one_does_not_count_is_not_known() -> None:
     flows = (one, replace(one, packets=None))
     judged = DirectionJudgement(Verdict.PASS, "", Bitrate(200e6), Bitrate(941e6), "1000 Mbit/s link", 0.01, flows=flows)
     record = direction_record(judged)
-    assert (record["retransmits"], record["packets"], record["jitter_ms"]) == (6, None, None)
+    assert (record.retransmits, record.packets, record.jitter_ms) == (6, None, None)
     assert record.streams_bps == (100e6, 100e6)
 
 

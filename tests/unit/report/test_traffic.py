@@ -52,7 +52,7 @@ def test_they_are_in_the_schema() -> None:
 def test_the_largest_skew_stands_beside_how_sure_it_is() -> None:
     windows = [Window(0.0, 3.0, 0.01, 0.02), Window(0.0, 3.0, 0.03, 0.016), Window(0.0, 3.0)]
     records = [window_record(number, window) for number, window in enumerate(windows, 1)]
-    assert records[1]["start_skew_within_s"] == 0.016
+    assert records[1].start_skew_within_s == 0.016
     assert most_apart(records) == (0.03, 0.016)
     assert most_apart(records[2:]) == (None, None)
 

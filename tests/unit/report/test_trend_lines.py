@@ -17,9 +17,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_each_figure_has_a_line_with_its_course_and_the_last_change(url: str) -> None:
     last = half_year(1)[-1]
-    head, *lines = trend_lines(url, last["results"], "half-year")[1:]
+    head, *lines = trend_lines(url, last.results, "half-year")[1:]
     assert head == "trend of the last 16 runs, newest at the right (!: failed):"
-    assert len(lines) == sum(bool(one["directions"]) for one in last["results"])
+    assert len(lines) == sum(bool(one.directions) for one in last.results)
     # The failed one comes first.
     assert lines[0].startswith("pi5:rtl8125b/pair/tcp-P1-tx")
     assert "[!!!!!!!!!!!!!!!!]  -11.9 % with 6.12.53-v8+" in lines[0]
@@ -31,10 +31,10 @@ def test_each_figure_has_a_line_with_its_course_and_the_last_change(url: str) ->
 def test_a_first_run_has_no_trend(tmp_path: Path) -> None:
     first = half_year(1, runs=1)
     keep(first, str(tmp_path / "h.db"))
-    assert trend_lines(str(tmp_path / "h.db"), first[0]["results"], "half-year") == []
+    assert trend_lines(str(tmp_path / "h.db"), first[0].results, "half-year") == []
 
 
 def test_without_a_history_there_is_none(tmp_path: Path) -> None:
-    results = half_year(1, runs=1)[0]["results"]
+    results = half_year(1, runs=1)[0].results
     assert trend_lines(None, results, "half-year") == []
     assert trend_lines(str(tmp_path / "nowhere.db"), results, "half-year") == []
