@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from pytest_pinet.cli.options import print_lines, write_output
 from pytest_pinet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pytest_pinet.model.record.run import RunRecord
 
 LATEST = ".pinet/latest"
 _RESULTS = "results.json"
@@ -30,14 +32,14 @@ def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None
     from pytest_pinet.published.table import EMULATED, page, rows, summary, table
     from pytest_pinet.report.scale import scale_text
 
-    read = sorted((_read(Path(run)) for run in runs or (LATEST,)), key=lambda run: str(run["started"]))
-    kinds, labs = {run["figures"] for run in read}, {str(run["lab"]) for run in read}
+    read = sorted((_read(Path(run)) for run in runs or (LATEST,)), key=lambda run: run.started)
+    kinds, labs = {run.figures for run in read}, {run.lab for run in read}
     if len(kinds) > 1 or len(labs) > 1:
         which = " and ".join(sorted(kinds if len(kinds) > 1 else labs))
         raise ConfigError(f"the runs are of several labs ({which}); expected runs of one lab")
     emulated = kinds == {EMULATED}
-    found = rows(published_values().values(), [result for run in read for result in run["results"]], emulated)
-    scaled = scale_text(result for run in read for result in run["results"])
+    found = rows(published_values().values(), [result for run in read for result in run.results], emulated)
+    scaled = scale_text(result for run in read for result in run.results)
     print_lines([*table(found, emulated), "", summary(found), *filter(None, [scaled])])
     if output is not None:
         write_output([page(found, read)], output)
@@ -45,12 +47,7 @@ def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None
         sys.exit(1)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    file = path / _RESULTS if path.is_dir() else path
-    try:
-        run = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read the results of a run from {file}: {error}; expected a run folder") from None
-    if not isinstance(run, dict) or not {"results", "figures", "started", "lab"} <= run.keys():
-        raise ConfigError(f"{file} is not the results.json of a run; expected a run folder such as {LATEST}")
-    return run
+def _read(path: Path) -> RunRecord:
+    from pytest_pinet.history.results_file import read_run
+
+    return read_run(path / _RESULTS if path.is_dir() else path)

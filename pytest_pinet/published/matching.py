@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pytest_pinet.catalogue import load
 from pytest_pinet.catalogue.published import (
@@ -17,10 +16,10 @@ from pytest_pinet.catalogue.published import (
     PAIRS,
     PublishedFigure,
 )
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import SettingOutcome
 
 # A result as stored in results.json.
-Result = Mapping[str, Any]
 
 _PLAIN_MTU = 1500
 _PLAIN_PAYLOAD = 128
@@ -74,27 +73,28 @@ class Sent:
         )
 
 
-def results_of(figure: PublishedFigure, results: Sequence[Result]) -> list[Result]:
+def results_of(figure: PublishedFigure, results: Sequence[ResultRecord]) -> list[ResultRecord]:
     """Return the results that were measured under this value's conditions, the best one last.
 
     Results with values come after results without, and results with fewer tunings after results with more.
     """
     found = [result for result in results if _is_of(figure, result)]
-    return sorted(found, key=lambda result: (bool(result["directions"]), -len(_requested(result))))
+    return sorted(found, key=lambda result: (bool(result.directions), -len(_requested(result))))
 
 
-def numbers_of(figure: PublishedFigure, result: Result) -> tuple[float, ...]:
+def numbers_of(figure: PublishedFigure, result: ResultRecord) -> tuple[float, ...]:
     """Return the numbers in Mbit/s to compare with the published ones, as many as there are.
 
     If one number stands for several flows, this is the slowest flow. For HTTP it is whole responses with their headers.
     """
     if figure.mode == HTTP:
-        http = result["http"]
-        return (http["requests_per_s"] * (http["size_bytes"] + HTTP_HEAD) * 8 / 1e6,)
-    flows = [flow["goodput_bps"] / 1e6 for flow in result["flows"]]
+        http = result.http
+        assert http is not None, "the traffic of an HTTP value is HTTP"
+        return (http.requests_per_s * (http.size_bytes + HTTP_HEAD) * 8 / 1e6,)
+    flows = [flow.goodput_bps / 1e6 for flow in result.flows]
     if figure.mode in (PAIRS, INCAST):
         return tuple(flows) if len(figure.mbps) == len(flows) else (min(flows),)
-    return tuple(result["directions"][way]["goodput_bps"] / 1e6 for way in _ways(figure))
+    return tuple(result.directions[way].goodput_bps / 1e6 for way in _ways(figure))
 
 
 def _ways(figure: PublishedFigure) -> tuple[str, ...]:
@@ -104,13 +104,13 @@ def _ways(figure: PublishedFigure) -> tuple[str, ...]:
     return ("rx" if figure.mode == INCAST else figure.direction or "tx",)
 
 
-def _is_of(figure: PublishedFigure, result: Result) -> bool:
-    combination = result["combination"]
-    if not combination["traffic"] or combination["topology"] != _topology(figure):
+def _is_of(figure: PublishedFigure, result: ResultRecord) -> bool:
+    combination = result.combination
+    if not combination.traffic or combination.topology != _topology(figure):
         return False
     return (
-        Sent.read(combination["traffic"]).is_for(figure)
-        and (not result["directions"] or result["directions"].keys() >= set(_ways(figure)))
+        Sent.read(combination.traffic).is_for(figure)
+        and (not result.directions or result.directions.keys() >= set(_ways(figure)))
         and _is_hardware_of(figure, result)
         and _is_tuned_for(figure, result)
     )
@@ -124,16 +124,16 @@ def _topology(figure: PublishedFigure) -> str:
     return f"pairs:{figure.pairs or len(figure.mbps)}"
 
 
-def _is_hardware_of(figure: PublishedFigure, result: Result) -> bool:
-    combination, link = result["combination"], result["link"]
+def _is_hardware_of(figure: PublishedFigure, result: ResultRecord) -> bool:
+    combination, link = result.combination, result.link
     if figure.board is None:
         return link is None or link.startswith(_SPEED_OF_PAIRS)
     board = load().boards[figure.board]
     label = _ONBOARD if figure.nic == board.onboard else figure.nic
-    return bool(combination["board"] == figure.board and combination["nic"] == label)
+    return bool(combination.board == figure.board and combination.nic == label)
 
 
-def _is_tuned_for(figure: PublishedFigure, result: Result) -> bool:
+def _is_tuned_for(figure: PublishedFigure, result: ResultRecord) -> bool:
     """Return whether clock, payload and MTU match: requested tunings must hold, and all else must have usual values."""
     requested, held = _requested(result), _held(result)
     if figure.settings is not None and not held.keys() & _SPREADING == set(figure.settings) == requested & _SPREADING:
@@ -148,17 +148,17 @@ def _is_tuned_for(figure: PublishedFigure, result: Result) -> bool:
     if figure.payload is not None and (figure.payload > _PLAIN_PAYLOAD) != (_LARGE_PAYLOAD in kernel):
         return False
     if figure.timestamps is False:
-        oracles = [direction["oracle"] for direction in result["directions"].values()]
+        oracles = [direction.oracle for direction in result.directions.values()]
         if not all(_NO_TIMESTAMPS in oracle for oracle in oracles):
             return False
-    return result["link"] is None or result["link"].endswith(f"MTU {figure.mtu or _PLAIN_MTU}")
+    return result.link is None or result.link.endswith(f"MTU {figure.mtu or _PLAIN_MTU}")
 
 
-def _requested(result: Result) -> set[str]:
-    return {one["name"] for one in result.get("tunings", ())}
+def _requested(result: ResultRecord) -> set[str]:
+    return {one.name for one in result.tunings or ()}
 
 
-def _held(result: Result) -> dict[str, str]:
+def _held(result: ResultRecord) -> dict[str, str]:
     """Return the settings that hold on all ends that have them."""
-    lost = {one["name"] for one in result.get("tunings", ()) if not SettingOutcome(one["outcome"]).holds}
-    return {one["name"]: one["asked"] for one in result.get("tunings", ()) if one["name"] not in lost}
+    lost = {one.name for one in result.tunings or () if not SettingOutcome(one.outcome).holds}
+    return {one.name: one.asked for one in result.tunings or () if one.name not in lost}

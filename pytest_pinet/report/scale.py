@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+
+from pytest_pinet.model.record.result import ResultRecord
 
 
-def scale_text(results: Iterable[Any]) -> str:
+def scale_text(results: Iterable[ResultRecord]) -> str:
     """Return a note on all these results; empty if every link ran at full rate."""
-    return text_of(float(result.get("scale") or 1.0) for result in results)
+    return text_of(result.scale or 1.0 for result in results)
 
 
 def text_of(scales: Iterable[float]) -> str:

@@ -11,8 +11,12 @@ from click.testing import CliRunner
 
 from pytest_pinet.catalogue.published import PublishedFigure, least, published
 from pytest_pinet.cli import pinet
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.traffic import HttpRecord
 from pytest_pinet.published.matching import Sent, numbers_of, results_of
 from pytest_pinet.published.table import OFF, OK, WIDTH, page, rows, summary, table
+from tests.support.report_records import direction
 
 FIGURES = published()
 NO_STAMPS = "1000 Mbit/s link, MTU 1500, no TCP timestamps"
@@ -33,26 +37,41 @@ def result(
     flows: tuple[float, ...] = (),
     verdict: str = "pass",
     **mbps: float,
-) -> dict[str, Any]:
-    """Return the fields of results.json that the table reads. ``mbps`` is by direction."""
-    return {
-        "verdict": verdict,
-        "message": "",
-        "combination": {"board": board, "nic": nic, "topology": topology, "traffic": traffic},
-        "link": f"{speed} Mbit/s full duplex, MTU {mtu}",
-        "directions": {
-            way: {"goodput_bps": value * 1e6, "oracle": oracle, "verdict": verdict, "reason": ""}
-            for way, value in mbps.items()
-        },
-        "flows": [{"goodput_bps": value * 1e6} for value in flows],
-        "tunings": [
-            {"name": name, "asked": value, "outcome": (outcomes or {}).get(name, "applied")}
-            for name, value in (S1 if tunings is None else tunings).items()
-        ],
-    }
+) -> ResultRecord:
+    """Return a result. ``mbps`` is by direction."""
+    held = outcomes or {}
+    empty = {"end": "", "before": "", "found": "", "why": ""}
+    return record(
+        {
+            "verdict": verdict,
+            "combination": {"id": "", "board": board, "nic": nic, "topology": topology, "traffic": traffic},
+            "link": f"{speed} Mbit/s full duplex, MTU {mtu}",
+            "directions": {
+                way: direction(value * 1e6, verdict=verdict).replace(oracle=oracle) for way, value in mbps.items()
+            },
+            "flows": [
+                {**direction(value * 1e6).dump(), "name": "", "sender": "", "receiver": "", "direction": None,
+                 "fair_bps": value * 1e6}
+                for value in flows
+            ],
+            "tunings": [
+                {**empty, "name": name, "asked": value, "outcome": held.get(name, "applied")}
+                for name, value in (S1 if tunings is None else tunings).items()
+            ],
+        }
+    )  # fmt: skip
 
 
-def row_of(id_: str, *results: dict[str, Any], emulated: bool = True) -> Any:
+def record(fields: dict[str, Any]) -> ResultRecord:
+    return ResultRecord.model_validate({"id": "", **fields})
+
+
+def run_record(*results: ResultRecord) -> RunRecord:
+    started = "2026-11-22T03:00:00+00:00"
+    return RunRecord(schema=1, run="", figures="emulated", started=started, lab="published", results=results)
+
+
+def row_of(id_: str, *results: ResultRecord, emulated: bool = True) -> Any:
     (found,) = rows([FIGURES[id_]], results, emulated)
     return found
 
@@ -109,7 +128,7 @@ def test_a_requested_clock_without_effect_does_not_match() -> None:
 
 
 def test_payload_and_mtu_distinguish_the_10g_values() -> None:
-    def card(mtu: int, tunings: dict[str, str]) -> dict[str, Any]:
+    def card(mtu: int, tunings: dict[str, str]) -> ResultRecord:
         return result("cm4", "aqc107", "tcp-P1", oracle=STAMPS, speed=10_000, mtu=mtu, tunings=tunings, tx=3000)
 
     large = {"kernel": "pci=pcie_bus_perf"}
@@ -136,7 +155,7 @@ def test_all_pairs_are_compared_and_the_slowest_sender_of_an_incast() -> None:
 
 
 def test_interrupt_settings_distinguish_the_values_of_one_nic() -> None:
-    def both(*names: str, **outcomes: str) -> dict[str, Any]:
+    def both(*names: str, **outcomes: str) -> ResultRecord:
         tunings = dict.fromkeys(names, "1")
         return result("pi4b", "onboard", "tcp-P1-bidir", tunings=tunings, outcomes=outcomes, tx=860, rx=610)
 
@@ -196,7 +215,8 @@ def test_an_invalid_result_shows_its_values_and_the_reason() -> None:
         tx=1870,
         flows=(935, 936),
     )
-    cell["directions"]["tx"]["reason"] = "1.87 Gbit/s is invalid: mss=8960 bytes was requested; and so on"
+    reason = "1.87 Gbit/s is invalid: mss=8960 bytes was requested; and so on"
+    cell = cell.replace(directions={"tx": cell.directions["tx"].replace(reason=reason)})
     row = row_of("s2-3", cell)
     assert (row.verdict, row.found, row.difference) == ("invalid", pytest.approx((935, 936)), None)
     assert row.why == "mss=8960 bytes was requested"
@@ -213,7 +233,8 @@ def test_http_counts_whole_responses() -> None:
     figure = FIGURES["s0-http-onboard"]
     assert figure.file_bytes == 6352
     served = result("pi2b", "onboard", "http-c10-s6352", oracle=STAMPS, tunings={}, speed=100, tx=90.6)
-    served["http"] = {"requests_per_s": 1783.0, "size_bytes": 6352}
+    http = HttpRecord(size_bytes=6352, connections=10, requests_per_s=1783.0, failed={}, rounds=())
+    served = served.replace(http=http)
     assert numbers_of(figure, served) == pytest.approx((94.1,), abs=0.1)
     assert row_of("s0-http-onboard", served).verdict == OK
     assert row_of("s0-http-onboard", served).why == "1783 requests/s, published: 1800"
@@ -251,16 +272,15 @@ def test_the_table_fits_80_columns_and_has_every_value() -> None:
 
 def test_emulated_values_are_marked() -> None:
     figures: list[PublishedFigure] = [FIGURES["s0-wifi-pi3"]]
-    run = {"figures": "emulated", "started": "2026-11-22T03:00:00+00:00", "lab": "published"}
+    run = run_record()
     text = page(rows(figures, [], emulated=True), [run])
     assert "emulated" in text
     assert "measured on hardware" not in text
-    assert "measured on hardware" in page(rows(figures, [], emulated=False), [{**run, "figures": "measured"}])
+    assert "measured on hardware" in page(rows(figures, [], emulated=False), [run.replace(figures="measured")])
 
 
-def write(path: Path, *results: dict[str, Any], **other: str) -> str:
-    run = {"figures": "emulated", "started": "2026-11-22T03:00:00+00:00", "lab": "published", **other}
-    path.write_text(json.dumps({**run, "results": results}))
+def write(path: Path, *results: ResultRecord, **other: str) -> str:
+    path.write_text(json.dumps(run_record(*results).replace(**other).dump()))
     return str(path)
 
 
@@ -291,7 +311,7 @@ def test_option_complete_fails_if_a_value_was_not_measured(tmp_path: Path) -> No
 
 
 def test_the_page_fits_80_columns() -> None:
-    run = {"figures": "emulated", "started": "2026-11-22T03:00:00+00:00", "lab": "published"}
+    run = run_record()
     text = page(rows(FIGURES.values(), [], emulated=True), [run, run])
     assert max(map(len, text.splitlines())) <= WIDTH
 
@@ -300,8 +320,8 @@ def test_the_command_refuses_a_folder_without_a_run(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
     lost = CliRunner().invoke(pinet, ["published", str(tmp_path / "none.json")])
     other = CliRunner().invoke(pinet, ["published", str(tmp_path / "other.json")])
-    assert "expected a run folder" in str(lost.exception)
-    assert "is not the results.json of a run" in str(other.exception)
+    assert "expected a results.json" in str(lost.exception)
+    assert "is no results.json of pytest-pinet" in str(other.exception)
     both = [write(tmp_path / "a.json"), write(tmp_path / "b.json", figures="measured")]
     assert "runs of one lab" in str(CliRunner().invoke(pinet, ["published", *both]).exception)
     labs = [write(tmp_path / "a.json"), write(tmp_path / "c.json", lab="bench")]

@@ -129,7 +129,7 @@ def test_allure_gets_a_result_of_it(one: ResultRecord, tmp_path: Path) -> None:
 def test_published_figures_are_compared_beside_it(one: ResultRecord) -> None:
     from pytest_pinet.catalogue.published import published
 
-    assert published_table(published_rows(published().values(), [one.dump()], True), True)
+    assert published_table(published_rows(published().values(), [one], True), True)
 
 
 @EACH

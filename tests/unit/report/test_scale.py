@@ -100,9 +100,8 @@ def test_the_page_says_it_of_all_runs_or_of_some() -> None:
 
 
 def test_the_table_of_published_figures_says_it() -> None:
-    run = {"figures": "emulated", "started": "2026-11-22T03:00:00+00:00", "lab": "published"}
-    assert SAID in " ".join(published_page([], [{**run, "results": [tenth()]}]).split())
-    assert SAID not in " ".join(published_page([], [{**run, "results": []}]).split())
+    assert SAID in " ".join(published_page([], [run_record([tenth()])]).split())
+    assert SAID not in " ".join(published_page([], [run_record([])]).split())
 
 
 def test_exports_say_it() -> None:
