@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from pytest_pinet.calibration.selftest_counts import SHAPER_ERROR
 from tests.support.doctor_command import pinet
 from tests.support.gate_project import GateLab
 from tests.support.visited_link import GOODPUT, PAIR
@@ -15,11 +16,11 @@ pytestmark = pytest.mark.slow
 
 def test_a_reduction_of_forty_percent_fails_and_an_unchanged_link_passes(gate_lab: GateLab) -> None:
     on = gate_lab.nodes_on()
-    words = ("--reductions", "40%", "--repeats", "2", "--seed", "5", "--json")
+    # The tolerance lies between both states, so that only a machine that takes a fifth of the traffic can mix them up.
+    words = ("--reductions", "40%", "--repeats", "2", "--tolerance", "20%", "--seed", "5", "--json")
     answer = pinet(gate_lab, "selftest", "--lab", str(gate_lab.file), PAIR, *words)
-    assert answer.code == 0
     (found,) = json.loads(answer.output)
-    assert found["tolerance"] == 0.03
+    assert found["tolerance"] == 0.2
     assert {name: pytest.approx(rate, rel=0.2) for name, rate in found["baselines_bps"].items()} == {
         "tx": GOODPUT.bps,
         "rx": GOODPUT.bps,
@@ -32,8 +33,13 @@ def test_a_reduction_of_forty_percent_fails_and_an_unchanged_link_passes(gate_la
     none, forty = found["counts"]
     assert (none["right"], none["wrong"], forty["right"], forty["wrong"]) == (2, 0, 2, 0)
     assert forty["measured_reduction"] == pytest.approx(0.4, abs=0.1)
-    assert forty["traffic_seconds_median"] >= 9
-    assert "40 % slower is detected after" in found["sentence"]
+    # Three connections of 3 s.
+    assert forty["traffic_seconds_median"] > 8.5
+    # Beside other work the link may be still slower than the shaper makes it. The self-test then trusts no count; that
+    # it measures the reduction exactly is a statement of `make soak`.
+    exact = abs(forty["measured_reduction"] - 0.4) <= SHAPER_ERROR
+    assert answer.code == (0 if exact else 1)
+    assert ("40 % slower is found after" if exact else "40 % was asked for") in found["sentence"]
     assert "4 gates each, seed 5, about 1 min" in answer.errors
     assert gate_lab.nodes_on() == on
     assert gate_lab.holders() == []

@@ -28,7 +28,8 @@ def amid_a_reduction(lab: GateLab) -> Iterator[subprocess.Popen[str]]:
     lab.switch_power(True, PEER)
     lab.await_boot(PEER)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LG_", "PINET_"))}
-    words = [PAIR, "--reductions", "40%", "--repeats", "5", "--direction", "tx", "--seed", "3"]
+    # With this seed, the first five gates have a reduction.
+    words = [PAIR, "--reductions", "40%", "--repeats", "5", "--direction", "tx", "--seed", "1"]
     process = subprocess.Popen(
         [PINET, "selftest", "--lab", str(lab.file), *words],
         env={**kept, **lab.environment},
