@@ -103,7 +103,8 @@ class Bench:
         with urlopen(Request(url, data=data, method="PUT" if data else "GET"), timeout=20) as answer:
             return str(answer.read().decode())
 
-    def ssh(self, node: str, command: str, timeout_s: float = 20.0) -> str:
+    def ssh(self, node: str, command: str, timeout_s: float = 60.0) -> str:
+        # A limit for hangs only: on a busy machine, a login on an emulated board takes 10 s or more.
         argv = ssh_command(self.lab.file, node, [command])
         done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
         assert done.returncode == 0, f"{node}: {command}: {done.stdout}{done.stderr}"
