@@ -14,7 +14,7 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from pytest_pinet.model.record.base import LATER, RARE, RARE_OR_NULL, Record
+from pytest_pinet.model.record.base import LATER, RARE, Beside, Record
 from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 
@@ -64,11 +64,13 @@ def _reference(record: type[Record], definitions: dict[str, Any]) -> dict[str, A
             "description": " ".join((record.__doc__ or "").split()),
             "type": "object",
             "properties": {name: _schema(_written(field), definitions) for name, field in fields.items()},
-            "required": [
-                name for name, field in fields.items() if not {RARE, RARE_OR_NULL, LATER} & set(field.metadata)
-            ],
+            "required": [name for name, field in fields.items() if not _is_optional(field)],
         }
     return {"$ref": f"#/$defs/{record.__name__}"}
+
+
+def _is_optional(field: FieldInfo) -> bool:
+    return any(mark in (RARE, LATER) or isinstance(mark, Beside) for mark in field.metadata)
 
 
 def _written(field: FieldInfo) -> Any:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 T = TypeVar("T")
-RARE, RARE_OR_NULL, LATER = "rare", "rare or null", "later"
+RARE, LATER = "rare", "later"
 # A key that only some records have: None if this record does not have it. None is not written to the file.
 Rare = Annotated[T | None, RARE]
-# The same for a key that older versions also wrote as null.
-RareOrNull = Annotated[T | None, RARE_OR_NULL]
 # A key that is always written, but that the first files lack.
 Later = Annotated[T, LATER]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Marks a key that is written, also as null, if the record has another key."""
+
+    key: str
 
 
 class Record(BaseModel):
@@ -37,18 +44,20 @@ class Record(BaseModel):
 class SparseRecord(Record):
     """A record with keys that not every record of its kind has: they are left out of the file if they are None."""
 
-    _rare: ClassVar[frozenset[str]] = frozenset()
+    # By rare key: the key that must have a value, or this key is left out.
+    _rare: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Collect the names of the rare keys once."""
-        rare = {RARE, RARE_OR_NULL}
-        cls._rare = frozenset(name for name, field in cls.model_fields.items() if rare & set(field.metadata))
+        """Collect the rare keys once."""
+        rare = {name: name for name, field in cls.model_fields.items() if RARE in field.metadata}
+        marks = ((name, mark) for name, field in cls.model_fields.items() for mark in field.metadata)
+        cls._rare = rare | {name: mark.key for name, mark in marks if isinstance(mark, Beside)}
 
     @model_serializer(mode="wrap")
     def _without_missing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         found: dict[str, Any] = dump(self)
-        for name in self._rare:
-            if found[name] is None:
+        for name, needed in self._rare.items():
+            if getattr(self, needed) is None:
                 del found[name]
         return found

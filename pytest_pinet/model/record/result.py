@@ -5,9 +5,11 @@ Rates are bit/s, durations seconds, times ISO 8601 in UTC.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
-from pytest_pinet.model.record.base import Later, Rare, RareOrNull, Record, SparseRecord
+from pytest_pinet.model.record.base import Beside, Later, Rare, Record, SparseRecord
 from pytest_pinet.model.record.change import ChangeRecord
 from pytest_pinet.model.record.comparison import ComparisonRecord
 from pytest_pinet.model.record.direction import DirectionRecord, EvennessRecord, FlowRecord
@@ -115,8 +117,8 @@ class ResultRecord(SparseRecord):
     limited_by: Rare[LimitedByRecord] = None
     tunings: Rare[tuple[TuningRecord, ...]] = None
     windows: Rare[tuple[WindowRecord, ...]] = None
-    start_skew_s: RareOrNull[float] = None
-    start_skew_within_s: RareOrNull[float] = None
+    start_skew_s: Annotated[float | None, Beside("windows")] = None
+    start_skew_within_s: Annotated[float | None, Beside("windows")] = None
     ladder: Rare[LadderRecord] = None
     http: Rare[HttpRecord] = None
     ping: Rare[PingRecord] = None

@@ -203,12 +203,12 @@ def attachments(
 
 def _evidence(result: ResultRecord) -> bytes:
     """Return the evidence as JSON: counters of the ends, kernel data of the sockets, tunings, and the bottleneck."""
-    directions: Mapping[str, DirectionRecord] = result.directions
+    data = result.dump()
     record = {
-        "limited_by": result.limited_by and result.limited_by.dump(),
-        "evidence": [one.dump() for one in result.evidence or ()],
-        "sockets": {way: one.sockets.dump() for way, one in directions.items() if one.sockets is not None},
-        "tunings": [one.dump() for one in result.tunings or ()],
+        "limited_by": data.get("limited_by"),
+        "evidence": data.get("evidence"),
+        "sockets": {way: one["sockets"] for way, one in data["directions"].items() if "sockets" in one},
+        "tunings": data.get("tunings", []),
     }
     return json.dumps(record, indent=1, allow_nan=False).encode("ascii")
 

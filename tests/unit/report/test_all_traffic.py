@@ -100,7 +100,7 @@ def ran(*words: str) -> Result:
 @EACH
 def test_a_report_of_it_alone_can_be_written(one: ResultRecord, tmp_path: Path) -> None:
     run = run_record([one])
-    jsonschema.validate(run, results_schema())
+    jsonschema.validate(run.dump(), results_schema())
     assert summary_table([one], [], verbose=True)
     assert failure_text(one)
     assert error_text(one)

@@ -17,6 +17,7 @@ import os, sys
 from pathlib import Path
 sys.path.insert(0, {str(HERE)!r})
 import pytest
+from pytest_pinet.report.transport import attach_results
 from tests.support.report_records import direction, result
 from pytest_pinet.session.allure import subject_of
 from pytest_pinet.report.allure.identity import Subject
@@ -71,7 +72,7 @@ def measure(request):
 def pytest_runtest_makereport(item, call):
     report = yield
     if call.when == "call" or report.failed:
-        report.pinet_results = getattr(item, "measured", [])
+        attach_results(report, getattr(item, "measured", []))
     return report
 
 @pytest.hookimpl(trylast=True)
