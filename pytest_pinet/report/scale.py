@@ -17,4 +17,5 @@ def text_of(scales: Iterable[float]) -> str:
     shares = sorted({share for share in scales if share != 1})
     if not shares:
         return ""
-    return f"links ran at {' and '.join(f'{share:g}' for share in shares)} of their rate; values are converted to full rate"
+    listed = " and ".join(f"{share:g}" for share in shares)
+    return f"links ran at {listed} of their rate; values are converted to full rate"
