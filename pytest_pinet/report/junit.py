@@ -90,7 +90,7 @@ def _changed(result: ResultRecord, way: str) -> list[Property]:
 def _figures(direction: DirectionRecord) -> list[Property]:
     limit = direction.limit_bps
     return [
-        ("verdict", direction.verdict),
+        ("verdict", direction.verdict.value),
         ("goodput_bps", round(direction.goodput_bps)),
         ("limit_bps", None if limit is None else round(limit)),
         ("rule", direction.rule),

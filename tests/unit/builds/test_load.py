@@ -278,6 +278,6 @@ def test_an_archive_cannot_write_outside(tmp_path: Path) -> None:
 
 def test_broken_modules_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.ko").write_bytes(b"text")
-    assert refused(tmp_path / "a.ko").endswith("a.ko: it is not a kernel module (it is no ELF file)")
+    assert refused(tmp_path / "a.ko").endswith("a.ko: it is not a kernel module (it is not an ELF file)")
     (tmp_path / "b.ko.xz").write_bytes(b"\xfd7zXZ\x00broken")
     assert "its xz data is damaged" in refused(tmp_path / "b.ko.xz")

@@ -94,3 +94,7 @@ def test_pytest_writes_them_as_numbers_that_can_be_read(pytester: pytest.Pyteste
     done.assert_outcomes(passed=1)
     written = ElementTree.parse(pytester.path / "j.xml").getroot().iter("property")
     assert {one.get("name"): float(one.get("value", "")) for one in written} == {key: float(v) for key, v in found}
+
+
+def test_properties_are_plain_values_because_workers_send_them() -> None:
+    assert {type(value) for _, value in junit_properties(NIGHT)} <= {str, int, float}

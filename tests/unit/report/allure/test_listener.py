@@ -64,7 +64,8 @@ def measure(request):
     def run(goodput=941e6, verdict="pass", **more):
         one = result(request.node.callspec.id.rpartition("-")[0] or request.node.callspec.id,
                      {{"tx": direction(goodput, 885e6, verdict)}}, message="tx is " + verdict, **more)
-        one["build"]["uname"] = "Linux " + os.environ.get("KERNEL", "6.12.1") + " #1"
+        uname = "Linux " + os.environ.get("KERNEL", "6.12.1") + " #1"
+        one = one.replace(build=dict(one.build, uname=uname))
         request.node.measured = [one]
     return run
 

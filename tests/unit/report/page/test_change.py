@@ -56,5 +56,5 @@ def test_a_folder_without_any_run_has_no_report(tmp_path: Path, monkeypatch: pyt
     done = CliRunner().invoke(pinet, ["report"])
 
     assert done.exception is not None
-    assert "nothing to report" in str(done.exception)
+    assert "to report; run pytest first" in str(done.exception)
     assert list(tmp_path.iterdir()) == []
