@@ -1,11 +1,11 @@
 """Hooks for other plugins and for conftest files, each with an example.
 
-Implement one in a ``conftest.py`` or in a plugin, with as many of its arguments as you need. A plugin that also runs
-without pytest-pinet marks its hooks with ``@pytest.hookimpl(optionalhook=True)``. An exception in a hook becomes one
-red line at the end of the run that names the plugin; the measurement goes on and its result is kept.
+Implement a hook in a ``conftest.py`` or in a plugin, with as many of its arguments as you need. A plugin that also runs
+without pytest-pinet marks its hooks with ``@pytest.hookimpl(optionalhook=True)``. If a hook raises an exception, the
+measurement goes on, its result is kept, and a red line at the end of the run names the plugin.
 
-Under ``pytest -n`` workers measure and the controller keeps the results. Each docstring says which of these processes
-calls the hook; without ``-n`` it is the only one.
+With ``pytest -n``, workers measure and the controller keeps the results. Each docstring says which process calls the
+hook. Without ``-n``, one process does both.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 @pytest.hookspec
 def pytest_pinet_combinations(config: pytest.Config, combinations: Sequence[tuple[pytest.Item, Combination]]) -> None:
-    """Look at what the run will measure: each test with its combination, in the order in which they run.
+    """Get each test of this run with its combination, in the order in which the tests run.
 
-    Called once, after the options of the command line have chosen. Combinations that the lab lacks are not there. Each
-    worker calls it, with all tests; the controller does not.
+    Called once, after the command line has selected the tests. Combinations that the lab lacks are not included. Each
+    worker calls the hook with all tests. The controller does not call it.
 
     ::
 
@@ -43,10 +43,10 @@ def pytest_pinet_combinations(config: pytest.Config, combinations: Sequence[tupl
 
 @pytest.hookspec
 def pytest_pinet_before_measurement(item: pytest.Item, link: Link, traffic: Traffic | Ping) -> None:
-    """Act right before a gate call measures: the nodes are up, the link is checked, no traffic runs yet.
+    """Act right before a gate call measures. The nodes are up, the link is checked, and no traffic runs yet.
 
-    Called by the process that measures (a worker), for each gate call; where two builds are compared for each call in
-    each boot. ``pytest.skip()`` in it skips the test.
+    Called by the process that measures (a worker), once for each gate call. If two builds are compared, it is called
+    for each gate call in each boot. The hook can skip the test by ``pytest.skip()``.
 
     ::
 
@@ -59,10 +59,10 @@ def pytest_pinet_before_measurement(item: pytest.Item, link: Link, traffic: Traf
 def pytest_pinet_after_measurement(
     item: pytest.Item, link: Link, traffic: Traffic | Ping, error: BaseException | None
 ) -> None:
-    """Act right after a gate call measured, or after ``error`` ended the measurement (None: nothing did).
+    """Act right after a gate call measured. ``error`` is the exception that ended the measurement, or None.
 
-    Called by the same process and as often as ``pytest_pinet_before_measurement``. What the verdict is comes with
-    ``pytest_pinet_result``.
+    Called by the same process as ``pytest_pinet_before_measurement``, and as often. The verdict is not known yet:
+    ``pytest_pinet_result`` gets it.
 
     ::
 
@@ -73,10 +73,10 @@ def pytest_pinet_after_measurement(
 
 @pytest.hookspec
 def pytest_pinet_machine_facts(item: pytest.Item, link: Link) -> Mapping[str, str | int | float | bool] | None:
-    """Return what else was known of the nodes, the room or the job; it stands as ``facts`` in the result.
+    """Return facts about the nodes, the room or the CI job. The result keeps them under ``facts``.
 
-    Called by the process that measures (a worker), right before traffic starts. Of two plugins that return the same
-    name the first one called wins, and a line at the end of the run says so.
+    Called by the process that measures (a worker), right before the traffic starts. If two plugins return the same
+    name, the plugin that is called first wins, and a line at the end of the run says so.
 
     ::
 
@@ -87,28 +87,28 @@ def pytest_pinet_machine_facts(item: pytest.Item, link: Link) -> Mapping[str, st
 
 @pytest.hookspec
 def pytest_pinet_result(config: pytest.Config, result: ResultRecord) -> None:
-    """Look at one judged result, as it stands in results.json; also one without values, of an error.
+    """Get one judged result, as results.json holds it. A test that an error ended has a result without values.
 
-    Called by the process that keeps the results (the controller), once for each result, when it is on disk. ``result``
-    is a copy: a change of it changes nothing.
+    Called by the process that keeps the results (the controller), once for each result, after the result is on disk.
+    ``result`` is a copy: changing it has no effect.
 
     ::
 
         def pytest_pinet_result(config, result):
-            if result["verdict"] == "fail":
-                send_message(f"{result['id']}: {result['message']}")
+            if result.verdict == "fail":
+                send_message(f"{result.id}: {result.message}")
     """
 
 
 @pytest.hookspec
 def pytest_pinet_run_finished(config: pytest.Config, run: RunRecord, folder: Path) -> None:
-    """Look at the whole run: ``run`` is a copy of what ``folder/results.json`` holds; the history has it, too.
+    """Get the whole run, after it is in the history. ``run`` is a copy of the content of ``folder/results.json``.
 
-    Called once, by the process that keeps the results (the controller), also after Ctrl-C (``run["complete"]`` is False
-    then). A run that measured nothing does not call it.
+    Called once, by the process that keeps the results (the controller). After Ctrl-C it is called with
+    ``run.complete`` False. A run that measured nothing does not call it.
 
     ::
 
         def pytest_pinet_run_finished(config, run, folder):
-            upload(folder / "results.json", key=run["run"])
+            upload(folder / "results.json", key=run.run)
     """

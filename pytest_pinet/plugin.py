@@ -28,11 +28,11 @@ SESSION_KEY: pytest.StashKey[PinetSession] = pytest.StashKey()
 MARKER = (
     "pinet(board='*', nic='*', topology='pair', tuning={}, min, sum, share, fairness, tolerance, marginal, "
     "retransmits, loss, latency, cpu=None, profile=None, reset=False, tuning_required=False): measure on every "
-    "combination of the lab that matches; min (goodput of the NIC) and sum (of all flows) are a bit rate or a share "
-    "of the physical limit, tolerance is how far below its accepted baseline a figure may lie; any limit may be a "
-    "mapping from direction (tx, rx, bidir) to one; profile is fast, standard, soak or full; reset power-cycles the "
-    "nodes first; tuning is a mapping such as {'rps': 'all'}, or a list of them, each a combination of its own; "
-    "tuning_required ends a test whose tuning does not hold."
+    "matching combination of the lab. min (goodput of the NIC) and sum (of all flows) are a bit rate or a share of the "
+    "physical limit; tolerance is how far goodput may be below its accepted baseline; each limit can be a mapping from "
+    "direction (tx, rx, bidir) to value. profile is fast, standard, soak or full. reset power-cycles the nodes first. "
+    "tuning is a mapping such as {'rps': 'all'}, or a list of mappings, each one a separate combination; with "
+    "tuning_required, a test whose tuning has no effect is not measured."
 )
 
 
@@ -86,7 +86,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="[BOARD:NIC/TOPOLOGY[=DIRECTION]=]LIMIT",
-        help="limit that overrides those of markers and lab file, such as '90%%' or 'pi4b:*/pair=tx=700 Mbit/s' "
+        help="limit that overrides limits of markers and lab file, such as '90%%' or 'pi4b:*/pair=tx=700 Mbit/s' "
         "(repeatable)",
     )
     add(
@@ -94,65 +94,70 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="[BOARD:NIC/TOPOLOGY[=DIRECTION]=]TOLERANCE",
-        help="how far below its accepted baseline a figure may lie, such as '3%%' (repeatable)",
+        help="how far goodput may be below its accepted baseline, such as '3%%' (repeatable)",
     )
-    add("--pinet-profile", metavar="NAME", help="what traffic may be spent on a verdict: fast, standard, soak or full")
+    add("--pinet-profile", metavar="NAME", help="how much traffic a verdict may take: fast, standard, soak or full")
     add(
         "--pinet-error-rate",
         type=_error_rate,
         default=0.01,
         metavar="SHARE",
-        help="how often a verdict may be wrong, either way, in a lab that is calibrated (pinet calibrate) or does not "
-        "drift (default: 1%%); fewer errors take more traffic",
+        help="probability of a wrong pass and of a wrong fail in a lab that is calibrated (pinet calibrate) or does "
+        "not drift (default: 1%%); a smaller one takes more traffic",
     )
     add(
         "--pinet-confirm",
         choices=("connection", "link-up"),
         default="link-up",
-        help="what a suspected regression is confirmed on: fresh connections only, or a fresh link-up too (default)",
+        help="confirm a suspected regression on fresh connections only, or also on a fresh link-up (default)",
     )
-    add("--pinet-require", type=int, default=0, metavar="N", help="fail when fewer than N figures were measured")
+    add("--pinet-require", type=int, default=0, metavar="N", help="fail if fewer than N results were measured")
     add(
         "--pinet-build",
         metavar="PATH",
-        help="build under test: build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko; booted in turn with "
-        "the baseline, and judged against it",
+        help="build under test: build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko; booted alternately "
+        "with the baseline, and judged against it",
     )
     add(
         "--pinet-baseline",
         metavar="PATH",
-        help="what --pinet-build is judged against: a known-good build, 'running' (what the boards run by themselves; "
-        "default), or 'accepted' (the accepted baselines)",
+        help="baseline of --pinet-build: a known-good build, 'running' (the boards' own build; default), or 'accepted' "
+        "(the accepted baselines)",
     )
-    add("--pinet-boots", type=int, metavar="N", help="most boots of each board for --pinet-build (default: 16)")
-    add("--pinet-dry-run", action="store_true", help="print plan, commands and estimated time; touch nothing")
-    add("--pinet-json", metavar="PATH", help="write the results to this file too")
+    add(
+        "--pinet-boots",
+        type=int,
+        metavar="N",
+        help="most boots of each board for --pinet-build (default: 16)",
+    )
+    add("--pinet-dry-run", action="store_true", help="print plan, commands and estimated time; touch no node")
+    add("--pinet-json", metavar="PATH", help="write the results also to this file")
     add(
         "--pinet-history",
         metavar="URL",
-        help="where all runs are kept: a file, postgresql://user@host/name, or 'off' (default: $PINET_HISTORY, then "
+        help="history of all runs: a file, postgresql://user@host/name, or 'off' (default: $PINET_HISTORY, then "
         "the ini key pinet_history, then .pinet/history.db)",
     )
     add(
         "--pinet-run-dir",
         metavar="DIR",
         default=None,
-        help="folder that gets .pinet/ with the run folders (default: the rootdir)",
+        help="folder for .pinet/ with the run folders (default: the rootdir)",
     )
     add(
         "--pinet-acquire-timeout",
         type=_duration,
         default=900.0,
         metavar="DURATION",
-        help="how long to wait for nodes that others hold (default: 15 min)",
+        help="how long to wait for nodes that other runs hold (default: 15 min)",
     )
     parser.addini("pinet_lab", "lab file to measure in, relative to the rootdir", default="")
-    parser.addini("pinet_history", "where all runs are kept: see --pinet-history", default="")
+    parser.addini("pinet_history", "history of all runs: see --pinet-history", default="")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """Keep ``-p no:terminal`` usable: labgrid's plugin reads an option that exists only with the terminal plugin.
+    """Keep ``-p no:terminal`` usable: labgrid's plugin reads an option that only the terminal plugin declares.
 
     This hook is a wrapper because labgrid's hook is also ``tryfirst``.
     """
@@ -160,7 +165,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
         config.option.verbose = 0
     # The scheduler of pytest -n reads this value. It is saved before xdist sets its default.
     config.option.pinet_dist_unchosen = getattr(config.option, "dist", None) == "no" and not config.option.distload
-    if hasattr(config, "workerinput") and getattr(config.option, "clean_alluredir", False) and _is_asked(config):
+    if hasattr(config, "workerinput") and getattr(config.option, "clean_alluredir", False) and _is_used(config):
         # The controller has emptied the folder. A worker that replaces a crashed one would delete all results.
         config.option.clean_alluredir = False
     return (yield)
@@ -169,27 +174,27 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
 # Runs last: progress needs the terminal reporter, which pytest registers in this same hook.
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker. If a pinet option or a lab is given, start the session now, so that mistakes show early.
+    """Register the marker. If a pinet option or a lab is given, start the session now, to report mistakes early.
 
     xdist's controller collects no tests, but it keeps the results of the workers. It needs the session, too.
     """
     config.addinivalue_line("markers", MARKER)
     config.stash[SESSION_MAKER] = pinet_session
     _register_short_names(config.pluginmanager)
-    if _is_asked(config):
+    if _is_used(config):
         from pytest_pinet.errors import ConfigError
 
         try:
             pinet_session(config)
         except ConfigError as error:
-            _tell_allure(config, str(error))
+            _write_to_allure(config, str(error))
             raise pytest.UsageError(str(error)) from None
 
 
 def _register_short_names(plugins: pytest.PytestPluginManager) -> None:
-    """Register the fixtures ``link``, ``gate`` and ``tune``, except those that another plugin defines.
+    """Register the fixtures ``link``, ``gate`` and ``tune``, except fixtures that another plugin defines.
 
-    If two plugins define a fixture of the same name, pytest takes the plugin that was loaded later, which may be ours.
+    If two plugins define a fixture of the same name, pytest takes the plugin that was loaded last, which can be ours.
     A fixture in a conftest always takes precedence.
     """
     short = {one.name: one for one in (fixtures.link, fixtures.gate, fixtures.tune)}
@@ -205,8 +210,8 @@ def _register_short_names(plugins: pytest.PytestPluginManager) -> None:
     plugins.register(module, "pinet-short-names")
 
 
-def _tell_allure(config: pytest.Config, mistake: str) -> None:
-    """Write the mistake into the Allure report: nothing is measured, and an empty report would look harmless."""
+def _write_to_allure(config: pytest.Config, mistake: str) -> None:
+    """Write the mistake into the Allure report. Nothing is measured, and an empty report would look like success."""
     directory = config.getoption("allure_report_dir", None)
     if directory and not hasattr(config, "workerinput"):
         from pytest_pinet.errors import ConfigError
@@ -216,12 +221,12 @@ def _tell_allure(config: pytest.Config, mistake: str) -> None:
             write_global_error(Path(directory), mistake)
 
 
-def _is_asked(config: pytest.Config) -> bool:
-    """Return whether a lab or an option of pinet is given."""
+def _is_used(config: pytest.Config) -> bool:
+    """Return whether the user gives a lab or an option of pinet."""
     options = ["lab", "min", "tolerance", "profile", "require", "json", "dry-run", "board", "nic", "topology", "tuning"]
     options += _OF_BUILDS
-    asked = any(config.getoption(f"--pinet-{option}") for option in options)
-    return bool(asked or os.environ.get("PINET_LAB") or config.getini("pinet_lab"))
+    used = any(config.getoption(f"--pinet-{option}") for option in options)
+    return bool(used or os.environ.get("PINET_LAB") or config.getini("pinet_lab"))
 
 
 def pinet_session(config: pytest.Config) -> PinetSession:
@@ -248,7 +253,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from pytest_pinet.errors import ConfigError
 
     try:
-        pinet_session(metafunc.config).parametrizing.parametrize(metafunc, markers, name)
+        pinet_session(metafunc.config).parametrizer.parametrize(metafunc, markers, name)
     except ConfigError as error:
         raise pytest.Collector.CollectError(str(error)) from None
 

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import pytest
 
-from pytest_pinet.ab.boards import Boards
 from pytest_pinet.ab.boots import BuildBooter
 from pytest_pinet.ab.measured_test import BootTrouble
-from pytest_pinet.ab.pings import Pings
 from pytest_pinet.ab.records import changed_record
-from pytest_pinet.ab.rounds import Rounds
-from pytest_pinet.ab.series import Rules, TurnSeries, connections_per_boot
+from pytest_pinet.ab.rounds import Boards, Rounds
+from pytest_pinet.ab.series import SAME_CALLS, PingSeries, Rules, TurnSeries, connections_per_boot
 from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, LinkError, PinetError, first_line
 from pytest_pinet.judge.change import TOLERANCE
 from pytest_pinet.judge.interleaved import Side
@@ -30,13 +28,12 @@ from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tolerance import Tolerance
 from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
-from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.plain_measuring import PlainMeasuring
 
 if TYPE_CHECKING:
     from pytest_pinet.measure.comparison import State
 
-T = TypeVar("T", TurnSeries, Pings)
+T = TypeVar("T", TurnSeries, PingSeries)
 
 
 class AcceptedMeasuring:
@@ -47,7 +44,7 @@ class AcceptedMeasuring:
 
     def __init__(self, boots: BuildBooter, plain: PlainMeasuring) -> None:
         self.boots = boots
-        self.boards = Boards(case_of)
+        self.boards = Boards()
         self._plain = plain
         self.is_measuring = plain.is_measuring
         self.measure, self.ping, self.compare = plain.measure, plain.ping, plain.compare
@@ -67,7 +64,7 @@ class AcceptedMeasuring:
             raise
 
     def _tell_apart(self, combination: Combination, error: PinetError) -> None:
-        """Raise BuildError where the known-good build, booted once, has the link."""
+        """Boot the known-good build. If it has the link, raise BuildError, because the build under test is at fault."""
         missing = self.boots.device_is_missing
         self.boots.next(Side.A)
         try:
@@ -78,7 +75,7 @@ class AcceptedMeasuring:
         finally:
             self.boots.next(Side.B)
         kind = BootTrouble(Side.B, error, opening=True, no_device=missing).kind
-        message = f"{first_line(error)}; with the known-good build, booted right after it, the link is as it must be"
+        message = f"{first_line(error)}; the known-good build, booted right after it, has the correct link"
         raise BuildError(message, kind, error.excerpt) from error
 
 
@@ -91,7 +88,7 @@ class AlternatingMeasuring:
 
     def __init__(self, boots: BuildBooter, plain: PlainMeasuring) -> None:
         self.boots = boots
-        self.rounds = Rounds(boots, case_of, boots.asked.most_boots)
+        self.rounds = Rounds(boots)
         self._plain = plain
 
     def is_measuring(self, item: pytest.Item) -> bool:
@@ -122,13 +119,13 @@ class AlternatingMeasuring:
     def measure(
         self, item: pytest.Item, link: Link, traffic: Traffic, limits: Sequence[Limit], profile: Profile
     ) -> ResultRecord:
-        # Plugins hear of each measurement, and there is none when a gate call returns earlier results.
+        # No hook is called when a gate call returns earlier results.
         hooks = self._plain.hooks.measurement(item, link, traffic) if self.is_measuring(item) else nullcontext()
         with self._plain.progress, hooks:
             if isinstance(traffic, LadderTraffic):
                 self._leave_out("a ladder")
             series = self._of_call(item, TurnSeries) or self._new(link, traffic, limits)
-            series.must_be(traffic, item.nodeid)
+            series.require_same(traffic, item.nodeid)
             if self.is_measuring(item) and not series.decided:
                 self._take(link, series)
                 self.rounds.tested(item).add(series)
@@ -137,11 +134,11 @@ class AlternatingMeasuring:
     def ping(
         self, item: pytest.Item, link: Link, ping: Ping, limits: Sequence[Limit], profile: Profile
     ) -> ResultRecord:
-        pings = self._of_call(item, Pings) or Pings()
-        if self.is_measuring(item) and not pings.decided:
-            pings.take(self.boots.side, lambda: self._plain.ping(item, link, ping, limits, profile))
-            self.rounds.tested(item).add(pings)
-        return pings.record()
+        series = self._of_call(item, PingSeries) or PingSeries()
+        if self.is_measuring(item) and not series.decided:
+            series.turns.append((self.boots.side, self._plain.ping(item, link, ping, limits, profile)))
+            self.rounds.tested(item).add(series)
+        return series.record()
 
     def compare(
         self, item: pytest.Item, link: Link, traffic: Traffic, states: tuple[State, State], tolerance: float
@@ -149,8 +146,8 @@ class AlternatingMeasuring:
         self._leave_out("a comparison of two states")
 
     def _leave_out(self, what: str) -> NoReturn:
-        """Skip a test that measures what no two builds are compared by."""
-        pytest.skip(f"{what} is not measured in turn: left out, but with --pinet-baseline accepted")
+        """Skip a test whose measurement cannot be split into alternating boots."""
+        pytest.skip(f"{what} cannot compare two builds; --pinet-baseline accepted measures it")
 
     def _of_call(self, item: pytest.Item, kind: type[T]) -> T | None:
         """Return the earlier measurements of this gate call; None in the first boot. Raises ConfigError."""
@@ -160,27 +157,24 @@ class AlternatingMeasuring:
             return None
         found = tested.series[number] if number < len(tested.series) else None
         if not isinstance(found, kind):
-            raise ConfigError(
-                f"{item.nodeid}: it measures what it did not measure in earlier turns: between builds it must ask for "
-                "the same in each"
-            )
+            raise ConfigError(f"{item.nodeid}: a gate call is not the same as in an earlier boot: {SAME_CALLS}")
         return found
 
     def _record(self, series: TurnSeries) -> ResultRecord:
         board = series.turns[-1].link.combination.dut.node.name
-        return changed_record(series, self.boots.asked, self.boots.of(board))
+        return changed_record(series, self.boots.options, self.boots.of(board))
 
     def _new(self, link: Link, traffic: Traffic, limits: Sequence[Limit]) -> TurnSeries:
         plain = self._plain
-        boot_s = self.boots.now(link.combination.dut.node.name).seconds
+        boot_s = self.boots.of(link.combination.dut.node.name)[-1].seconds
         tolerances = {way: _tolerance(link, traffic, way, limits) for way in (Direction.TX, Direction.RX)}
-        most_boots = self.boots.asked.most_boots
-        rules = Rules(tolerances, plain.references, plain.error_rate, self.rounds.figures, most_boots)
+        most_boots = self.boots.options.most_boots
+        rules = Rules(tolerances, plain.references, plain.error_rate, self.rounds.values, most_boots)
         connections = connections_per_boot(link, traffic, plain.references, boot_s, self.rounds.calls)
         return TurnSeries(traffic, rules, connections)
 
     def _take(self, link: Link, series: TurnSeries) -> None:
-        boot = self.boots.now(link.combination.dut.node.name)
+        boot = self.boots.of(link.combination.dut.node.name)[-1]
         raw: dict[str, str] = {}
         access, plain = self._plain.access, self._plain
         tool = access.tool_for(series.traffic)
@@ -193,18 +187,18 @@ class AlternatingMeasuring:
             series.files += plain.results.write_raw(f"{link.id}-{boot.side}{boot.number}", raw) if raw else []
 
     def unfinished(self) -> Iterator[tuple[pytest.Item, ResultRecord | PinetError]]:
-        """What was found for each test so far, once no more boots are made; of what is not certain that it is not."""
+        """Yield each test with its results so far, after the last boot. Values that are not certain are undecided."""
         for one in self.rounds.all:
             if isinstance(one.error, PinetError):
                 yield one.item, one.error
                 continue
             for series in one.series:
                 series.give_up()
-                yield one.item, series.record() if isinstance(series, Pings) else self._record(series)
+                yield one.item, series.record() if isinstance(series, PingSeries) else self._record(series)
 
 
 def _tolerance(link: Link, traffic: Traffic, way: Direction, limits: Sequence[Limit]) -> float:
-    """What somebody said of this combination; of two builds measured in turn less is tolerated than between days."""
+    """Return the configured tolerance. The default is stricter than between runs, because slow drift cancels out."""
     found = most_specific(limits, MetricKey(link.combination.identity, traffic, way), Metric.TOLERANCE)
     bound = found.bound if found is not None else None
     return bound.relative.fraction if isinstance(bound, Tolerance) else TOLERANCE

@@ -1,16 +1,16 @@
-"""A run with a build under test: its options, what Ctrl-C keeps, and the answer on the whole change."""
+"""A run with a build under test: its workers, the results that Ctrl-C keeps, and the answer on the whole change."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from pytest_pinet.ab.boots import BuildBooter
 from pytest_pinet.ab.build_measuring import AcceptedMeasuring, AlternatingMeasuring
 from pytest_pinet.ab.options import BUILD, OPTIONS, ABOptions, read_ab_options
-from pytest_pinet.ab.worker_report import WorkerReport
-from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.errors import ChangedBuildError, ConfigError, PinetError, UnsupportedError
 from pytest_pinet.judge.change_verdict import ChangeVerdict
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.record.change import ChangeHeadRecord
@@ -20,6 +20,9 @@ from pytest_pinet.report.text_wrap import first_paragraph
 from pytest_pinet.scheduling.hooks import UNCHOSEN
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.session import PinetSession
+
+_KEYS = "pinet_builds"
+_TURNS, _REFUSED, _MISTAKE = "pinet_turns", "pinet_refused", "pinet_refused_mistake"
 
 
 def measure_builds(session: PinetSession) -> None:
@@ -33,22 +36,22 @@ def measure_builds(session: PinetSession) -> None:
         return
     dist = getattr(config.option, "dist", "no")
     if dist != "no" and not (config.option.numprocesses and getattr(config.option, UNCHOSEN)):
-        raise ConfigError(f"{BUILD}: --dist {dist} may split the tests of a board: leave it to -n alone")
+        raise ConfigError(f"{BUILD}: --dist {dist} can split the tests of a board; use -n without --dist")
     if session.lab is None:
-        raise ConfigError(f"{BUILD}: no lab to boot it in: pass --pinet-lab FILE, or set PINET_LAB")
+        raise ConfigError(f"{BUILD}: no lab to boot the build in; pass --pinet-lab FILE, or set PINET_LAB")
     run = BuildRun(session, options)
     config.pluginmanager.register(run, "pinet-builds")
     config.pluginmanager.register(run.boards, "pinet-boards")
-    config.pluginmanager.register(WorkerReport(config, run.boots), "pinet-worker-report")
 
 
 class BuildRun:
-    """Registered as a plugin where a build is under test."""
+    """Registered as a plugin if a build is under test. With ``pytest -n``, each process has one."""
 
     def __init__(self, session: PinetSession, options: ABOptions) -> None:
         self._session = session
         self._options = options
         self.boots = BuildBooter(options, session.access, session.progress.show)
+        self._turns_of_workers = 0
         self._alternating: AlternatingMeasuring | None = None
         if options.accepted:
             session.mode = accepted = AcceptedMeasuring(self.boots, session.plain)
@@ -56,7 +59,7 @@ class BuildRun:
         else:
             session.mode = self._alternating = AlternatingMeasuring(self.boots, session.plain)
             self.boards = self._alternating.rounds
-        session.keeper.head = self._head
+        session.recorder.head = self._head
 
     @property
     def refused(self) -> PinetError | None:
@@ -67,7 +70,7 @@ class BuildRun:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
         options = self._options
         sides = [options.record(side) for side in (Side.A, Side.B)]
-        turns = len(self.boots.made) + self.boots.turns_of_workers
+        turns = len(self.boots.made) + self._turns_of_workers
         head = change_head(sides[0], sides[1], results, options.accepted, turns, failed, interrupted)
         # A regression stays certain.
         if self.refused is not None and head.answer != ChangeVerdict.REGRESSION:
@@ -84,12 +87,50 @@ class BuildRun:
         session = self._session
         if session.is_worker or self._alternating is None:
             return
-        reported = session.keeper.reported_tests
+        reported = session.recorder.reported_tests
         for item, found in self._alternating.unfinished():
             case = case_of(item)
             if case is None or item.nodeid in reported:
                 continue
             if isinstance(found, PinetError):
-                session.keeper.keep(session.results.of_error(item, case.combination, found))
+                session.recorder.keep(session.results.of_error(item, case.combination, found))
             else:
-                session.keeper.keep(session.results.finished(item, found))
+                session.recorder.keep(session.results.finished(item, found))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """In the controller: send the hashes of the builds to a worker."""
+        node.workerinput[_KEYS] = self._options.keys
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """In a worker: check that it has read the same builds as the controller."""
+        keys = getattr(session.config, "workerinput", {}).get(_KEYS)
+        if keys is not None and keys != self._options.keys:
+            self.boots.refused = ChangedBuildError(
+                "a file of a build changed while the workers of this run read it; do not change a build while it is "
+                "gated, or gate a copy of it"
+            )
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """In a worker: report the number of boots, and why a board cannot run the build."""
+        output = getattr(session.config, "workeroutput", None)
+        if output is None:
+            return
+        output[_TURNS] = len(self.boots.made)
+        if self.refused is not None:
+            output[_REFUSED] = str(self.refused)
+            output[_MISTAKE] = isinstance(self.refused, ConfigError)
+
+    # Last, because it can end the run: other plugins first take over the nodes and warnings of the worker.
+    @pytest.hookimpl(optionalhook=True, trylast=True)
+    def pytest_testnodedown(self, node: Any, error: object | None) -> None:
+        """In the controller: end the run if a worker ended because a board cannot run the build."""
+        output = getattr(node, "workeroutput", {})
+        # xdist calls the hook twice for an interrupted worker, the second time with an error.
+        if error or _TURNS not in output:
+            return
+        self._turns_of_workers += output[_TURNS]
+        if _REFUSED in output:
+            why = output[_REFUSED]
+            self.boots.refused = ConfigError(why) if output[_MISTAKE] else UnsupportedError(why)
+            pytest.exit(why, returncode=pytest.ExitCode.USAGE_ERROR)

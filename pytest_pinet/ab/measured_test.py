@@ -1,4 +1,4 @@
-"""One test over all boots: what it measured, what went wrong in which build, and when no boot can add to that."""
+"""The state of one test over all boots: its measurements, its troubles by build, and whether it needs more boots."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_pinet.ab.boots import of_known_good
-from pytest_pinet.ab.pings import Pings
-from pytest_pinet.ab.series import TurnSeries
+from pytest_pinet.ab.boots import known_good_error
+from pytest_pinet.ab.series import PingSeries, TurnSeries
 from pytest_pinet.errors import (
     BuildError,
     ConsoleError,
@@ -24,13 +23,13 @@ from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.pings import OFTEN
 from pytest_pinet.lab.link.link import Link
 
-# What a build may be the cause of, or the lab: whether the known-good build has it, too, tells.
+# The build or the lab can cause these errors. It is the lab if the known-good build has the error, too.
 DOUBTFUL = (ConsoleError, LinkError, SshError, TrafficError)
 
 
 @dataclass
 class BootTrouble:
-    """Something that kept a test from measuring in one boot; ``opening``: before any traffic."""
+    """An error that kept a test from measuring in one boot. ``opening``: it came before any traffic."""
 
     side: Side
     error: PinetError
@@ -39,7 +38,7 @@ class BootTrouble:
 
     @property
     def kind(self) -> str:
-        """What it is when it is the build's."""
+        """The kind of the finding if the build is the cause."""
         if self.no_device:
             return "no driver"
         if isinstance(self.error, InvalidMeasurement):
@@ -51,13 +50,13 @@ class BootTrouble:
 
 @dataclass
 class ABTestState:
-    """``error`` is how it ends, a skip among it; None while it goes on, and where its figures say how.
+    """``calls`` counts the gate calls of the current boot; ``link`` is the link of the latest boot.
 
-    ``link`` is what its latest boot opened.
+    ``error`` ends the test, and can be a skip. It is None while the test goes on, or if its values decide the outcome.
     """
 
     item: pytest.Item
-    series: list[TurnSeries | Pings] = field(default_factory=list)
+    series: list[TurnSeries | PingSeries] = field(default_factory=list)
     calls: int = 0
     turns: list[Side] = field(default_factory=list)
     troubles: list[BootTrouble] = field(default_factory=list)
@@ -66,49 +65,49 @@ class ABTestState:
 
     @property
     def done(self) -> bool:
-        """Whether no further boot is made for it."""
+        """Whether the test needs no more boots."""
         if self.error is not None:
             return True
         in_doubt = bool(self.troubles) and not self.series
         return bool(self.turns) and all(one.decided for one in self.series) and not in_doubt
 
     def begin(self, side: Side) -> None:
-        """Run in one more boot."""
+        """Begin another boot."""
         self.turns.append(side)
         self.calls = 0
 
-    def add(self, series: TurnSeries | Pings) -> None:
-        """Keep what a gate call measures, from its first boot on."""
+    def add(self, series: TurnSeries | PingSeries) -> None:
+        """Keep the measurements of the current gate call, from its first boot on."""
         if len(self.series) < self.calls:
             self.series.append(series)
 
-    def trouble(self, side: Side, error: PinetError, opening: bool, no_device: bool = False) -> None:
-        """Something ended it in this boot: that is the end at once, or the next boots tell whose fault it is."""
+    def add_trouble(self, side: Side, error: PinetError, opening: bool, no_device: bool = False) -> None:
+        """Note the error of this boot. It ends the test, unless later boots can show its cause."""
         wrong_link = isinstance(error, InvalidMeasurement) and opening
         if isinstance(error, DOUBTFUL) or wrong_link:
             self.troubles.append(BootTrouble(side, error, opening, no_device))
             if side is Side.A:
                 self.error = error
         elif isinstance(error, KernelError) and side is Side.A:
-            self.error = of_known_good(error, "broke")
+            self.error = known_good_error(error, "broke")
         else:
             self.error = error
 
     def end_turn(self, side: Side) -> None:
-        """After a boot of the known-good build in which nothing went wrong, what B always did is B's."""
+        """Blame build B if each of its boots had an error, and no boot of the known-good build, this one included."""
         of_b = [one for one in self.troubles if one.side is Side.B]
         if side is Side.B or self.error is not None or len(of_b) < OFTEN or self.turns.count(Side.B) > len(of_b):
             return
         last = of_b[-1]
         self.error = BuildError(
-            f"{first_line(last.error)}; so it was in {len(of_b)} of {len(of_b)} turns of the build under test, "
-            f"and in none of {self.turns.count(Side.A)} of the known-good build",
+            f"{first_line(last.error)}; this happened in {len(of_b)} of {len(of_b)} turns of the build under test, "
+            f"and in 0 of {self.turns.count(Side.A)} turns of the known-good build",
             last.kind,
             last.error.excerpt,
         )
 
     def give_up(self) -> None:
-        """No more boots are made: what is still in doubt is the lab's to look at."""
+        """End the test, because there are no more boots. An error with an unknown cause becomes an error of the lab."""
         if self.error is None and self.troubles and not self.done:
             self.error = self.troubles[-1].error
         for one in self.series:

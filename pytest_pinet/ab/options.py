@@ -1,4 +1,4 @@
-"""What ``--pinet-build`` and its like ask for, read before anything of a lab is touched."""
+"""The options of a build under test, read before any node is touched."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord
 BUILD, BASELINE, BOOTS = "--pinet-build", "--pinet-baseline", "--pinet-boots"
 ACCEPTED = "accepted"
 OPTIONS = (BUILD, BASELINE, BOOTS)
-# What each board was found with.
+# The own build of each board.
 RUNNING = "running"
 
 
 @dataclass(frozen=True)
 class ABOptions:
-    """A build under test, and what it is measured against.
+    """The build under test, and the known-good build ``good`` (None: the own build of each board).
 
-    ``good`` is the known-good build (None: what each board runs by itself). With ``accepted`` it is not measured: the
-    accepted baselines judge, and it only tells a build's fault from the lab's.
+    With ``accepted``, the accepted baselines judge. The known-good build is then not measured, only booted to find out
+    whether the build or the lab is at fault.
     """
 
     new: Build
@@ -33,35 +33,35 @@ class ABOptions:
     most_boots: int = MOST_BOOTS
 
     def build(self, side: Side) -> Build | None:
-        """What to boot for this side; None is what the board runs by itself."""
+        """Return the build of this side; None is the own build of the board."""
         return self.new if side is Side.B else self.good
 
     def name(self, side: Side) -> str:
-        """How reports call it."""
+        """Return the name of this side in reports."""
         build = self.build(side)
         if build is None:
             return ACCEPTED if self.accepted else RUNNING
         other = self.build(Side.B if side is Side.A else Side.A)
-        # Two folders of the same name; of a build against itself the key tells nothing.
+        # Two folders can have the same name. If both sides are the same build, the key would not help.
         if other is not None and other.name == build.name and other.key != build.key:
             return f"{build.name} ({build.key})"
         return build.name
 
     @property
     def keys(self) -> list[str]:
-        """The hash of each side's build, A first; empty for what each board runs by itself."""
+        """The hash of the build of each side, A first; empty for the own build of each board."""
         return [build.key if build is not None else "" for build in (self.good, self.new)]
 
     @property
     def turns(self) -> str:
-        """What is going to be booted, for a plan; ``{boards}`` stands for those under test."""
+        """The boots of the plan of a dry run. ``{boards}`` stands for the boards under test."""
         if self.accepted:
             return f"B {self.name(Side.B)}: {{boards}} once, a boot where the build takes one"
         names = f"A {self.name(Side.A)}, B {self.name(Side.B)}"
         return f"{names}: {LEAST_BOOTS} to {self.most_boots} turns of {{boards}}, each a boot where the build takes one"
 
     def record(self, side: Side) -> BuildRecord:
-        """As it stands in results."""
+        """Return the build of this side for results.json."""
         build = self.build(side)
         if build is None:
             return BuildRecord(
@@ -84,7 +84,7 @@ class ABOptions:
 
 
 def read_ab_options(new: str | None, baseline: str | None, boots: int | None) -> ABOptions | None:
-    """Read the options; None where no build is under test. Raises ConfigError."""
+    """Read the options; None if no build is under test. Raises ConfigError."""
     if not new:
         for option, value in ((BASELINE, baseline), (BOOTS, boots)):
             if value is not None:
@@ -92,11 +92,11 @@ def read_ab_options(new: str | None, baseline: str | None, boots: int | None) ->
         return None
     most = MOST_BOOTS if boots is None else boots
     if most < LEAST_BOOTS:
-        raise ConfigError(f"{BOOTS} {boots}: builds cannot be told from boots; expected {LEAST_BOOTS} or more")
+        raise ConfigError(f"{BOOTS} {boots}: too few boots to compare two builds; expected {LEAST_BOOTS} or more")
     build = _load(new, BUILD)
     if baseline in (None, RUNNING, ACCEPTED) and not (baseline and Path(baseline).exists()):
         if baseline == ACCEPTED and boots is not None:
-            raise ConfigError(f"{BOOTS} {boots}: {BASELINE} {ACCEPTED} boots the build once")
+            raise ConfigError(f"{BOOTS} {boots}: {BASELINE} {ACCEPTED} boots the build only once; remove {BOOTS}")
         return ABOptions(build, None, baseline == ACCEPTED, most)
     assert baseline is not None
     good = _load(baseline, BASELINE)

@@ -1,4 +1,4 @@
-"""A measurement of both builds as a result like any other: B is judged, A is its limit."""
+"""The result of a gate call that measured both builds: values of build B, limits from build A."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from statistics import median
 from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.ab.options import ABOptions
 from pytest_pinet.ab.series import Turn, TurnSeries
+from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.change import BuildDifference
 from pytest_pinet.judge.circumstances import Circumstances
@@ -20,6 +21,7 @@ from pytest_pinet.judge.suspected_causes import Suspect, of_costs, of_settings
 from pytest_pinet.judge.two_states import VERDICTS_SO_FAR, AgainstA, judge_against_a
 from pytest_pinet.measure.default_traffic import attempt_at
 from pytest_pinet.model.diagnosis import Diagnosis
+from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
@@ -37,16 +39,18 @@ from pytest_pinet.report.result_record import ResultParts, result_record
 from pytest_pinet.report.traffic import http_record
 from pytest_pinet.report.tunings import tuning_notes
 
-# By which notes of two connections differ that say the same.
-_FIGURE = re.compile(r"\d[\d.]*(?: [kMGT]?bit/s)?")
-# Of what a board says of itself, what is short and tells one build from the other.
+# Notes that differ only in these numbers have the same meaning.
+_NUMBER = re.compile(r"\d[\d.]*(?: [kMGT]?bit/s)?")
+# Driver counters whose names suggest a problem. A driver has hundreds of counters.
+_TROUBLE = re.compile(r"drop|err|miss|timeout|no_buf|fifo|restart|fail|discard|over", re.IGNORECASE)
+# The short facts of a board that identify its build.
 _IDENTITY = ("uname", "build_id", "model", "eeprom")
 
 
 def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) -> ResultRecord:
-    """Values of B, limits from A, and the difference; ``test``, ``rerun`` and ``scale`` are the caller's to fill in.
+    """Return values of B, limits from A, and the difference. Before the first turn of B, the values are values of A.
 
-    While B was not measured yet, the values are those of A.
+    The caller fills in ``test``, ``rerun`` and ``scale``.
     """
     last = (series.of(Side.B) or series.turns)[-1]
     link, traffic = last.link, series.traffic
@@ -85,13 +89,13 @@ def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) 
 
 
 def _build(last: Turn, boots: list[MadeBoot]) -> dict[str, str | None]:
-    """As of every result, and what else tells builds apart; what each turn ran in full stands with the turns."""
+    """Return the facts that identify the build. The record of each turn has the complete facts."""
     running: dict[str, str | None] = next((boot.running for boot in reversed(boots) if boot.side is last.side), {})
     return {key: running.get(key) for key in _IDENTITY if running.get(key)} | dict(last.build)
 
 
 def _own(series: TurnSeries, last: Turn) -> MeasurementJudgement:
-    """This build by itself, without a limit: only what cannot be is judged."""
+    """Judge this build without a limit: only values that are impossible are invalid."""
     tries = [one for turn in series.of(last.side) for one in turn.tries]
     plan = GatePlan((), PROFILES[DEFAULT_PROFILE], link_ups=False, error_rate=series.rules.error_rate)
     return figures(last.link.facts, series.traffic, tries, plan, Circumstances(last.conditions))
@@ -114,7 +118,7 @@ def _against_a(series: TurnSeries, way: Direction, asked: ABOptions) -> AgainstA
 
 
 def _figure(series: TurnSeries, side: Side, way: Direction) -> float:
-    """The median of all connections of a build, each without the weight of odd moments; 0 where there is none."""
+    """Return the median level of all connections of a build, in bit/s; 0 if there is none."""
     levels = [figure_of_attempt(attempt_at(one, way)) for one in series.tries(side)]
     known = [level for level in levels if level is not None]
     return median(known) if known else 0.0
@@ -174,7 +178,7 @@ def _limited_by(series: TurnSeries, turn: Turn, directions: Mapping[Direction, D
 
 
 def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]:
-    """What differs between the builds; of a value that did not change nobody asks why."""
+    """Return the differences between the builds that may explain a changed value; none if no value changed."""
     results = {one.result for one in series.found.values()}
     turns_a, turns_b = series.of(Side.A), series.of(Side.B)
     if not results & {Result.SLOWER, Result.FASTER} or not turns_a or not turns_b:
@@ -187,30 +191,66 @@ def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]
     if causes[0].cause is not causes[1].cause:
         text = f"limited by {causes[1].cause} instead of {causes[0].cause}: {causes[1].text}"
         found.append(Suspect("limited by", str(causes[0].cause), str(causes[1].cause), text))
-    return found + of_costs(series.costs(Side.A), series.costs(Side.B))
+    costs_a, costs_b = ([_costs(one) for one in series.tries(side)] for side in (Side.A, Side.B))
+    return found + of_costs(costs_a, costs_b)
 
 
 def _of_side(series: TurnSeries, judged: MeasurementJudgement, side: Side) -> dict[Direction, DirectionJudgement]:
-    """The directions with the goodput of this side."""
+    """Return the directions with the goodput of this side."""
     return {way: replace(one, goodput=Bitrate(_figure(series, side, way))) for way, one in judged.directions.items()}
 
 
 def _notes(series: TurnSeries, boots: list[MadeBoot]) -> list[str]:
     every = [one for turn in series.turns for one in turn.tries]
-    told = [note for one in every for measurement in one.measurements for note in measurement.notes]
-    told += [event.text for one in every for event in one.events]
-    told += kernel_notes(every)
+    notes = [note for one in every for measurement in one.measurements for note in measurement.notes]
+    notes += [event.text for one in every for event in one.events]
+    notes += kernel_notes(every)
     for side in Side:
         own = [boot for boot in boots if boot.side is side]
         bad = [boot for boot in own if boot.trouble]
         if bad:
-            told.append(f"{len(bad)} of {len(own)} turns of {side} gave nothing: {bad[-1].trouble}")
-    return folded(told)
+            notes.append(f"{len(bad)} of {len(own)} turns of {side} have no result: {bad[-1].trouble}")
+    return folded(notes)
 
 
 def folded(notes: Iterable[str]) -> list[str]:
-    """Each once; of those that differ in nothing but their figures the first one stands for all."""
+    """Return each note once. Of several notes that differ only in their numbers, the first stands for all."""
     alike: dict[str, list[str]] = {}
     for note in dict.fromkeys(notes):
-        alike.setdefault(_FIGURE.sub("#", note), []).append(note)
+        alike.setdefault(_NUMBER.sub("#", note), []).append(note)
     return [f"{same[0]} (and {len(same) - 1} more like it)" if len(same) > 1 else same[0] for same in alike.values()]
+
+
+def _costs(one: Try) -> dict[str, float]:
+    """Return what a connection cost the device under test for each Gbit. Costs that were not counted are absent."""
+    moved = sum(sample.bytes for flow in one.flows for sample in flow.flow.samples) * 8 / 1e9
+    if moved <= 0:
+        return {}
+    found: dict[str, float] = {}
+    retransmits = [flow.flow.retransmits for flow in one.flows]
+    known = [count for count in retransmits if count is not None]
+    if known:
+        found["retransmits per Gbit"] = sum(known) / moved
+    if one.evidence:
+        found |= _costs_of_end(one.evidence[0], moved)
+    return found
+
+
+def _costs_of_end(end: EndEvidence, moved: float) -> dict[str, float]:
+    found: dict[str, float] = {}
+    window_s = end.window_s or end.traffic_s
+    if end.processors is not None and window_s:
+        found["CPU ms per Gbit"] = sum(load.busy for load in end.processors) * window_s * 1000 / moved
+        found["softirq ms per Gbit"] = sum(load.interrupts for load in end.processors) * window_s * 1000 / moved
+    if end.interrupts is not None:
+        found["interrupts per Gbit"] = sum(sum(counts) for counts in end.interrupts.values()) / moved
+    for name in ("NET_RX", "NET_TX"):
+        if end.softirqs is not None and name in end.softirqs:
+            found[f"{name} softirqs per Gbit"] = sum(end.softirqs[name]) / moved
+    for name, count in (end.interface or {}).items():
+        if name.endswith("_packets") or _TROUBLE.search(name):
+            found[f"{name} per Gbit"] = count / moved
+    for name, count in (end.nic or {}).items():
+        if _TROUBLE.search(name):
+            found[f"{name} (driver) per Gbit"] = count / moved
+    return found

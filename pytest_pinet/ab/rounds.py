@@ -1,10 +1,10 @@
-"""All tests of a board in every boot: whoever comes first has them measured, and each then reads what was found.
+"""Run all tests of a board in each of its boots, before pytest itself runs the first test of the board.
 
-pytest knows one test after another, and a change takes reboots, which are dear: so the unit is a board in a boot, not a
-test. Before the first test of a board begins, the bodies of all its collected tests run once in each boot, A B B A
-B A A B, and every gate call in them measures a few connections. That goes on until each figure is certain, or the boots
-are used up. Then every test runs a last time in its own turn, as pytest, its reports and ``-x`` expect it: its gate
-calls give the judged figures, and no node is touched.
+pytest runs one test after the other, but a comparison of builds needs reboots, which take long. So each boot serves all
+tests of its board. The boots alternate: A B B A B A A B. In each boot, the bodies of all collected tests of the board
+run once, and each of their gate calls measures a few connections. This goes on until each value is certain, or until no
+boot is left. Then pytest runs each test once more at its usual place, so that reports and ``-x`` work as usual: now the
+gate calls return the judged values, and no node is touched.
 """
 
 from __future__ import annotations
@@ -15,77 +15,104 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.ab.boards import Boards, CaseOf
 from pytest_pinet.ab.boots import BuildBooter
 from pytest_pinet.ab.measured_test import ABTestState
 from pytest_pinet.errors import Inconclusive, PinetError
 from pytest_pinet.judge.interleaved import Side, side
+from pytest_pinet.model.lab import Node
+from pytest_pinet.session.parametrizer import case_of
+
+
+def board_of(item: pytest.Item | None) -> str:
+    """Return the node under test; empty for a test that needs no lab."""
+    case = case_of(item)
+    return "" if case is None else case.combination.dut.node.name
+
+
+class Boards:
+    """Runs the tests of each board in a row, because a boot serves all of them. Registered as a plugin."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, list[pytest.Item]] = {}
+
+    def kept(self, nextitem: pytest.Item | None) -> list[Node]:
+        """Return the nodes of all tests of the next board."""
+        cases = [case_of(item) for item in self._items.get(board_of(nextitem), [])]
+        return list({node.name: node for case in cases if case for node in case.combination.nodes}.values())
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Sort the tests by board; tests that need no lab keep their places."""
+        places = [place for place, item in enumerate(items) if board_of(item)]
+        boards = list(dict.fromkeys(board_of(items[place]) for place in places))
+        in_rows = sorted((items[place] for place in places), key=lambda item: boards.index(board_of(item)))
+        for place, item in zip(places, in_rows, strict=True):
+            items[place] = item
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note the tests of each board once no test is deselected any more."""
+        for item in session.items:
+            if board := board_of(item):
+                self._items.setdefault(board, []).append(item)
 
 
 class Rounds(Boards):
-    """Registered as a plugin where two builds are measured in turn."""
+    """Runs the tests of each board in alternating boots of two builds. Registered as a plugin."""
 
-    def __init__(self, boots: BuildBooter, case_of: CaseOf, most_boots: int) -> None:
-        super().__init__(case_of)
+    def __init__(self, boots: BuildBooter) -> None:
+        super().__init__()
         self.boots = boots
-        self._most_boots = most_boots
         self._tested: dict[str, ABTestState] = {}
         self._groups: dict[str, list[ABTestState]] = {}
         self._over: set[str] = set()
         self._now: ABTestState | None = None
 
-    # -- what the session asks ------------------------------------------------------------------------------------
-
     def tested(self, item: pytest.Item) -> ABTestState:
-        """All that is known of a test."""
+        """Return the state of a test."""
         return self._tested[item.nodeid]
 
     @property
     def all(self) -> Collection[ABTestState]:
-        """All tests, in their order."""
+        """The states of all tests, in the order of the tests."""
         return self._tested.values()
 
     def is_measuring(self, item: pytest.Item) -> bool:
-        """Whether a test runs in one of the boots; False when it reads what was found."""
+        """Return whether the test runs in one of the boots. If not, its gate calls return the judged values."""
         return self._now is not None and self._now.item is item
 
     @property
     def calls(self) -> int:
-        """How many measurements share a boot of the board that is measured now, as far as that is known."""
-        group = self._groups[self.board(self._now.item)] if self._now is not None else []
+        """How many gate calls share a boot of the current board, as far as this is known."""
+        group = self._groups[board_of(self._now.item)] if self._now is not None else []
         return sum(max(len(one.series), 1) for one in group)
 
     @property
-    def figures(self) -> int:
-        """How many figures the whole change has: of tests that were not run yet, as many as the richest one has."""
+    def values(self) -> int:
+        """How many values the whole comparison has. A test that has not run yet counts as the test with the most."""
         known = [sum(max(len(series.found), 1) for series in one.series) for one in self._tested.values()]
         return sum(count or max(known, default=0) or 1 for count in known)
 
-    # -- hooks ----------------------------------------------------------------------------------------------------
-
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Now it is known what is measured."""
+        """Note the tests of each board once no test is deselected any more."""
         super().pytest_collection_finish(session)
         for board, items in self._items.items():
             self._groups[board] = [ABTestState(item) for item in items]
             self._tested |= {one.item.nodeid: one for one in self._groups[board]}
 
-    # Before all other wrappers: Allure, capture and the like see only the last time that a test runs.
+    # Outside of all other wrappers: Allure, capture and the like must see only the run of the test by pytest itself.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """The first test of a board has the whole board measured."""
-        board = self.board(item)
+        """Measure the whole board before its first test."""
+        board = board_of(item)
         if board in self._groups and board not in self._over:
             self._over.add(board)
             self._measure(self._groups[board], item)
         return (yield)
 
-    # -- measuring ------------------------------------------------------------------------------------------------
-
     def _measure(self, group: Sequence[ABTestState], first: pytest.Item) -> None:
         turn = 0
-        while turn < self._most_boots and (going := _not_done(group)):
+        while turn < self.boots.options.most_boots and (going := _not_done(group)):
             which = side(turn)
             self.boots.next(which)
             for number, one in enumerate(going):
@@ -97,7 +124,7 @@ class Rounds(Boards):
             one.give_up()
 
     def _run(self, one: ABTestState, which: Side, following: Callable[[], pytest.Item]) -> None:
-        """The body of a test, with its fixtures, in the boot of this turn; nobody is told of it."""
+        """Run the test with its fixtures in this boot, without a report."""
         item = one.item
         one.begin(which)
         self._now = one
@@ -124,13 +151,13 @@ class Rounds(Boards):
 
     def _note(self, one: ABTestState, which: Side, error: BaseException) -> None:
         if isinstance(error, AssertionError | pytest.fail.Exception | Inconclusive):
-            # Verdicts, and what a test itself asserts of figures, count in its last run.
+            # Verdicts and the test's own assertions count when pytest itself runs the test.
             return
         if not isinstance(error, PinetError) or self.boots.has_failed(error):
             one.error = error
             return
         opening = error is self.boots.opening_error
-        one.trouble(which, error, opening, opening and self.boots.device_is_missing)
+        one.add_trouble(which, error, opening, opening and self.boots.device_is_missing)
 
 
 def _not_done(group: Iterable[ABTestState]) -> list[ABTestState]:
@@ -138,7 +165,7 @@ def _not_done(group: Iterable[ABTestState]) -> list[ABTestState]:
 
 
 def _following(rest: Sequence[ABTestState], group: Sequence[ABTestState], first: pytest.Item) -> pytest.Item:
-    """What is set up next: the rest of this boot, or who goes on in the next one, or the test that began it all."""
+    """Return the test to set up next: in this boot, in the next boot, or the test that pytest itself runs first."""
     going = rest or _not_done(group)
     return going[0].item if going else first
 
@@ -146,7 +173,7 @@ def _following(rest: Sequence[ABTestState], group: Sequence[ABTestState], first:
 def _tear_down(item: pytest.Item, after: pytest.Item) -> None:
     item.ihook.pytest_runtest_teardown(item=item, nextitem=after)
     if after is item and item.parent is not None:
-        # pytest keeps set up what comes next, and never had the same test come next.
+        # pytest does not tear down what the next test uses, and does not expect the same test to be the next.
         item.session._setupstate.teardown_exact(item.parent)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""One measurement that a test asks for, over all boots of both builds."""
+"""The measurements of one gate call over all boots of both builds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from pytest_pinet.ab.costs import costs_of
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.build import read_build, read_settings
@@ -15,22 +14,26 @@ from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.change import BuildDifference, connections_per_turn
 from pytest_pinet.judge.change_attempts import MeasuredBoot, judge_boots
 from pytest_pinet.judge.interleaved import Result, Side
+from pytest_pinet.judge.pings import PingTurns
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
 from pytest_pinet.measure.traffic_runner import DROPS_MAX, ProgressOfWays, Runs
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.traffic.tool import TrafficTool
 
-# What a connection may take beside its traffic.
+# Time of a connection beside its traffic.
 BESIDE_TRAFFIC_S = 10.0
+SAME_CALLS = "to compare builds, a test must make the same gate calls in every boot"
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What one boot gave: its connections, and the link as it was then."""
+    """The connections of one boot, and the link in this boot. ``at_s`` counts from the first boot of the board."""
 
     side: Side
     boot: int
@@ -43,23 +46,24 @@ class Turn:
 
     @property
     def kept(self) -> tuple[Try, ...]:
+        """The connections that count."""
         return tuple(one for one in self.tries if not one.excluded)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How differences are judged: ``tolerances`` by direction; ``figures`` are those of the whole change."""
+    """How differences between the builds are judged. ``values`` is how many values the whole comparison has."""
 
     tolerances: Mapping[Direction, float]
-    known: ReferenceData
+    references: ReferenceData
     error_rate: float
-    figures: int
+    values: int
     most_boots: int
 
 
 @dataclass
 class TurnSeries:
-    """Turns of one gate call; ``found`` is the judgement of each direction after the latest turn."""
+    """The turns of a gate call that sends traffic. ``found`` judges each direction after the latest turn."""
 
     traffic: Traffic
     rules: Rules
@@ -73,27 +77,25 @@ class TurnSeries:
 
     @property
     def decided(self) -> bool:
-        """A direction that is slower ends it: the other one cannot mend that."""
+        """Whether more turns would change nothing. One slower direction is enough for that."""
         results = [one.result for one in self.found.values()]
         return bool(results) and (Result.SLOWER in results or Result.GO_ON not in results)
 
-    def must_be(self, traffic: Traffic, who: str) -> None:
-        """Raises ConfigError where this boot is asked for something else than the one before."""
+    def require_same(self, traffic: Traffic, test: str) -> None:
+        """Raise ConfigError if the gate call sends other traffic than in an earlier turn."""
         if traffic != self.traffic:
             raise ConfigError(
-                f"{who} asked for {traffic.key} {traffic.direction} after {self.traffic.key} {self.traffic.direction} "
-                "in an earlier turn: between builds a test must ask for the same in each"
+                f"{test} measures {traffic.key} {traffic.direction} in this boot, but {self.traffic.key} "
+                f"{self.traffic.direction} in an earlier one: {SAME_CALLS}"
             )
 
     def of(self, side: Side) -> list[Turn]:
+        """Return the turns of a build."""
         return [turn for turn in self.turns if turn.side is side]
 
     def tries(self, side: Side) -> list[Try]:
-        """All connections of a build that count."""
+        """Return all connections of a build that count."""
         return [one for turn in self.of(side) for one in turn.kept]
-
-    def costs(self, side: Side) -> list[dict[str, float]]:
-        return [costs_of(one) for one in self.tries(side)]
 
     def take(
         self,
@@ -106,7 +108,7 @@ class TurnSeries:
         on_progress: ProgressOfWays | None,
         watch: Callable[[], None] | None,
     ) -> None:
-        """Measure in the boot that is on now, and judge all of them. Raises what `Runs` raises."""
+        """Measure in the current boot, and judge all turns. Raises the errors of ``Runs``."""
         lasts_s = (self.connections + DROPS_MAX) * (self.traffic.seconds + BESIDE_TRAFFIC_S)
         settings = read_settings(link.dut.shell, link.dut.device)
         build = read_build(link.dut.shell, link.dut.device)
@@ -118,13 +120,13 @@ class TurnSeries:
         self.add(turn)
 
     def add(self, turn: Turn) -> None:
-        """One more boot, and what all of them come to."""
+        """Add a turn, and judge all turns."""
         self.turns.append(turn)
         self.seconds = time.monotonic() - self.clock
-        self.found = {way: self._judged(turn.link, way) for way in ways_of(self.turns[0].tries[0])}
+        self.found = {way: self._judged(turn.link, way) for way in counted_ways(self.turns[0].tries[0])}
 
     def give_up(self) -> None:
-        """No more boots are made: what goes on stays undecided."""
+        """Make every undecided direction inconclusive, because there are no more turns."""
         for way, one in self.found.items():
             if one.result is Result.GO_ON:
                 self.found[way] = replace(one, result=Result.INCONCLUSIVE, why=f"undecided: {one.why}")
@@ -132,24 +134,59 @@ class TurnSeries:
     def _judged(self, link: Link, way: Direction) -> BuildDifference:
         before = self.found.get(way)
         if before is not None and before.decided:
-            # What was certain stays so: later boots are made for other figures.
+            # Later turns are for other values; they must not change a certain result.
             return before
         boots = [
             MeasuredBoot(turn.side, turn.at_s, tuple(attempt_at(one, way) for one in turn.kept)) for turn in self.turns
         ]
         rules = self.rules
-        noise = rules.known.of(MetricKey(link.combination.identity, self.traffic, way)).noise
-        return judge_boots(boots, rules.tolerances[way], noise, rules.error_rate, rules.figures, rules.most_boots)
+        noise = rules.references.of(MetricKey(link.combination.identity, self.traffic, way)).noise
+        return judge_boots(boots, rules.tolerances[way], noise, rules.error_rate, rules.values, rules.most_boots)
 
 
-def ways_of(one: Try) -> list[Direction]:
-    """The directions of which a connection gives a figure."""
+@dataclass
+class PingSeries:
+    """The turns of a ``gate.ping`` call. A limit that only the build under test misses repeatedly is its fault."""
+
+    turns: list[tuple[Side, ResultRecord]] = field(default_factory=list)
+    given_up: bool = False
+
+    @property
+    def found(self) -> dict[Direction, BuildDifference]:
+        """Empty, because pings have no goodput to compare."""
+        return {}
+
+    @property
+    def _judged(self) -> PingTurns:
+        return PingTurns(tuple((side, record.verdict) for side, record in self.turns), self.given_up)
+
+    @property
+    def decided(self) -> bool:
+        """Whether more turns would change nothing."""
+        return self._judged.decided
+
+    def give_up(self) -> None:
+        """Judge as it is, because there are no more turns."""
+        self.given_up = True
+
+    def record(self) -> ResultRecord:
+        """Return the latest record of the build under test with the verdict of all turns; pass while undecided."""
+        of_b = [record for side, record in self.turns if side is Side.B]
+        last = of_b[-1] if of_b else self.turns[-1][1]
+        verdict, why = self._judged.judge()
+        notes = [*last.notes, *([why] if why else [])]
+        message = f"{last.message}: {why}" if why and verdict is not Verdict.PASS else last.message
+        return last.replace(verdict=verdict, message=message, notes=notes)
+
+
+def counted_ways(one: Try) -> list[Direction]:
+    """Return the directions whose goodput a connection gives."""
     counted = {flow.way for flow in one.flows if flow.run.counted}
     return [way for way in (Direction.TX, Direction.RX) if way in counted]
 
 
-def connections_per_boot(link: Link, traffic: Traffic, known: ReferenceData, boot_s: float, calls: int) -> int:
-    """How many connections one boot is worth where ``calls`` measurements share it."""
+def connections_per_boot(link: Link, traffic: Traffic, references: ReferenceData, boot_s: float, calls: int) -> int:
+    """Return how many connections to measure in one boot, if ``calls`` gate calls share it."""
     one_s = traffic.seconds * max(calls, 1)
-    noises = [one.noise for one in known.of_traffic(link.combination.identity, traffic).values()]
+    noises = [one.noise for one in references.of_traffic(link.combination.identity, traffic).values()]
     return max(connections_per_turn(noise, boot_s, one_s) for noise in noises)

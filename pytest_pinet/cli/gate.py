@@ -98,7 +98,7 @@ class RunWatcher:
         if session is None:
             return
         self.planned = session.dry_run is not None
-        record = session.keeper.record
+        record = session.recorder.record
         self.head = record.change if record is not None else None
         builds = config.pluginmanager.get_plugin("pinet-builds")
         self.refused = builds.refused if builds is not None else None

@@ -1,8 +1,8 @@
-"""What connects a session to Allure; imported only with ``--alluredir``, which allure-pytest declares."""
+"""Connects a session to Allure. Imported only with ``--alluredir``, which allure-pytest declares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -19,37 +19,37 @@ from pytest_pinet.report.allure.listener import AllureResults
 from pytest_pinet.report.allure.run import AllureRun
 from pytest_pinet.report.series import FigureSeries
 from pytest_pinet.report.trends import run_facts, series_with
+from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.run_recorder import RunRecorder
 
-CaseOf = Callable[[pytest.Item | None], CombinationCase | None]
 _POINTS = 60
-# Their text is the same in every process and every version; that of other objects may hold an address.
+# Parameters of other types are left out: their text can contain an address, which differs between processes.
 _PLAIN = (str, int, float, bool, type(None))
 
 
-def attach(config: pytest.Config, directory: str, keeper: RunRecorder, case_of: CaseOf, lab: LabOfFile | None) -> None:
-    """Fill in the results of this process, and add what concerns the whole run where it is the one that reports."""
+def attach(config: pytest.Config, directory: str, recorder: RunRecorder, lab: LabOfFile | None) -> None:
+    """Complete the Allure results of this process, and in the controller the data of the whole run."""
     path = Path(directory).absolute()
     if not hasattr(config, "workerinput"):
         run = AllureRun(
-            config, path, lambda: keeper.record, lambda record: run_facts(record, keeper.history_url), keeper.warn
+            config, path, lambda: recorder.record, lambda record: run_facts(record, recorder.history_url), recorder.warn
         )
         config.pluginmanager.register(run, "pinet-allure-run")
     if not getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
         results = AllureResults(
             path,
             lambda item: subject_of(item, case_of(item)),
-            lambda found: _trends(keeper, lab, found),
+            lambda found: _trends(recorder, lab, found),
             lambda item: _nodes(case_of(item)),
-            lambda: keeper.folder.path,
-            keeper.warn,
+            lambda: recorder.folder.path,
+            recorder.warn,
         )
         config.pluginmanager.register(results, "pinet-allure-results")
         config.add_cleanup(results.start())
 
 
 def subject_of(item: pytest.Item, case: CombinationCase | None) -> Subject | None:
-    """What a test stands for: its combination, its name without file and parameters, and its other parameters."""
+    """Return the identity of a test: combination, name without file and parameters, and its other parameters."""
     if case is None:
         return None
     combination = case.combination
@@ -76,13 +76,13 @@ def _nodes(case: CombinationCase | None) -> Iterable[str]:
     return [node.name for node in case.combination.nodes] if case is not None else []
 
 
-def _trends(keeper: RunRecorder, lab: LabOfFile | None, results: Sequence[ResultRecord]) -> list[FigureSeries]:
-    """With the history where there is one; without it a trend has one point."""
-    url = keeper.history_url
+def _trends(recorder: RunRecorder, lab: LabOfFile | None, results: Sequence[ResultRecord]) -> list[FigureSeries]:
+    """Return the trends of these results. Without a history, a trend has one point."""
+    url = recorder.history_url
     try:
         baselines = load_baselines(lab) if lab is not None else {}
         with History.open(url, baselines) if url is not None else nullcontext() as history:
-            return series_with(history, results, _POINTS, keeper.emulated)
+            return series_with(history, results, _POINTS, recorder.emulated)
     except ConfigError:
-        # There is none before the first run, nor without SQLAlchemy.
-        return series_with(None, results, _POINTS, keeper.emulated)
+        # No history exists before the first run or without SQLAlchemy.
+        return series_with(None, results, _POINTS, recorder.emulated)

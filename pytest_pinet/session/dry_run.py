@@ -1,4 +1,4 @@
-"""``--pinet-dry-run``: what would be measured, with which commands, for how long; nothing is touched."""
+"""``--pinet-dry-run``: print the measurements, their commands and their duration, and touch no node."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from pytest_pinet.tuning.registry import who_gets
 if TYPE_CHECKING:
     from pytest_pinet.measure.comparison import State
 
-# What boards and tools cost beside traffic; a first use of a node adds its boot.
+# Time of a measurement beside its traffic, without boots.
 FIXED_S = 1.0
-# A run takes a fresh port.
+# A real run takes any free port.
 EXAMPLE_PORT = 20000
 
 
 @dataclass(frozen=True)
 class PlannedLink:
-    """Stands for a link that nobody opened."""
+    """A link that is not opened."""
 
     combination: Combination
 
@@ -40,14 +40,14 @@ class PlannedLink:
 
 
 def _commands(traffic: Traffic, own: str, other: str) -> list[tuple[str, list[str]]]:
-    """The command lines of one run by the end (``dut``, ``peer``) that they run on. Raises ConfigError."""
+    """Return the command lines of a run, each with the end (``dut``, ``peer``) that runs it. Raises ConfigError."""
     if isinstance(traffic, HttpTraffic):
         from pytest_pinet.traffic import wrk
         from pytest_pinet.traffic.http import validate as validate_http
 
-        serving, asking, address = ("dut", "peer", own) if traffic.direction is Direction.TX else ("peer", "dut", other)
+        server, client, address = ("dut", "peer", own) if traffic.direction is Direction.TX else ("peer", "dut", other)
         url = f"http://{address}:{EXAMPLE_PORT}/data"
-        return [(serving, ["nginx", "-c", "nginx.conf"]), (asking, wrk.argv(validate_http(traffic), url, cores=1))]
+        return [(server, ["nginx", "-c", "nginx.conf"]), (client, wrk.argv(validate_http(traffic), url, cores=1))]
     from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, client_argv, client_is_dut, server_argv
     from pytest_pinet.traffic.iperf3_values import validate
 
@@ -71,7 +71,7 @@ class DryRun:
         self._nodes: dict[str, float] = {}
         self._planned: set[str] = set()
         self._under_test: dict[str, None] = {}
-        # How often builds under test are measured, of boards; empty where none is.
+        # The boots of a build under test, for the boards ``{boards}``; empty without a build.
         self.turns = ""
 
     def is_measuring(self, item: pytest.Item) -> bool:
@@ -86,7 +86,7 @@ class DryRun:
     def measure(
         self, item: pytest.Item, link: PlannedLink, traffic: Traffic, limits: Sequence[Limit], profile: Profile
     ) -> NoReturn:
-        """Plan one measurement and skip the rest of the test. Raises UnsupportedError for senseless traffic."""
+        """Plan one measurement and skip the rest of the test. Raises ConfigError for impossible traffic."""
         self._plan_traffic(item, link, traffic)
 
     def _plan_traffic(self, item: pytest.Item, link: PlannedLink, traffic: Traffic) -> NoReturn:
@@ -113,7 +113,7 @@ class DryRun:
         self._plan(item, combination, lines, traffic.seconds * len(steps))
 
     def _other_tool(self, traffic: Traffic) -> str | None:
-        """The tool whose commands are not known here."""
+        """Return the name of a traffic tool of another package, whose commands are not known here."""
         tool = self._lab.tool_for(traffic) if self._lab is not None else None
         return None if tool in (None, Lab.traffic_tool, Lab.http_tool) else tool
 
@@ -145,7 +145,7 @@ class DryRun:
             self._planned.add(item.nodeid)
             self._lines.append(f"{item.nodeid}")
             for name, value in combination.tuning.settings:
-                self._lines.append(f"  tune {name}={value} {who_gets(name)}, taken back afterwards")
+                self._lines.append(f"  tune {name}={value} {who_gets(name)}, undone afterwards")
         self._lines += lines
         self._under_test[combination.dut.node.name] = None
         for node in combination.nodes:
@@ -154,9 +154,9 @@ class DryRun:
         pytest.skip("dry run")
 
     def lines(self) -> list[str]:
-        """The plan, ready to print."""
+        """Return the lines of the plan."""
         if not self._lines:
             return ["nothing would be measured"]
         total = f"about {self._seconds:.0f} s of measuring on {len(self._nodes)} nodes ({', '.join(self._nodes)})"
-        lines = [*self._lines, "", f"{total}, plus the boot of those that are off"]
+        lines = [*self._lines, "", f"{total}, plus the boot of nodes that are off"]
         return [*lines, self.turns.format(boards=", ".join(self._under_test))] if self.turns else lines

@@ -1,4 +1,4 @@
-"""Trouble as pytest shows it, without our traceback: a lab's is an error of the set-up, a kernel's a failure."""
+"""Show errors in pytest without a traceback: an error of the lab is an error, a broken kernel is a failure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_pinet.report.result_record import ResultParts, result_record
 
 
 def error_record(test: str, combination: Combination, error: PinetError, rerun: str) -> ResultRecord:
-    """A result without figures, for a test whose measurement did not come about."""
+    """Return the result of a test that an error ended. The result has no values."""
     verdict = Verdict.INVALID if isinstance(error, InvalidMeasurement) else Verdict.ERROR
     if isinstance(error, KernelError | BuildError):
         verdict = Verdict.FAIL
@@ -31,12 +31,12 @@ def error_record(test: str, combination: Combination, error: PinetError, rerun: 
 
 
 def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, text: str) -> None:
-    """Rewrite a failed report: the message instead of a traceback, and an error instead of a failure.
+    """Rewrite a failed report: show ``text`` instead of a traceback, and set the phase by the kind of the error.
 
-    pytest and everything behind it (JUnit, summary, xdist) call what fails outside the call phase an error; a
-    measurement that the lab broke failed in its set-up. A broken kernel or build is a failure, also in the set-up.
+    pytest, JUnit and xdist report a failure of the call phase as a failure, and of other phases as an error. So an
+    error of the lab is moved to the set-up, and a broken kernel or build is moved to the call.
     """
-    # pytest prints the class's name before the message; "builtins" keeps it free of a module's.
+    # pytest prints the name of the class before the message, without a module if it is "builtins".
     named = type(type(error).__name__, (pytest.fail.Exception,), {"__module__": "builtins"})
     try:
         raise named(text, pytrace=False)
@@ -49,9 +49,9 @@ def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, t
 
 
 def require_tunings(tunings: Sequence[Tuned]) -> None:
-    """End a test that cannot do without its tuning: it is skipped where there is no such knob.
+    """Skip a test with ``tuning_required`` if the kernel or driver lacks its settings.
 
-    Raises InvalidMeasurement for one that was refused, or came out otherwise than asked for.
+    Raises InvalidMeasurement if a setting was rejected, or read back with another value.
     """
     lost = [one for one in tunings if not one.outcome.holds]
     if lost and all(one.outcome is SettingOutcome.UNSUPPORTED for one in lost):

@@ -1,4 +1,4 @@
-"""What a test asks for: ``pinet_link``, ``pinet_gate`` and ``pinet_tune``, and short names for them."""
+"""The fixtures ``pinet_link``, ``pinet_gate`` and ``pinet_tune``, and their short names."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Tune(Protocol):
-    """``with pinet_tune(link, rps="all") as outcomes:``; also a state of ``gate.compare``."""
+    """The type of ``pinet_tune``: ``with pinet_tune(link, rps="all") as outcomes:``."""
 
     def __call__(self, link: Link, **settings: object) -> AbstractContextManager[Sequence[Tuned]]:
         """Tune the link until the context is left."""
 
 
-# How the plugin makes the session of a run. Only the plugin knows which kind of session the run needs.
+# Makes the session of a run. The plugin sets it, because only the plugin imports builds under test.
 SESSION_MAKER: pytest.StashKey[Callable[[pytest.Config], PinetSession]] = pytest.StashKey()
 
 
@@ -33,13 +33,13 @@ def pinet_session(config: pytest.Config) -> PinetSession:
 
 @pytest.fixture
 def pinet_link(request: pytest.FixtureRequest) -> Iterator[Link]:
-    """One combination of the lab, booted, cabled and checked: pass it to ``gate``. Needs the ``pinet`` marker."""
+    """An open link of one combination: nodes booted, cables and link checked. Needs the ``pinet`` marker."""
     from pytest_pinet.session.parametrizer import case_of
 
     case = case_of(request.node)
     if case is None:
         raise pytest.UsageError(
-            f"{request.node.nodeid}: a test that asks for 'link' needs @pytest.mark.pinet(board=..., nic=...)"
+            f"{request.node.nodeid}: a test that uses the fixture 'link' needs @pytest.mark.pinet(board=..., nic=...)"
         )
     with pinet_session(request.config).open_link(request.node, case) as opened:
         yield opened
@@ -57,9 +57,9 @@ def pinet_gate(request: pytest.FixtureRequest) -> Gate:
 def pinet_tune(request: pytest.FixtureRequest) -> Tune:
     """Tunes a link for a part of a test: ``with tune(link, rps="all", mtu=9000) as outcomes:``.
 
-    Gives what came of each setting; leaving it takes all of them back. Settings that take a boot belong in the marker.
+    Returns the outcome of each setting. Leaving the context undoes all settings. Settings that need a boot are written
+    into the marker.
     """
-
     session = pinet_session(request.config)
 
     def tuned(link: Link, **settings: object) -> AbstractContextManager[Sequence[Tuned]]:

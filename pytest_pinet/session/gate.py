@@ -1,4 +1,4 @@
-"""Measure a link and judge it: what the ``gate`` fixture gives to a test."""
+"""The gate: measures a link, judges the result, and ends the test if a limit does not hold."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_pinet.model.record.result import ResultRecord
     from pytest_pinet.session.session import PinetSession
 
-# How the fields of a traffic are read that are not taken as they are.
+# Readers of the arguments that are not used as they are.
 _READERS: dict[str, Callable[[str, Any], Any]] = {
     "window": gate_arguments.parse_octets,
     "mss": gate_arguments.parse_octets,
@@ -44,12 +44,12 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "loss": gate_arguments.parse_share,
 }
 T = TypeVar("T")
-# Brings the nodes into a state; what it returns is left before another state is entered.
+# Brings the nodes into a state. The context that it returns is left before the nodes enter another state.
 Enter = Callable[[], AbstractContextManager[object] | None]
 
 
-class _OfEvery(TypedDict):
-    """The values of every result, by the fields of ``Result``."""
+class _CommonFields(TypedDict):
+    """The fields that every ``Result`` has."""
 
     metric_id: str
     verdict: Verdict
@@ -64,23 +64,23 @@ def _of(part: T | None) -> T:
 
 
 def check(traffic: Traffic) -> None:
-    """Refuse what no tool can send, before a node is asked for it. Raises ConfigError."""
+    """Raise ConfigError for traffic that no tool can send, before a node is touched."""
     (http.validate if isinstance(traffic, HttpTraffic) else iperf3_values.validate)(traffic)
     if isinstance(traffic, LadderTraffic):
         if traffic.direction is Direction.BIDIR:
-            raise ConfigError("direction='bidir': a ladder is climbed one way; expected 'tx' or 'rx'")
+            raise ConfigError("direction='bidir': a ladder measures one direction; expected 'tx' or 'rx'")
         for rate in traffic.rates:
             iperf3_values.validate(traffic.step(rate))
 
 
 def _warmup_cap_s(link: Link) -> float:
-    """How long a warm-up may take at most; a link that is only planned has no speed yet."""
+    """Return the longest warm-up. A planned link has no speed yet."""
     path = getattr(link, "path", None)
     return WARMUP_CAP_S if path is None else cap_for(path.speed_mbps)
 
 
 class Gate:
-    """Bound to one test; every call measures once, judges, records, and ends the test when the limit does not hold."""
+    """The gate of one test. Each call measures and judges, and ends the test if a limit does not hold."""
 
     def __init__(self, session: PinetSession, item: pytest.Item) -> None:
         self._session = session
@@ -107,15 +107,17 @@ class Gate:
     ) -> TrafficResult:
         """Measure TCP goodput at the receiver, on fresh connections until the verdict is certain.
 
-        ``direction`` is seen from the device under test: tx, rx or bidir; left out it is the usual one of the topology
-        (rx for incast, bidir for mesh, else tx). ``duration`` (s) is counted of each connection, after ``warmup`` (s);
-        left out the profile says how long, and the warm-up is found. ``bitrate`` is per stream and direction;
-        ``peer_bitrate`` is what each of the peer's streams sends at most in bidir. ``opposed`` sends each direction of
-        bidir by an iperf3 of its own, as ``peer_bitrate`` does; only the time that both run counts. ``affinity`` keeps
-        the iperf3 of the device under test on this CPU.
-        ``profile`` (fast, standard, soak, full) and ``limits`` override the marker's, by the same words: ``min``,
-        ``sum``, ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``, ``latency``, ``cpu``.
-        Fails the test beyond a limit; raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive or
+        ``direction`` is tx, rx or bidir, from the view of the device under test. The default depends on the topology:
+        rx for incast, bidir for mesh, else tx.
+        ``duration`` (s) is the time of each connection that counts, after ``warmup`` (s). By default the profile
+        defines the duration, and the end of the warm-up is detected.
+        ``bitrate`` is per stream and direction; ``peer_bitrate`` limits each stream of the peer in bidir.
+        ``opposed`` uses one iperf3 process for each direction of bidir, as ``peer_bitrate`` does; only the time in
+        which both run counts. ``affinity`` binds iperf3 on the device under test to this CPU.
+        ``profile`` (fast, standard, soak, full) and ``limits`` override the values of the marker. They have the same
+        names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``,
+        ``latency``, ``cpu``.
+        Fails the test if a limit does not hold. Raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive,
         ConfigError.
         """
         values = {
@@ -145,9 +147,9 @@ class Gate:
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> TrafficResult:
-        """Measure UDP goodput at the receiver; arguments as for ``tcp``.
+        """Measure UDP goodput at the receiver. Other arguments as for ``tcp``.
 
-        ``bitrate`` must be given, since UDP sends as fast as it is told; ``length`` is the datagram's payload.
+        ``bitrate`` is required, because UDP has no congestion control. ``length`` is the payload of a datagram.
         """
         if bitrate is None:
             raise ConfigError(f"{self._item.nodeid}: udp: needs bitrate=, such as bitrate='400M' (per stream)")
@@ -167,11 +169,11 @@ class Gate:
         profile: str | None = None,
         **limits: Unpack[FlowLimits],
     ) -> LadderResult:
-        """Find the highest of ``rates`` (per stream) of which no more than ``loss`` is lost, from the lowest on.
+        """Find the highest of ``rates`` (per stream) at which at most the share ``loss`` of the datagrams is lost.
 
-        A rate that is not held is tried again before that is believed, and ends the climb; so does one which the sender
-        does not reach. ``min`` and other limits judge the goodput at the highest rate that is held. Fails the test
-        where none is; other arguments as for ``udp``.
+        The rates are measured in rising order. The first rate that loses more, also when it is repeated, ends the
+        measurement, and a rate that the sender does not reach ends it, too. ``min`` and other limits judge the goodput
+        at the highest good rate. Fails the test if no rate is good. Other arguments as for ``udp``.
         """
         values = {"udp": True, "streams": streams, "length": length, "rates": rates, "loss": loss}
         found = self._run(link, "udp_ladder", LadderTraffic, direction, duration, None, profile, limits, values)
@@ -189,15 +191,15 @@ class Gate:
         profile: str | None = None,
         **limits: Unpack[Limits],
     ) -> HttpResult:
-        """Have a cached file of ``size`` served (nginx) and asked for again and again (wrk), until that is judged.
+        """Measure HTTP: nginx serves a cached file of ``size``, and wrk requests the file again and again.
 
-        ``direction`` tx: the device under test serves; rx: its peer does. ``min`` limits the payload of good responses
-        as a rate, ``requests`` (``'1200/s'``) their number; limits of the lab file speak of TCP and UDP, and are not
-        asked. A request that fails, or is answered with another status than 2xx, fails the test.
+        With ``direction`` tx, the device under test serves; with rx, its peer. ``min`` limits the bit rate of the
+        payload of good responses, ``requests`` (``'1200/s'``) their number. Limits of the lab file do not apply,
+        because they are limits of TCP and UDP. A failed request or a status other than 2xx fails the test.
         """
-        runs = link.combination.topology.name
-        if runs not in ("pair", "chain"):
-            raise ConfigError(f"{self._item.nodeid}: http: topology {runs!r}: expected 'pair' or 'chain'")
+        topology = link.combination.topology.name
+        if topology not in ("pair", "chain"):
+            raise ConfigError(f"{self._item.nodeid}: http: topology {topology!r}: expected 'pair' or 'chain'")
         values = {"streams": connections, "size": size}
         found = self._run(link, "http", HttpTraffic, direction, duration, 0, profile, limits, values, requests)
         return HttpResult(**self._end(found), requests_per_s=_of(found.http).requests_per_s)
@@ -214,8 +216,9 @@ class Gate:
     ) -> PingResult:
         """Measure round trips of single packets from the device under test to its peer, over the idle link.
 
-        ``loss`` and ``latency`` (the mean round trip) limit them, in the call or the marker; a miss is repeated before
-        it fails the test. ``size`` is the payload in bytes, 16 at least. Raises TrafficError where nothing comes back.
+        The limits are ``loss`` and ``latency`` (mean round trip), in the call or the marker. A missed limit is measured
+        again before it fails the test. ``size`` is the payload in bytes, at least 16. Raises TrafficError if no reply
+        comes.
         """
         try:
             ping = Ping(
@@ -225,7 +228,7 @@ class Gate:
             own = self._limits(link, limits)
             for limit in own:
                 if limit.metric not in (Metric.LOSS, Metric.LATENCY):
-                    raise ConfigError(f"{limit.metric}= limits no ping; expected loss= or latency=")
+                    raise ConfigError(f"ping has no limit {limit.metric}=; expected loss= or latency=")
             spending = self._session.profile(self._item, profile)
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: ping: {error}") from None
@@ -251,12 +254,12 @@ class Gate:
         tolerance: str = "3%",
         streams: int = 1,
     ) -> ComparisonResult:
-        """Measure two states of the same nodes in turn, A B B A B A A B, so that drift of the lab cannot fool.
+        """Compare two states of the same nodes by TCP goodput, measured alternately: A B B A B A A B.
 
-        ``a`` and ``b`` bring the nodes into a state: callables that return a context manager, which is left before the
-        other state is entered (None: nothing is done). TCP goodput of a pair, on fresh connections, until the
-        difference is certain. Fails the test where B is slower than A by more than ``tolerance``; raises LabError,
-        UnsupportedError, Inconclusive, ConfigError, and whatever entering a state raises.
+        Slow drift of the lab cancels out. ``a`` and ``b`` are callables that bring the nodes into a state and return a
+        context manager, which is left before the other state is entered; None changes nothing. Measures a pair on
+        fresh connections until the difference is certain. Fails the test if B is slower than A by more than
+        ``tolerance``. Raises LabError, UnsupportedError, Inconclusive, ConfigError, and errors of ``a`` and ``b``.
         """
         from pytest_pinet.measure.comparison import State
 
@@ -299,7 +302,7 @@ class Gate:
         values: Mapping[str, Any],
         requests: str | None = None,
     ) -> ResultRecord:
-        """Measure and record; ``values`` are the fields of the traffic as they were written."""
+        """Measure and record. ``values`` are the fields of the traffic as the test wrote them."""
         try:
             spending = self._session.profile(self._item, profile)
             usual_s = spending.connection_s - _warmup_cap_s(link)
@@ -332,8 +335,8 @@ class Gate:
         )
 
     @staticmethod
-    def _end(result: ResultRecord) -> _OfEvery:
-        """End the test where the verdict is not a good one; the values of every result where it is."""
+    def _end(result: ResultRecord) -> _CommonFields:
+        """End the test if its verdict is not good. If it is good, return the fields of every result."""
         verdict = result.verdict
         if verdict is Verdict.FAIL:
             pytest.fail(result.message, pytrace=False)
@@ -350,7 +353,7 @@ class Gate:
         }
 
     def _direction(self, link: Link, wanted: str | None) -> Direction:
-        """The direction asked for, or the usual one of the topology."""
+        """Return the direction of the call, or the default of the topology."""
         topology = link.combination.topology
         if wanted is None:
             return topology.directions[0]

@@ -1,4 +1,4 @@
-"""What a call of the gate may say, read into values: durations, sizes, rates. All of it raises ConfigError."""
+"""Reads the arguments of gate calls: durations, sizes, rates. All functions raise ConfigError or ValueError."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ RATE_FORM = "a number for each second, such as '1200/s'"
 
 
 class FlowLimits(TypedDict, total=False):
-    """The limits that every measurement of goodput takes; ``docs/tests.md`` has the words, None is no limit.
+    """The limits of every measurement of goodput (``docs/tests.md``). None is no limit.
 
-    ``min`` and ``sum`` are a rate (``'2.3 Gbit/s'``) or a share of the physical limit (``'94%'``); ``share``,
-    ``fairness``, ``tolerance``, ``marginal``, ``retransmits`` and ``cpu`` are shares; ``latency`` is a duration. Each
-    but ``marginal`` may be a mapping from direction to one.
+    ``min`` and ``sum`` are a rate (``'2.3 Gbit/s'``) or a share of the physical limit (``'94%'``). ``share``,
+    ``fairness``, ``tolerance``, ``marginal``, ``retransmits`` and ``cpu`` are shares. ``latency`` is a duration. Each
+    limit except ``marginal`` can be a mapping from direction to value.
     """
 
     min: str | Mapping[str, str] | None
@@ -39,13 +39,13 @@ class FlowLimits(TypedDict, total=False):
 
 
 class Limits(FlowLimits, total=False):
-    """The limits of a measurement of goodput; ``loss`` is a share of datagrams, such as ``'0.1%'``."""
+    """The limits of TCP, UDP and HTTP. ``loss`` is a share of datagrams, such as ``'0.1%'``."""
 
     loss: str | Mapping[str, str] | None
 
 
 class PingLimits(TypedDict, total=False):
-    """The limits of ``gate.ping``: the share of packets that may be lost, and the mean round trip."""
+    """The limits of ``gate.ping``: the share of lost packets, and the mean round trip."""
 
     loss: str | None
     latency: str | None
@@ -53,14 +53,14 @@ class PingLimits(TypedDict, total=False):
 
 
 def parse_seconds(name: str, value: Duration) -> float:
-    """A duration."""
+    """Read a duration, in seconds."""
     if isinstance(value, bool) or (isinstance(value, int | float) and not 0 <= value < float("inf")):
         raise ConfigError(f"{name}={value!r}: expected a number of seconds or text such as '10 s'")
     return parse_duration(value) if isinstance(value, str) else float(value)
 
 
 def parse_octets(name: str, value: Size | None) -> int | None:
-    """A size in bytes."""
+    """Read a size, in bytes."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int) or (isinstance(value, int) and value <= 0):
@@ -69,26 +69,26 @@ def parse_octets(name: str, value: Size | None) -> int | None:
 
 
 def parse_count(name: str, value: object) -> int:
-    """How many."""
+    """Read a number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigError(f"{name}={value!r}: expected a whole number, 1 or more")
     return value
 
 
 def parse_rate(value: Rate | None) -> Bitrate | None:
-    """A bit rate."""
+    """Read a bit rate."""
     return None if value is None else Bitrate.parse(value)
 
 
 def parse_rising_rates(values: Sequence[Rate]) -> tuple[Bitrate, ...]:
-    """The rates of a ladder, the lowest first."""
+    """Read the rates of a ladder. The lowest is the first."""
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         raise ConfigError(f"rates={values!r}: expected a list of rates such as ['100M', '200M']")
     return tuple(sorted({Bitrate.parse(value) for value in values}))
 
 
 def parse_share(name: str, value: str) -> float:
-    """A share of datagrams (0 to 1)."""
+    """Read a share of datagrams (0 to 1)."""
     match [limit.bound for limit in parse_arguments({name: value}, Origin.CALL)]:
         case [Share(fraction)] if fraction < 1:
             return fraction
@@ -98,9 +98,9 @@ def parse_share(name: str, value: str) -> float:
 def with_requests(
     limits: tuple[Limit, ...], marked: Sequence[Limit], written: str, size: int, key: MetricKey
 ) -> tuple[Limit, ...]:
-    """The limits of a call and ``requests``: that many replies of ``size`` bytes each second are a minimum goodput.
+    """Add ``requests`` to the limits of a call, as a minimum goodput: replies per second times ``size`` bytes.
 
-    The higher of two minima judges: ``min`` of the call, or else of the marker (``marked``), and that of ``requests``.
+    If the call or the marker (``marked``) has ``min``, too, the higher minimum counts.
     """
     number, slash, unit = written.partition("/") if isinstance(written, str) else ("", "", "")
     try:

@@ -1,4 +1,4 @@
-"""Calls the hooks of ``hookspecs``: one plugin after the other, so that one that raises takes nothing away."""
+"""Calls the hooks of ``hookspecs`` plugin by plugin, so that an error in one plugin does not affect the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FACTS_KEY: pytest.StashKey[dict[str, Fact]] = pytest.StashKey()
 
 
 class HookCalls:
-    """The hooks of one process; ``warn`` gets one sentence for each plugin and way in which its hook fails."""
+    """Calls the hooks in one process. ``warn`` gets one sentence for each kind of failure of each plugin."""
 
     def __init__(self, config: pytest.Config, warn: Callable[[str], None]) -> None:
         self._config = config
@@ -35,12 +35,12 @@ class HookCalls:
         self._warned: set[str] = set()
 
     def combinations(self, combinations: list[tuple[pytest.Item, Combination]]) -> None:
-        """After collection."""
+        """Call the hook after collection."""
         self._call("pytest_pinet_combinations", config=self._config, combinations=tuple(combinations))
 
     @contextmanager
     def measurement(self, item: pytest.Item, link: Link, traffic: Traffic | Ping) -> Iterator[None]:
-        """Around one measurement; the facts that plugins return go to ``FACTS_KEY``."""
+        """Call the hooks around one measurement. ``FACTS_KEY`` gets the machine facts that plugins return."""
         self._call("pytest_pinet_before_measurement", item=item, link=link, traffic=traffic)
         item.stash[FACTS_KEY] = self._facts(item, link)
         error: BaseException | None = None
@@ -53,11 +53,11 @@ class HookCalls:
             self._call("pytest_pinet_after_measurement", item=item, link=link, traffic=traffic, error=error)
 
     def result(self, result: ResultRecord) -> None:
-        """One more result that is kept."""
+        """Call the hook for a result that is on disk."""
         self._call("pytest_pinet_result", config=self._config, result=result)
 
     def run_finished(self, run: RunRecord, folder: Path) -> None:
-        """The run is written."""
+        """Call the hook for a run that is on disk."""
         self._call("pytest_pinet_run_finished", config=self._config, run=run, folder=folder)
 
     def _facts(self, item: pytest.Item, link: Link) -> dict[str, Fact]:
@@ -74,9 +74,9 @@ class HookCalls:
         return facts
 
     def _call(self, name: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """What each plugin returned but None. Each plugin gets its own copy of a record."""
+        """Return plugin names with the values that they returned, except None. Each plugin gets its own copies."""
         plugins = self._config.pluginmanager
-        # A conftest hears of the tests in its folder only.
+        # A conftest gets the calls for tests in its own folder only.
         hooks = arguments["item"].ihook if "item" in arguments else self._config.hook
         found = []
         # The plugin that was registered last is called first, as pluggy does.
@@ -97,7 +97,7 @@ class HookCalls:
 
 
 def _are_facts(found: object) -> bool:
-    """Whether results.json can hold them."""
+    """Return whether results.json can hold these facts."""
     if not isinstance(found, Mapping):
         return False
     finite = all(not isinstance(value, float) or math.isfinite(value) for value in found.values())

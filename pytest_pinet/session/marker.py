@@ -1,4 +1,4 @@
-"""The ``pinet`` marker: what it takes, checked before anything runs."""
+"""Reads the ``pinet`` marker during collection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _globs(test: str, name: str, value: object) -> tuple[str, ...]:
 
 
 def read_profile(where: str, value: object) -> str | None:
-    """The name of a profile, or None where none is asked for. Raises ConfigError."""
+    """Return the name of a profile, or None for None. Raises ConfigError."""
     if value is None:
         return None
     if isinstance(value, str) and value in OTHER_WORDS:
@@ -42,9 +42,9 @@ def read_profile(where: str, value: object) -> str | None:
 
 
 def read_marker(test: str, markers: Sequence[pytest.Mark], where: Where | None = None) -> Request:
-    """The request of a test; the marker nearest to the function wins, argument by argument. Raises ConfigError.
+    """Return the request of a test. For each argument, the marker nearest to the function counts. Raises ConfigError.
 
-    ``where`` is the test's place in its file.
+    ``where`` is the place of the test in its file.
     """
     arguments: dict[str, object] = {}
     for marker in reversed(markers):

@@ -1,4 +1,4 @@
-"""Values of command line options that need reading."""
+"""Reads and checks values of command line options, and repeats options in the command that repeats a test."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ _FORMS = {
     Metric.TOLERANCE: "'3%', '3% and 20 Mbit/s' or 'pi4b:*/pair=tx=5%'",
 }
 
-# Defaults that need not be repeated; `pytest_pinet.plugin` declares them.
+# Defaults that `pytest_pinet.plugin` declares. They are not repeated.
 CONFIRM = "link-up"
 ACQUIRE_TIMEOUT_S = 900.0
 
 
 def repeated_options(chosen: Callable[[str], Any]) -> list[str]:
-    """The options of a run that decide how a test measures and judges, as words for the command that repeats the test.
+    """Return the options of this run that affect measuring or judging, for the command that repeats a test.
 
-    ``chosen`` returns an option's value. Left out are options that choose tests, since the test's id does that, and
-    options that say where results are written.
+    ``chosen`` returns the value of an option. Options that select tests are left out, because the test's id selects it.
     """
     words = [f"{option}={text}" for option in ("--pinet-min", "--pinet-tolerance") for text in chosen(option)]
     if profile := chosen("--pinet-profile"):
@@ -48,10 +47,9 @@ def repeated_options(chosen: Callable[[str], Any]) -> list[str]:
 
 
 def command_line_limits(texts: Sequence[str], lab: Lab | None, metric: Metric = Metric.GOODPUT) -> tuple[Limit, ...]:
-    """Read every ``--pinet-min [BOARD:NIC/TOPOLOGY[=DIRECTION]=]LIMIT``; the options of other metrics bear their words.
+    """Read the values of ``--pinet-min`` or ``--pinet-tolerance``: ``[BOARD:NIC/TOPOLOGY[=DIRECTION]=]LIMIT``.
 
-    Raises ConfigError, also for a limit that matches nothing in the lab: dropped silently it would let a looser one
-    judge.
+    Raises ConfigError, also for a limit that matches nothing in the lab: without the error, a looser limit would judge.
     """
     return tuple(_limit(text, lab, metric) for text in texts)
 
@@ -74,7 +72,7 @@ def _limit(text: str, lab: Lab | None, metric: Metric) -> Limit:
 
 
 def _of_lab(limit: Limit, lab: Lab, option: str) -> Limit:
-    """The limit with the NIC's label for whatever name the user knows it by."""
+    """Return the limit with the label of the NIC in place of any other name of the NIC. Raises ConfigError."""
     boards = {node.board.name for node in lab.nodes.values()}
     if not any(fnmatchcase(board, limit.board) for board in boards):
         raise ConfigError(f"{option}: {unknown('board of this lab', limit.board, boards)}")
@@ -93,7 +91,7 @@ def _of_lab(limit: Limit, lab: Lab, option: str) -> Limit:
 
 
 def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab, prefix: str = "--pinet-") -> None:
-    """Refuse a glob of ``--pinet-board`` and its like that matches nothing in the lab. Raises ConfigError."""
+    """Raise ConfigError for a glob of ``--pinet-board``, ``-nic`` or ``-topology`` that matches nothing in the lab."""
     there = {
         "board": {node.board.name for node in lab.nodes.values()},
         "nic": {name for interface in lab.interfaces() for name in names_of(interface)},
@@ -108,10 +106,7 @@ def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab, prefix: str = "--pin
 
 
 def check_tunings(globs: Sequence[str]) -> None:
-    """Refuse a ``--pinet-tuning`` that names no setting: tests ask for tunings, so only names can be wrong.
-
-    Raises ConfigError.
-    """
+    """Raise ConfigError for a ``--pinet-tuning`` with an unknown setting. Values are not checked: tests define them."""
     for glob in globs:
         for part in glob.split("+"):
             name = part.partition("=")[0]

@@ -1,4 +1,4 @@
-"""Tests become one for each combination that they ask for; what the command line leaves out is deselected."""
+"""Parametrizes each test with its combinations, and deselects combinations by the command line."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.marker import read_marker
 
-# The fixtures that take a combination: the second one where a fixture of the user replaces and asks for ours.
+# The fixtures that take a combination. The second can be a user's fixture that overrides ours and uses it.
 LINKS = ("pinet_link", "link")
 
 
 def case_of(item: pytest.Item | None) -> CombinationCase | None:
-    """What a test was parametrised with, if it was and the lab has it."""
+    """Return the combination of a test; None if the test has none, or the lab lacks it."""
     callspec = getattr(item, "callspec", None)
     values = [callspec.params.get(name) for name in LINKS] if callspec is not None else []
     return next((value for value in values if isinstance(value, CombinationCase)), None)
 
 
 def is_parametrized(item: pytest.Item) -> bool:
-    """Whether a test measures a link of ours, also one that the lab does not have."""
+    """Return whether a test measures a link, also a link that the lab lacks."""
     return "pinet_link" in getattr(item, "fixturenames", ()) or case_of(item) is not None
 
 
 class Parametrizer:
-    """Registered as a plugin; ``axes`` has the globs of the command line."""
+    """Registered as a plugin. ``axes`` has the globs of the command line."""
 
     def __init__(
         self, config: pytest.Config, lab: Lab | None, axes: Mapping[str, Sequence[str]], hooks: HookCalls
@@ -45,9 +45,9 @@ class Parametrizer:
         self._marked: set[str] = set()
 
     def parametrize(self, metafunc: pytest.Metafunc, markers: Sequence[pytest.Mark], name_of_link: str) -> None:
-        """One parameter for each combination; what is missing becomes a skipped test that says so.
+        """Add one parameter for each combination, for the fixture ``name_of_link``.
 
-        ``name_of_link`` is the fixture of the test that gets it.
+        A combination that the lab lacks becomes a skipped test with the reason.
         """
         path = metafunc.definition.path
         name = f"{path.name}::{metafunc.definition.name}"
@@ -74,7 +74,7 @@ class Parametrizer:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect what the options of the axes leave out; tests that take a boot run last, alike ones in a row."""
+        """Apply the options that select combinations. Move tests that need a boot to the end, sorted by their boot."""
         items[:] = expansion.fewest_boots(items, case_of)
         if not any(self._axes.values()):
             return
@@ -90,7 +90,7 @@ class Parametrizer:
             items[:] = kept
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Tell other plugins what is going to be measured, once nothing is deselected any more."""
+        """Call the hook for other plugins once no test is deselected any more."""
         found = [(item, case.combination) for item in session.items if (case := case_of(item)) is not None]
         if found:
             self._hooks.combinations(found)

@@ -1,4 +1,4 @@
-"""What a run leaves behind and says at its end; complete in the process that reports, a mere folder in a worker."""
+"""Keeps the results of a run in its folder, and prints the summary. In an xdist worker it only has the folder."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 
 def after_failures(interrupt: pytest.ExceptionInfo[BaseException]) -> bool:
-    """Whether it is only how xdist ends a run after so many failures (``-x``), and nobody's Ctrl-C."""
+    """Return whether xdist ends the run after enough failures (``-x``), without Ctrl-C."""
     return str(interrupt.value).startswith("stopping after ")
 
 
 class RunRecorder:
-    """Collects the results of all workers, writes them as they come, and prints the summary."""
+    """Collects the results of all workers, writes each at once, and prints the summary."""
 
     def __init__(
         self, config: pytest.Config, lab: Lab | None, lab_file: str | None, access: LabAccess, dry_run: DryRun | None
@@ -61,21 +61,21 @@ class RunRecorder:
         self.hooks = HookCalls(config, self.warn)
         self._folder: RunFolder | None = None
         self._interrupted = False
-        # The answer on a build under test.
+        # Returns the answer on a build under test.
         self.head: Callable[[Sequence[ResultRecord], int, bool], ChangeHeadRecord] | None = None
-        # The whole run, once it is over.
+        # The whole run, after its end.
         self.record: RunRecord | None = None
         if dry_run is not None and self._is_controller:
-            raise ConfigError("--pinet-dry-run plans in one process: leave out -n")
+            raise ConfigError("--pinet-dry-run plans in one process: remove -n")
 
     @property
     def _is_controller(self) -> bool:
-        """Whether xdist workers run the tests for us."""
+        """Whether this process is the controller of xdist workers."""
         return not self._is_worker and bool(getattr(self._config.option, "numprocesses", None))
 
     @property
     def folder(self) -> RunFolder:
-        """The run folder; made when it is first needed. Raises ConfigError when it cannot be written."""
+        """The run folder. It is made on first use. Raises ConfigError if it cannot be written."""
         if self._folder is None:
             if self._is_worker:
                 self._folder = RunFolder(Path(self._config.workerinput[WORKER_INPUT]))  # type: ignore[attr-defined]
@@ -87,7 +87,7 @@ class RunRecorder:
         return self._folder
 
     def _begun(self, run: str) -> RunRecord:
-        """The run when it begins; what stays true of it should it be killed."""
+        """Return the record of the run at its beginning. It stays on disk if the run is killed."""
         return RunRecord(
             schema=SCHEMA_VERSION,
             run=run,
@@ -107,23 +107,23 @@ class RunRecorder:
 
     @property
     def _root(self) -> Path:
-        """The project's folder; to find its root pytest takes a path after ``--pinet-lab`` for a test path."""
+        """The folder of the project. pytest can find a wrong rootdir, because it takes a lab file for a test path."""
         root, here = self._config.rootpath, self._config.invocation_params.dir
         return root if self._config.inipath is not None and here.is_relative_to(root) else here
 
     @property
     def shown_folder(self) -> str:
-        """The run folder as messages show it: relative to where the user is, when it lies below."""
+        """The run folder for messages, relative to the current folder if it is below."""
         path, here = self.folder.path, self._config.invocation_params.dir
         return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
     @property
     def emulated(self) -> bool:
-        """Whether the lab sets the rates of its links itself."""
+        """Whether software sets the link rates of this lab."""
         return self._lab is not None and self._lab.figures == "emulated"
 
     def warn(self, warning: str) -> None:
-        """Something could not be undone: it stands in the summary, and in a worker's warnings."""
+        """Add a warning to the summary. A worker sends its warnings to the controller."""
         if self._is_worker:
             self._config.workeroutput.setdefault("pinet_warnings", []).append(warning)  # type: ignore[attr-defined]
         else:
@@ -133,19 +133,19 @@ class RunRecorder:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker where the run folder is."""
+        """Send the path of the run folder to a worker."""
         node.workerinput[WORKER_INPUT] = str(self.folder.path)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
-        """Take over what a worker could not undo."""
+        """Take over the warnings of a worker."""
         if error:
-            # One that was interrupted goes down twice.
+            # xdist calls this hook twice for an interrupted worker.
             return
         self._warnings += getattr(node, "workeroutput", {}).get("pinet_warnings", [])
 
     def pytest_sessionstart(self) -> None:
-        """With workers the controller starts the lab, since it is the one that outlives them all."""
+        """Start the lab in the controller, because it outlives all workers."""
         if self._is_controller:
             self._make_folder()
         if self._is_controller and self._lab is not None and self._dry_run is None:
@@ -155,7 +155,7 @@ class RunRecorder:
                 pytest.exit(str(error), returncode=pytest.ExitCode.INTERNAL_ERROR)
 
     def _make_folder(self) -> None:
-        """Before the first test: a figure that cannot be kept is not worth measuring."""
+        """Make the run folder before the first test: without it, no value could be kept. Raises UsageError."""
         try:
             _ = self.folder
         except ConfigError as error:
@@ -163,7 +163,7 @@ class RunRecorder:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
-        """Make the run folder when something is going to be measured."""
+        """Make the run folder if a test will measure."""
         idle = self._config.option.collectonly or self._dry_run is not None or self._lab is None
         if not idle and any(is_parametrized(item) for item in session.items):
             self._make_folder()
@@ -171,7 +171,7 @@ class RunRecorder:
     # -- results --------------------------------------------------------------------------------------------------
 
     def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> str | None:
-        """One line on the lab, when there is something to measure."""
+        """Print one line on the lab if a test will measure."""
         if self._lab is None or self._config.get_verbosity() < 0:
             return None
         if not any(item.get_closest_marker("pinet") for item in items):
@@ -179,7 +179,7 @@ class RunRecorder:
         return f"pinet: lab {self._lab.name} ({len(self._lab.nodes)} nodes, {len(self._lab.interfaces())} interfaces)"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep every result the moment that it arrives."""
+        """Keep the results that a report brings."""
         if self._is_worker:
             return
         for result in attached_results(report):
@@ -189,7 +189,7 @@ class RunRecorder:
             self._skipped[report.nodeid] = SkippedRecord(id=name, reason=reason)
 
     def keep(self, result: ResultRecord) -> None:
-        """One more result of this run."""
+        """Keep one result: write it to disk and call the hook."""
         self._results.append(result)
         try:
             self.folder.append(result)
@@ -199,16 +199,16 @@ class RunRecorder:
 
     @property
     def reported_tests(self) -> set[str]:
-        """The tests (by node id) whose results are there."""
+        """The node ids of all tests with a result."""
         return {result.test for result in self._results}
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Remember that the results are not all there are."""
+        """Note that the results are incomplete."""
         self._interrupted = not after_failures(excinfo)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the results, also after Ctrl-C; fail when too little was measured."""
+        """Write the results, also after Ctrl-C. Fail the run if it has fewer results than ``--pinet-require``."""
         required = self._config.getoption("--pinet-require")
         if self._is_worker or self._config.option.collectonly or self._dry_run is not None:
             return
@@ -242,21 +242,21 @@ class RunRecorder:
 
     @property
     def _ini_history(self) -> str:
-        """The ini key's; a file is relative to the rootdir, wherever pytest was started."""
+        """The history of the ini key. The path of a file is relative to the rootdir."""
         url = str(self._config.getini("pinet_history"))
         is_file = url and "://" not in url and url.lower() not in OFF
         return str(self._config.rootpath / url) if is_file else url
 
     @property
     def history_url(self) -> str | None:
-        """Where earlier runs are, for those who read; None where no history is kept."""
+        """The history of earlier runs, for reading; None if no history is kept."""
         chosen = self._config.getoption("--pinet-history") or os.environ.get("PINET_HISTORY") or self._ini_history
         if chosen.strip().lower() in OFF:
             return None
         return chosen or str(self.folder.path.parent.parent / "history.db")
 
     def _keep(self, run: RunRecord) -> None:
-        """Put the run into the history; only here, so that workers never write to it."""
+        """Add the run to the history. Workers never write to the history."""
         from pytest_pinet.history.save import keep_run
 
         chosen = self._config.getoption("--pinet-history") or os.environ.get("PINET_HISTORY")
@@ -272,7 +272,7 @@ class RunRecorder:
         return trend_lines(self.history_url, self._results, self._lab.name)
 
     def _answer(self, terminalreporter: Any) -> list[str]:
-        """On a build under test, in place of the table of limits."""
+        """Return the lines of the answer on a build under test. They replace the table of results."""
         assert self.record is not None
         assert self.record.change is not None
         color = bool(getattr(terminalreporter._tw, "hasmarkup", False))
@@ -281,7 +281,7 @@ class RunRecorder:
         return [*lines, *wrap(emulated_words(self.record), hanging="  ")]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """The table, worst first."""
+        """Print the table of results, the worst first."""
         if self._is_worker or self._config.option.collectonly or self._config.get_verbosity() < -1:
             return
         if self._dry_run is not None:

@@ -53,23 +53,23 @@ from pytest_pinet.tuning.registry import boot_part, read_tuning
 if TYPE_CHECKING:
     from pytest_pinet.measure.comparison import State
 
-# Set when the lab broke a measurement: its nodes must be brought up anew.
+# Set if the lab caused an error during a measurement: its nodes must be logged into again.
 TROUBLE_KEY: pytest.StashKey[bool] = pytest.StashKey()
 RESULTS_KEY: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 
 
 class PinetSession:
-    """Opens links for tests, measures, and turns trouble into the right kind of report.
+    """Opens links for tests, measures through its ``mode``, and reports errors by their kind.
 
-    Construction reads the lab file and the limits of the command line. Raises ConfigError.
+    The constructor reads the lab file and the limits of the command line. Raises ConfigError.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        # labgrid's SerialLoggingReporter trips over a console that has said nothing yet, and warns of it.
+        # labgrid's SerialLoggingReporter raises this warning for a console that has not printed anything yet.
         harmless = "unhandled exception during event notification"
         config.addinivalue_line("filterwarnings", f"ignore:{harmless}:UserWarning")
-        # Builds are booted outside of any test, where pytest has read that line already.
+        # pytest applies that line during tests only, and builds under test boot outside of tests.
         warnings.filterwarnings("ignore", harmless, UserWarning)
         named = config.getoption("--pinet-lab") or os.environ.get("PINET_LAB")
         ini = config.getini("pinet_lab")
@@ -94,28 +94,28 @@ class PinetSession:
         identity = Identity.of_this_process(worker, os.environ.get("PYTEST_XDIST_TESTRUNUID", "0"))
         self.access = LabAccess(self.lab, identity, config.getoption("--pinet-acquire-timeout"), self.progress.show)
         self.dry_run = DryRun(self.lab) if config.getoption("--pinet-dry-run") else None
-        self.keeper = RunRecorder(config, self.lab, self.lab_file, self.access, self.dry_run)
-        self.access.folder = lambda: self.keeper.folder.path
-        config.pluginmanager.register(self.keeper, "pinet-run-keeper")
+        self.recorder = RunRecorder(config, self.lab, self.lab_file, self.access, self.dry_run)
+        self.access.folder = lambda: self.recorder.folder.path
+        config.pluginmanager.register(self.recorder, "pinet-run-recorder")
         if self.lab is not None and self.is_worker:
             boards_whole = bool(config.getoption("--pinet-build"))
-            hooks = WorkerHooks(config, self.lab, case_of, boards_whole, self.access, self.keeper)
+            hooks = WorkerHooks(config, self.lab, case_of, boards_whole, self.access, self.recorder)
             config.pluginmanager.register(hooks, "pinet-xdist-worker")
         elif self.lab is not None and getattr(config.option, "numprocesses", None):
-            config.pluginmanager.register(ControllerHooks(config, self.lab, self.keeper), "pinet-xdist-controller")
-        self.parametrizing = Parametrizer(config, self.lab, self.axes, self.keeper.hooks)
-        config.pluginmanager.register(self.parametrizing, "pinet-parametrizing")
+            config.pluginmanager.register(ControllerHooks(config, self.lab, self.recorder), "pinet-xdist-controller")
+        self.parametrizer = Parametrizer(config, self.lab, self.axes, self.recorder.hooks)
+        config.pluginmanager.register(self.parametrizer, "pinet-parametrizer")
         if directory := config.getoption("allure_report_dir", None):
             from pytest_pinet.session.allure import attach
 
-            attach(config, directory, self.keeper, case_of, self.lab)
-        self.results = ResultBuilder(config, self.lab, self.lab_file, self.access, self.keeper)
-        self.plain = PlainMeasuring(config, self.lab, self.access, self.progress, self.keeper.hooks, self.results)
+            attach(config, directory, self.recorder, self.lab)
+        self.results = ResultBuilder(config, self.lab, self.lab_file, self.access, self.recorder)
+        self.plain = PlainMeasuring(config, self.lab, self.access, self.progress, self.recorder.hooks, self.results)
         self.mode: MeasuringMode = self.dry_run or self.plain
 
     @contextmanager
     def open_link(self, item: pytest.Item, case: CombinationCase) -> Iterator[Any]:
-        """A link for one test; the nodes that the next test needs stay booted and leased."""
+        """Open the link of a test. Nodes that the next test needs stay booted and leased."""
         combination = case.combination
         item.stash[RESULTS_KEY] = []
         if not self.mode.is_measuring(item):
@@ -129,12 +129,12 @@ class PinetSession:
                     require_tunings(link.tunings)
                 yield link
             if item.stash.get(TROUBLE_KEY, False):
-                # Only now, since the changes on the nodes had to be undone first.
+                # Only now, because the changes on the nodes had to be undone first.
                 self.access.distrust(combination)
         except (QuarantineError, CapabilityError) as error:
             pytest.skip(str(error))
         except KernelError:
-            # Whoever took over a lost node may have switched it off: then the loss is the cause, and check raises it.
+            # If the lease was lost, another user may have switched the node off. Then that is the cause.
             self.access.check(combination)
             raise
         except LabError:
@@ -142,10 +142,10 @@ class PinetSession:
             raise
         finally:
             for warning in self.access.take_warnings():
-                self.keeper.warn(warning)
+                self.recorder.warn(warning)
 
     def profile(self, item: pytest.Item, called: str | None) -> Profile:
-        """What a measurement may spend: what the call, the command line, the marker or the lab file says."""
+        """Return the profile: of the call, the command line, the marker or the lab file, in this order."""
         case = case_of(item)
         marked = case.request.profile if case is not None else None
         lab = self.lab.profile if self.lab is not None else None
@@ -155,23 +155,26 @@ class PinetSession:
     def tuned(
         self, item: pytest.Item, link: Any, settings: Mapping[str, object]
     ) -> AbstractContextManager[Sequence[Tuned]]:
-        """Be tuned for a while; what cannot be taken back is told at the end. Raises ConfigError, LabError."""
+        """Tune the link until the context is left. The run's summary names settings that could not be undone.
+
+        Raises ConfigError, LabError.
+        """
         try:
             tuning = read_tuning(settings)
             if boot := boot_part(tuning):
-                raise ValueError(f"{boot.key} takes a boot: write it into the marker, as tuning={dict(boot.settings)}")
+                raise ValueError(f"{boot.key} needs a boot: write it into the marker, as tuning={dict(boot.settings)}")
         except ValueError as error:
             raise ConfigError(f"{item.nodeid}: tune: {error}") from None
         if not self.mode.is_measuring(item):
             return nullcontext(())
         from pytest_pinet.lab.link import tuning_session
 
-        return tuning_session.tuned(link, tuning, self.keeper.warn)
+        return tuning_session.tuned(link, tuning, self.recorder.warn)
 
     def measure(
         self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...], profile: Profile
     ) -> ResultRecord:
-        """Measure until it is judged, and record. Raises LabError or UnsupportedError."""
+        """Measure traffic until its values are judged, and keep the result. Raises LabError or UnsupportedError."""
         assert self.lab is not None
         # The limits of the lab file are limits of TCP and UDP.
         filed = () if isinstance(traffic, HttpTraffic) else self.lab.limits
@@ -181,18 +184,18 @@ class PinetSession:
     def ping(
         self, item: pytest.Item, link: Any, ping: Ping, limits: tuple[Limit, ...], profile: Profile
     ) -> ResultRecord:
-        """Ping until it is judged, and record. Raises LabError."""
+        """Ping until the limits are judged, and keep the result. Raises LabError."""
         every = (*_marked(item, link), *limits)
         return self._recorded(item, link, lambda: self.mode.ping(item, link, ping, every, profile))
 
     def compare(
         self, item: pytest.Item, link: Any, traffic: Traffic, states: tuple[State, State], tolerance: float
     ) -> ResultRecord:
-        """Measure two states alternately, judge the second by the first, and record. Raises PinetError."""
+        """Measure two states alternately, judge the second by the first, and keep the result. Raises PinetError."""
         return self._recorded(item, link, lambda: self.mode.compare(item, link, traffic, states, tolerance))
 
     def _recorded(self, item: pytest.Item, link: Any, measure: Callable[[], ResultRecord]) -> ResultRecord:
-        """Measure, and check that no kernel broke meanwhile. If the lab caused an error, its nodes are not trusted."""
+        """Measure, check the consoles for a broken kernel, and complete the result."""
         try:
             record = measure()
             self.access.watch()
@@ -206,7 +209,7 @@ class PinetSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """What a console told of a broken kernel is how the test ended, whatever else came of it."""
+        """Fail the test if a console shows a broken kernel, whatever the test itself found."""
         case = case_of(item)
         if case is None:
             return (yield)
@@ -215,12 +218,12 @@ class PinetSession:
         except CapabilityError as error:
             pytest.skip(str(error))
         except (Exception, pytest.fail.Exception, pytest.skip.Exception):
-            self._look_at_consoles(item, case.combination)
+            self._check_consoles(item, case.combination)
             raise
-        self._look_at_consoles(item, case.combination)
+        self._check_consoles(item, case.combination)
         return result
 
-    def _look_at_consoles(self, item: pytest.Item, combination: Combination) -> None:
+    def _check_consoles(self, item: pytest.Item, combination: Combination) -> None:
         try:
             self.access.watch()
         except KernelError:
@@ -238,14 +241,14 @@ class PinetSession:
         if case_of(item) is not None:
             self.access.keep_only(self.mode.kept_nodes(nextitem))
             for warning in self.access.take_warnings():
-                self.keeper.warn(warning)
+                self.recorder.warn(warning)
         return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Lab errors become errors without a traceback of ours; results travel on the report."""
+        """Report our errors by their kind, without a traceback, and add the results to the report."""
         report = yield
         case = case_of(item)
         if case is None:
@@ -254,38 +257,38 @@ class PinetSession:
         error = call.excinfo.value if call.excinfo is not None else None
         if isinstance(error, PinetError):
             verdict = {InvalidMeasurement: Verdict.INVALID, Inconclusive: Verdict.INCONCLUSIVE}.get(type(error))
-            told = any(one.verdict is verdict for one in results)
-            if not told:
+            if not any(one.verdict is verdict for one in results):
                 record = self.results.of_error(item, case.combination, error)
                 record = self.results.with_evidence(item, record, error)
                 named = isinstance(error, LabError | KernelError | BuildError | InvalidMeasurement)
-                text = error_text(record, self.keeper.shown_folder) if named else str(error)
+                text = error_text(record, self.recorder.shown_folder) if named else str(error)
                 if named or isinstance(error, UnsupportedError | ConfigError):
                     results = [*results, record]
                 if call.when == "teardown":
-                    # The others went with the report of the call.
+                    # The report of the call already has the other results.
                     attach_results(report, [record])
             else:
                 text = str(error)
-            # Where the test expects this very error, pytest has said so already.
+            # pytest has already reported an expected error.
             if not hasattr(report, "wasxfail"):
                 as_report(item, report, error, text)
         if call.when == "call" or (call.when == "setup" and report.failed):
             properties = junit_properties(results)
             report.user_properties += properties
-            # pytest's JUnit writer reads those of the teardown's report, which is made from the item's.
+            # pytest's JUnit writer reads the properties of the teardown's report, which come from the item.
             item.user_properties += properties
+            # xdist sends the results to the controller.
             attach_results(report, results)
         return report
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self) -> Generator[None, Any, Any]:
-        """Leave the lab, whatever happened, and whatever else goes wrong at the end."""
+        """Leave the lab, also if other plugins fail here."""
         try:
             return (yield)
         finally:
             for warning in self.access.close():
-                self.keeper.warn(warning)
+                self.recorder.warn(warning)
 
 
 def _marked(item: pytest.Item, link: Any) -> tuple[Limit, ...]:

@@ -1,7 +1,7 @@
-"""The emulated lab's suite: how many instructions a packet takes on its way through a kernel and a driver.
+"""The suite of the emulated lab: how many instructions a kernel and a driver execute for a packet.
 
-Only traffic that repeats in virtual time (docs/emulated.md): received TCP, and datagrams as fast as the board can send
-them. What TCP sends waits for acknowledgements of a peer that lives in another time.
+It uses only traffic that is repeatable in virtual time (docs/emulated.md): received TCP, and datagrams at the highest
+rate of the board. Sent TCP is not repeatable: it waits for acknowledgements of a peer with another clock.
 """
 
 import pytest

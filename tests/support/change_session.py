@@ -56,6 +56,28 @@ import plans
 def pytest_configure(config): change_session.install(plans.PLAN)
 def pytest_unconfigure(config): change_session.remove(plans.PLAN, getattr(config, "workerinput", {}).get("workerid"))
 """
+ONE_TEST = """
+import pytest
+
+@pytest.mark.pinet(board="pi4b", nic="onboard")
+def test_tx(link, gate):
+    gate.tcp(link, direction="tx")
+"""
+THREE_TESTS = """
+import pytest
+
+@pytest.mark.pinet(board="pi4b")
+def test_tx(link, gate):
+    goodput = gate.tcp(link, direction="tx")
+    assert goodput["tx"].bps > 0
+
+@pytest.mark.pinet(board="pi4b", nic="onboard")
+def test_rx(link, gate):
+    gate.tcp(link, direction="rx")
+
+def test_without_a_lab():
+    pass
+"""
 GOOD, NEW = "sysctls: {net.core.rmem_max: 1000000}\n", "sysctls: {net.core.rmem_max: 2000}\n"
 A_BPS = 940e6
 LOG = "boards.log"
@@ -262,6 +284,17 @@ class Bench:
         return found
 
     @property
+    def head(self) -> dict[str, Any]:
+        """Return the answer on the whole change."""
+        found: dict[str, Any] = self.record["change"]
+        return found
+
+    @property
+    def outcomes(self) -> list[str]:
+        """Return the outcome of each value."""
+        return [entry["outcome"] for entry in self.head["entries"]]
+
+    @property
     def log(self) -> list[str]:
         return (self.pytester.path / LOG).read_text().splitlines()
 
@@ -270,6 +303,11 @@ class Bench:
         """Return the builds of all boots in order; G is the board's own build."""
         builds = [line.split()[-1] if line.startswith("boot") else "G" for line in self.log if "one" in line.split()]
         return "".join(builds)
+
+
+def printed(result: pytest.RunResult, *lines: str) -> None:
+    """Assert that the output has lines which contain these texts, in this order."""
+    result.stdout.fnmatch_lines([f"*{line}*" for line in lines])
 
 
 @contextmanager
@@ -296,4 +334,4 @@ def bench_with(pytester: pytest.Pytester, test: str) -> Iterator[Bench]:
         yield found
 
 
-__all__ = ["Bench", "Plan", "Side", "bench_with", "fresh_plans", "install", "remove"]
+__all__ = ["Bench", "Plan", "Side", "bench_with", "fresh_plans", "install", "printed", "remove"]

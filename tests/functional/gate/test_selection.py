@@ -114,7 +114,7 @@ def test_a_dry_run_has_no_workers(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_probe=PLAIN)
     result = run(pytester, f"--pinet-lab={LAB}", "--pinet-dry-run", "-n", "2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --pinet-dry-run plans in one process: leave out -n"])
+    result.stderr.fnmatch_lines(["ERROR: --pinet-dry-run plans in one process: remove -n"])
 
 
 @pytest.mark.parametrize(
@@ -250,10 +250,10 @@ def test_a_dry_run_says_what_would_be_tuned(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             "*test_one?pi4b:onboard/pair/rps=all+mtu=9000?",
-            "  tune rps=all on the NICs of the device under test, taken back afterwards",
-            "  tune mtu=9000 on the NICs of all ends, taken back afterwards",
+            "  tune rps=all on the NICs of the device under test, undone afterwards",
+            "  tune mtu=9000 on the NICs of all ends, undone afterwards",
             "*test_one?pi4b:onboard/pair/arm_freq=2000?",
-            "  tune arm_freq=2000 at a boot of the device under test, taken back afterwards",
+            "  tune arm_freq=2000 at a boot of the device under test, undone afterwards",
         ]
     )
 
@@ -288,7 +288,7 @@ def test_link_without_the_marker_says_what_to_add(pytester: pytest.Pytester) -> 
     pytester.makepyfile(test_probe="def test_it(link):\n    pass\n")
     result = run(pytester)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*a test that asks for 'link' needs @pytest.mark.pinet(board=..., nic=...)"])
+    result.stdout.fnmatch_lines(["*a test that uses the fixture 'link' needs @pytest.mark.pinet(board=..., nic=...)"])
 
 
 def test_dry_run_prints_plan_commands_and_time_and_touches_nothing(pytester: pytest.Pytester) -> None:
@@ -301,7 +301,7 @@ def test_dry_run_prints_plan_commands_and_time_and_touches_nothing(pytester: pyt
             "  tx: pi4b-1:onboard (sw1/p4) with pi4b-2:onboard (sw1/p6), 3 s for each connection",
             "    pi4b-1$ iperf3 -s -1 *",
             "    pi4b-2$ iperf3 -c 198.1* -R *",
-            "about 4 s of measuring on 2 nodes (pi4b-1, pi4b-2), plus the boot of those that are off",
+            "about 4 s of measuring on 2 nodes (pi4b-1, pi4b-2), plus the boot of nodes that are off",
         ]
     )
     assert not (pytester.path / ".pinet").exists()

@@ -42,7 +42,7 @@ MISTAKES = {
     "tcp(link, 'tx', peer_bitrate='10M')": "*peer_bitrate is for both directions at once, direction='bidir'*",
     "http(link, 'bidir')": "*HTTP has one direction; expected 'tx'*",
     "http(link, requests='100')": "*requests='100': expected a number for each second, such as '1200/s'*",
-    "ping(link, min='1 Mbit/s')": "*min= limits no ping; expected loss= or latency=*",
+    "ping(link, min='1 Mbit/s')": "*ping has no limit min=; expected loss= or latency=*",
     "udp_ladder(link, rates='90M')": "*rates='90M': expected a list of rates*",
 }
 COMMANDS = {

@@ -245,7 +245,7 @@ def amid_test(project: Project, *tests: str) -> Iterator[subprocess.Popen[str]]:
 def test_settings_hold_for_their_test_alone_also_for_one_that_fails(project: Project) -> None:
     result = project.pytest("test_tuned.py")
     result.assert_outcomes(passed=4, failed=1, errors=1)
-    result.stdout.fnmatch_lines(["*test_none_that_takes_a_boot*: tune: arm_freq=2000 takes a boot: write it into the*"])
+    result.stdout.fnmatch_lines(["*test_none_that_takes_a_boot*: tune: arm_freq=2000 needs a boot: write it into the*"])
     result.stdout.no_fnmatch_line("*could not undo*")
 
 

@@ -106,4 +106,4 @@ def test_without_the_marker_a_link_says_what_is_missing(pytester: pytest.Pyteste
     pytester.makepyfile(test_it="def test_it(pinet_link):\n    pass\n")
     done = pytester.runpytest_subprocess(*PLAN)
     done.assert_outcomes(errors=1)
-    done.stdout.fnmatch_lines(["*test_it.py::test_it: a test that asks for 'link' needs @pytest.mark.pinet(board=*"])
+    done.stdout.fnmatch_lines(["*test_it: a test that uses the fixture 'link' needs @pytest.mark.pinet(board=*"])

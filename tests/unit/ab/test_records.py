@@ -16,7 +16,7 @@ import pytest
 def test_tx(link, gate):
     gate.tcp(link, direction="tx")
 
-def test_of_something_else():
+def test_without_a_lab():
     pass
 """
 
@@ -48,11 +48,16 @@ def test_junit_has_both_sides(bench: Bench, pytester: pytest.Pytester) -> None:
         (["--pinet-boots=9"], "--pinet-boots 9: which build is under test?"),
         (["--pinet-build=gone.yaml"], "--pinet-build: gone.yaml: *"),
         (["--pinet-build=new.yaml", "--pinet-baseline=gone.yaml"], "--pinet-baseline: gone.yaml: *"),
-        (["--pinet-build=new.yaml", "--pinet-boots=3"], "--pinet-boots 3: builds cannot be told from boots"),
-        (["--pinet-build=new.yaml", "--pinet-baseline=accepted", "--pinet-boots=8"], "--pinet-boots 8: * once"),
+        (["--pinet-build=new.yaml", "--pinet-boots=3"], "--pinet-boots 3: too few boots to compare two builds"),
+        (
+            ["--pinet-build=new.yaml", "--pinet-baseline=accepted", "--pinet-boots=8"],
+            "--pinet-boots 8: * only once",
+        ),
     ],
 )
-def test_mistakes_come_before_anything_is_touched(bench: Bench, options: list[str], message: str) -> None:
+def test_a_mistake_in_the_options_is_reported_before_any_node_is_touched(
+    bench: Bench, options: list[str], message: str
+) -> None:
     result = bench.run(*options, builds=())
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{message}*"])
@@ -87,7 +92,7 @@ def test_a_dry_run_says_how_often_boards_are_booted(bench: Bench) -> None:
     result.stdout.fnmatch_lines(["*A good, B new: 4 to 16 turns of one, each a boot where the build takes one*"])
 
 
-def test_notes_that_differ_in_their_figures_only_are_told_once() -> None:
+def test_notes_that_differ_only_in_their_numbers_are_shown_once() -> None:
     from pytest_pinet.ab.records import folded
 
     said = "rx: measured in the virtual time of virt-1; by the clock of the other end it is {}"
@@ -95,7 +100,7 @@ def test_notes_that_differ_in_their_figures_only_are_told_once() -> None:
     assert folded(notes) == ["busy", f"{said.format('691.2 Mbit/s')} (and 2 more like it)"]
 
 
-def test_every_report_says_what_figures_of_a_virtual_clock_mean(bench: Bench, pytester: pytest.Pytester) -> None:
+def test_every_report_explains_values_of_a_virtual_clock(bench: Bench, pytester: pytest.Pytester) -> None:
     from pytest_pinet.report.markdown import summary_markdown
 
     lab = pytester.path / "lab.yaml"

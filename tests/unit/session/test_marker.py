@@ -25,7 +25,7 @@ def marked(**arguments: object) -> Request:
     return read_marker("test_it", [pytest.mark.pinet(**arguments).mark])
 
 
-def test_every_metric_can_stand_in_a_marker() -> None:
+def test_a_marker_can_limit_every_metric() -> None:
     request = marked(
         min="94%",
         sum="1 Gbit/s",
@@ -55,7 +55,7 @@ def test_every_metric_can_stand_in_a_marker() -> None:
     assert next(limit.source for limit in request.limits if limit.metric is Metric.LOSS) == "loss='0.5%' of the marker"
 
 
-def test_a_tolerance_with_two_parts_is_no_mapping_of_directions() -> None:
+def test_a_tolerance_with_two_parts_is_not_read_as_a_mapping_of_directions() -> None:
     both = {"relative": "3%", "absolute": "20 Mbit/s"}
     (limit,) = marked(tolerance=both).limits
     assert (limit.bound, limit.direction) == (Tolerance(Share(0.03), Bitrate(20e6)), None)
@@ -64,7 +64,7 @@ def test_a_tolerance_with_two_parts_is_no_mapping_of_directions() -> None:
     assert (rx.bound, rx.direction) == (Tolerance(Share(0.05)), Direction.RX)
 
 
-def test_without_them_nothing_changes() -> None:
+def test_a_marker_without_other_limits() -> None:
     request = marked(min={"tx": "94%", "bidir": "90%"})
     assert [(limit.direction, limit.both_ways, limit.marginal) for limit in request.limits] == [
         (Direction.TX, None, None),
@@ -118,7 +118,7 @@ def test_an_unknown_argument_is_named_with_the_signature() -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_call_reads_the_same_words() -> None:
+def test_a_gate_call_has_the_same_arguments() -> None:
     given = {"min": "94%", "cpu": None, "loss": {"rx": "1%"}, "marginal": "5%", "streams": 4}
     found = parse_arguments(given, Origin.CALL)
     assert [(limit.metric, limit.origin, limit.source, limit.marginal) for limit in found] == [
@@ -132,7 +132,7 @@ def option(metric: Metric, text: str) -> Limit:
     return limit
 
 
-def test_a_command_line_reads_them_too() -> None:
+def test_command_line_options_have_the_same_form() -> None:
     tolerance = option(Metric.TOLERANCE, "pi4b:genet/pair=tx=3% and 20 Mbit/s")
     assert tolerance.bound == Tolerance(Share(0.03), Bitrate(20e6))
     assert (tolerance.board, tolerance.nic, tolerance.topology) == ("pi4b", "onboard", "pair")
@@ -157,5 +157,5 @@ def test_a_mistake_in_an_option_is_one_sentence(metric: Metric, text: str, says:
     assert str(caught.value).startswith(says)
 
 
-def test_quick_is_another_word_for_the_usual_profile() -> None:
+def test_quick_is_another_name_of_the_default_profile() -> None:
     assert read_profile("--pinet-profile", "quick") == DEFAULT_PROFILE

@@ -52,7 +52,7 @@ def test_defaults_are_not_repeated(pytester: pytest.Pytester) -> None:
     assert repeated_options(pytester.parseconfig().getoption) == []
 
 
-def test_what_is_repeated_means_the_same(pytester: pytest.Pytester) -> None:
+def test_repeated_options_have_the_same_values(pytester: pytest.Pytester) -> None:
     first = pytester.parseconfig("--pinet-error-rate=0.013", "--pinet-acquire-timeout=1.5h")
     again = pytester.parseconfig(*repeated_options(first.getoption))
     for option in DECIDING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -45,11 +44,6 @@ def pairs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield found
 
 
-def head(bench: Bench) -> dict[str, Any]:
-    found: dict[str, Any] = bench.record["change"]
-    return found
-
-
 def with_workers(bench: Bench, *options: str) -> pytest.RunResult:
     words = bench.words("--pinet-build=new.yaml", "--pinet-baseline=good.yaml", "-p", "xdist", *options)
     return bench.pytester.runpytest_subprocess(*words, timeout=240)
@@ -63,7 +57,7 @@ def boots_of(pytester: pytest.Pytester) -> dict[str, str]:
     }
 
 
-def test_each_worker_boots_boards_that_share_no_node_and_the_answer_is_of_all(
+def test_each_worker_boots_boards_that_share_no_node_and_there_is_one_answer(
     pairs: Bench, pytester: pytest.Pytester
 ) -> None:
     pairs.plan("PLAN = Plan(boot_noise=0.0005, noise=0.0005)")
@@ -72,17 +66,17 @@ def test_each_worker_boots_boards_that_share_no_node_and_the_answer_is_of_all(
     boots = boots_of(pytester)
     # One worker per board, with all its tests in the same boots.
     assert sorted(sorted(set(words.split())) for words in boots.values()) == [["one"], ["three"]]
-    found = head(pairs)
+    found = pairs.head
     assert found["turns"] == sum(len(words.split()) for words in boots.values())
     assert found["answer"] == "pass"
     assert [entry["outcome"] for entry in found["entries"]] == ["unchanged"] * 4
 
 
-def test_workers_find_what_one_process_finds(pairs: Bench) -> None:
+def test_workers_find_the_same_regression_as_one_process(pairs: Bench) -> None:
     pairs.plan('PLAN = Plan(ratio={"onboard": 0.95}, boot_noise=0.0005, noise=0.0005)')
     result = with_workers(pairs, "-n2")
     result.assert_outcomes(failed=4)
-    assert head(pairs)["answer"] == "regression"
+    assert pairs.head["answer"] == "regression"
     result.stdout.fnmatch_lines(["new must not go in: 4 of 4 figures slower*"])
 
 
@@ -94,7 +88,7 @@ def test_boards_that_share_a_node_stay_on_one_worker(pairs: Bench, pytester: pyt
     assert sorted(set(words.split()) for words in boots_of(pytester).values() if words) == [{"one", "three"}]
 
 
-def test_a_board_that_refuses_the_build_ends_the_run_of_all_workers(pairs: Bench) -> None:
+def test_a_board_that_cannot_run_the_build_ends_the_run_of_all_workers(pairs: Bench) -> None:
     pairs.plan('PLAN = Plan(check=lambda build: ConfigError("the module is of another kernel"))')
     result = with_workers(pairs, "-n2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -112,17 +106,17 @@ def test_a_build_that_changes_before_all_workers_have_read_it_is_not_measured(pa
     result.stdout.fnmatch_lines(["*a file of a build changed while the workers of this run read*"])
 
 
-def test_a_distribution_that_might_split_a_board_is_refused(pairs: Bench) -> None:
+def test_a_dist_option_that_can_split_the_tests_of_a_board_is_refused(pairs: Bench) -> None:
     result = with_workers(pairs, "-n2", "--dist=load")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--pinet-build: --dist load may split the tests of a board: leave it to -n alone"])
+    result.stderr.fnmatch_lines(["*--pinet-build: --dist load can split the tests of a board; use -n without --dist"])
 
 
-def test_so_is_one_of_workers_that_are_named(pairs: Bench) -> None:
+def test_such_a_dist_option_is_also_refused_with_tx(pairs: Bench) -> None:
     assert with_workers(pairs, "--dist=load", "--tx=2*popen").ret == pytest.ExitCode.USAGE_ERROR
 
 
-def test_a_worker_that_dies_in_mid_boot_leaves_no_answer(pairs: Bench, pytester: pytest.Pytester) -> None:
+def test_a_worker_that_dies_during_a_boot_leaves_the_answer_undecided(pairs: Bench, pytester: pytest.Pytester) -> None:
     pairs.plan(
         """
 import os
@@ -143,18 +137,18 @@ PLAN = Plan(traffic=die, boot_noise=0.0005, noise=0.0005)
             "No answer on new: no figure is slower, but 1 test failed*",
         ]
     )
-    assert head(pairs)["exit"] == 3
+    assert pairs.head["exit"] == 3
 
 
 def all_left(pytester: pytest.Pytester, result: pytest.RunResult) -> bool:
     """Return whether both workers finished leaving the lab and reported it."""
     logs = [path.read_text().splitlines() for path in pytester.path.glob(f"{LOG}.*")]
-    told = result.stdout.str().count("pinet: nobody switched off the light")
+    told = result.stdout.str().count("pinet: pi4b-1 is still powered on")
     return [log[-1] for log in logs] == ["left", "left"] and told == 2
 
 
 @pytest.mark.slow
-def test_workers_leave_the_lab_before_they_are_ended(pairs: Bench, pytester: pytest.Pytester) -> None:
+def test_workers_can_leave_the_lab_before_they_are_killed(pairs: Bench, pytester: pytest.Pytester) -> None:
     # xdist kills workers that take more than ten seconds.
     pairs.plan("PLAN = Plan(boot_noise=0.0005, noise=0.0005, leaving_s=12)")
     result = with_workers(pairs, "-n2")
@@ -173,7 +167,7 @@ def interrupt(side, boot):
     time.sleep(0.5)
     if boot == 2 and os.environ["PYTEST_XDIST_WORKER"] == "gw0" and TIMES:
         if TIMES.pop(0):
-            # Where pytest is at the first one still, a second one ends pytest itself.
+            # A second signal while pytest handles the first would end pytest itself.
             late = time.monotonic() + 20
             while not list(Path(".pinet/runs").glob("*/stop")) and time.monotonic() < late:
                 time.sleep(0.1)
@@ -184,7 +178,7 @@ PLAN = Plan(ratio={{"onboard": 0.99}}, traffic=interrupt, leaving_s=12)
 
 
 @pytest.mark.slow
-def test_after_ctrl_c_workers_stop_and_leave_the_lab_before_they_are_ended(
+def test_after_ctrl_c_workers_stop_and_can_leave_the_lab_before_they_are_killed(
     pairs: Bench, pytester: pytest.Pytester
 ) -> None:
     pairs.plan(INTERRUPTING.format(times=1))
@@ -194,11 +188,11 @@ def test_after_ctrl_c_workers_stop_and_leave_the_lab_before_they_are_ended(
     assert all_left(pytester, result)
     assert all(len(words.split()) <= 8 for words in boots_of(pytester).values())
     assert pairs.record["complete"] is False
-    assert head(pairs)["turns"] == sum(len(words.split()) for words in boots_of(pytester).values())
+    assert pairs.head["turns"] == sum(len(words.split()) for words in boots_of(pytester).values())
 
 
 @pytest.mark.slow
-def test_after_ctrl_c_once_more_nobody_waits_and_results_are_written(pairs: Bench) -> None:
+def test_after_a_second_ctrl_c_the_run_ends_at_once_and_results_are_written(pairs: Bench) -> None:
     pairs.plan(INTERRUPTING.format(times=2))
     result = with_workers(pairs, "-n2")
     assert result.ret == pytest.ExitCode.INTERRUPTED
@@ -216,13 +210,13 @@ def test_after_ctrl_c_once_more_nobody_waits_and_results_are_written(pairs: Benc
     ],
     ids=["workers that did not begin", "workers without a link"],
 )
-def test_nobody_waits_for_workers_that_have_nothing_to_leave(
+def test_the_run_does_not_wait_for_workers_that_use_no_link(
     pairs: Bench, pytester: pytest.Pytester, conftest: str, test: str
 ) -> None:
     pytester.makeconftest(CONFTEST + conftest)
     pytester.makepyfile(test_it=test)
     result = with_workers(pairs, "-n2")
     assert result.ret != 0
-    assert "leave the lab" not in result.stdout.str()
+    assert "restored the lab" not in result.stdout.str()
     # Its worker would take two minutes.
     assert result.duration < 90

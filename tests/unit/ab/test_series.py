@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.ab.pings import Pings
+from pytest_pinet.ab.series import PingSeries
 from pytest_pinet.judge.interleaved import Side, side
 from pytest_pinet.model.record.change import BuildRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -20,9 +20,9 @@ def pinged(verdict: str) -> ResultRecord:
 
 def end(*verdicts: str) -> tuple[int, str, str]:
     """Return the number of turns until the decision, its verdict and message. Turns are A B B A B A A B."""
-    pings = Pings()
+    pings = PingSeries()
     for turn, verdict in enumerate(verdicts):
-        pings.take(side(turn), lambda v=verdict: pinged(v))  # type: ignore[misc]
+        pings.turns.append((side(turn), pinged(verdict)))
         if pings.decided:
             break
     pings.give_up()
@@ -41,21 +41,23 @@ def end(*verdicts: str) -> tuple[int, str, str]:
         (["pass", "fail"], 2, "inconclusive", "too few turns"),
     ],
 )
-def test_ends(verdicts: list[str], turns: int, verdict: str, word: str) -> None:
+def test_a_limit_that_only_the_new_build_misses_twice_fails(
+    verdicts: list[str], turns: int, verdict: str, word: str
+) -> None:
     found = end(*verdicts)
     assert found[:2] == (turns, verdict)
     assert word in found[2]
 
 
-def test_while_it_goes_on_nothing_bad_is_said() -> None:
-    pings = Pings()
+def test_an_undecided_series_passes_so_far() -> None:
+    pings = PingSeries()
     for which, verdict in ((Side.A, "pass"), (Side.B, "fail")):
-        pings.take(which, lambda v=verdict: pinged(v))  # type: ignore[misc]
+        pings.turns.append((which, pinged(verdict)))
     assert not pings.decided
     assert pings.record().verdict == "pass"
 
 
-def test_the_answer_has_the_reason_whole_although_the_result_has_it_wrapped() -> None:
+def test_the_answer_has_the_unwrapped_reason_of_a_wrapped_message() -> None:
     why = "pi4b:onboard/pair the median took 3.10 ms, 55 % above the limit 2 ms: missed in 2 of 2 turns of the build"
     message = "\n".join([*wrap(why, hanging=CONTINUED), "  repeat     pytest test_it.py"])
     assert "\n    " in message

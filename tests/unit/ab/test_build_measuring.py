@@ -1,0 +1,148 @@
+"""Results of A/B comparisons: alternating builds, and one build against accepted baselines."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.model.ping import Ping, PingReport
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.result_record import ResultParts, result_record
+from pytest_pinet.report.traffic import ping_record
+from tests.support.change_session import ONE_TEST, THREE_TESTS, Bench, bench_with, printed
+
+ACCEPTED = ("new.yaml", "accepted")
+
+
+@pytest.fixture
+def bench(pytester: pytest.Pytester) -> Iterator[Bench]:
+    with bench_with(pytester, ONE_TEST) as found:
+        yield found
+
+
+def test_a_slower_build_fails_only_the_slower_tests_and_names_the_suspected_cause(
+    bench: Bench, pytester: pytest.Pytester
+) -> None:
+    pytester.makepyfile(test_it=THREE_TESTS)
+    bench.plan('PLAN = Plan(ratio={"ax88179": 0.98})')
+    result = bench.run()
+    result.assert_outcomes(passed=3, failed=1)
+    found = bench.head
+    assert (found["answer"], found["exit"], found["bisect_exit"]) == ("regression", 1, 1)
+    first, *rest = found["entries"]
+    assert (first["id"], first["direction"]) == ("pi4b:ax88179/pair/tcp-P1-tx", "tx")
+    assert first["change"] == pytest.approx(-0.02, abs=0.004)
+    assert first["suspect"] == "tcp-segmentation-offload: on -> off"
+    assert {entry["outcome"] for entry in rest} == {"unchanged"}
+    printed(
+        result,
+        "below the limit 931.* Mbit/s",
+        "= 1% below good, measured alternately",
+        "slower, certain after * turns: B is -* % against A",
+        "REGRESSION",
+        "look first at: tcp-segmentation-offload: on -> off",
+        "new must not go in: 1 of 3 figures slower, by * % in",
+    )
+    begin = next(place for place, line in enumerate(result.outlines) if " pinet throughput " in line)
+    # Only our warnings: pytest names its own by its installation path.
+    ours = list(itertools.takewhile(lambda line: not line.startswith("==="), result.outlines[begin + 1 :]))
+    assert len(ours) > 10
+    assert all(len(line) <= 80 for line in ours)
+
+
+def test_a_result_has_both_builds_their_boots_and_the_running_kernel(bench: Bench) -> None:
+    bench.plan('PLAN = Plan(ratio={"onboard": 0.95})')
+    bench.run()
+    (result,) = bench.record["results"]
+    change = result["change"]
+    assert (change["a"], change["b"], change["tolerance"]) == ("good", "new", 0.01)
+    assert change["directions"]["tx"]["a_bps"] == pytest.approx(940e6, rel=0.01)
+    assert change["directions"]["tx"]["b_bps"] == pytest.approx(893e6, rel=0.01)
+    assert result["directions"]["tx"]["goodput_bps"] == change["directions"]["tx"]["b_bps"]
+    assert "".join(boot["side"] for boot in change["turns"]) == bench.boots
+    assert {one["turn"] for one in change["connections"]} == {turn["number"] for turn in change["turns"]}
+    assert result["build"]["uname"] == "Linux 6.12.1 aarch64"
+    assert [file["name"] for file in (bench.head["a"], bench.head["b"])] == ["good", "new"]
+
+
+def test_boots_that_differ_too_much_leave_the_comparison_undecided(bench: Bench) -> None:
+    bench.plan("PLAN = Plan(boot_noise=0.03)")
+    result = bench.run()
+    assert result.ret == 1
+    assert (bench.head["answer"], bench.head["exit"], bench.head["bisect_exit"]) == ("undecided", 3, 125)
+    printed(result, "No answer on new: 1 of 1 figures are undecided.")
+
+
+def test_there_are_at_most_as_many_boots_as_allowed(bench: Bench) -> None:
+    bench.plan("PLAN = Plan(boot_noise=0.006, seed=3)")
+    bench.run("--pinet-boots=4")
+    assert bench.boots == "ABBA"
+    assert bench.outcomes == ["undecided"]
+
+
+def test_bidirectional_traffic_and_several_gate_calls_of_one_test(bench: Bench, pytester: pytest.Pytester) -> None:
+    both = 'direction="bidir")\n    gate.tcp(link, direction="rx", streams=4)'
+    pytester.makepyfile(test_it=ONE_TEST.replace('direction="tx")', both))
+    bench.run().assert_outcomes(passed=1)
+    ids = {f"{entry['id']} {entry['direction']}" for entry in bench.head["entries"]}
+    assert ids == {
+        "pi4b:onboard/pair/tcp-P1-bidir tx", "pi4b:onboard/pair/tcp-P1-bidir rx", "pi4b:onboard/pair/tcp-P4-rx rx"
+    }  # fmt: skip
+
+
+def test_a_test_must_make_the_same_gate_calls_in_every_boot(bench: Bench, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_it="import itertools\nN = itertools.count(1)\n" + ONE_TEST.replace(
+        'direction="tx"', 'direction="tx", streams=next(N)'
+    ))  # fmt: skip
+    result = bench.run()
+    printed(result, "*to compare builds, a test must make the same gate calls in every boot*")
+
+
+def test_against_accepted_baselines_a_build_that_does_not_boot_is_a_finding(bench: Bench) -> None:
+    bench.plan('PLAN = Plan(start=lambda side, boot: BuildError("new hangs on one", "hang"))')
+    bench.run(builds=ACCEPTED).assert_outcomes(failed=1)
+    assert bench.boots == "B"
+    assert [entry["finding"] for entry in bench.head["entries"]] == ["hang"]
+    assert (bench.head["baseline"], bench.head["exit"], bench.head["bisect_exit"]) == ("accepted", 1, 125)
+
+
+def test_against_accepted_baselines_a_link_that_only_the_new_build_lacks_is_a_finding(
+    bench: Bench,
+) -> None:
+    bench.plan('PLAN = Plan(opening=lambda side, boot: LinkError("no link", "x") if side is Side.B else None)')
+    result = bench.run(builds=ACCEPTED)
+    result.assert_outcomes(failed=1)
+    assert bench.boots == "BG"
+    printed(result, "no link; the known-good build, booted right after it, has")
+
+
+def test_against_accepted_baselines_a_link_that_both_builds_lack_is_a_lab_error(bench: Bench) -> None:
+    bench.plan('PLAN = Plan(opening=lambda side, boot: LinkError("no link", "x"))')
+    bench.run(builds=ACCEPTED).assert_outcomes(errors=1)
+    assert bench.boots == "BG"
+    assert bench.head["answer"] == "lab error"
+
+
+def test_pings_that_only_the_new_build_loses_fail_with_one_message(
+    bench: Bench, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(link: Link, ping: Ping, *_: object) -> ResultRecord:
+        of_b = link.dut.session.deployment.running.name == "new"  # type: ignore[union-attr]
+        verdict, text = (Verdict.FAIL, "loss of 10 % is above the limit 1 %") if of_b else (Verdict.PASS, "loss 0 %")
+        pings = ping_record(ping, [PingReport(10, 9 if of_b else 10, 0.001, 0.001, 0.001)])
+        parts = ResultParts(f"{link.id}/ping", verdict, f"{link.id} {text}", link.combination, ping=pings)
+        return result_record(parts)
+
+    monkeypatch.setattr("pytest_pinet.measure.ping.measure", lost)
+    pytester.makepyfile(test_it=ONE_TEST.replace('gate.tcp(link, direction="tx")', 'gate.ping(link, loss="1%")'))
+    bench.run().assert_outcomes(failed=1)
+    assert bench.boots == "ABBA"
+    (result,) = bench.record["results"]
+    lines = result["message"].splitlines()
+    assert result["verdict"] == "fail"
+    assert "missed in 2 of 2 turns of the build under test" in " ".join(result["message"].split())
+    assert [line.split()[0] for line in lines if line.startswith("  ")].count("repeat") == 1
