@@ -39,7 +39,7 @@ CALLS = {
     "window": "tcp(link, window='64K', duration=1, min='30 Mbit/s')",
 }
 MISTAKES = {
-    "tcp(link, 'tx', peer_bitrate='10M')": "*peer_bitrate is for both directions at once, direction='bidir'*",
+    "tcp(link, 'tx', peer_bitrate='10M')": "*peer_bitrate needs both directions at once (direction='bidir')*",
     "http(link, 'bidir')": "*HTTP has one direction; expected 'tx'*",
     "http(link, requests='100')": "*requests='100': expected a number for each second, such as '1200/s'*",
     "ping(link, min='1 Mbit/s')": "*ping has no limit min=; expected loss= or latency=*",

@@ -41,10 +41,10 @@ def pytest_pinet_after_measurement(item, link, traffic, error):
     hear("after", test=item.name, error=type(error).__name__)
 
 def pytest_pinet_result(config, result):
-    hear("result", id=result["id"], verdict=result["verdict"])
+    hear("result", id=result.id, verdict=result.verdict)
 
 def pytest_pinet_run_finished(config, run, folder):
-    hear("finished", results=len(run["results"]), on_disk=(folder / "results.json").is_file())
+    hear("finished", results=len(run.results), on_disk=(folder / "results.json").is_file())
 """
 TESTS = """
 import pytest

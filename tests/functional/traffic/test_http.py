@@ -143,7 +143,7 @@ def test_a_killed_server_is_reported(ends: Ends) -> None:
         for pid in group_members(ends.dut.spawned[-1].pid, "nginx"):
             os.kill(pid, signal.SIGKILL)
 
-    with pytest.raises(TrafficError, match="the nginx on dut-1 ended in the middle of the traffic"):
+    with pytest.raises(TrafficError, match="the nginx on dut-1 ended during the traffic"):
         ends.measure(HttpTraffic(Direction.TX, streams=2, duration_s=2, size=1000), watch=once(kill_all))
 
 

@@ -50,7 +50,7 @@ def test_a_kernel_without_bpf_does_not_support_usb_3_adapters(monkeypatch: pytes
         "this kernel lacks features that the virtual lab needs: cls_bpf for usb3:usb (link model usb3-ax88179)"
     )
     assert raised.value.act == (
-        "modprobe cls_bpf, or a kernel with CONFIG_NET_CLS_BPF, or leave such NICs out of the lab file"
+        "modprobe cls_bpf, or use a kernel with CONFIG_NET_CLS_BPF, or remove these NICs from the lab file"
     )
 
 
