@@ -153,7 +153,7 @@ class QemuProcess:
             try:
                 await asyncio.wait_for(self._process.wait(), KILL_TIMEOUT_S)
             except TimeoutError:
-                raise LabError(f"QEMU of {self._name} did not end within {KILL_TIMEOUT_S:g} s") from None
+                raise LabError(f"QEMU of {self._name} still runs {KILL_TIMEOUT_S:g} s after SIGKILL") from None
         self._release()
 
     def freeze(self) -> None:

@@ -117,7 +117,7 @@ def _url_of(text: str) -> Any:
 
 def _check_file(path: Path, create: bool) -> None:
     if not path.name:
-        raise ConfigError(f"--pinet-history: a history in memory would be gone at once; expected {FORM}")
+        raise ConfigError(f"--pinet-history: a database in memory is lost when pytest ends; expected {FORM}")
     if path.is_dir():
         raise ConfigError(f"history {path} is a folder; expected {FORM}")
     if create:

@@ -68,7 +68,7 @@ def check(traffic: Traffic) -> None:
     (http.validate if isinstance(traffic, HttpTraffic) else iperf3_values.validate)(traffic)
     if isinstance(traffic, LadderTraffic):
         if traffic.direction is Direction.BIDIR:
-            raise ConfigError("direction='bidir': a ladder measures one direction; expected 'tx' or 'rx'")
+            raise ConfigError("direction='bidir': a rate ladder measures one direction; expected 'tx' or 'rx'")
         for rate in traffic.rates:
             iperf3_values.validate(traffic.step(rate))
 

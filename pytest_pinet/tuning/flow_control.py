@@ -25,7 +25,7 @@ class FlowControl(DeviceSetting):
         found = fields(ask(place, "-a"))
         values = {word: found[label] for word, label in _KNOBS.items() if label in found}
         if "rx" not in values or "tx" not in values:
-            raise NoKnob(f"the driver of {place.device} does not report pause frames")
+            raise NoKnob(f"the driver of {place.device} does not support the pause settings of `ethtool -a`")
         return SettingReading(values, f"rx {values['rx']}, tx {values['tx']}")
 
     def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:

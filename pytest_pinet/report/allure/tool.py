@@ -191,7 +191,7 @@ def _run(allure: Allure, words: Sequence[str], work: Path) -> None:
         raise ConfigError(f"{allure} cannot be run: {error.strerror}") from None
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
-        raise ConfigError(f"{allure} failed with exit code {done.returncode}: {last}; --page does without it")
+        raise ConfigError(f"{allure} failed with exit code {done.returncode}: {last}; --page needs no Allure")
 
 
 def without_analytics(page: str) -> str:
@@ -206,7 +206,7 @@ def _strip(path: Path) -> None:
     stripped = without_analytics(text)
     if _HOST in stripped:
         raise ConfigError(
-            f"{path.name} still asks {_HOST}: this version of Allure is not known; --page does without it"
+            f"{path.name} still asks {_HOST}: this version of Allure is not known; --page needs no Allure"
         )
     path.write_text(stripped, encoding="utf-8")
 

@@ -219,7 +219,7 @@ def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
         ("other.db", r"^other\.db holds no history of pytest-pinet; expected one that a run has made$"),
         ("mysql://me:secret@host/x", r"^--pinet-history: no history in 'mysql'; expected a path such as"),
         ("what://", r"^--pinet-history: no history in 'what'; expected a path such as"),
-        ("sqlite://", r"^--pinet-history: a history in memory would be gone at once; expected a path such as"),
+        ("sqlite://", r"^--pinet-history: a database in memory is lost when pytest ends; expected a path such as"),
         ("nonsense ://secret", r"^--pinet-history: this is no URL; expected a path such as"),
     ],
 )

@@ -106,7 +106,10 @@ def test_rates_of_a_ladder_rise() -> None:
 def test_a_ladder_is_climbed_one_way_and_from_more_than_nothing() -> None:
     ladder = LadderTraffic(Direction.TX, True, bitrate=Bitrate.mbps(90), rates=(Bitrate.mbps(10), Bitrate.mbps(90)))
     check(ladder)
-    with pytest.raises(ConfigError, match=r"direction='bidir': a ladder measures one direction; expected 'tx' or 'rx'"):
+    with pytest.raises(
+        ConfigError,
+        match=r"direction='bidir': a rate ladder measures one direction; expected 'tx' or 'rx'",
+    ):
         check(ladder.towards(Direction.BIDIR))
     # iperf3 interprets 0 as "as fast as you can".
     with pytest.raises(ConfigError, match=r"bitrate=0 bit/s: expected at least 1 bit/s"):

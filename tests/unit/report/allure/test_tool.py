@@ -179,7 +179,10 @@ def test_a_report_of_many_files_replaces_an_old_one_as_a_whole(proof: Path, tmp_
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("echo no space left >&2; exit 3", r"failed with exit code 3: no space left; --page does without it"),
+        (
+            "echo no space left >&2; exit 3",
+            r"failed with exit code 3: no space left; --page needs no Allure",
+        ),
         ("exit 0", r"made no index.html of .*; run it by hand"),
     ],
 )
@@ -201,6 +204,6 @@ def test_a_page_that_still_asks_google_is_not_kept(
 ) -> None:
     monkeypatch.setenv("PAGE", "<link rel=preload href=https://www.googletagmanager.com/new.js>")
     allure = Allure(str(fake(tmp_path / "a", "4.0.0")), (4, 0, 0))
-    with pytest.raises(ConfigError, match="this version of Allure is not known; --page does without it"):
+    with pytest.raises(ConfigError, match="this version of Allure is not known; --page needs no Allure"):
         generate(allure, tmp_path, "", "x", tmp_path / "report.html", single=True)
     assert not (tmp_path / "report.html").exists()
