@@ -81,10 +81,10 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
     if a_bps is None or b_bps is None:
         if a_bps is None and b_bps is None:
             return Compared(
-                figure, None, None, ComparisonOutcome.NOT_COMPARABLE, "neither has a figure that may be judged"
+                figure, None, None, ComparisonOutcome.NOT_COMPARABLE, "neither has a value that can be judged"
             )
         outcome = ComparisonOutcome.NEW if a_bps is None else ComparisonOutcome.MISSING
-        return Compared(figure, a_bps, b_bps, outcome, f"only {'B' if a_bps is None else 'A'} has a figure")
+        return Compared(figure, a_bps, b_bps, outcome, f"only {'B' if a_bps is None else 'A'} has a value")
     if why := _mismatch(a, b):
         return Compared(figure, a_bps, b_bps, ComparisonOutcome.NOT_COMPARABLE, why)
     change = b_bps / a_bps - 1 if a_bps else None

@@ -24,7 +24,7 @@ def figure_lines(trend: Trend) -> list[str]:
     if last is None:
         return [f"{trend.figure}: no runs"]
     measured = [point for point in trend.points if point.goodput_bps is not None]
-    value = "no figure" if last.goodput_bps is None else str(Bitrate(last.goodput_bps))
+    value = "no value" if last.goodput_bps is None else str(Bitrate(last.goodput_bps))
     emulated = " emulated" if last.emulated else ""
     when = f"{last.time:%Y-%m-%d}  {_runs(len(trend.points))}  lab {trend.lab}"
     lines = [f"{trend.figure}  {value}{emulated}  {last.verdict}  {when}"]

@@ -66,7 +66,7 @@ def change_head(
         found = answer(came)
         tests = "1 test" if failed == 1 else f"{failed} tests"
         but = f"{tests} failed by something else" if failed else "the run was interrupted"
-        sentence = f"No answer on {b.name}: no figure is slower, but {but}."
+        sentence = f"No answer on {b.name}: no metric is slower, but {but}."
     else:
         against = "the accepted baselines" if accepted else a.name if a.key else "the boards' own build"
         sentence = _sentence(found, entries, against, b.name)
@@ -113,8 +113,8 @@ def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> 
     outcome, why = _OF_VERDICT[direction.verdict], direction.reason
     baseline, limited = direction.baseline, result.limited_by
     if outcome is MetricOutcome.UNCHANGED and (baseline is None or baseline.change == "not gated"):
-        told = "no baseline is accepted" if baseline is None else baseline.text
-        outcome, why = MetricOutcome.UNDECIDED, f"{told}: run it with the known-good build, then pinet accept"
+        known = "no baseline is accepted" if baseline is None else baseline.text
+        outcome, why = MetricOutcome.UNDECIDED, f"{known}: run it with the known-good build, then pinet accept"
     a_bps = None if baseline is None else baseline.figure_bps
     slower = outcome is MetricOutcome.REGRESSION and limited is not None
     return _entry(result, way, outcome, why).replace(
@@ -141,14 +141,14 @@ def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], agains
     if found is ChangeVerdict.LAB_ERROR:
         return f"No answer on {b}: the lab broke {len(of[MetricOutcome.LAB_ERROR])} of {len(entries)} results."
     if found is ChangeVerdict.UNDECIDED:
-        return f"No answer on {b}: {len(of[MetricOutcome.UNDECIDED])} of {len(entries)} figures are undecided."
+        return f"No answer on {b}: {len(of[MetricOutcome.UNDECIDED])} of {len(entries)} metrics are undecided."
     faster = len(of[MetricOutcome.IMPROVED])
     more = f", {faster} of them faster" if faster else ""
-    figures = f"none of {len(entries)} figures is" if len(entries) > 1 else "the figure is not"
-    return f"{b} may go in: {figures} slower than with {against}{more}."
+    none = f"none of {len(entries)} metrics is" if len(entries) > 1 else "the metric is not"
+    return f"{b} may go in: {none} slower than with {against}{more}."
 
 
 def _worst(slower: Sequence[ChangeEntryRecord], of: int) -> str:
     worst = min(slower, key=lambda entry: entry.change or 0.0)
     by = f", by {-worst.change * 100:.1f} % in {worst.id}" if worst.change is not None else ""
-    return f"{len(slower)} of {of} figures slower{by}"
+    return f"{len(slower)} of {of} metrics slower{by}"

@@ -30,7 +30,7 @@ def change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int) -> str:
     if run.meaning is not None and (meant := emulated_sentence(run)):
         parts += [escaped(meant), ""]
     parts += _table(bad)
-    parts += [f"- {escaped(figure_name(entry))}: {escaped(_told(entry))}" for entry in bad if _told(entry)]
+    parts += [f"- {escaped(figure_name(entry))}: {escaped(_cause(entry))}" for entry in bad if _cause(entry)]
     if same:
         parts += ["", f"<details><summary>{len(same)} unchanged</summary>", "", *_table(same), "</details>", ""]
     parts += [_build(name, build) for name, build in (("A", head.a), ("B", head.b))]
@@ -47,7 +47,7 @@ def change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int) -> str:
 def _table(entries: Sequence[ChangeEntryRecord]) -> list[str]:
     if not entries:
         return []
-    cells: list[tuple[str, ...]] = [("figure", "A", "B", "change", "outcome")]
+    cells: list[tuple[str, ...]] = [("metric", "A", "B", "change", "outcome")]
     for entry in entries:
         a, b, _ = side_cells(entry.a_bps, entry.b_bps, None)
         change = "-" if entry.change is None else f"{entry.change * 100:+.2f} %"
@@ -56,7 +56,7 @@ def _table(entries: Sequence[ChangeEntryRecord]) -> list[str]:
     return markdown_table(cells, SIDES)
 
 
-def _told(entry: ChangeEntryRecord) -> str:
+def _cause(entry: ChangeEntryRecord) -> str:
     look = f"look first at {entry.suspect}" if entry.suspect else ""
     return "; ".join(filter(None, [entry.text, look]))
 

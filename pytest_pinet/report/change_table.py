@@ -13,7 +13,7 @@ from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.terminal import skipped_lines
 from pytest_pinet.report.text_wrap import WIDTH, copyable, plain, wrap
 
-_HEADER = ("figure", "A", "B", "change", "outcome")
+_HEADER = ("metric", "A", "B", "change", "outcome")
 # In capitals, so that they are visible without colours.
 _LOUD = (MetricOutcome.REGRESSION, MetricOutcome.FINDING, MetricOutcome.LAB_ERROR, MetricOutcome.UNDECIDED)
 _COLORS = {
@@ -62,7 +62,7 @@ def _build(name: str, build: BuildRecord, head: ChangeHeadRecord) -> str:
 
 def _table(entries: Sequence[ChangeEntryRecord], width: int, color: bool) -> list[str]:
     if not entries:
-        return ["no figure came about"]
+        return ["nothing was measured"]
     cells = [_HEADER, *((figure_name(entry), *_cells(entry)) for entry in entries)]
     colors = [_COLORS[MetricOutcome(entry.outcome)] if color else None for entry in entries]
     head, *body = text_table(cells, SIDES, width, colors)

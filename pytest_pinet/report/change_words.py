@@ -8,7 +8,7 @@ from pytest_pinet.model.record.run import RunRecord
 
 def change_in_words(run: RunRecord, head: ChangeHeadRecord) -> str:
     """Return the verdict on the change of this run as one sentence."""
-    emulated = " The figures are emulated." if run.figures == "emulated" else ""
+    emulated = " The values are emulated." if run.figures == "emulated" else ""
     interrupted = "" if run.complete or "interrupted" in head.sentence else " The run was interrupted."
     return f"{head.sentence}{emulated}{interrupted}"
 
@@ -17,7 +17,7 @@ def emulated_words(run: RunRecord) -> str:
     """Return a note that the values are emulated; empty for measured values."""
     if run.figures != "emulated":
         return ""
-    return f"figures are emulated: {run.meaning}" if run.meaning is not None else "figures are emulated"
+    return f"values are emulated: {run.meaning}" if run.meaning is not None else "values are emulated"
 
 
 def emulated_sentence(run: RunRecord) -> str:

@@ -10,7 +10,7 @@ from pytest_pinet.history.compare import Compared, ComparisonOutcome, RunSet
 from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
 
-_HEADER = ("figure", "A", "B", "change", "B is")
+_HEADER = ("metric", "A", "B", "change", "B is")
 # In capitals, so that they are visible without colours.
 _LOUD = (ComparisonOutcome.SLOWER, ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.MISSING)
 _EXPLAINED = (ComparisonOutcome.SLOWER, ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.NOT_COMPARABLE)
@@ -22,7 +22,7 @@ def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int
         line for name, side in (("A", a), ("B", b)) for line in wrap(_what(name, side), hanging="   ", width=width)
     ]
     if not found:
-        return [*lines, "", "no figure to compare"]
+        return [*lines, "", "no metric to compare"]
     head, *body = text_table([_HEADER, *((one.figure, *_cells(one)) for one in found)], SIDES, width)
     lines += ["", head]
     for one, line in zip(found, body, strict=True):
@@ -31,7 +31,7 @@ def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int
             lines += wrap(one.why, indent="    ", width=width)
     counts = Counter(one.outcome for one in found)
     said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ComparisonOutcome if counts[outcome])
-    return [*lines, "", f"{len(found)} figure{'s' if len(found) != 1 else ''}: {said}"]
+    return [*lines, "", f"{len(found)} metric{'s' if len(found) != 1 else ''}: {said}"]
 
 
 def comparison_records(found: Sequence[Compared]) -> list[dict[str, Any]]:

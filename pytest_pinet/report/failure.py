@@ -60,7 +60,7 @@ def _console(result: ResultRecord) -> list[str]:
 
 
 def _message(result: ResultRecord) -> list[str]:
-    message = result.message.strip() or f"no figure was obtained ({result.verdict})"
+    message = result.message.strip() or f"no value was obtained ({result.verdict})"
     return [
         wrapped
         for line in message.splitlines()

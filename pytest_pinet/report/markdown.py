@@ -49,7 +49,7 @@ def verdict_in_words(run: RunRecord) -> str:
         said = f"all {measured} measurements keep their limits" if measured > 1 else "one measurement keeps its limit"
         sentence = f"Throughput holds: {said}."
     if run.figures == "emulated":
-        sentence += " The figures are emulated."
+        sentence += " The values are emulated."
     if scaled := scale_text(run.results):
         sentence += f" {scaled.capitalize()}."
     return sentence if run.complete else f"{sentence} The run was interrupted."
@@ -94,7 +94,7 @@ def _table(rows: Sequence[ResultRow]) -> list[str]:
         share = row.share
         cells.append(
             (
-                "<br>".join(map(escaped, (row.label, *row.told))),
+                "<br>".join(map(escaped, (row.label, *row.extra))),
                 row.direction or "-",
                 "-" if row.goodput_bps is None else rate(row.goodput_bps),
                 "-" if row.limit_bps is None else rate(row.limit_bps),

@@ -77,10 +77,10 @@ class Progress:
         # Elapsed whole seconds. Rounded ones would stay at 2 for three half-second updates, then jump to 4.
         seconds = f"{math.floor(min(elapsed_s, total_s)):{len(str(total))}}/{total} s"
         rates = "  ".join(f"{way} {'-' if value is None else rate(value):>12}" for way, value in bps.items())
-        figures = f"  {seconds}  {rates}"
+        values = f"  {seconds}  {rates}"
         # Shorten the label, so that the rate of the second direction stays visible.
-        room = max(_columns() - 1 - len(_INDENT) - len(figures), _LABEL_MIN)
-        self.show(shorten([plain(label)], room)[plain(label)] + figures)
+        room = max(_columns() - 1 - len(_INDENT) - len(values), _LABEL_MIN)
+        self.show(shorten([plain(label)], room)[plain(label)] + values)
 
     def show(self, text: str) -> None:
         """Show the current activity or wait in one line."""

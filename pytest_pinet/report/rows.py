@@ -23,8 +23,8 @@ class ResultRow:
     """One row of the table. A field is None where nothing was measured or no limit was set.
 
     ``per_flow`` means that each flow has the limit, not the sum. ``notes`` explain why there is no judgement or why a
-    value is not good. Only the first row of a result has ``limited_by`` and ``told``: results beside goodput, such as
-    round trips or how flows shared the link. ``told`` is also part of ``notes``.
+    value is not good. Only the first row of a result has ``limited_by`` and ``extra``: results beside goodput, such as
+    round trips or how flows shared the link. ``extra`` is also part of ``notes``.
     """
 
     label: str
@@ -37,7 +37,7 @@ class ResultRow:
     notes: tuple[str, ...] = ()
     per_flow: bool = False
     limited_by: str = ""
-    told: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
 
     @property
     def share(self) -> float | None:
@@ -72,15 +72,15 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
         rows = [replace(row, per_flow=row.limit_bps is None) for row in rows]
     if rows:
         rows[0] = replace(rows[0], limited_by=limited_by_text(result))
-    told = [evenness_note(result)] if result.evenness is not None else []
-    told += [ladder_text(result.ladder)] if result.ladder is not None else []
-    told += [http_text(result.http)] if result.http is not None else []
+    extra = [evenness_note(result)] if result.evenness is not None else []
+    extra += [ladder_text(result.ladder)] if result.ladder is not None else []
+    extra += [http_text(result.http)] if result.http is not None else []
     if rows:
-        rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *told))), told=tuple(told))
+        rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *extra))), extra=tuple(extra))
     verdict = Verdict(result.verdict)
     if result.ping is not None:
         trips = (ping_text(result.ping),)
-        rows.append(ResultRow(label, test, "", verdict, notes=trips, told=trips))
+        rows.append(ResultRow(label, test, "", verdict, notes=trips, extra=trips))
     elif all(row.verdict is not verdict for row in rows):
         # The verdict that ended the measurement does not belong to a direction.
         rows.append(ResultRow(label, test, "", verdict, notes=(result.message, *notes)))

@@ -39,14 +39,16 @@ def most_apart(windows: Sequence[WindowRecord]) -> tuple[float | None, float | N
 def apart_notes(skew_s: float | None, within_s: float | None, most_s: float) -> list[str]:
     """Return a note if flows did not begin within ``most_s``, or possibly did not."""
     if skew_s is None:
-        return ["nobody told how far apart the flows began: only the time that they shared, as seen from here, counts"]
+        return [
+            "the start times of the flows are unknown: only the time that they shared, by this host's clock, counts"
+        ]
     sure_s = within_s or 0.0
     if skew_s + sure_s <= most_s:
         return []
-    told = f"the flows began {skew_s * 1000:.0f} ms apart" + (f" (give or take {sure_s * 1000:.0f} ms)" * bool(sure_s))
+    text = f"the flows began {skew_s * 1000:.0f} ms apart" + (f" (give or take {sure_s * 1000:.0f} ms)" * bool(sure_s))
     if skew_s > most_s:
-        return [f"{told}, though they were sent twice: only the time that they shared counts"]
-    return [f"{told}, which may be more than {most_s * 1000:.0f} ms: only the time that they shared counts"]
+        return [f"{text}, although they were started twice: only the time that they shared counts"]
+    return [f"{text}, which can be more than {most_s * 1000:.0f} ms: only the time that they shared counts"]
 
 
 def sockets_record(flow: Flow) -> SocketsRecord | None:

@@ -10,7 +10,7 @@ _ATTRIBUTE = "pinet_results"
 
 
 def attach_results(report: object, results: Iterable[ResultRecord]) -> None:
-    """Put results on a report, in place of those that it has."""
+    """Put results on a report. They replace the results that the report already has."""
     setattr(report, _ATTRIBUTE, [result.dump() for result in results])
 
 

@@ -27,7 +27,7 @@ def tuning_records(tunings: Iterable[Tuned]) -> tuple[TuningRecord, ...]:
 
 def tuning_notes(tunings: Iterable[Tuned]) -> list[str]:
     """Return a note for each setting without effect."""
-    return [f"{one} (the figure is without it)" for one in dict.fromkeys(tunings) if not one.outcome.holds]
+    return [f"{one} (the value was measured without it)" for one in dict.fromkeys(tunings) if not one.outcome.holds]
 
 
 def ineffective(results: Sequence[ResultRecord]) -> list[str]:

@@ -82,7 +82,7 @@ class DirectionRecord(SparseRecord):
     brackets, where (``94% of 941.5 Mbit/s (lab/virtual.yaml:88)``). ``oracle`` says in words what sets the physical
     limit ``oracle_bps``. ``stopped`` is the reason why the measurement stopped. ``state`` is the outcome of a suspected
     regression: ``confirmed``, ``cleared``, ``undecided``, or empty without one. Counts (``retransmits`` and so on) are
-    those of all attempts. ``sockets`` is what the kernels reported of the connections of a single TCP flow.
+    totals of all attempts. ``sockets`` is what the kernels reported of the connections of a single TCP flow.
     """
 
     goodput_bps: float

@@ -35,7 +35,7 @@ class EvidenceRecord(SparseRecord):
     """One end during one attempt (numbered from 1): the differences of its counters before and after the traffic.
 
     ``interrupts`` (the most frequent actions), ``softirqs`` and ``softnet`` have one number for each CPU.
-    ``interface`` has the kernel's counters of the device (those that changed, and ``carrier_changes``), ``nic`` the
+    ``interface`` has the kernel's counters of the device (changed counters only, and ``carrier_changes``), ``nic`` the
     counters of its driver. ``kernel`` has the lines of the kernel log that report trouble. A value is null if the end
     does not report it, or if its counter restarted; the name of that source is then in ``restarted``. ``under_load``
     was read during the traffic. With ``from_attempt``, the differences span all attempts from that one to this one.

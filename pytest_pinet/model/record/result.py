@@ -83,9 +83,9 @@ class ResultRecord(SparseRecord):
     is a hash of how it was measured (duration of connections, MTU and so on); values with different hashes are no
     trend. ``evidence`` is what each end counted in each attempt, ``limited_by`` what limited the goodput, ``tunings``
     the outcome of each setting. ``http``, ``ping`` and ``ladder`` belong to such traffic; pings have no goodput and no
-    ``directions``. ``comparison`` belongs to two states that were measured alternately: the values are those of state
-    B, and the limits come from state A. ``change`` belongs to two builds that were measured alternately: the values are
-    those of build B. ``console_excerpt`` has the console lines around the line that ended the test, each after its
+    ``directions``. ``comparison`` belongs to two states that were measured alternately: the values come from state
+    B, and the limits from state A. ``change`` belongs to two builds that were measured alternately: the values
+    come from build B. ``console_excerpt`` has the console lines around the line that ended the test, each after its
     time. ``finding`` is the failure of a build that could not be measured (``panic`` and so on). ``facts`` are machine
     facts of other plugins (hook ``pytest_pinet_machine_facts``). ``scale`` is the share of its rate at which the link
     ran, if less than 1: values are converted to the full rate, ``evidence`` and ``cables`` are not.

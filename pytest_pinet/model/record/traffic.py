@@ -22,8 +22,8 @@ class WindowRecord(Record):
 class SocketsRecord(Record):
     """What the kernels at both ends reported of a flow's connections during the traffic; null if one does not report.
 
-    ``mss`` is the smallest one in use (bytes, without TCP options). The buffers are those of the sender
-    (``sndbuf_bytes``) and of the receiver (``rcvbuf_bytes``).
+    ``mss`` is the smallest one in use (bytes, without TCP options). ``sndbuf_bytes`` is the buffer of the
+    sender, ``rcvbuf_bytes`` the buffer of the receiver.
     """
 
     connections: int

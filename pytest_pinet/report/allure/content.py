@@ -49,16 +49,16 @@ def figure_ids(result: ResultRecord) -> dict[str, str]:
 def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
     """Return the title of a result: the combination and its measured values."""
     verdict = verdict_of(results)
-    figures = [
+    values = [
         f"{result.combination.traffic} {way} {figure_words(direction)}"
         for result in results
         for way, direction in result.directions.items()
     ]
-    figures += [f"{r.combination.traffic} {ping_text(r.ping)}" for r in results if r.ping is not None]
+    values += [f"{r.combination.traffic} {ping_text(r.ping)}" for r in results if r.ping is not None]
     words = [verdict.value] if verdict is not None and verdict is not Verdict.PASS else []
-    if not figures:
+    if not values:
         words = [verdict.value if verdict is not None else "not measured"]
-    return " · ".join([subject.combination, *figures, *words])
+    return " · ".join([subject.combination, *values, *words])
 
 
 def figure_words(direction: DirectionRecord) -> str:

@@ -57,11 +57,11 @@ def write_run_files(folder: Path, run: RunRecord, facts: RunFacts, environ: Mapp
     rows = rows_of(run.results)
     if rows:
         note = count_line(run.results, run.skipped)
-        figures = "emulated figures" if run.figures == "emulated" else "measured figures"
+        values = "emulated values" if run.figures == "emulated" else "measured values"
         note = "; ".join(filter(None, (note, scale_text(run.results))))
-        picture = overview_chart(rows, f"Run {run.run} in lab {run.lab}: {figures}", note).svg()
+        picture = overview_chart(rows, f"Run {run.run} in lab {run.lab}: {values}", note).svg()
         files |= attached("overview of the run", "image/svg+xml", picture.encode())
-        files |= attached("figures of the run", "text/csv", figures_csv(run.results))
+        files |= attached("results of the run", "text/csv", figures_csv(run.results))
     _write(folder, files)
 
 

@@ -34,7 +34,7 @@ _CATEGORIES = (
     ("Lab error", PREFIX[Verdict.ERROR], "broken"),
     ("Inconclusive measurement", PREFIX[Verdict.INCONCLUSIVE], "broken"),
     ("Invalid measurement", PREFIX[Verdict.INVALID], "broken"),
-    ("Expected to give no figure", EXPECTED, "skipped"),
+    ("Expected to give no result", EXPECTED, "skipped"),
     ("Nothing measured", UNMEASURED, "unknown"),
 )
 

@@ -46,6 +46,6 @@ def _bar(paper: Paper, xs: AxisScale, top: float, row: ResultRow) -> None:
     if row.limit_bps is not None and row.oracle_bps:
         x = xs(min(row.limit_bps / row.oracle_bps, 1.05))
         paper.line([(x, top + 1), (x, top + _ROW - 2)], "s-ink strong dash")
-    figure = rate_text(row.goodput_bps) if row.goodput_bps is not None else "no figure"
+    value = rate_text(row.goodput_bps) if row.goodput_bps is not None else "no value"
     paper.mark(_RIGHT + 38, top + 11, row.verdict)
-    paper.text(_RIGHT + 50, base, f"{row.verdict}, {figure}", "f-ink", SMALL)
+    paper.text(_RIGHT + 50, base, f"{row.verdict}, {value}", "f-ink", SMALL)

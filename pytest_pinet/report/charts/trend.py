@@ -46,11 +46,11 @@ def trend_words(series: FigureSeries) -> str:
     """Return a description of the chart in one or two sentences."""
     known = series.measured
     if not known:
-        return f"{_runs(series.dots)}, none measured a figure."
-    figures = [dot.goodput_bps for dot in known if dot.goodput_bps is not None]
+        return f"{_runs(series.dots)}, none measured a value."
+    values = [dot.goodput_bps for dot in known if dot.goodput_bps is not None]
     words = [
         f"{_runs(series.dots)} from {series.dots[0].time:%Y-%m-%d} to {series.dots[-1].time:%Y-%m-%d}, "
-        f"{rate_text(min(figures))} to {rate_text(max(figures))}, newest {rate_text(figures[-1])}."
+        f"{rate_text(min(values))} to {rate_text(max(values))}, newest {rate_text(values[-1])}."
     ]
     words += [f"{shift_words(shift)}." for shift in series.shifts]
     return " ".join(words)
@@ -155,8 +155,8 @@ def _figures(paper: Paper, xs: AxisScale, ys: AxisScale, dots: Sequence[Point]) 
                 paper.line([(x - 3, y), (x + 3, y)], "s-line plain")
         # A run without a value has its mark on the axis.
         y = ys(dot.goodput_bps) if dot.goodput_bps is not None else _BOTTOM - 6
-        figure = rate_text(dot.goodput_bps) if dot.goodput_bps is not None else "no figure"
-        name = f"{dot.time:%Y-%m-%d %H:%M} {dot.build_name}: {figure}, {dot.verdict}"
+        value = rate_text(dot.goodput_bps) if dot.goodput_bps is not None else "no value"
+        name = f"{dot.time:%Y-%m-%d %H:%M} {dot.build_name}: {value}, {dot.verdict}"
         paper.mark(x, y, dot.verdict, name, 4.5 if roomy or dot.verdict not in (Verdict.PASS, Verdict.FAIL) else 3)
 
 

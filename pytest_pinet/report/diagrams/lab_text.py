@@ -28,13 +28,13 @@ def lab_text(lab: Lab, domains: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def lab_summary(lab: Lab) -> str:
-    """Return ``lab virtual: 6 nodes with 11 interfaces, 1 switch; its figures are emulated``."""
+    """Return ``lab virtual: 6 nodes with 11 interfaces, 1 switch; its values are emulated``."""
     parts = [
         f"{count(len(lab.nodes), 'node')} with {count(len(lab.interfaces()), 'interface')}",
         count(len(lab.switches), "switch", "switches"),
     ]
     parts += [count(len(lab.uplinks), "uplink")] if lab.uplinks else []
-    return f"lab {lab.name}: {', '.join(parts)}; its figures are {lab.figures}"
+    return f"lab {lab.name}: {', '.join(parts)}; its values are {lab.figures}"
 
 
 def domain_members(lab: Lab, members: Sequence[str]) -> str:

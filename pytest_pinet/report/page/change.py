@@ -25,7 +25,7 @@ _MARKS = {
     MetricOutcome.UNCHANGED: Verdict.PASS,
 }
 _GOOD = (MetricOutcome.IMPROVED, MetricOutcome.UNCHANGED)
-_HEADS = ("figure", "A", "B", "change", "outcome", "turns, in their order")
+_HEADS = ("metric", "A", "B", "change", "outcome", "turns, in their order")
 
 
 def change_section(run: RunRecord, head: ChangeHeadRecord) -> str:
@@ -36,7 +36,7 @@ def change_section(run: RunRecord, head: ChangeHeadRecord) -> str:
     emulated = paragraph(meant, "note") if meant else ""
     facts = f"Run {run.run} in lab {run.lab}, {head.turns} turns, pytest-pinet {run.pinet}."
     table = (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Figures of the newest change">'
+        '<div class="scroll" tabindex="0" role="region" aria-label="Metrics of the newest change">'
         f'<table class="runs"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
         '<p class="muted">A (hollow, dashed) is the known-good build, B (filled) the one under test; each turn is a '
         "boot or a load of its build. The interval of the change is below it.</p>"
@@ -60,9 +60,9 @@ def _row(entry: ChangeEntryRecord, results: Sequence[ResultRecord]) -> str:
         interval = f"<br>{_percent(low)} to {_percent(high)}" if low is not None and high is not None else ""
     rates = [rate_text(bps) if bps is not None else "-" for bps in (entry.a_bps, entry.b_bps)]
     numbers = "".join(f'<td class="number">{cell}</td>' for cell in (*rates, f"{_percent(entry.change)}{interval}"))
-    told = [entry.text] if outcome not in _GOOD else []
-    told += [f"Look first at: {entry.suspect}"] if entry.suspect else []
-    notes = "".join(f'<br><span class="what">{unbroken(line)}</span>' for line in told)
+    lines = [entry.text] if outcome not in _GOOD else []
+    lines += [f"Look first at: {entry.suspect}"] if entry.suspect else []
+    notes = "".join(f'<br><span class="what">{unbroken(line)}</span>' for line in lines)
     return (
         f'<tr><th scope="row">{written(figure_name(entry))}{notes}</th>{numbers}'
         f'<td>{_word(outcome, entry.finding)}</td><td class="turns">{chart}</td></tr>'

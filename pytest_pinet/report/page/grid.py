@@ -28,7 +28,7 @@ def grid(all_series: Sequence[FigureSeries]) -> str:
         columns = "".join(_cell(board, cells.get((nic, board), ())) for board in boards)
         rows.append(f'<tr role="row"><th role="rowheader" scope="row">{written(nic)}</th>{columns}</tr>')
     return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Figures by board and NIC">'
+        '<div class="scroll" tabindex="0" role="region" aria-label="Results by board and NIC">'
         '<table class="grid" role="table"><thead role="rowgroup"><tr role="row">'
         f'<th role="columnheader" scope="col">NIC \\ board</th>{head}</tr></thead>'
         f'<tbody role="rowgroup">{"".join(rows)}</tbody></table></div>'
@@ -46,12 +46,12 @@ def _figure(series: FigureSeries) -> str:
     """Return one result of a cell, as a link to its section."""
     dot = series.latest
     what = " ".join(filter(None, (series.topology, series.tuning, series.traffic, series.direction)))
-    figure = rate_text(dot.goodput_bps) if dot.goodput_bps is not None else "no rate" if series.traffic else "no figure"
+    value = rate_text(dot.goodput_bps) if dot.goodput_bps is not None else "no rate" if series.traffic else "no value"
     share = share_text(dot)
     return (
         f'<a class="cell {kind(dot.verdict)}" href="#{anchor(series.key)}">'
         f'<span class="what">{written(what)}</span>{verdict_html(dot.verdict)}'
-        f'<span class="figure">{figure}</span>'
+        f'<span class="figure">{value}</span>'
         f'<span class="share">{share}{_OF if share else ""}</span>'
         f'<span class="spark">{sparkline(series).inline(label=False)}</span></a>'
     )

@@ -44,7 +44,7 @@ def page(all_series: Sequence[FigureSeries], made: datetime, changed: RunRecord 
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<title>{written(title)}</title><style>{style}</style></head><body>"
-        f'<a class="skip" href="#{"figures" if shown or changed is None else "change"}">Skip to the figures</a>'
+        f'<a class="skip" href="#{"figures" if shown or changed is None else "change"}">Skip to the results</a>'
         f"<header><h1>{written(title)}</h1>{_lead(shown, changed)}{_facts(shown)}</header><main>"
         f"{change}{_attention(shown)}"
         f"{_figures(grids) if shown or changed is None else ''}{parts}</main>"
@@ -59,7 +59,7 @@ def _lead(shown: Sequence[FigureSeries], changed: RunRecord | None) -> str:
 
 def _figures(grids: str) -> str:
     return (
-        '<section id="figures" aria-labelledby="figures-head"><h2 id="figures-head">Newest figures</h2>'
+        '<section id="figures" aria-labelledby="figures-head"><h2 id="figures-head">Newest results</h2>'
         '<label class="filter"><input type="checkbox" id="only-bad">only what is not good</label>'
         f"{grids}"
         '<p class="muted">Each cell: verdict, goodput at the receiver, its share of what the link can physically '
@@ -80,16 +80,16 @@ def _facts(shown: Sequence[FigureSeries]) -> str:
     newest = max((series.latest for series in shown), key=lambda dot: dot.time)
     runs = {dot.run for series in shown for dot in series.dots}
     first = min(series.dots[0].time for series in shown)
-    figures = sum(bool(series.measured) for series in shown)
+    metrics = sum(bool(series.measured) for series in shown)
     combinations = len({series.combination for series in shown})
     lines = paragraph(
-        f"{figures} figures of {combinations} combinations, {len(runs)} runs since "
+        f"{metrics} metrics of {combinations} combinations, {len(runs)} runs since "
         f"{first:%Y-%m-%d}; newest {newest.time:%Y-%m-%d %H:%M} UTC on {newest.build_name}.",
         "muted",
     )
     if any(dot.emulated for series in shown for dot in series.dots):
         lines += paragraph(
-            "Figures are emulated: the lab sets the rates of its links itself, or counts instructions.", "note"
+            "Values are emulated: the lab sets the rates of its links itself, or counts instructions.", "note"
         )
     if scaled := text_of(dot.scale for series in shown for dot in series.dots):
         some = "In some runs" if any(dot.scale == 1 for series in shown for dot in series.dots) else "In all runs"

@@ -36,7 +36,7 @@ def combination_section(combination: str, all_series: Sequence[FigureSeries], ru
 
 def _figure(series: FigureSeries, runs: int) -> str:
     dot = series.latest
-    name = " ".join(filter(None, (series.traffic, series.direction))) or "runs without a figure"
+    name = " ".join(filter(None, (series.traffic, series.direction))) or "runs without a result"
     lines = [f'<h3 id="{anchor(series.key)}" tabindex="-1">{written(name)}</h3>']
     state = [verdict_html(dot.verdict)]
     if dot.goodput_bps is not None:

@@ -71,9 +71,9 @@ def lead(all_series: Sequence[FigureSeries]) -> str:
         if verdict in _MEANS and counts[verdict]
     ]
     if not parts:
-        return f"All {total} figures hold their limits." if total else "Nothing was measured yet."
+        return f"All {total} metrics hold their limits." if total else "Nothing was measured yet."
     listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-    return f"Of {total} figures, {listed}."
+    return f"Of {total} metrics, {listed}."
 
 
 def unbroken(text: str) -> str:

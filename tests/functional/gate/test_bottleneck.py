@@ -28,7 +28,7 @@ def test_plain(link, gate):
 
 @gigabit
 def test_small_writes(link, gate):
-    # Each of them costs a system call. Such figures are noisy, and several connections taken: short ones.
+    # Each write costs a system call. The values are noisy, so the gate needs several connections: short ones.
     gate.tcp(link, duration=1, length=64)
 
 

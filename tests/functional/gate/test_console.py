@@ -25,7 +25,7 @@ def say(node, *lines):
 
 @pytest.fixture
 def when_the_console_opens(request):
-    '''Call with a node and what its console is to show as soon as somebody listens.'''
+    '''Call with a node and what its console is to show as soon as a program opens the console.'''
     threads = []
     def act(node, lines):
         log = pathlib.Path(".pinet/latest/console") / f"{node}.log"

@@ -38,9 +38,9 @@ def test_command_line(link, gate):
 
 @pytest.mark.pinet(board="pi3b", nic="onboard", min={"bidir": "10 Mbit/s"})
 def test_bidir(link, gate):
-    figures = gate.tcp(link, direction="bidir", **SLOW)
-    assert figures["tx"].bps > 15e6
-    assert figures["rx"].bps > 15e6
+    values = gate.tcp(link, direction="bidir", **SLOW)
+    assert values["tx"].bps > 15e6
+    assert values["rx"].bps > 15e6
 """
 
 

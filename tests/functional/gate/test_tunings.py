@@ -161,7 +161,7 @@ def config(link):
     return done.stdout
 
 
-def told(link):
+def outcomes(link):
     return [(one.name, one.outcome.value, one.found) for one in link.tunings]
 
 
@@ -174,7 +174,7 @@ def test_first(link):
     assert ("arm_freq=1750" in config(link)) is tuned
     # The kernel took the parameter, and this board's own NIC is not on PCIe.
     found = [("arm_freq", "applied", "1750"), ("kernel", "unsupported", "")]
-    assert told(link) == (found if tuned else [])
+    assert outcomes(link) == (found if tuned else [])
 
 
 {MARKED}, tuning=[{{}}, CLOCK])

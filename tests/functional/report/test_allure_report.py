@@ -158,9 +158,11 @@ def test_the_trend_holds_all_runs_so_far(runs: Runs) -> None:
     assert base64.b64encode(b"<svg").decode()[:5] in found["descriptionHtml"]
 
 
-def test_allure_3_shows_figures_history_steps_and_pictures_and_asks_nobody(runs: Runs, pictures: Path) -> None:
+def test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from_elsewhere(
+    runs: Runs, pictures: Path
+) -> None:
     said = runs.report(tool(3), "report.html")
-    assert re.search(r"report: report\.html \(\d+\.\d MB, \d+ figures, \d+\.\d s, Allure 3\.", said)
+    assert re.search(r"report: report\.html \(\d+\.\d MB, \d+ results, \d+\.\d s, Allure 3\.", said)
     page = runs.project.path / "report.html"
     assert "googletagmanager" not in page.read_text()
     with browser(1400, 1600) as seen:

@@ -47,7 +47,9 @@ def seen() -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize(("width", "dark"), [(400, True), (1600, False)], ids=["narrow and dark", "wide and light"])
-def test_it_is_readable_at_any_width_and_asks_nobody(page: Path, pictures: Path, width: int, dark: bool) -> None:
+def test_the_page_is_readable_at_any_width_and_loads_nothing_from_elsewhere(
+    page: Path, pictures: Path, width: int, dark: bool
+) -> None:
     with browser(width, 1000, dark) as seen:
         seen.open(page)
         assert not seen.overflows
@@ -71,18 +73,18 @@ def test_it_is_readable_at_any_width_and_asks_nobody(page: Path, pictures: Path,
         assert seen.complaints() == []
 
 
-def test_the_picture_of_the_readme_shows_state_changes_and_figures(page: Path, pictures: Path) -> None:
+def test_the_picture_of_the_readme_shows_state_changes_and_results(page: Path, pictures: Path) -> None:
     """``make pictures`` copies the picture to docs/."""
     with browser(1200, 860) as seen:
         seen.open(page)
-        for head in ("What needs attention", "Where levels moved", "Newest figures"):
+        for head in ("What needs attention", "Where levels moved", "Newest results"):
             assert head in seen.text
         seen.picture(pictures / "report-page.png")
 
 
 def test_every_planted_change_is_named_at_its_build(page: Path, seen: Browser) -> None:
     seen.open(page)
-    moved = seen.text.partition("Where levels moved")[2].partition("Newest figures")[0].strip().splitlines()
+    moved = seen.text.partition("Where levels moved")[2].partition("Newest results")[0].strip().splitlines()
     assert len(moved) == len(REGRESSIONS) + 1
     for planted in REGRESSIONS:
         (line,) = (line for line in moved if planted.figure in line)
@@ -94,7 +96,7 @@ def test_a_keyboard_reaches_everything_in_order(page: Path, seen: Browser) -> No
     focused = "return document.activeElement.textContent || document.activeElement.id"
     seen.open(page)
     seen.press("Tab")
-    assert seen.run(focused) == "Skip to the figures"
+    assert seen.run(focused) == "Skip to the results"
     assert seen.run("return document.activeElement.getBoundingClientRect().left >= 0")
     reached = []
     for _ in range(60):

@@ -133,7 +133,7 @@ def test_a_regression_stays_certain_if_the_build_changes_after_it(bench: Bench, 
     )
     assert bench.run().ret == pytest.ExitCode.USAGE_ERROR
     assert bench.outcomes == ["regression"]
-    assert bench.head["sentence"].startswith("new must not go in: 1 of 1 figures slower")
+    assert bench.head["sentence"].startswith("new must not go in: 1 of 1 metrics slower")
 
 
 def test_a_board_that_does_not_answer_after_a_boot_is_a_lab_error_at_once(bench: Bench) -> None:

@@ -45,7 +45,7 @@ def test_a_slower_build_fails_only_the_slower_tests_and_names_the_suspected_caus
         "slower, certain after * turns: B is -* % against A",
         "REGRESSION",
         "look first at: tcp-segmentation-offload: on -> off",
-        "new must not go in: 1 of 3 figures slower, by * % in",
+        "new must not go in: 1 of 3 metrics slower, by * % in",
     )
     begin = next(place for place, line in enumerate(result.outlines) if " pinet throughput " in line)
     # Only our warnings: pytest names its own by its installation path.
@@ -74,7 +74,7 @@ def test_boots_that_differ_too_much_leave_the_comparison_undecided(bench: Bench)
     result = bench.run()
     assert result.ret == 1
     assert (bench.head["answer"], bench.head["exit"], bench.head["bisect_exit"]) == ("undecided", 3, 125)
-    printed(result, "No answer on new: 1 of 1 figures are undecided.")
+    printed(result, "No answer on new: 1 of 1 metrics are undecided.")
 
 
 def test_there_are_at_most_as_many_boots_as_allowed(bench: Bench) -> None:

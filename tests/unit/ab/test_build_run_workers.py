@@ -77,7 +77,7 @@ def test_workers_find_the_same_regression_as_one_process(pairs: Bench) -> None:
     result = with_workers(pairs, "-n2")
     result.assert_outcomes(failed=4)
     assert pairs.head["answer"] == "regression"
-    result.stdout.fnmatch_lines(["new must not go in: 4 of 4 figures slower*"])
+    result.stdout.fnmatch_lines(["new must not go in: 4 of 4 metrics slower*"])
 
 
 def test_boards_that_share_a_node_stay_on_one_worker(pairs: Bench, pytester: pytest.Pytester) -> None:
@@ -134,7 +134,7 @@ PLAN = Plan(traffic=die, boot_noise=0.0005, noise=0.0005)
     result.stdout.fnmatch_lines(
         [
             "LeaseError: worker gw0 died while it ran this test*",
-            "No answer on new: no figure is slower, but 1 test failed*",
+            "No answer on new: no metric is slower, but 1 test failed*",
         ]
     )
     assert pairs.head["exit"] == 3

@@ -69,7 +69,7 @@ def test_the_summary_of_a_run_is_the_answer(bench: Bench) -> None:
     bench.plan('PLAN = Plan(ratio={"onboard": 0.95})')
     bench.run()
     record = RunRecord.model_validate(bench.record)
-    assert verdict_in_words(record).startswith("new must not go in: 1 of 1 figures slower, by")
+    assert verdict_in_words(record).startswith("new must not go in: 1 of 1 metrics slower, by")
     page = summary_markdown(record)
     assert "## new must not go in" in page
     assert "look first at tcp" in page
@@ -107,6 +107,6 @@ def test_every_report_explains_values_of_a_virtual_clock(bench: Bench, pytester:
     lab.write_text(lab.read_text().replace("pinet:\n", "pinet:\n  name: tcg\n  launcher: virtual\n", 1))
     lab.write_text(lab.read_text().replace("      board: pi4b\n", "      board: pi4b\n      clock: virtual\n"))
     result = bench.run()
-    result.stdout.fnmatch_lines(["figures are emulated: lab tcg counts instructions, not seconds: they tell how*"])
+    result.stdout.fnmatch_lines(["values are emulated: lab tcg counts instructions, not seconds: they tell how*"])
     record = RunRecord.model_validate(bench.record)
-    assert "Figures are emulated: lab tcg counts instructions, not seconds: they tell how" in summary_markdown(record)
+    assert "Values are emulated: lab tcg counts instructions, not seconds: they tell how" in summary_markdown(record)

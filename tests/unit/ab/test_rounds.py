@@ -33,7 +33,7 @@ def test_an_unchanged_build_passes_and_each_boot_serves_all_tests_of_the_board(
     assert (found["answer"], found["exit"], found["bisect_exit"]) == ("pass", 0, 0)
     assert found["turns"] == len(bench.boots)
     assert bench.outcomes == ["unchanged"] * 3
-    printed(result, "new may go in: none of 3 figures is slower than with good.")
+    printed(result, "new may go in: none of 3 metrics is slower than with good.")
 
 
 def test_an_assertion_of_the_test_counts_once_the_values_are_final(bench: Bench, pytester: pytest.Pytester) -> None:
@@ -42,7 +42,7 @@ def test_an_assertion_of_the_test_counts_once_the_values_are_final(bench: Bench,
     result.assert_outcomes(failed=1)
     assert bench.outcomes == ["unchanged"]
     assert (bench.head["exit"], bench.head["bisect_exit"]) == (3, 125)
-    printed(result, "No answer on new: no figure is slower, but 1 test failed by something else.")
+    printed(result, "No answer on new: no metric is slower, but 1 test failed by something else.")
 
 
 def test_an_exception_in_a_boot_ends_the_test(bench: Bench, pytester: pytest.Pytester) -> None:

@@ -147,11 +147,11 @@ def test_the_exit_code_is_1_if_a_result_is_slower() -> None:
         "A: a.json (1 run of 6.12.25-v8+ bcmgenet, emulated)",
         "B: b.json (1 run of 6.12.25-v8+ bcmgenet, emulated)",
         "",
-        "figure                                  A             B  change  B is",
+        "metric                                  A             B  change  B is",
         f"{FIGURE}  941.0 Mbit/s  880.0 Mbit/s   -6.5%  SLOWER",
         "    1 against 1 run",
         "",
-        "1 figure: 1 slower",
+        "1 metric: 1 slower",
     ]
 
 
@@ -163,7 +163,7 @@ def test_the_exit_code_is_1_if_a_result_is_slower() -> None:
         (day(1, 941, interval_bps=[900e6, 980e6]), day(2, 900, interval_bps=[860e6, 940e6]), 3, "INCONCLUSIVE"),
         (day(1, 941), day(2, 500, "invalid"), 3, "MISSING"),
         (day(1, 941), day(2, 941).replace(figures="measured"), 3, "not comparable"),
-        (run_record([]), run_record([]), 3, "no figure to compare"),
+        (run_record([]), run_record([]), 3, "no metric to compare"),
     ],
 )
 def test_the_exit_code_is_the_result_of_the_comparison(a: Any, b: Any, code: int, word: str) -> None:
@@ -198,7 +198,7 @@ def test_builds_are_compared_with_all_their_runs() -> None:
 
 def test_option_k_selects_results() -> None:
     a = written(run_record(NIGHT), "a.json")
-    assert run("compare", a, a, "-k", "aqc107").output.splitlines()[-1] == "2 figures: 2 same"
+    assert run("compare", a, a, "-k", "aqc107").output.splitlines()[-1] == "2 metrics: 2 same"
     assert max(map(len, run("compare", a, a).output.splitlines())) <= 80
 
 
@@ -233,7 +233,7 @@ def test_an_unknown_run_is_a_mistake(
     ],
 )
 def test_a_summary_begins_with_the_verdict_in_words(record: Any, words: str) -> None:
-    words += " The figures are emulated."
+    words += " The values are emulated."
     assert verdict_in_words(record) == words
     path = written(record)
     assert run("summary", path, "--format", "md").output.splitlines()[0] == f"## {words}"

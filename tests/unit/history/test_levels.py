@@ -113,13 +113,13 @@ def test_too_few_runs_have_one_level(length: int) -> None:
     assert course([0.0] * length).drift is None
 
 
-def test_equal_figures_are_one_level_and_a_step_between_them_is_certain() -> None:
+def test_equal_values_are_one_level_and_a_step_between_levels_is_certain() -> None:
     assert shifts([1.0] * 100) == []
     assert [one.at for one in shifts([1.0] * 50 + [0.9] * 50)] == [50]
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.3])
-def test_a_slow_drift_is_told_from_steps(alike: float) -> None:
+def test_a_slow_drift_is_not_reported_as_steps(alike: float) -> None:
     drifts, invented = 0, 0
     for seed in range(20):
         found = course(series(seed, noise=0.004, alike=alike, ramp=(40, 150, -0.06)))

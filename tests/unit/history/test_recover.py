@@ -85,7 +85,7 @@ def test_it_never_feeds_a_baseline() -> None:
         assert keep_run(None, day(number), Path(f".pinet/runs/night-{number}").absolute()) is None
     imported(*(left_by(day(number)) for number in range(5, 8)))
     with History.open(".pinet/history.db") as history:
-        found = candidate(history.trend(FIGURE), date(2026, 11, 22), "first figures")
+        found = candidate(history.trend(FIGURE), date(2026, 11, 22), "first results")
     assert found.refused == {"interrupted run": 3}
     assert found.baseline is not None
     assert len(found.baseline.runs) == 5
@@ -126,10 +126,10 @@ def test_its_results_can_be_summed_up_and_compared(here: Path) -> None:
     left_by(day(2, 880))
     (here / ".pinet" / "latest").symlink_to("runs/night-2")
     told = CliRunner().invoke(pinet, ["summary"]).output
-    words = "Throughput holds: one measurement keeps its limit. The figures are emulated. The run was interrupted."
+    words = "Throughput holds: one measurement keeps its limit. The values are emulated. The run was interrupted."
     assert told.splitlines()[0] == words
     done = CliRunner().invoke(pinet, ["compare", ".pinet/runs/night-1", ".pinet/latest"])
-    assert (done.exit_code, done.output.splitlines()[-1]) == (1, "1 figure: 1 slower")
+    assert (done.exit_code, done.output.splitlines()[-1]) == (1, "1 metric: 1 slower")
 
 
 @pytest.mark.parametrize(

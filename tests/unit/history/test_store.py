@@ -56,7 +56,7 @@ def test_runs_of_the_same_name_are_different_runs(store: HistoryStore) -> None:
     assert figure.points == 2
 
 
-def test_a_result_without_a_figure_is_a_point_of_its_combination(store: HistoryStore) -> None:
+def test_a_result_without_a_metric_is_a_point_of_its_combination(store: HistoryStore) -> None:
     store.add_all(kept([run_record(NIGHT)]))
     (point,) = store.points("cm4:onboard/pair", "virtual", 10)
     assert point.goodput_bps is None
@@ -64,7 +64,7 @@ def test_a_result_without_a_figure_is_a_point_of_its_combination(store: HistoryS
     assert point.reason.startswith("no carrier on eth0")
 
 
-def test_directions_of_one_measurement_are_figures_of_their_own(store: HistoryStore) -> None:
+def test_each_direction_of_a_measurement_is_a_metric_of_its_own(store: HistoryStore) -> None:
     store.add_all(kept([run_record(NIGHT)]))
     ids = [figure.id for figure in store.figures()]
     assert "pi4b:onboard/pair/tcp-P1-bidir-tx" in ids
@@ -72,7 +72,7 @@ def test_directions_of_one_measurement_are_figures_of_their_own(store: HistorySt
     assert len(ids) == len(set(ids)) == 13
 
 
-def test_a_figure_that_was_measured_again_is_numbered(store: HistoryStore) -> None:
+def test_a_metric_that_was_measured_again_is_numbered(store: HistoryStore) -> None:
     again = day(1)
     store.add_all(kept([again.replace(results=again.results * 3)]))
     assert [point.number for point in store.points(FIGURE, "virtual", 10)] == [1, 2, 3]
@@ -151,7 +151,7 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_reader_sees_the_last_state_while_somebody_writes(store: HistoryStore, tmp_path: Path) -> None:
+def test_a_reader_sees_the_last_state_during_a_write(store: HistoryStore, tmp_path: Path) -> None:
     store.add_all(kept([day(1)]))
     reader = HistoryStore.open(str(tmp_path / "history.db"))
     with store._database.writing():

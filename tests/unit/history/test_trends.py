@@ -46,7 +46,7 @@ def test_a_change_names_the_builds_before_and_after() -> None:
     assert not change.gradual
 
 
-def test_a_change_is_told_in_words() -> None:
+def test_a_change_is_described_in_words() -> None:
     lines = figure_lines(trend_of(slower_from(20)))
     assert lines[0] == f"{FIGURE}  889.5 Mbit/s emulated  pass  2026-10-10  40 runs  lab virtual"
     assert lines[1].startswith("  [")
@@ -81,13 +81,13 @@ def test_of_the_places_where_it_may_be_the_one_with_a_new_build_is_named() -> No
     assert change.run.startswith("night-20-")
 
 
-def test_figures_with_other_parameters_are_another_trend() -> None:
+def test_values_with_other_parameters_are_another_trend() -> None:
     records = slower_from(20)
     other = [with_result(run, parameters="other") for run in records[20:]]
     assert trend_of(records[:20] + other).changes == ()
 
 
-def test_emulated_figures_and_measured_ones_are_two_trends() -> None:
+def test_emulated_and_measured_values_are_two_trends() -> None:
     records = slower_from(20)
     assert trend_of(records[:20] + [run.replace(figures="measured") for run in records[20:]]).changes == ()
 
@@ -117,7 +117,7 @@ def test_a_baseline_is_a_band(tmp_path: Any) -> None:
     assert (band.low_bps, band.figure_bps, band.high_bps, band.runs) == (940e6, 941e6, 942e6, 2)
 
 
-def test_charts_get_the_figure_of_a_baseline_not_the_middle_of_its_runs() -> None:
+def test_charts_show_the_value_of_a_baseline_not_the_middle_of_its_runs() -> None:
     point = points_of([day(0)])[0]
     found = Trend(FIGURE, "virtual", (point,), Band(941e6, 900e6, 942e6, 5, "2026-11-22", "x"))
     assert series_of(found, point.combination).band_bps == (900e6, 941e6, 942e6)

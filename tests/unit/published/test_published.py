@@ -238,7 +238,7 @@ def test_http_counts_whole_responses() -> None:
     assert numbers_of(figure, served) == pytest.approx((94.1,), abs=0.1)
     assert row_of("s0-http-onboard", served).verdict == OK
     assert row_of("s0-http-onboard", served).why == "1783 requests/s, published: 1800"
-    with pytest.raises(ValueError, match="is not a value of HTTP"):
+    with pytest.raises(ValueError, match="s4-best is not a value of HTTP"):
         _ = FIGURES["s4-best"].file_bytes
 
 

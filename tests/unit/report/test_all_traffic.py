@@ -126,7 +126,7 @@ def test_allure_gets_a_result_of_it(one: ResultRecord, tmp_path: Path) -> None:
 
 
 @EACH
-def test_published_figures_are_compared_beside_it(one: ResultRecord) -> None:
+def test_published_values_are_compared_with_a_result(one: ResultRecord) -> None:
     from pytest_pinet.catalogue.published import published
 
     assert published_table(published_rows(published().values(), [one], True), True)
@@ -227,7 +227,7 @@ def test_a_run_of_pings_alone_measured_something() -> None:
     assert verdict_in_words(run_record([ping_result("fail")])).startswith("Throughput fails in 1 of 1 measurements.")
 
 
-def test_the_table_of_figures_has_a_row_without_numbers_for_a_ping() -> None:
+def test_the_table_of_results_has_a_row_without_numbers_for_a_ping() -> None:
     (row,) = csv.DictReader(io.StringIO(figures_csv([ping_result()]).decode()))
     assert (row["figure"], row["verdict"], row["goodput_bps"]) == (PING, "pass", "")
 
@@ -249,7 +249,7 @@ def test_the_environment_names_the_tool_that_has_these_versions() -> None:
 # -- tunings: another combination, another trend ------------------------------------------------------------------
 
 
-def test_a_tuned_figure_has_a_trend_of_its_own(here: Path) -> None:
+def test_a_tuned_metric_has_a_trend_of_its_own(here: Path) -> None:
     with History.open(".pinet/history.db") as history:
         plain, own = history.trend("pi4b:onboard/pair/tcp-P1-rx"), history.trend(f"{TUNED}/tcp-P1-rx")
         (series,) = [one for one in all_series(history, 60) if one.figure == own.figure]
@@ -266,7 +266,7 @@ def test_series_of_this_run_and_of_the_history_have_the_same_combination() -> No
     assert (series.combination, series.topology, series.tuning) == (TUNED, "pair", "rps=all+mtu=9000")
 
 
-def test_a_tuned_figure_can_be_accepted(tmp_path: Path) -> None:
+def test_a_tuned_metric_can_be_accepted(tmp_path: Path) -> None:
     points = [point for number in range(1, 7) for point in kept([night(number, tuned())])[0][1]]
     found = candidate(trend(f"{TUNED}/tcp-P1-rx", "virtual", points), date(2026, 11, 21), "first")
     assert found.baseline is not None
@@ -286,7 +286,7 @@ def test_allure_tells_tunings_apart_and_shows_what_came_of_each() -> None:
     assert ("story", "pair rps=all+mtu=9000") in labels
 
 
-def test_a_figure_without_a_setting_is_no_trend_with_those_that_have_it() -> None:
+def test_values_with_and_without_a_setting_are_no_trend() -> None:
     held = [Tuned("pi4b-1", "rps", "all", "0", "f", SettingOutcome.APPLIED)]
     lost = [replace(held[0], outcome=SettingOutcome.UNSUPPORTED, found="")]
     traffic = Traffic(Direction.TX)
@@ -306,7 +306,7 @@ def test_the_diagnosis_stands_in_allure_and_on_the_page(here: Path) -> None:
     assert f"Limited by {line}" in (here / "page.html").read_text()
 
 
-def test_a_setting_that_does_not_hold_is_told_in_allure() -> None:
+def test_a_setting_that_does_not_hold_is_reported_in_allure() -> None:
     told = "<p>tuning mtu=9000 of pi4b-1:onboard: rejected, it is 1500: Invalid argument</p>"
     assert told in content.description_html([tuned()], [])
 
@@ -334,7 +334,7 @@ def test_files_that_are_too_many_are_named(tmp_path: Path) -> None:
     assert [(name, body.decode().splitlines()[1:]) for name, _, body in found] == [("more files", names[-2:])]
 
 
-def test_the_trend_of_points_without_figures_is_empty() -> None:
+def test_the_trend_of_points_without_values_is_empty() -> None:
     points = [point for number in (1, 2) for point in kept([night(number, ping_result())])[0][1]]
     found = trend(PING, "virtual", points)
     assert (found.changes, found.levels_bps) == ((), (None, None))

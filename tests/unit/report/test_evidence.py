@@ -32,7 +32,7 @@ def test_a_failure_says_it() -> None:
     assert lines[start + 1] == "             in interrupts and softirqs"
 
 
-def test_the_terminal_says_it_when_asked_to() -> None:
+def test_the_terminal_prints_the_diagnosis_on_request() -> None:
     told = [
         "    limited by interrupts on one core: CPU 0 of pi4b-1:onboard was 99 % busy, 97",
         "    % in interrupts and softirqs",
@@ -47,7 +47,7 @@ def test_both_directions_have_one_line() -> None:
     assert sum("limited by" in line for line in summary_table([both], [], verbose=True)) == 1
 
 
-def test_results_that_nobody_diagnosed_say_nothing() -> None:
+def test_a_result_without_a_diagnosis_prints_nothing() -> None:
     bare = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
     assert "limited by" not in failure_text(bare)
     assert not any("limited by" in line for line in summary_table([bare], [], verbose=True))

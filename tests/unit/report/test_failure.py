@@ -27,7 +27,7 @@ def test_a_slow_link_reads_in_eight_lines() -> None:
     )
 
 
-def test_a_share_shows_the_limit_as_a_figure_and_as_it_was_written() -> None:
+def test_a_share_shows_the_limit_as_a_rate_and_as_it_was_written() -> None:
     rule = "94% of 941.5 Mbit/s (@pytest.mark.pinet(min=...))"
     slow = result("pi4b:onboard/pair", {"tx": direction(700.2e6, 884.993e6, "fail", rule=rule)})
 
@@ -37,7 +37,7 @@ def test_a_share_shows_the_limit_as_a_figure_and_as_it_was_written() -> None:
     ]
 
 
-def test_what_a_reader_must_know_stands_below_the_figures() -> None:
+def test_what_a_reader_must_know_stands_below_the_values() -> None:
     notes = (
         "limited by the processor of the peer: its iperf3 used 99 % of a core",
         "iperf3 has threads on one end only (3.16 and newer): do not compare with other pairs of versions",
@@ -145,7 +145,7 @@ def test_a_lab_error_says_what_happened_and_who_must_act() -> None:
 
 
 def test_without_a_message_the_verdict_stands_for_it() -> None:
-    assert error_text(result("a:b/pair", {}, "error")).startswith("no figure was obtained (error)\n")
+    assert error_text(result("a:b/pair", {}, "error")).startswith("no value was obtained (error)\n")
 
 
 @settings(deadline=None)

@@ -36,7 +36,7 @@ class Screen:
     def _write(self, entry: str) -> None:
         if self.broken is not None:
             raise self.broken
-        assert not self.captured, "written while pytest captures: nobody sees it"
+        assert not self.captured, "written while pytest captures: the user does not see it"
         self.log.append(entry)
 
     @property
@@ -97,7 +97,7 @@ def test_both_directions_are_shown() -> None:
     assert screen.lines == ["rewrite erase|  pi5:onboard/pair  12/60 s  tx 538.0 Mbit/s  rx  1.20 Gbit/s"]
 
 
-def test_a_long_label_gives_way_to_the_figures() -> None:
+def test_a_long_label_is_shortened_so_that_the_values_fit() -> None:
     screen = Screen()
 
     Progress(screen).update("cm4:rtl8125b-on-riser/direct-crossover", 12, 120, {"tx": 538e6, "rx": 1.2e9})

@@ -99,7 +99,7 @@ def test_the_page_says_it_of_all_runs_or_of_some() -> None:
     assert f"In all runs l{SAID}." in page([every], now)
 
 
-def test_the_table_of_published_figures_says_it() -> None:
+def test_the_table_of_published_values_says_it() -> None:
     assert SAID in " ".join(published_page([], [run_record([tenth()])]).split())
     assert SAID not in " ".join(published_page([], [run_record([])]).split())
 
@@ -112,7 +112,7 @@ def test_exports_say_it() -> None:
     assert "scale" not in openmetrics(full) + benchmark_action(full)
 
 
-def test_figures_at_other_scales_are_no_trend() -> None:
+def test_values_at_different_scales_are_no_trend() -> None:
     assert parameters_hash(TX, 1500, (), 1.0) == parameters_hash(TX, 1500)
     assert len({parameters_hash(TX, 1500, (), scale) for scale in (1.0, 0.1, 0.05)}) == 3
     slow = [with_goodput(run, 900) for run in nights(30, 10, scale=0.1)]

@@ -116,7 +116,7 @@ class TestTable:
             Verdict.INCONCLUSIVE,
         }
 
-    def test_the_same_combination_in_two_tests_is_told_apart_by_their_names(self) -> None:
+    def test_the_same_combination_in_two_tests_shows_the_test_names(self) -> None:
         one = result("pi5:onboard/pair", {"tx": direction(9e8)}, test="test_bulk")
         two = result("pi5:onboard/pair", {"tx": direction(9e8)}, test="test_soak")
 
@@ -143,7 +143,7 @@ class TestTable:
 
         assert all(line.startswith("pi5:onboard/pair  ") for line in summary_table([one, two], [])[1:3])
 
-    def test_what_broke_after_a_figure_has_a_row_of_its_own(self) -> None:
+    def test_a_test_that_broke_after_a_measurement_has_a_row_of_its_own(self) -> None:
         broken = result("pi5:onboard/pair", {"tx": direction(9e8)}, "error", "pi5-1 went silent. It was warm.")
 
         table = summary_table([broken], [])
@@ -204,7 +204,7 @@ class TestCountLine:
         assert count_line([], []) == "0 measured"
 
 
-def test_a_setting_that_does_not_hold_is_told_once_however_good_its_figures_are() -> None:
+def test_a_setting_that_does_not_hold_is_reported_once_even_if_its_values_are_good() -> None:
     gone = Tuned("pi4b-1:usb", "xps", "all", "", "", SettingOutcome.UNSUPPORTED, "eth1 has one transmit queue")
     tunings = tuning_records([gone])
     tuned = [

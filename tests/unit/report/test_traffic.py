@@ -24,7 +24,7 @@ def test_a_ping_is_a_row_without_goodput_and_counts_as_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "told"),
+    ("record", "notes"),
     [
         (http_result(), "10000 requests/s of 1000 bytes on 8 connections"),
         (
@@ -33,8 +33,8 @@ def test_a_ping_is_a_row_without_goodput_and_counts_as_measured() -> None:
         ),
     ],
 )
-def test_what_belongs_to_a_figure_stands_below_it(record: ResultRecord, told: str) -> None:
-    assert told in " ".join(line.strip() for line in summary_table([record], []))
+def test_notes_on_a_value_stand_below_it(record: ResultRecord, notes: str) -> None:
+    assert notes in " ".join(line.strip() for line in summary_table([record], []))
 
 
 def test_junit_has_them_as_properties() -> None:
@@ -61,17 +61,17 @@ SHARED = "only the time that they shared counts"
 
 
 @pytest.mark.parametrize(
-    ("skew_s", "within_s", "told"),
+    ("skew_s", "within_s", "notes"),
     [
         (0.02, 0.016, []),
-        (0.04, 0.016, ["the flows began 40 ms apart (give or take 16 ms), which may be more than 50 ms: "]),
-        (0.061, 0.016, ["the flows began 61 ms apart (give or take 16 ms), though they were sent twice: "]),
+        (0.04, 0.016, ["the flows began 40 ms apart (give or take 16 ms), which can be more than 50 ms: "]),
+        (0.061, 0.016, ["the flows began 61 ms apart (give or take 16 ms), although they were started twice: "]),
     ],
 )
-def test_flows_that_may_have_begun_too_far_apart_are_told(skew_s: float, within_s: float, told: list[str]) -> None:
-    assert apart_notes(skew_s, within_s, 0.05) == [f"{text}{SHARED}" for text in told]
+def test_flows_that_may_have_begun_too_far_apart_get_a_note(skew_s: float, within_s: float, notes: list[str]) -> None:
+    assert apart_notes(skew_s, within_s, 0.05) == [f"{text}{SHARED}" for text in notes]
 
 
-def test_where_nobody_tells_that_is_told() -> None:
+def test_flows_with_unknown_start_times_get_a_note() -> None:
     (note,) = apart_notes(None, None, 0.05)
-    assert note.startswith("nobody told how far apart the flows began")
+    assert note.startswith("the start times of the flows are unknown: ")

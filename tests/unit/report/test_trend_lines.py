@@ -15,7 +15,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return place
 
 
-def test_each_figure_has_a_line_with_its_course_and_the_last_change(url: str) -> None:
+def test_each_metric_has_a_line_with_its_course_and_the_last_change(url: str) -> None:
     last = half_year(1)[-1]
     head, *lines = trend_lines(url, last.results, "half-year")[1:]
     assert head == "trend of the last 16 runs, newest at the right (!: failed):"

@@ -192,8 +192,8 @@ GOOD = Tuned("pi4b-1:usb", "mtu", "9000", "1500", "9000", SettingOutcome.APPLIED
 
 def test_a_setting_without_effect_is_not_in_the_id() -> None:
     assert tuning_notes([GONE, LOW, GOOD, GONE]) == [
-        "tuning xps=all of pi4b-1:usb: unsupported: eth1 has one transmit queue (the figure is without it)",
-        "tuning rps=0xff of pi4b-1:usb: clamped, it is f (the figure is without it)",
+        "tuning xps=all of pi4b-1:usb: unsupported: eth1 has one transmit queue (the value was measured without it)",
+        "tuning rps=0xff of pi4b-1:usb: clamped, it is f (the value was measured without it)",
     ]
     records = tuning_records([GONE, GOOD])
     assert [record.outcome for record in records] == ["unsupported", "applied"]

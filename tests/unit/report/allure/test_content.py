@@ -26,7 +26,7 @@ INVALID = result(
 )
 
 
-def test_the_title_holds_the_figure() -> None:
+def test_the_title_contains_the_value() -> None:
     assert content.title(SUBJECT, [GOOD]) == "pi4b:onboard/pair · tcp-P1 tx 941.3 Mbit/s (100.0 % of max)"
     assert content.title(SUBJECT, [SLOW]) == "pi4b:onboard/pair · tcp-P1 tx 700.2 Mbit/s (20.9 % below limit) · fail"
     assert content.title(SUBJECT, [LAB]) == "pi4b:onboard/pair · error"
@@ -42,7 +42,7 @@ def test_only_the_combination_is_no_excluded_parameter() -> None:
     assert ("direction", "tx", True) in found
 
 
-def test_labels_lead_from_board_to_topology_and_name_the_figures() -> None:
+def test_labels_lead_from_board_to_topology_and_name_the_metrics() -> None:
     found = content.labels(SUBJECT, [GOOD])
     assert [value for name, value in found if name in ("epic", "feature", "story")] == ["pi4b", "onboard", "pair"]
     assert ("figure", "pi4b:onboard/pair/tcp-P1-tx") in found
@@ -50,7 +50,7 @@ def test_labels_lead_from_board_to_topology_and_name_the_figures() -> None:
 
 
 @pytest.mark.parametrize("one", NIGHT, ids=lambda one: str(one.id))
-def test_figures_have_the_ids_that_the_history_knows(one: ResultRecord) -> None:
+def test_metrics_have_the_same_ids_as_in_the_history(one: ResultRecord) -> None:
     for way, figure in content.figure_ids(one).items():
         assert figure == figure_of(one, way)
 

@@ -47,7 +47,7 @@ def test_metrics_are_what_the_metrics_file_of_a_run_calls_them() -> None:
     }
 
 
-def test_a_test_stands_in_the_history_with_the_worst_of_its_figures() -> None:
+def test_a_test_stands_in_the_history_with_its_worst_metric() -> None:
     lines = history3()
     assert [line["testResults"][SUBJECT.allure3_id]["status"] for line in lines[23:27]] == [
         "passed", "passed", "failed", "failed"
@@ -64,7 +64,7 @@ def test_the_history_is_the_same_whenever_it_is_derived() -> None:
     assert len({line["uuid"] for line in history3()}) == 30
 
 
-def test_an_invalid_figure_is_no_metric_but_a_broken_test() -> None:
+def test_an_invalid_value_is_a_broken_test_and_no_allure_metric() -> None:
     bad = replace(TX, dots=[dot(0, 951e6, Verdict.INVALID)], shifts=())
     (line,) = [json.loads(one) for one in allure3_history(runs_of([bad], ""), [TEST]).splitlines()]
     assert line["metrics"] == {}

@@ -72,7 +72,7 @@ def test_the_order_of_parameters_means_nothing() -> None:
     )
 
 
-def test_tests_of_the_same_name_in_two_files_are_told_apart_by_these() -> None:
+def test_tests_of_the_same_name_are_distinguished_by_their_files() -> None:
     other = replace(RATE, path="tests/nightly/test_rate.py")
     alone = replace(RATE, board="cm4")
     found = tell_apart([RATE, other, alone])

@@ -155,7 +155,7 @@ def ids(result: dict[str, Any]) -> tuple[str, str]:
     return result["testCaseId"], result["historyId"]
 
 
-def test_a_result_has_figure_parameter_labels_steps_and_console(bench: Bench) -> None:
+def test_a_result_has_value_parameter_labels_steps_and_console(bench: Bench) -> None:
     bench.write("test_a.py", RATE)
     assert bench.run().ret == 0
     found = bench.only()

@@ -46,7 +46,7 @@ def test_metrics_are_an_array_in_a_file_that_allure_3_looks_for(folder: Path) ->
     assert len({entry["id"] for entry in found}) == len(found)
 
 
-def test_an_invalid_figure_is_no_metric() -> None:
+def test_an_invalid_value_is_no_allure_metric() -> None:
     keys = [entry["key"] for entry in metrics(NIGHT)]
     assert "pi5:onboard/pair/tcp-P1-tx" not in keys
     assert "pi4b:onboard/pair/tcp-P1-rx" in keys
@@ -79,16 +79,16 @@ def test_nothing_is_made_up_where_the_number_of_the_run_is_unknown() -> None:
     assert "buildOrder" not in executor(RUN, None, {})
 
 
-def test_the_overview_and_the_figures_are_attached_to_the_run(folder: Path) -> None:
+def test_the_overview_and_the_results_are_attached_to_the_run(folder: Path) -> None:
     found = [entry for one in read(folder, "*-globals.json") for entry in one["attachments"]]
     assert {(entry["name"], entry["type"]) for entry in found} == {
         ("overview of the run", "image/svg+xml"),
-        ("figures of the run", "text/csv"),
+        ("results of the run", "text/csv"),
     }
     assert all((folder / entry["source"]).stat().st_size > 100 for entry in found)
 
 
-def test_the_table_of_figures_has_a_row_for_each_and_for_what_has_none() -> None:
+def test_the_table_of_results_also_has_a_row_for_a_test_without_a_value() -> None:
     rows = list(csv.DictReader(io.StringIO(figures_csv(NIGHT).decode())))
     assert len(rows) == 13
     by_figure = {row["figure"]: row for row in rows}

@@ -87,9 +87,9 @@ def test_the_words_of_a_trend_name_the_change_and_its_builds() -> None:
     assert "-8.6 %, 941.0 Mbit/s to 860.0 Mbit/s, with 6.12.6-v8+ (before: 6.12.5-v8+)." in words
 
 
-def test_what_measured_nothing_has_a_mark_and_no_figure() -> None:
+def test_a_failed_measurement_has_a_mark_and_no_value() -> None:
     chart = trend_chart(empty([dot(0, 941e6), dot(1, None, Verdict.ERROR), dot(2, 940e6)]))
-    assert "no figure, error" in chart.svg()
+    assert "no value, error" in chart.svg()
     assert "error" in texts(chart)
 
 
@@ -130,7 +130,7 @@ def test_what_an_image_may_not_have_is_not_there() -> None:
 # -- throughput over time -----------------------------------------------------------------------------------------
 
 
-def test_throughput_shows_each_direction_with_its_figure_limit_and_physical_limit() -> None:
+def test_throughput_shows_each_direction_with_its_goodput_limit_and_physical_limit() -> None:
     both = result(
         "pi4b:onboard/pair",
         {"tx": direction(920e6, 885e6), "rx": direction(841.2e6, 885e6, "fail")},
@@ -174,8 +174,8 @@ def test_each_of_several_flows_has_a_line_that_differs_from_all_others() -> None
 # -- the overview of a run -----------------------------------------------------------------------------------------
 
 
-def test_the_overview_has_every_figure_worst_first() -> None:
-    found = texts(overview_chart(rows_of(NIGHT), "Run 1", "12 figures"))
+def test_the_overview_has_every_metric_worst_first() -> None:
+    found = texts(overview_chart(rows_of(NIGHT), "Run 1", "12 metrics"))
     verdicts = [text for text in found if ", " in text and text.partition(",")[0] in list(Verdict)]
     assert len(verdicts) == len(rows_of(NIGHT))
     order = [SEVERITY.index(Verdict(text.partition(",")[0])) for text in verdicts]

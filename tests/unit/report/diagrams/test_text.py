@@ -32,7 +32,7 @@ def drawn(lab: Lab, id_: str, direction: Direction | None = None, domains: tuple
 
 
 LAB = """\
-lab virtual: 6 nodes with 11 interfaces, 1 switch; its figures are emulated
+lab virtual: 6 nodes with 11 interfaces, 1 switch; its values are emulated
 
 switch sw1 (BACKEND, 16 ports)
 |-- p1   100 Mbit/s  pi3b-1:onboard  pi3b, lan9514 on usb2, eth0

@@ -58,8 +58,8 @@ def text() -> str:
 
 
 def test_the_first_sentence_says_what_is_wrong() -> None:
-    assert lead(ALL) == "Of 4 figures, 1 misses its limit and 1 was not measured because of the lab."
-    assert lead([series()]) == "All 1 figures hold their limits."
+    assert lead(ALL) == "Of 4 metrics, 1 misses its limit and 1 was not measured because of the lab."
+    assert lead([series()]) == "All 1 metrics hold their limits."
     assert lead([]) == "Nothing was measured yet."
 
 
@@ -80,7 +80,7 @@ def test_it_loads_nothing_and_runs_nothing(text: str) -> None:
     assert "default-src 'none'" in text
 
 
-def test_a_cell_has_verdict_figure_share_and_trend_in_words_and_picture(text: str) -> None:
+def test_a_cell_has_verdict_value_share_and_trend_in_words_and_picture(text: str) -> None:
     cell = text.partition('<td role="cell" data-board="pi4b">')[2].partition("</td>")[0]
     # The worst comes first.
     assert cell.index("fail") < cell.index("pass")
@@ -98,14 +98,14 @@ def test_the_part_of_a_combination_has_trend_change_and_a_table(text: str) -> No
     assert part.count("<tr>") == 2 * 61
 
 
-def test_what_has_no_figure_says_why(text: str) -> None:
+def test_a_metric_without_a_value_says_why(text: str) -> None:
     part = text.partition("<h2>cm4:onboard/pair</h2>")[2].partition("</article>")[0]
     assert "no carrier on eth0 of cm4-1" in part
-    assert "1 run, none measured a figure." in part
+    assert "1 run, none measured a value." in part
 
 
-def test_emulated_figures_are_called_so(text: str) -> None:
-    assert "Figures are emulated: the lab sets the rates of its links itself, or counts instructions." in text
+def test_emulated_values_are_called_emulated(text: str) -> None:
+    assert "Values are emulated: the lab sets the rates of its links itself, or counts instructions." in text
     measured = replace(series(), dots=[replace(one, emulated=False) for one in series().dots])
     assert "emulated" not in page([measured], NOW)
 
@@ -120,7 +120,7 @@ def test_nothing_that_was_measured_can_become_html() -> None:
     assert "script" not in {tag for tag, _ in found.tags}
 
 
-def test_two_labs_with_the_same_figure_stand_side_by_side() -> None:
+def test_two_labs_with_the_same_metric_stand_side_by_side() -> None:
     found = page([series(), replace(series(), lab="bench")], NOW)
     assert "<h3>Lab bench</h3>" in found
     assert "<h3>Lab virtual</h3>" in found
@@ -141,7 +141,7 @@ def test_everything_has_a_name_for_a_screen_reader(text: str) -> None:
     assert ("html", {"lang": "en"}) in found.tags
 
 
-def test_five_hundred_figures_are_a_page_within_seconds() -> None:
+def test_a_page_of_five_hundred_metrics_takes_seconds() -> None:
     many = [series(f"pi{b}", f"nic{n}", way) for b in range(5) for n in range(50) for way in ("tx", "rx")]
     began = time.process_time()
     text = page(many, NOW)
