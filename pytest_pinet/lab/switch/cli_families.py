@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -12,7 +12,7 @@ from pytest_pinet.config import yaml_lines
 from pytest_pinet.config.messages import first_error
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.execution.names import unknown
+from pytest_pinet.execution.names import shown, unknown
 from pytest_pinet.lab.switch.cli_family import Family, merged
 
 _LIKE = "like"
@@ -30,7 +30,7 @@ def load(name: str, where: Where, own_file: str | None = None) -> Family:
     copies another family, own or built in; the keys of the entry override the copy.
     """
     own = None if own_file is None else _own(own_file)
-    families: dict[str, Any] = {} if own is None else _entries(own)
+    families: dict[str, object] = {} if own is None else _entries(own)
     if name not in families and name not in built_in():
         raise ConfigError(unknown("switch family", name, [*families, *built_in()]), where)
     document, data = _expanded(name, own, families, [])
@@ -40,7 +40,7 @@ def load(name: str, where: Where, own_file: str | None = None) -> Family:
         raise first_error(error, Family, document, (name,)) from None
 
 
-def _folder() -> Any:
+def _folder() -> Traversable:
     return resources.files("pytest_pinet.catalogue").joinpath("switch_families")
 
 
@@ -52,13 +52,13 @@ def _own(file: str) -> Document:
     return yaml_lines.parse(text, file)
 
 
-def _entries(document: Document) -> dict[str, Any]:
+def _entries(document: Document) -> dict[str, object]:
     if not isinstance(document.data, dict):
         raise ConfigError("expected a mapping of names to switch families", Where(document.file, 1))
     return document.data
 
 
-def _expanded(name: str, own: Document | None, families: dict[str, Any], seen: list[str]) -> tuple[Document, Any]:
+def _expanded(name: str, own: Document | None, families: dict[str, object], seen: list[str]) -> tuple[Document, object]:
     """Return the data of a family, with ``like`` resolved, and the document that contains the family."""
     if own is not None and name in families and name not in seen:
         document, data = own, families[name]
@@ -74,5 +74,7 @@ def _expanded(name: str, own: Document | None, families: dict[str, Any], seen: l
         if isinstance(like, str) and like in seen:
             raise ConfigError(f"{name} is like {like}, which is like {name}: copy one of them instead", where)
         raise ConfigError(unknown("switch family", str(like), [*families, *built_in()]), where)
-    _, base = _expanded(like, own, families, [*seen, name])
+    source, base = _expanded(like, own, families, [*seen, name])
+    if not isinstance(base, dict):
+        raise ConfigError(f"{like}: expected a mapping, got {shown(base)}", source.value((like,)))
     return document, merged(base, {key: value for key, value in data.items() if key != _LIKE})

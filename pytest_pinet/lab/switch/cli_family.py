@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from string import Formatter
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -224,7 +224,7 @@ class Family(FamilyEntry):
         return None
 
 
-def merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def merged(base: dict[str, object], own: dict[str, object]) -> dict[str, object]:
     """Merge a family with the one it is ``like``: its own keys win, mappings are merged key by key."""
     result = dict(base)
     for key, value in own.items():

@@ -125,6 +125,7 @@ def test_unknown_family(load: Load) -> None:
         ("a: {like: b}\nb: {like: a}\n", "b is like a, which is like b: copy one of them instead"),
         ("a: {like: cisco}\n", "unknown switch family 'cisco'"),
         ("a: {like: 7}\n", "unknown switch family '7'"),
+        ("a: {like: b}\nb: 5\n", "b: expected a mapping, got '5'"),
         ("a: 7\n", "a: expected a mapping, got '7'"),
     ],
 )
