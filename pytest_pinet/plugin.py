@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -156,8 +156,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """Keep ``-p no:terminal`` usable: labgrid's plugin reads an option that only the terminal plugin declares.
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """Keep ``-p no:terminal`` usable: labgrid's plugin reads an option that exists only with the terminal plugin.
 
     This hook is a wrapper because labgrid's hook is also ``tryfirst``.
     """

@@ -78,7 +78,7 @@ def _given(section: BoardSection | NicSection) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
-def _require(kind: str, name: str, given: dict[str, Any], keys: tuple[str, ...], document: Document) -> None:
+def _require(kind: str, name: str, given: Mapping[str, object], keys: tuple[str, ...], document: Document) -> None:
     lacking = [f"'{key}'" for key in keys if key not in given]
     if lacking:
         message = f"'{name}' is not in the catalogue, so pinet.{kind}.{name} must give {' and '.join(lacking)} too"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -204,7 +204,7 @@ class PinetSection(Section):
     )
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> dict[str, object]:
     """Return the JSON Schema (draft 2020-12) of a whole lab file."""
     section = PinetSection.model_json_schema(mode="validation")
     definitions = section.pop("$defs")

@@ -9,7 +9,6 @@ import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.container import PATH
@@ -28,9 +27,9 @@ class Qmp:
     ``on_event`` is called with the name and the data of each event.
     """
 
-    def __init__(self, on_event: Callable[[str, Mapping[str, Any]], None]) -> None:
+    def __init__(self, on_event: Callable[[str, Mapping[str, object]], None]) -> None:
         self._on_event = on_event
-        self._answers: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+        self._answers: asyncio.Queue[Mapping[str, object]] = asyncio.Queue()
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
@@ -41,7 +40,7 @@ class Qmp:
         self._task = asyncio.get_running_loop().create_task(self._listen(reader))
         await self.run("qmp_capabilities")
 
-    async def run(self, command: str, **arguments: Any) -> Any:
+    async def run(self, command: str, **arguments: object) -> object:
         """Run a command and return QEMU's answer. Raises LabError."""
         if self._writer is None:
             raise LabError(f"QEMU has ended, so it cannot run {command}")
@@ -55,7 +54,9 @@ class Qmp:
             except TimeoutError:
                 raise LabError(f"QEMU did not answer the command {command} within {ANSWER_TIMEOUT_S:g} s") from None
         if "error" in answer:
-            raise LabError(f"QEMU refused the command {command}: {answer['error'].get('desc')}")
+            error = answer["error"]
+            reason = error.get("desc") if isinstance(error, Mapping) else error
+            raise LabError(f"QEMU refused the command {command}: {reason}")
         return answer.get("return")
 
     def close(self) -> None:
@@ -181,9 +182,10 @@ class QemuProcess:
         else:
             asyncio.get_running_loop().remove_reader(self._mailbox.fileno())
 
-    def _event(self, name: str, data: Mapping[str, Any]) -> None:
+    def _event(self, name: str, data: Mapping[str, object]) -> None:
         if name == "SHUTDOWN" and data.get("guest"):
-            self.reason = data.get("reason")
+            reason = data.get("reason")
+            self.reason = None if reason is None else str(reason)
 
     def _release(self) -> None:
         self.qmp.close()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 
 OFF = ("off", "none", "no")
 FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@host/name'"
@@ -48,7 +49,7 @@ class Database:
             path = Path(target.database or "")
             shown = str(path)
             _check_file(path, create)
-        arguments: dict[str, Any] = {"timeout": BUSY_S} if target.get_backend_name() == "sqlite" else {}
+        arguments = {"timeout": BUSY_S} if target.get_backend_name() == "sqlite" else {}
         if target.get_backend_name() == "postgresql":
             arguments["connect_timeout"] = 15
         try:
@@ -97,7 +98,7 @@ class Database:
         self._engine.dispose()
 
 
-def _url_of(text: str) -> Any:
+def _url_of(text: str) -> URL:
     from sqlalchemy.engine import URL, make_url
     from sqlalchemy.exc import ArgumentError
 
@@ -135,7 +136,7 @@ def _share_file(engine: Engine) -> None:
     from sqlalchemy import event
 
     @event.listens_for(engine, "connect")
-    def _connected(connection: Any, _: object) -> None:
+    def _connected(connection: DBAPIConnection, _: object) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
         try:
@@ -151,7 +152,7 @@ def _share_file(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def _try(cursor: Any, statement: str) -> None:
+def _try(cursor: DBAPICursor, statement: str) -> None:
     import sqlite3
     from contextlib import suppress
 
@@ -160,7 +161,9 @@ def _try(cursor: Any, statement: str) -> None:
         cursor.execute(statement)
 
 
-def _settle(database: Database, migrations: Mapping[int, Any], newest: int, create: bool) -> None:
+def _settle(
+    database: Database, migrations: Mapping[int, Callable[[Connection], None]], newest: int, create: bool
+) -> None:
     """Make the tables, or update the tables of an older version."""
     found = _version(database)
     if found is None and not create:

@@ -6,7 +6,6 @@ import fcntl
 import json
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.records import moment
@@ -56,9 +55,9 @@ def goes_on(head: Path) -> bool:
     return False
 
 
-def _results(text: str) -> tuple[list[dict[str, Any]], int]:
+def _results(text: str) -> tuple[list[dict[str, object]], int]:
     """Return the complete results, and the number of incomplete lines. A kill or a full disk cuts a line short."""
-    results: list[dict[str, Any]] = []
+    results: list[dict[str, object]] = []
     cut = 0
     for line in filter(str.strip, text.splitlines()):
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import LevelChange, Point, StoredRun, Trend
@@ -82,13 +81,13 @@ def run_lines(runs: Sequence[StoredRun]) -> list[str]:
     return lines or ["no runs"]
 
 
-def run_record(run: StoredRun) -> dict[str, Any]:
+def run_record(run: StoredRun) -> dict[str, object]:
     """Return a run as plain data."""
     times = {"started": run.started.isoformat(), "finished": run.finished.isoformat()}
     return asdict(run) | {"verdicts": dict(run.verdicts)} | times
 
 
-def trend_record(trend: Trend) -> dict[str, Any]:
+def trend_record(trend: Trend) -> dict[str, object]:
     """Return a trend as plain data: rates in bit/s, times in ISO 8601."""
     return {
         "figure": trend.figure,

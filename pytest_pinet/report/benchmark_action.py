@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
@@ -19,9 +18,9 @@ def benchmark_action(points: Sequence[Point]) -> str:
     return json.dumps([_entry(point) for point in newest if point.goodput_bps is not None], indent=1) + "\n"
 
 
-def _entry(point: Point) -> dict[str, Any]:
+def _entry(point: Point) -> dict[str, object]:
     assert point.goodput_bps is not None, "chosen for it"
-    entry: dict[str, Any] = {"name": point.figure, "unit": "Mbit/s", "value": round(point.goodput_bps / 1e6, 3)}
+    entry: dict[str, object] = {"name": point.figure, "unit": "Mbit/s", "value": round(point.goodput_bps / 1e6, 3)}
     if point.interval_bps is not None:
         low, high = point.interval_bps
         entry["range"] = f"\u00b1 {max(point.goodput_bps - low, high - point.goodput_bps) / 1e6:.3f}"

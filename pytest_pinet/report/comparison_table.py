@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from pytest_pinet.history.compare import Compared, ComparisonOutcome, RunSet
 from pytest_pinet.report.table import SIDES, side_cells, text_table
@@ -34,7 +33,7 @@ def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int
     return [*lines, "", f"{len(found)} metric{'s' if len(found) != 1 else ''}: {said}"]
 
 
-def comparison_records(found: Sequence[Compared]) -> list[dict[str, Any]]:
+def comparison_records(found: Sequence[Compared]) -> list[dict[str, object]]:
     """Return the rows as plain data. Rates are bit/s, changes fractions; None where a side has no value."""
     return [
         {

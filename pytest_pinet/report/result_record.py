@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.diagnosis import Diagnosis
@@ -171,7 +170,7 @@ def evenness_record(even: EvennessJudgement) -> EvennessRecord:
     )
 
 
-def _direction(judged: DirectionJudgement) -> dict[str, Any]:
+def _direction(judged: DirectionJudgement) -> dict[str, object]:
     # Jitter and sockets belong to a single flow; a sum of flows has none.
     only = judged.flows[0] if len(judged.flows) == 1 else Flow(Direction.TX, ())
     streams = only.streams if len(judged.flows) == 1 else [flow.goodput for flow in judged.flows]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from pytest_pinet.execution.deadline import Deadline
 
@@ -18,6 +18,24 @@ STOP_FILE = "stop"
 UNDO_S = 180.0
 # A wait shorter than this is not reported.
 QUIET_S = 1.0
+
+
+class _Channel(Protocol):
+    def isclosed(self) -> bool: ...
+
+
+class _Gateway(Protocol):
+    def hasreceiver(self) -> bool: ...
+
+
+class XdistWorker(Protocol):
+    """A worker as xdist's controller sees it (``WorkerController``). A worker that did not start has no ``channel``."""
+
+    workerinput: dict[str, str]
+    channel: _Channel
+    gateway: _Gateway
+
+    def shutdown(self) -> None: ...
 
 
 def stop_on_request(folder: Path) -> Callable[[], None]:
@@ -31,7 +49,7 @@ def stop_on_request(folder: Path) -> Callable[[], None]:
     return look
 
 
-def end_workers(workers: Sequence[Any], folder: Path, on_wait: Callable[[str], None]) -> None:
+def end_workers(workers: Sequence[XdistWorker], folder: Path, on_wait: Callable[[str], None]) -> None:
     """Stop the workers, from the controller, and wait until they have restored the lab, at most UNDO_S.
 
     Ctrl-C ends the wait. Raises OSError if the stop file cannot be written.
@@ -53,13 +71,13 @@ def end_workers(workers: Sequence[Any], folder: Path, on_wait: Callable[[str], N
         stop_file.unlink(missing_ok=True)
 
 
-def _has_ended(worker: Any) -> bool:
+def _has_ended(worker: XdistWorker) -> bool:
     """Return whether a worker has sent its last message, or can send none."""
     # The worker has closed its channel, or the worker is gone.
     silent = not hasattr(worker, "channel") or worker.channel.isclosed() or not worker.gateway.hasreceiver()
     return silent or hasattr(worker, "workeroutput")
 
 
-def _names(workers: Sequence[Any]) -> str:
+def _names(workers: Sequence[XdistWorker]) -> str:
     names = [str(worker.workerinput["workerid"]) for worker in workers if not _has_ended(worker)]
     return f"{'worker' if len(names) == 1 else 'workers'} {', '.join(names)} {'has' if len(names) == 1 else 'have'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 
@@ -17,7 +17,7 @@ from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.report.run_folder import RunFolder
 from pytest_pinet.scheduling import plan
-from pytest_pinet.scheduling.ending import end_workers, stop_on_request
+from pytest_pinet.scheduling.ending import XdistWorker, end_workers, stop_on_request
 from pytest_pinet.scheduling.plan import WORKER_INPUT, Estimates, Needs, PlannedTest
 
 # Set by the plugin's pytest_cmdline_main before xdist sets its default: the user gave no --dist option.
@@ -74,7 +74,7 @@ class WorkerHooks:
     # The innermost wrapper. It runs after pytest's own hook, which tears down what an interrupted test had set up. It
     # runs before xdist reports to the controller that this worker has finished, because the worker can be killed then.
     @pytest.hookimpl(wrapper=True, trylast=True)
-    def pytest_sessionfinish(self) -> Generator[None, Any, Any]:
+    def pytest_sessionfinish(self) -> Generator[None, object, object]:
         """Leave the lab."""
         try:
             return (yield)
@@ -96,14 +96,14 @@ class ControllerHooks:
 
     def __init__(self, config: pytest.Config, lab: Lab, keeper: RunReporter) -> None:
         self._config = config
-        self._workers: list[Any] = []
+        self._workers: list[XdistWorker] = []
         self._lab = lab
         self._keeper = keeper
         self._needs: dict[str, Needs] = {}
         self._died = ""
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: object) -> object:
         """Return pinet's scheduler; None if the user chose a scheduler."""
         if config.option.dist != "load" or not getattr(config.option, UNCHOSEN, False):
             return None
@@ -127,14 +127,14 @@ class ControllerHooks:
         return jobs
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
+    def pytest_configure_node(self, node: XdistWorker) -> None:
         """Remember this worker."""
         self._workers.append(node)
 
     # The innermost wrapper. It begins before the results are written and before xdist ends the remaining workers. It
     # ends before the terminal's summary.
     @pytest.hookimpl(wrapper=True, trylast=True)
-    def pytest_sessionfinish(self) -> Generator[None, Any, Any]:
+    def pytest_sessionfinish(self) -> Generator[None, object, object]:
         """If the run was interrupted, let the workers undo their changes, and collect their warnings."""
         silent = self._end_workers()
         try:
@@ -145,7 +145,7 @@ class ControllerHooks:
             for worker in silent:
                 self._release_places(worker)
 
-    def _end_workers(self) -> list[Any]:
+    def _end_workers(self) -> list[XdistWorker]:
         """End the workers. Return the workers that did not report that they left the lab."""
         folder, workers = self._keeper.folder.path, list(self._workers)
         if not workers or not plan.read(folder):
@@ -172,14 +172,14 @@ class ControllerHooks:
             reporter.write_line(f"pinet: {text}")
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
-    def pytest_testnodedown(self, node: Any, error: object | None) -> None:
+    def pytest_testnodedown(self, node: XdistWorker, error: object | None) -> None:
         """Release the places of a worker that died, before other workers get its tests."""
         if node in self._workers:
             self._workers.remove(node)
         if error:
             self._release_places(node)
 
-    def _release_places(self, node: Any) -> None:
+    def _release_places(self, node: XdistWorker) -> None:
         from pytest_pinet.lab.lease import free_places_of
 
         worker, run = node.workerinput["workerid"], node.workerinput["testrunuid"]

@@ -89,7 +89,7 @@ class RunRecorder:
     def _begun(self, run: str) -> RunRecord:
         """Return the record of the run at its beginning. It stays on disk if the run is killed."""
         return RunRecord(
-            schema=SCHEMA_VERSION,
+            schema_version=SCHEMA_VERSION,
             run=run,
             lab=self._lab.name if self._lab else "",
             lab_file=self._lab_file or "",

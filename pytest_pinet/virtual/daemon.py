@@ -17,7 +17,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.model.lab import MACHINES, VIRTUAL
@@ -208,7 +207,7 @@ def main(arguments: list[str]) -> int:
     os.umask(0o022)
     os.environ["PATH"] = f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{os.environ.get('PATH', '')}"
     runtime = Runtime(Path(arguments[0]))
-    data: Mapping[str, Any] | None = runtime.read_json("spec.json")
+    data: Mapping[str, object] | None = runtime.read_json("spec.json")
     if data is None:
         _log.error("no spec.json in %s", runtime.path)
         return 2

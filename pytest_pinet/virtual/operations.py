@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from pytest_pinet.virtual.cable import Cable
 from pytest_pinet.virtual.control import Operation
@@ -34,13 +33,13 @@ class Operations:
             "stop": self.stop,
         }
 
-    async def ping(self, _request: Mapping[str, Any]) -> str:
+    async def ping(self, _request: Mapping[str, object]) -> str:
         return self._lab
 
-    async def stop(self, _request: Mapping[str, Any]) -> None:
+    async def stop(self, _request: Mapping[str, object]) -> None:
         self._stop()
 
-    async def status(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+    async def status(self, _request: Mapping[str, object]) -> dict[str, object]:
         return {
             "lab": self._lab,
             "nodes": [_node_status(node) for node in self._machines.nodes.values()],
@@ -49,7 +48,7 @@ class Operations:
         }
 
 
-def _pdu_status(pdu: Pdu, nodes: list[str]) -> dict[str, Any]:
+def _pdu_status(pdu: Pdu, nodes: list[str]) -> dict[str, object]:
     faults = ["does not answer"] if pdu.faults.dead else []
     lying = [nodes[index - 1] for index in sorted(pdu.faults.lying)]
     if lying:
@@ -57,7 +56,7 @@ def _pdu_status(pdu: Pdu, nodes: list[str]) -> dict[str, Any]:
     return {"port": pdu.port, "faults": faults}
 
 
-def _switch_status(switch: VirtualSwitch) -> dict[str, Any]:
+def _switch_status(switch: VirtualSwitch) -> dict[str, object]:
     now = switch.firmware.snapshot()
     names = {link.index: link.name for link in now.links.values()}
     masters = {port: now.links[port].master for port in switch.spec.ports if port in now.links}
@@ -71,7 +70,7 @@ def _switch_status(switch: VirtualSwitch) -> dict[str, Any]:
     }
 
 
-def _node_status(node: VirtualNode) -> dict[str, Any]:
+def _node_status(node: VirtualNode) -> dict[str, object]:
     return {
         "name": node.spec.name,
         "board": node.spec.board,
@@ -98,7 +97,7 @@ def _node_faults(node: VirtualNode) -> list[str]:
     return found
 
 
-def _interface_status(cable: Cable) -> dict[str, Any]:
+def _interface_status(cable: Cable) -> dict[str, object]:
     spec, shape = cable.spec, cable.shape
     plugged = [f"plugged into {cable.switch.spec.name}/{cable.port}"] if cable.displaced else []
     return {

@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Protocol
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.loopback import TcpServer
@@ -103,7 +103,7 @@ class Pdu(TcpServer):
         await self._set(int(match.group(1)), body.strip() == "1")
         return HTTPStatus.OK, body.strip()
 
-    async def _rpc(self, body: str) -> dict[str, Any]:
+    async def _rpc(self, body: str) -> dict[str, object]:
         """Answer a frame of Shelly's Gen 2 API, also errors. Raises ValueError if the body is no frame."""
         frame = json.loads(body)
         if not isinstance(frame, dict) or not isinstance(frame.get("params", {}), dict):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from itertools import repeat
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.names import unknown
@@ -96,13 +96,13 @@ class LabSpec:
     image: str | None = None
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> LabSpec:
+    def from_json(cls, data: Mapping[str, object]) -> LabSpec:
         """The reverse of ``to_json``."""
         spec = _from_json(cls, data)
         assert isinstance(spec, cls)
         return spec
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self)
 
     @property
@@ -122,13 +122,15 @@ class LabSpec:
         return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _from_json(kind: object, value: Any) -> object:
+def _from_json(kind: object, value: object) -> object:
     """Return JSON data as a ``kind``: a dataclass, a tuple, one of them or None, or any other type, kept as it is."""
     arguments = get_args(kind)
     if isinstance(kind, type) and is_dataclass(kind):
+        assert isinstance(value, Mapping)
         kinds = get_type_hints(kind)
         return kind(**{name: _from_json(kinds[name], part) for name, part in value.items()})
     if get_origin(kind) is tuple:
+        assert isinstance(value, Sequence)
         kinds_of = repeat(arguments[0]) if arguments[-1] is Ellipsis else arguments
         return tuple(map(_from_json, kinds_of, value))
     return _from_json(arguments[0], value) if arguments and value is not None else value

@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from typing import Any
 
 import attr
 from labgrid.factory import target_factory
@@ -147,7 +146,7 @@ class PiSerialDriver(SerialDriverWithHooks):
         return f"PiSerialDriver({self.target.name})"
 
 
-def record_of(console: Any) -> ConsoleRecord | None:
+def record_of(console: object) -> ConsoleRecord | None:
     """Return the record of a console driver; None if the driver has no record (labgrid's own SerialDriver)."""
     record = getattr(console, "record", None)
     return record if isinstance(record, ConsoleRecord) else None

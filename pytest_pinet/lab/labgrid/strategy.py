@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attr
 from labgrid.factory import target_factory
 from labgrid.strategy import GraphStrategy
@@ -173,8 +171,8 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
             self.record.note(what)
 
 
-def _address(console: Any) -> str:
+def _address(console: object) -> str:
     """Return ``host:port`` of a console server, or the path of a serial device."""
-    port: Any = getattr(console, "port", None)
-    host = getattr(port, "host", None)
-    return f"{host}:{port.port}" if host else str(getattr(port, "port", None) or console)
+    port = getattr(console, "port", None)
+    host, number = getattr(port, "host", None), getattr(port, "port", None)
+    return f"{host}:{number}" if host else str(number or console)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from pytest_pinet.errors import ConfigError, CoordinatorError
 from pytest_pinet.lab.labgrid.coordinator import address_of
@@ -23,7 +22,7 @@ class Targets:
             raise ConfigError(f"labgrid cannot use this file: {error}") from error
         self.address = address_of(self._environment)
 
-    def make(self, node: Node) -> Any:
+    def make(self, node: Node) -> object:
         """Return the target of a node whose place is leased.
 
         Raises ConfigError, and CoordinatorError if no exporter serves a resource.

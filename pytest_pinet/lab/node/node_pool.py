@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any
 
 from pytest_pinet.errors import CoordinatorError, LabError, LeaseError, QuarantineError, first_line
 from pytest_pinet.execution.trace import doing
@@ -31,7 +30,7 @@ class NodePool:
     def __init__(
         self,
         coordinator: Coordinator,
-        make_target: Callable[[Node], Any],
+        make_target: Callable[[Node], object],
         on_wait: Callable[[str], None],
         folder: Path | None = None,
     ) -> None:

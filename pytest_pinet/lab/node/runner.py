@@ -7,7 +7,6 @@ own. It can only be a peer: the machine that judges is never under test.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.ssh import SshShell
@@ -16,7 +15,7 @@ from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.setting import NoKnob
 
 
-def session_of(node: Node, make_target: Callable[[Node], Any]) -> NodeSession:
+def session_of(node: Node, make_target: Callable[[Node], object]) -> NodeSession:
     """Return the session of a leased node. ``make_target`` makes its labgrid target, if it has one."""
     return RunnerSession(node) if node.runner else NodeSession(node, make_target(node))
 

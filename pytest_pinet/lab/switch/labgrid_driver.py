@@ -7,7 +7,7 @@ stock ``labgrid-client``.
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
 import attr
@@ -60,22 +60,39 @@ class SwitchPortProtocol(abc.ABC):
         """Return the neighbours at the far end of the cable, from LLDP and from learned MAC addresses."""
 
 
+class _Config(Protocol):
+    filename: str
+
+
+class _Environment(Protocol):
+    config: _Config
+
+
+class _Target(Protocol):
+    name: str
+
+
+class _Resource(Protocol):
+    name: str | None
+    target: _Target
+
+
 class _Switches:
     """The switches of one labgrid environment; each is opened once, and closed with the last driver that uses it."""
 
-    _of: ClassVar[WeakKeyDictionary[Any, _Switches]] = WeakKeyDictionary()
+    _of: ClassVar[WeakKeyDictionary[_Environment, _Switches]] = WeakKeyDictionary()
 
     def __init__(self, lab_file: str) -> None:
         self._lab = load(lab_file)
         self._open: dict[str, tuple[ManagedSwitch, int]] = {}
 
     @classmethod
-    def of(cls, environment: Any) -> _Switches:
+    def of(cls, environment: _Environment) -> _Switches:
         if environment not in cls._of:
             cls._of[environment] = cls(environment.config.filename)
         return cls._of[environment]
 
-    def take(self, name: str, port: str, resource: Any) -> ManagedSwitch:
+    def take(self, name: str, port: str, resource: _Resource) -> ManagedSwitch:
         """Return this switch, opened if necessary. Raises ConfigError when the lab file has no such switch or port."""
         where = f"resource {resource.name or 'EthernetPort'} of target {resource.target.name}"
         switch = self._lab.switches.get(name)

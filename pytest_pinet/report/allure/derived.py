@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
@@ -44,7 +43,7 @@ def known_tests(results: Path) -> list[KnownTest]:
     found: dict[str, KnownTest] = {}
     for path in sorted(results.glob("*-result.json")):
         try:
-            result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            result = json.loads(path.read_text(encoding="utf-8"))
             named = [(label["name"], label["value"]) for label in result.get("labels", ())]
             combination = next(p["value"] for p in result.get("parameters", ()) if p["name"] == PARAMETER)
         except (OSError, ValueError, KeyError, TypeError, StopIteration):
@@ -120,7 +119,7 @@ def allure3_history(runs: Sequence[tuple[Point, Mapping[str, Point]]], tests: Se
 def allure2_history(runs: Sequence[tuple[Point, Mapping[str, Point]]], tests: Sequence[KnownTest]) -> dict[str, str]:
     """Return the files of ``history/`` for a folder of results: the runs of each test, and the trend, newest first."""
     shown = list(runs)[-_ALLURE2_RUNS:][::-1]
-    history: dict[str, Any] = {}
+    history: dict[str, dict[str, object]] = {}
     for test in tests:
         items = [
             {"uid": _uuid(f"{first.run}/{test.id}")[:16], "status": STATUS[dot.verdict], "statusDetails": dot.reason,

@@ -68,7 +68,7 @@ def record(fields: dict[str, Any]) -> ResultRecord:
 
 def run_record(*results: ResultRecord) -> RunRecord:
     started = "2026-11-22T03:00:00+00:00"
-    return RunRecord(schema=1, run="", figures="emulated", started=started, lab="published", results=results)
+    return RunRecord(schema_version=1, run="", figures="emulated", started=started, lab="published", results=results)
 
 
 def row_of(id_: str, *results: ResultRecord, emulated: bool = True) -> Any:
