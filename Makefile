@@ -1,5 +1,5 @@
 # gate: measure the virtual lab and judge it     test: the plugin's own tests      smoke: one real case of each feature
-# lint: style, types, import directions          bench: what the plugin costs      docs: regenerate what is generated
+# lint: style, types, import directions, words   bench: what the plugin costs      docs: regenerate what is generated
 # slow: tests that take too long for CI                 soak: statements about many repetitions
 # emulated: gate kernels on boards in QEMU; ARGS goes to pytest; EMULATED_TESTS are its tests
 # pictures: regenerate the pictures of docs/, and keep all pictures of the browser tests in .pinet/pictures/
@@ -12,7 +12,7 @@ BIN := .venv/bin
 PROFILE ?= lines
 LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 
-.PHONY: gate emulated report test smoke slow soak lint plain bench docs pictures clean
+.PHONY: gate emulated report test smoke slow soak lint bench docs pictures clean
 .DEFAULT_GOAL := gate
 
 # The results that `gate` writes for Allure if allure-pytest is installed, and the report.
@@ -86,8 +86,6 @@ lint: .venv/developer
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-
-plain: .venv/developer
 	$(BIN)/python tools/plain-words
 
 bench: .venv/developer

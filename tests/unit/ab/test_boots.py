@@ -116,7 +116,7 @@ def test_a_board_that_cannot_run_the_build_ends_the_run_with_one_sentence(bench:
 
 @pytest.mark.parametrize("when", ["start", "opening"])
 def test_a_build_whose_files_change_during_the_run_ends_the_run(bench: Bench, when: str) -> None:
-    sentence = f"{'/a/long/path' * 10}/Image changed since this run began, so that nobody could say what was measured"
+    sentence = f"{'/a/long/path' * 10}/Image changed during this run, so its results would be of two builds"
     bench.plan(f'PLAN = Plan({when}=lambda side, boot: ChangedBuildError("{sentence}") if boot == 3 else None)')
     result = bench.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
