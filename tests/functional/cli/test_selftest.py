@@ -39,7 +39,7 @@ def test_a_reduction_of_forty_percent_fails_and_an_unchanged_link_passes(gate_la
     # it measures the reduction exactly is a statement of `make soak`.
     exact = abs(forty["measured_reduction"] - 0.4) <= SHAPER_ERROR
     assert answer.code == (0 if exact else 1)
-    assert ("40 % slower is found after" if exact else "instead of 40 %") in found["sentence"]
+    assert ("40 % slower is detected after" if exact else "instead of 40 %") in found["sentence"]
     assert "4 gates each, seed 5, about 1 min" in answer.errors
     assert gate_lab.nodes_on() == on
     assert gate_lab.holders() == []
