@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
 
-from pytest_pinet.builds.packed import Unreadable, unpacked
+from pytest_pinet.builds.cache import INDEX
+from pytest_pinet.builds.cache import folder as cache_folder
+from pytest_pinet.builds.packed import Unreadable, embedded, unpacked
 from pytest_pinet.evidence.elf import is_elf, machine
 from pytest_pinet.model.build import KernelId
 
+# The identities of kernels on cards, beside the unpacked archives.
+_KEPT = "kernel-1.json"
 ACCEPTED = "an arm64 Image (plain, gzip or EFI zboot) or a 32-bit arm zImage"
 # init/version-timestamp.c: linux_banner
 _BANNER = re.compile(rb"Linux version ([0-9][A-Za-z0-9._+~-]{0,63}) (\([^\0\n]{1,500})\n")
+# common/version.c of U-Boot: "U-Boot 2024.01 (Jan 08 2024 - ...)"
+_U_BOOT = re.compile(rb"U-Boot (?:SPL )?20[0-9]{2}\.")
 _NUMBERED = re.compile(rb"\) #\d")
 # The note that ld writes for --build-id: name size 4, sha1, type 3, "GNU".
 _BUILD_ID = re.compile(rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})", re.DOTALL)
@@ -21,6 +32,10 @@ _RISCV_MAGIC, _RISCV_AT = b"RSC\x05", 0x38
 _X86_MAGIC, _X86_AT = b"HdrS", 0x202
 # Architectures of a build made without ARCH=.
 _FOREIGN = ("x86", "riscv")
+
+
+class Loader(Exception):
+    """The image is another boot loader, not a kernel. The text is its name."""
 
 
 def bootable(data: bytes) -> bytes:
@@ -43,17 +58,23 @@ def bootable(data: bytes) -> bytes:
 def read_image(data: bytes) -> KernelId:
     """Return an image's identity.
 
-    Raises Unreadable if it is no kernel. For other processors only the architecture is read.
+    Raises Loader for another boot loader, and Unreadable for other data that are no kernel. For other processors only
+    the architecture is read.
     """
     plain = unpacked(bootable(data))
+    if loader := _loader(plain):
+        raise Loader(loader)
     arch = _architecture(plain)
     if arch in _FOREIGN:
         return KernelId(arch, "", "")
+    if arch == "arm":
+        # A zImage unpacks itself. The kernel is a compressed stream in it.
+        plain = next((inner for inner in embedded(plain) if _BANNER.search(inner)), plain)
     # Of two banners the one with a build number counts. Until the last link the banner has "# SMP" instead.
     banners = list(_BANNER.finditer(plain))
     found = next((banner for banner in banners if _NUMBERED.search(banner[0])), banners[0] if banners else None)
     if found is None and arch == "arm":
-        # A zImage unpacks itself. The kernel in it is not read here.
+        # A zImage that is compressed by lz4 or lzo, which Python cannot unpack.
         return KernelId(arch, "", "")
     if found is None:
         raise Unreadable("it contains no Linux version; the file may be truncated")
@@ -68,6 +89,36 @@ def read_image(data: bytes) -> KernelId:
         vermagic=f"{release} {magic[1].decode('ascii', 'replace').strip()}" if magic else "",
         build_ids=frozenset(match[1].hex() for match in _BUILD_ID.finditer(plain)),
     )
+
+
+def read_once(sha256: str, read: Callable[[], bytes]) -> KernelId:
+    """Return the identity of the image with this hash. ``read`` returns the image if its identity is not in the cache.
+
+    Raises what ``read_image`` and ``read`` raise.
+    """
+    kept = cache_folder() / f"{INDEX}{sha256}" / _KEPT
+    with suppress(OSError, ValueError, TypeError):
+        found = json.loads(kept.read_text())
+        os.utime(kept.parent)
+        return KernelId(**{**found, "build_ids": frozenset(found["build_ids"])})
+    identity = read_image(read())
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        draft = kept.with_name(f".{os.getpid()}")
+        draft.write_text(json.dumps({**asdict(identity), "build_ids": sorted(identity.build_ids)}))
+        draft.rename(kept)
+    return identity
+
+
+def _loader(plain: bytes) -> str | None:
+    """Return the name of a boot loader that the firmware starts like a kernel, or None."""
+    if _U_BOOT.search(plain) and not _BANNER.search(plain):
+        return "U-Boot"
+    if plain[40:44] == b"_FVH":  # the header of a UEFI firmware volume
+        return "UEFI"
+    if plain.startswith(b"MZ") and not is_arm64(plain) and plain[4:8] != b"zimg":
+        return "GRUB" if b"GRUB" in plain else "an EFI program"
+    return None
 
 
 def is_arm64(plain: bytes) -> bool:

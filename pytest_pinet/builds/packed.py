@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import shutil
 import subprocess
 import tarfile
@@ -55,6 +56,18 @@ _MAGIC: tuple[tuple[bytes, str, Callable[[bytes], bytes]], ...] = (
 )
 
 
+# Longer beginnings of streams than the magic number, which occurs by chance in other data.
+_LONGER = {"gzip": b"\x1f\x8b\x08", "bzip2": b"BZh9", "lzma": b"\x5d\x00\x00\x00"}
+# Unpack one stream, and ignore the data behind it.
+_STREAMS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": _gzip,
+    "xz": lambda data: lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(data),
+    "zstd": _zstd,
+    "bzip2": lambda data: bz2.BZ2Decompressor().decompress(data),
+    "lzma": lambda data: lzma.LZMADecompressor(lzma.FORMAT_ALONE).decompress(data),
+}
+
+
 def unpacked(data: bytes) -> bytes:
     """Return the unpacked content, or the data itself if it is not compressed. Raises Unreadable."""
     for magic, name, unpack in _MAGIC:
@@ -64,6 +77,26 @@ def unpacked(data: bytes) -> bytes:
             except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
                 raise Unreadable(f"its {name} data is damaged ({error})") from None
     return data
+
+
+def embedded(data: bytes) -> Iterator[bytes]:
+    """Yield the content of each compressed stream in the data that can be unpacked, in the order of its beginning.
+
+    A kernel image that unpacks itself contains such a stream, with other data before and behind it. The search is that
+    of the kernel's scripts/extract-vmlinux.
+    """
+    starts = sorted(
+        (match.start(), name)
+        for magic, name, _ in _MAGIC
+        for match in re.finditer(re.escape(_LONGER.get(name, magic)), data)
+    )
+    for at, name in starts:
+        try:
+            plain = _STREAMS[name](data[at:])
+        except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, Unreadable):
+            continue
+        if plain:
+            yield plain
 
 
 def deb_data(path: Path) -> bytes:

@@ -22,7 +22,7 @@ class Machine:
 
     ``nics`` maps the Linux driver of a NIC to QEMU's device. ``partition`` is the device of the card's partitions,
     without the number. ``device_trees`` are file names, of which the firmware takes the first that exists (if empty,
-    QEMU makes the device tree). ``filters`` is the board whose sections of ``config.txt`` apply.
+    QEMU makes the device tree). ``board`` is the model whose sections of ``config.txt`` apply.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Machine:
     console: str
     partition: str
     device_trees: tuple[str, ...] = ()
-    filters: str = ""
+    board: str = ""
 
     @property
     def cmdline(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from pytest_pinet.builds.config_txt import model_of
 from pytest_pinet.emulated import firmware
 from pytest_pinet.emulated.card import copy_card, read_boot, take_flag, write_boot
 from pytest_pinet.emulated.machine import MACHINES, MANAGEMENT_MAC, Files, NicDevice, command
@@ -142,10 +143,10 @@ class EmulatedNode(VirtualNode):
         """Boot as the firmware does at power-on and at each reset. A board without a kernel stays dark."""
         tryboot, self._tryboot = self._tryboot, False
         machine = self._machine
-        board = machine.filters or self.spec.board
+        model = model_of(None, machine.board or self.spec.board)
         try:
             read = partial(read_boot, self._file)
-            chosen = await asyncio.to_thread(firmware.choose, read, board, tryboot, machine.device_trees)
+            chosen = await asyncio.to_thread(firmware.choose, read, model, tryboot, machine.device_trees)
         except LabError as error:
             self.console.say(f"firmware: {error}\n")
             return
@@ -215,7 +216,7 @@ class EmulatedNode(VirtualNode):
                 return
             # The request came by the mailbox (a virtio port), or by the card if the machine has no such port.
             on_card = await asyncio.to_thread(take_flag, self._file)
-            self._tryboot = on_card or b"tryboot" in process.mailbox_text
+            self._tryboot = on_card or process.mailbox_text.split()[-1:] == [b"tryboot"]
             try:
                 await self._start()
             except LabError as error:

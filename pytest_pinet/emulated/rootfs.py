@@ -60,11 +60,11 @@ _SCRIPTS = {
     "inittab": "etc/inittab",
     "boot": "etc/init.d/boot",
     "shutdown": "etc/init.d/shutdown",
-    "reboot": "usr/sbin/reboot",
     "mkinitramfs": "usr/sbin/mkinitramfs",
     "ask-name": "usr/lib/pinet/ask-name",
     "console": "usr/lib/pinet/console",
     "vcgencmd": "usr/bin/vcgencmd",
+    "vcmailbox": "usr/bin/vcmailbox",
     "boot-modules": "usr/lib/pinet/boot-modules",
 }
 # Links that maintainer scripts would have made, and the link of init.
@@ -77,6 +77,7 @@ _LINKS = {
     "usr/sbin/halt": "/usr/bin/busybox",
     "usr/sbin/init": "/usr/bin/busybox",
     "usr/sbin/poweroff": "/usr/bin/busybox",
+    "usr/sbin/reboot": "/usr/bin/busybox",
 }
 _FOLDERS = (
     *("boot/firmware", "dev", "proc", "root", "run", "sys", "tmp"),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from pytest_pinet.errors import SshError
+from pytest_pinet.errors import LabError, SshError
 from pytest_pinet.execution.shell import Completed, Process, Spool
 
 LOST_CONNECTION = 255
@@ -109,9 +109,17 @@ class SshShell:
         """Run a command like ``run``, with the rest of the file ``source`` as standard input. Raises SshError."""
         return self._run(command, timeout_s, source)
 
-    def _run(self, command: str, timeout_s: float, source: int | IO[bytes]) -> Completed:
+    def fetch(self, command: str, timeout_s: float) -> bytes:
+        """Return the standard output of a command. Raises LabError if the command fails, and SshError."""
+        output = Spool()
+        done = self._run(command, timeout_s, subprocess.DEVNULL, output)
+        if done.returncode:
+            raise LabError(f"{self.name} failed to read a file: {done.stderr.strip()[:200]}", _ACT)
+        return output.read()
+
+    def _run(self, command: str, timeout_s: float, source: int | IO[bytes], stdout: Spool | None = None) -> Completed:
         # Files, not pipes: the ssh master inherits them too, and keeps a pipe open when the far end hangs.
-        stdout, stderr = Spool(), Spool()
+        stdout, stderr = stdout or Spool(), Spool()
         process = subprocess.Popen(
             [*self.argv, command],
             stdin=source,

@@ -7,12 +7,11 @@ and passed on.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-CONFIG, CMDLINE = "config.txt", "cmdline.txt"
+from pytest_pinet.builds.config_txt import CMDLINE, CONFIG, evaluate, model_of
+
 # PCIe payloads (MPS) in bytes: the firmware's default on these boards, and the value with `pci=pcie_bus_perf`.
 USUAL_PAYLOAD, LARGEST_PAYLOAD = 128, 512
 _PERFORMANCE = "pcie_bus_perf"
@@ -27,24 +26,6 @@ arm_64bit=1
 [all]
 """
 _CMDLINE = "console=serial0,115200 console=tty1 root=/dev/mmcblk0p2 rootfstype=ext4 fsck.repair=yes rootwait\n"
-# The firmware's parser ignores the rest of a longer line.
-_LONGEST_LINE = 98
-_SETTING = re.compile(r"([A-Za-z0-9_]+)\s*=\s*([^#\s]*)")
-_SECTION = re.compile(r"\[([^\]]*)\]")
-# The section filters of config.txt, and the prefixes of the boards that they apply to.
-_FILTERS = {
-    "pi02": ("zero2",),
-    "pi1": ("pib",),
-    "pi2": ("pi2",),
-    "pi3": ("pi3", "cm3"),
-    "pi3+": ("pi3b+", "pi3a+"),
-    "pi4": ("pi4", "cm4"),
-    "pi400": ("pi400",),
-    "cm4": ("cm4",),
-    "pi5": ("pi5", "cm5"),
-    "pi500": ("pi500",),
-    "cm5": ("cm5",),
-}
 
 
 @dataclass(frozen=True)
@@ -74,7 +55,7 @@ def read_card(card: Path, board: str, clock_mhz: int) -> BootSettings:
 
     Unknown settings are ignored, as by the real firmware. Without a card, the board boots with the default settings.
     """
-    settings = settings_of(_text(card / CONFIG), board)
+    settings = evaluate(lambda name: _text(card / name), model_of(None, board)).settings
     clock = settings.get("arm_freq", "")
     cmdline = first_line(_text(card / CMDLINE))
     words = [word.partition("=") for word in cmdline.split()]
@@ -92,26 +73,8 @@ def first_line(cmdline: str) -> str:
     return next(iter(cmdline.splitlines()), "").strip()
 
 
-def active_lines(config: str, board: str, tryboot: bool = False) -> Iterator[str]:
-    """Return the lines of config.txt in the sections that apply to this board and boot."""
-    here = True
-    for full in config.splitlines():
-        line = full.strip()[:_LONGEST_LINE]
-        if section := _SECTION.fullmatch(line):
-            name = section[1].strip().lower()
-            here = name == "all" or (tryboot and name == "tryboot") or board.startswith(_FILTERS.get(name, ()))
-        elif here:
-            yield line
-
-
 def _text(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
     except OSError:
         return ""
-
-
-def settings_of(config: str, board: str, tryboot: bool = False) -> dict[str, str]:
-    """Return the settings of config.txt for this board and boot. The last of equal names counts."""
-    settings = (setting for line in active_lines(config, board, tryboot) if (setting := _SETTING.match(line)))
-    return {setting[1]: setting[2] for setting in settings}

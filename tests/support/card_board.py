@@ -1,13 +1,12 @@
 """A board that boots from a folder: a real sshd in its own namespaces, with boot files and modules in folders.
 
 /proc/version, the command line and the boot id are what a firmware would make of the boot files at power-on. It boots
-tryboot.txt once after ``reboot '0 tryboot'``, otherwise config.txt.
+tryboot.txt once after a request by ``vcmailbox`` or by the argument of systemd's reboot, and config.txt without one.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import socket
@@ -21,10 +20,13 @@ from typing import Any
 
 import pytest
 
+from pytest_pinet.builds.config_txt import MODELS
 from pytest_pinet.builds.image import read_image
+from pytest_pinet.emulated.firmware import NoKernel, choose
 from pytest_pinet.errors import ConsoleError, SshError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.ssh import SshShell
+from tests.support import build_files as made
 
 CONFIG = "# mine\ndtparam=audio=on\nauto_initramfs=1\n[all]\nkernel=kernel8.img\n"
 CMDLINE = "console=ttyAMA0 root=/dev/mmcblk0p2 rootwait\n"
@@ -32,6 +34,7 @@ _INIT = """\
 set -eu
 mount --make-rprivate /
 mount --bind $CARD/boot /boot
+mount --bind $CARD/boot/firmware /boot/firmware
 # A machine without modules of its own has no such folder, and none is made there for a test.
 lib=$(readlink -f /lib)
 [ -d /lib/modules ] || mount -t overlay -o lowerdir=$lib,upperdir=$CARD/upper,workdir=$CARD/work overlay $lib
@@ -62,6 +65,14 @@ _REBOOT = """\
 #!/bin/sh
 echo "reboot $*" > $CARD/requested.new
 mv $CARD/requested.new $CARD/requested
+"""
+_VCMAILBOX = """\
+#!/bin/sh
+case $1 in
+0x00038064) if [ $4 = 1 ]; then : > $CARD/tryboot; else rm -f $CARD/tryboot; fi ;;
+esac
+value=0x00000000; [ ! -e $CARD/tryboot ] || value=0x00000001
+echo "0x0000001c 0x80000000 $1 0x00000004 0x80000004 $value 0x00000000"
 """
 _MKINITRAMFS = """\
 #!/bin/sh
@@ -97,8 +108,10 @@ KexAlgorithms curve25519-sha256
 PermitRootLogin prohibit-password
 SetEnv PATH={folder}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin CARD={folder}
 """
-# The version of the known-good kernel, which is not in an image.
-KNOWN_VERSION = "Linux version 6.12.20-good (me@here) (gcc) #1 SMP"
+KNOWN_RELEASE = "6.12.20-good"
+KNOWN_VERSION = made.VERSION.replace(made.RELEASE, KNOWN_RELEASE)
+KNOWN_KERNEL = made.image(KNOWN_RELEASE, build_id=bytes(20))
+DEVICE_TREES = ("bcm2711-rpi-4-b.dtb",)
 UP_S = 60.0
 _TOOLS = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
@@ -114,8 +127,10 @@ class CardBoard:
     """Implements the Board interface of deployments. Kernels with a release in ``broken`` do not come up."""
 
     name = "pi4b-1"
+    model = "pi4b"
     boots = True
     record = None
+    knows_tryboot = True
 
     def __init__(self, folder: Path, netboot: bool = False) -> None:
         self.folder = folder
@@ -128,7 +143,7 @@ class CardBoard:
         self._lock = threading.Lock()
         for name in ("boot/firmware", "modules", "var", "said", "bin", "upper", "work", "known", "tftp"):
             (folder / name).mkdir(parents=True)
-        commands = {"reboot": _REBOOT, "mkinitramfs": _MKINITRAMFS, "rmmod": _UNLOAD}
+        commands = {"reboot": _REBOOT, "vcmailbox": _VCMAILBOX, "mkinitramfs": _MKINITRAMFS, "rmmod": _UNLOAD}
         commands |= {"modprobe": _LOAD, "insmod": _LOAD}
         for name, script in commands.items():
             (folder / "bin" / name).write_text(script)
@@ -140,10 +155,10 @@ class CardBoard:
         (folder / "sshd_config").write_text(_SSHD.format(port=self.port, folder=folder))
         (self.firmware / "config.txt").write_text(CONFIG)
         (self.firmware / "cmdline.txt").write_text(CMDLINE)
-        (self.firmware / "kernel8.img").write_bytes(b"known-good kernel")
+        (self.firmware / "kernel8.img").write_bytes(KNOWN_KERNEL)
         (self.firmware / "initramfs8").write_bytes(b"known-good initramfs")
         (self.firmware / "bcm2711-rpi-4-b.dtb").write_bytes(b"known-good tree")
-        (folder / "modules" / "6.12.20-good").mkdir()
+        (folder / "modules" / KNOWN_RELEASE).mkdir()
         self.shell = ssh_to(folder, self.port)
 
     # -- power and firmware ---------------------------------------------------------------------------------------
@@ -156,6 +171,7 @@ class CardBoard:
 
     def power_cycle(self) -> None:
         (self.folder / "requested").unlink(missing_ok=True)
+        (self.folder / "tryboot").unlink(missing_ok=True)
         self._boot("")
         self.wait()
 
@@ -186,24 +202,25 @@ class CardBoard:
 
     def _boot_alone(self, argument: str) -> None:
         self.power_off()
-        tryboot = argument == "0 tryboot" and (self.firmware / "tryboot.txt").exists()
-        settings = self._settings("tryboot.txt" if tryboot else "config.txt")
-        prefix = settings.get("os_prefix", "")
-        kernel = self.firmware / f"{prefix}{settings['kernel']}"
-        if prefix and not kernel.exists():
-            prefix, kernel = "", self.firmware / settings["kernel"]
-        self.booted_by.append(prefix or "config.txt")
-        data = kernel.read_bytes()
-        version, notes = KNOWN_VERSION, b""
-        if data != b"known-good kernel":
-            identity = read_image(data)
-            version, notes = identity.version, data[data.index(b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0") :][:36]
-            assert (self.firmware / f"{prefix}initramfs8").exists()
-            if identity.release in self.broken:
-                return
-        cmdline = (self.firmware / f"{prefix}{settings.get('cmdline', 'cmdline.txt')}").read_text()
+        flag = self.folder / "tryboot"
+        tryboot = self.knows_tryboot and (flag.exists() or argument == "0 tryboot")
+        flag.unlink(missing_ok=True)
+        try:
+            boot = choose(self._read, MODELS[self.model], tryboot, DEVICE_TREES)
+        except NoKernel:
+            return
+        self.booted_by.append(boot.names[0].rpartition("/")[0] + "/" if "/" in boot.names[0] else "config.txt")
+        identity = read_image(boot.kernel)
+        notes = boot.kernel[boot.kernel.index(b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0") :][:36]
+        assert boot.initramfs is not None
+        if identity.release in self.broken:
+            return
         said = self.folder / "said"
-        for name, text in (("version", f"{version}\n"), ("cmdline", cmdline), ("boot_id", f"{uuid.uuid4()}\n")):
+        for name, text in (
+            ("version", f"{identity.version}\n"),
+            ("cmdline", f"{boot.cmdline}\n"),
+            ("boot_id", f"{uuid.uuid4()}\n"),
+        ):
             (said / name).write_text(text)
         (said / "notes").write_bytes(notes)
         (said / "modules").write_text("".join(f"{path.stem} 16384 0 - Live 0x0\n" for path in self.known_modules))
@@ -217,9 +234,9 @@ class CardBoard:
                 start_new_session=True,
             )
 
-    def _settings(self, name: str) -> dict[str, str]:
-        text = (self.firmware / name).read_text()
-        return dict(re.findall(r"^(\w+)=(\S*)", text, re.MULTILINE))
+    def _read(self, name: str) -> bytes | None:
+        path = self.firmware / name
+        return path.read_bytes() if path.is_file() else None
 
     def wait(self) -> None:
         """Wait until the board answers. Raises ConsoleError."""

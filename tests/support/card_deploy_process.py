@@ -52,11 +52,15 @@ class ToldShell(SshShell):
         tell(command)
         return super().feed(command, source, timeout_s)
 
+    def fetch(self, command: str, timeout_s: float) -> bytes:
+        tell(command)
+        return super().fetch(command, timeout_s)
+
 
 class Client:
     """The board, seen from a process other than the one that simulates its hardware."""
 
-    name, boots, record = CardBoard.name, True, None
+    name, model, boots, record = CardBoard.name, CardBoard.model, True, None
 
     def __init__(self, folder: Path, port: int) -> None:
         self._folder, self._port = folder, port
@@ -70,6 +74,7 @@ class Client:
 
     def power_cycle(self) -> None:
         before = self._boot_id()
+        (self._folder / "tryboot").unlink(missing_ok=True)
         (self._folder / "requested").write_text("reboot")
         self._await_another(before)
 

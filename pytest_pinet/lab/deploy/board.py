@@ -47,6 +47,7 @@ class LeasedBoard:
     def __init__(self, session: BoardSession) -> None:
         self._session = session
         self.name = session.node.name
+        self.model = session.node.board.name
         self.boots = session.boots
         self.driver = session.driver
         self.power_off = session.reset

@@ -8,39 +8,55 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import PurePosixPath
 
-from pytest_pinet.builds.image import bootable
+from pytest_pinet.builds.config_txt import CMDLINE, OTHER, TRYBOOT, model_of
+from pytest_pinet.builds.image import bootable, read_once
 from pytest_pinet.builds.matching import require_machine
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import LabError
+from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.boot_file_store import BootFileStore
-from pytest_pinet.lab.deploy.card import (
+from pytest_pinet.lab.deploy.card import OURS, BootReport, Card, read_boot_report, read_card
+from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, Content, DiskSpace, locked, run_as_root, upload
+from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, FeedingShell, Refused
+from pytest_pinet.lab.deploy.known_good import (
     HEADER,
     INITRAMFS,
     KERNEL,
-    OURS,
-    TRYBOOT,
-    Card,
+    KnownGood,
     cmdline_text,
+    find_known_good,
     firmware_folder,
     folder_of,
-    read_card,
+    kernel_name,
     tryboot_text,
 )
-from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, Content, DiskSpace, locked, run_as_root, upload
-from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, FeedingShell, Refused
 from pytest_pinet.lab.deploy.root_files import RootFiles, parked
-from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
-from pytest_pinet.tuning.boot_files import CMDLINE, KEPT, WRITE_TIMEOUT_S
+from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId
+from pytest_pinet.tuning.boot_files import KEPT, WRITE_TIMEOUT_S
+from pytest_pinet.tuning.files import reason
 from pytest_pinet.tuning.journal import JournalEntry, replay
 
 # The new initramfs may be larger by this factor, because the build has more modules than the known-good one.
 INITRAMFS_GROWTH = 1.5
 SLACK_BYTES = 2_000_000
-# The pause lets the answer to this command leave first. systemd's reboot passes the argument on to the firmware. If the
-# folder is gone, another process has recovered the board meanwhile, and no boot is needed.
-TRY = "sleep 1; sync; [ ! -d {folder} ] || reboot '0 tryboot'"
+# Ask the firmware for one boot with tryboot.txt, and read the request back; or clear the request. The tags of the
+# mailbox are those of raspberrypi/linux, include/soc/bcm2835/raspberrypi-firmware.h. This works with every init system.
+# The sixth word of the reply is the value.
+_FLAG = "set -- $(vcmailbox 0x00030064 4 0 0) && [ $(($6)) = {} ]"
+ARM = f"vcmailbox 0x00038064 4 0 1 >/dev/null && {_FLAG.format(1)}"
+DISARM = "if command -v vcmailbox >/dev/null; then vcmailbox 0x00038064 4 0 0 >/dev/null 2>&1; fi; true"
+# The pause lets the answer to this command leave first. If the folder is gone, another process has recovered the board
+# meanwhile, and no boot is needed.
+TRY = "sleep 1; sync; [ ! -d {folder} ] || reboot"
+# Without vcmailbox, the argument of systemd's reboot goes through the kernel to the firmware. `reboot '0 tryboot'` is
+# refused by some versions of systemd as too many arguments.
+TRY_BY_SYSTEMD = (
+    "sleep 1; sync; [ ! -d {folder} ] || {{ systemctl --no-block reboot --reboot-argument='0 tryboot' &&"
+    " {{ grep -qx '0 tryboot' /run/systemd/reboot-param || systemctl cancel; }}; }}"
+)
 PLAIN = "sleep 1; sync; reboot"
 
 
@@ -55,6 +71,9 @@ class Booted:
         self.name = store.name
         self._root = RootFiles(board)
         self._card: Card | None = None
+        self._known: KnownGood | None = None
+        self._model = OTHER
+        self._arming = TRY
         self._space = DiskSpace()
         self._begun = False
 
@@ -65,32 +84,33 @@ class Booted:
         access = self._store.access()
         try:
             card = read_card(access.shell, access.folders)
+            # The first check finds the known-good kernel, which runs then. Later a build may run.
+            known = self._known or self._find_known_good(card, access.shell)
         except Refused as why:
             raise Refused(f"{why}; {ELSEWHERE}") from None
-        if not card.kernels:
-            raise Refused(
-                f"{name} cannot boot {build}, because {card.folder} contains no kernel (kernel*.img); {ELSEWHERE}"
-            )
-        if not card.writable:
-            raise Refused(f"{card.folder} of {name} is mounted read-only, so pinet cannot write boot files there")
-        self._check_processor(build)
-        if self._makes_initramfs(build, card) and not self._store.on_board:
+        require_machine(build, name, self._board.shell.run("uname -m").stdout.strip())
+        if self._makes_initramfs(build, known) and not self._store.on_board:
             raise Refused(
                 f"{name} boots with an initramfs, which pinet cannot make on a {self._store.name}: add one to {build}"
             )
-        self._check_space(build, card)
-        self._root.check(build, mkinitramfs=self._makes_initramfs(build, card))
-        self._card = card
+        self._check_space(build, card, known)
+        self._root.check(build, mkinitramfs=self._makes_initramfs(build, known))
+        self._card, self._known = card, known
 
-    def _check_space(self, build: Build, card: Card) -> None:
+    def _find_known_good(self, card: Card, shell: FeedingShell) -> KnownGood:
+        name = self._board.name
+        report = read_boot_report(self._board.shell)
+        self._arming = _arming(report, name)
+        self._model = model_of(report.model, self._board.model, report.serial, report.revision)
+        return find_known_good(card, report, self._model, KernelReader(shell, card.folder), name, self._store.on_board)
+
+    def _check_space(self, build: Build, card: Card, known: KnownGood) -> None:
         where = f"{card.folder} of {self._board.name}"
         act = "delete files that are not needed there"
-        self._space.check(build, self._needed_bytes(build, card), card.free, f"{build} takes", where, act)
+        needed = self._needed_bytes(build, card, known)
+        self._space.check(build, needed, card.free, f"{build} takes", where, act)
 
-    def _check_processor(self, build: Build) -> None:
-        require_machine(build, self._board.name, self._board.shell.run("uname -m").stdout.strip())
-
-    def _needed_bytes(self, build: Build, card: Card) -> int:
+    def _needed_bytes(self, build: Build, card: Card, known: KnownGood) -> int:
         """Return the bytes that the build needs on the boot partition."""
         own = [
             f
@@ -99,37 +119,35 @@ class Booted:
             in (BuildFileRole.KERNEL, BuildFileRole.INITRAMFS, BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY)
         ]
         total = sum(len(_kernel(f)) if f.role is BuildFileRole.KERNEL else f.size for f in own)
-        total += sum(card.files[name] for name in self._shared_files(build, card))
-        if self._makes_initramfs(build, card):
-            total += int(card.files[card.initramfs or ""] * INITRAMFS_GROWTH)
+        total += sum(card.size(name) for name in self._shared_files(build, known))
+        if self._makes_initramfs(build, known):
+            total += int(sum(map(card.size, known.names.initramfs)) * INITRAMFS_GROWTH)
         return total + SLACK_BYTES
 
-    def _shared_files(self, build: Build, card: Card) -> dict[str, str]:
+    def _shared_files(self, build: Build, known: KnownGood) -> dict[str, str]:
         """Return the known-good files that this build shares: their known-good names, and their names in this build."""
         brought = {file.name for file in build.files}
-        shared = {name: name for name in card.device_trees if name not in brought}
+        trees = {name: name.removeprefix(known.names.prefix) for name in known.device_trees}
+        shared = {name: own for name, own in trees.items() if own not in brought}
         if not build.of(BuildFileRole.KERNEL):
-            shared[self._started_kernel(card)] = KERNEL
-        if card.initramfs and not build.of(BuildFileRole.INITRAMFS) and not self._makes_initramfs(build, card):
-            shared[card.initramfs] = INITRAMFS
+            shared[known.names.kernel] = kernel_name(known, build)
+        if not build.of(BuildFileRole.INITRAMFS) and not self._makes_initramfs(build, known):
+            shared |= {name: name.rpartition("/")[2] for name in known.names.initramfs}
         return shared
 
-    def _started_kernel(self, card: Card) -> str:
-        """Return the kernel that the known-good build starts, as far as the file names show it."""
-        model = self._board.shell.run("tr -d '\\0' < /proc/device-tree/model 2>/dev/null").stdout
-        newest = any(word in model for word in ("Pi 5", "Pi 500", "Compute Module 5"))
-        return next((name for name in card.kernels if newest or name != "kernel_2712.img"), card.kernels[0])
+    def _initramfs_names(self, build: Build, known: KnownGood) -> tuple[str, ...]:
+        """Return the names of the initramfs files that this build loads, in its folder."""
+        if build.of(BuildFileRole.INITRAMFS) or self._makes_initramfs(build, known):
+            return (INITRAMFS,)
+        return tuple(name.rpartition("/")[2] for name in known.names.initramfs)
 
-    def _makes_initramfs(self, build: Build, card: Card) -> bool:
+    def _makes_initramfs(self, build: Build, known: KnownGood) -> bool:
         """Return whether the board must make an initramfs for this build.
 
         If the known-good kernel uses an initramfs, the new kernel needs one too, with its own modules.
         """
-        return (
-            card.initramfs is not None
-            and bool(build.of(BuildFileRole.KERNEL))
-            and not build.of(BuildFileRole.INITRAMFS)
-        )
+        new_kernel = bool(build.of(BuildFileRole.KERNEL)) and not build.of(BuildFileRole.INITRAMFS)
+        return new_kernel and bool(known.names.initramfs)
 
     # -- deployment -----------------------------------------------------------------------------------------------
 
@@ -137,32 +155,33 @@ class Booted:
         if build.key in self._space.deployed:
             return
         self._begun = True
-        card = self._checked_card()
-        files = self._boot_files(build, card)
-        copied = self._shared_files(build, card)
+        card, known = self._checked()
+        files = self._boot_files(build, known)
+        copied = self._shared_files(build, known)
         with self._store.writing() as access:
             folder = self._folder(access.folders, card)
             self._journal_undo(access.shell, folder, card, build)
             making = f"{folder}/{folder_of(build)}.new"
             run_as_root(access.shell, f"rm -rf {making}", "clear the folder of its boot files")
             upload(access.shell, making, files)
-            copies = [f"cp {shlex.quote(f'{folder}/{a}')} {shlex.quote(f'{making}/{b}')}" for a, b in copied.items()]
-            if build.of(BuildFileRole.OVERLAY):
-                # The firmware looks for overlays in one folder only, so add what the build lacks.
-                there = f"{making}/overlays"
+            copies = [_copied(f"{folder}/{a}", f"{making}/{b}") for a, b in copied.items()]
+            # The firmware looks for overlays in one folder only: in that of the build if it has a README there.
+            own = bool(build.of(BuildFileRole.OVERLAY))
+            if known.overlays and (own or known.overlays.startswith(known.names.prefix or "/")):
+                there = f"{making}/{known.overlays.removeprefix(known.names.prefix)}"
                 copies.append(
-                    f"for f in {folder}/overlays/*; do [ -e {there}/${{f##*/}} ] || [ ! -f $f ] || cp $f {there}/; done"
+                    f"mkdir -p {there} && for f in {folder}/{known.overlays}*; do"
+                    f" [ -e {there}${{f##*/}} ] || [ ! -f $f ] || cp $f {there}; done && touch {there}README"
                 )
-                copies.append(f"touch {there}/README")
             done = f"mv {making} {folder}/{folder_of(build)}"
             run_as_root(access.shell, " && ".join([*copies, done, "sync"]), "store its boot files")
         self._root.deploy(build)
-        if self._makes_initramfs(build, card):
-            self._root.make_initramfs(build, f"{self._checked_card().folder}/{folder_of(build)}/{INITRAMFS}")
+        if self._makes_initramfs(build, known):
+            self._root.make_initramfs(build, f"{card.folder}/{folder_of(build)}/{INITRAMFS}")
         self._space.deployed.add(build.key)
 
-    def _boot_files(self, build: Build, card: Card) -> dict[str, Content]:
-        files: dict[str, Content] = {CMDLINE: cmdline_text(card, build).encode()}
+    def _boot_files(self, build: Build, known: KnownGood) -> dict[str, Content]:
+        files: dict[str, Content] = {CMDLINE: cmdline_text(known, build).encode()}
         for file in build.files:
             if file.role is BuildFileRole.KERNEL:
                 files[KERNEL] = _kernel(file)
@@ -178,9 +197,10 @@ class Booted:
         entry = JournalEntry.new(f"{build} on {self._board.name}", script, journal_of(folder))
         run_as_root(shell, f"{entry.kept()} && sync", "write the undo script", WRITE_TIMEOUT_S)
 
-    def _checked_card(self) -> Card:
+    def _checked(self) -> tuple[Card, KnownGood]:
         assert self._card is not None, "check comes before deploy"
-        return self._card
+        assert self._known is not None, "check comes before deploy"
+        return self._card, self._known
 
     def _folder(self, folders: tuple[str, ...], card: Card) -> str:
         """Return the folder to write to: the folder that was read, or where the same partition is mounted now."""
@@ -190,23 +210,26 @@ class Booted:
 
     def start(self, build: Build) -> None:
         access = self._store.access()
+        _, known = self._checked()
         try:
             # Read config.txt again: a boot tuning may have changed it since.
             card = read_card(access.shell, access.folders)
         except Refused as why:
             act = f"look at the card of {self._board.name}"
             raise LabError(f"{why}; its boot files changed after {build} was checked", act) from None
-        initramfs = bool(build.of(BuildFileRole.INITRAMFS)) or card.initramfs is not None
+        known = replace(known, cmdline=card.texts.get(known.names.cmdline, known.cmdline))
+        initramfs = self._initramfs_names(build, known)
         texts: dict[str, Content] = {
-            f"{TRYBOOT}{KEPT}.new": tryboot_text(card, build, initramfs).encode(),
-            f"{folder_of(build)}/{CMDLINE}": cmdline_text(card, build).encode(),
+            f"{TRYBOOT}{KEPT}.new": tryboot_text(card, self._model, known, build, initramfs).encode(),
+            f"{folder_of(build)}/{CMDLINE}": cmdline_text(known, build).encode(),
         }
         upload(access.shell, card.folder, texts)
-        aside = f"[ ! -e {TRYBOOT} ] || grep -qF {shlex.quote(HEADER)} {TRYBOOT} || mv {TRYBOOT} {TRYBOOT}{KEPT}"
-        steps = f"cd {card.folder} && {{ {aside}; }} && mv {TRYBOOT}{KEPT}.new {TRYBOOT} && sync"
+        steps = f"cd {card.folder} && mv {TRYBOOT}{KEPT}.new {TRYBOOT} && sync"
         run_as_root(access.shell, steps, f"write {TRYBOOT}", WRITE_TIMEOUT_S)
         self._root.claim(build)
-        self._board.reboot(TRY.format(folder=self._folder_on_board(card, build)))
+        if self._arming is TRY:
+            run_as_root(self._board.shell, ARM, "ask its firmware for a trial boot (vcmailbox)", WRITE_TIMEOUT_S)
+        self._board.reboot(self._arming.format(folder=self._folder_on_board(card, build)))
 
     def _folder_on_board(self, card: Card, build: Build) -> str:
         """Return a folder on the board that exists as long as the board may boot this build."""
@@ -217,7 +240,7 @@ class Booted:
         if not self._begun:
             return
         access = self._store.access()
-        card = self._checked_card()
+        card, _ = self._checked()
         left = recover(access.shell, (card.folder,))
         if not self._store.on_board or access.shell is not self._board.shell:
             for build in builds:
@@ -230,6 +253,45 @@ class Booted:
                 f"could not remove from {self._board.name}: {'; '.join(left)}",
                 f"look at the card of {self._board.name}",
             )
+
+
+class KernelReader:
+    """Reads the identity of a kernel file in the boot folder.
+
+    A file with a known hash is not read again: a kernel has 10 to 30 MB.
+    """
+
+    def __init__(self, shell: FeedingShell, folder: str) -> None:
+        self._shell = shell
+        self._folder = folder
+
+    def __call__(self, name: str) -> KernelId:
+        """Raises Loader, Unreadable, Refused if the file cannot be read, SshError."""
+        path = shlex.quote(f"{self._folder}/{name}")
+        done = self._shell.run(as_root(f"sha256sum < {path}"), timeout_s=COPY_TIMEOUT_S)
+        digest = done.stdout.partition(" ")[0]
+        if done.returncode or len(digest) != 64:
+            raise Refused(f"{self._shell.name} refuses to read {self._folder}/{name}: {reason(done.stderr)}")
+        return read_once(digest, lambda: self._shell.fetch(as_root(f"cat {path}"), COPY_TIMEOUT_S))
+
+
+def _arming(report: BootReport, name: str) -> str:
+    """Return the command that starts a trial boot. Raises Refused if the board cannot ask its firmware for one."""
+    if report.mailbox:
+        return TRY
+    if report.systemd and report.notifier:
+        return TRY_BY_SYSTEMD
+    if report.notifier:
+        raise Refused(f"{name} has neither vcmailbox nor systemd to ask for a trial boot: install raspi-utils there")
+    raise Refused(
+        f"the known-good kernel of {name} is mainline, so it cannot ask the firmware for a trial boot (no /dev/vcio):"
+        " boot a kernel of Raspberry Pi first"
+    )
+
+
+def _copied(source: str, target: str) -> str:
+    folder = target.rpartition("/")[0]
+    return f"mkdir -p {shlex.quote(folder)} && cp {shlex.quote(source)} {shlex.quote(target)}"
 
 
 def _kernel(file: BuildFile) -> bytes:
@@ -246,7 +308,7 @@ def undo_script(folder: str, build: Build) -> str:
     ours = f"{folder}/{folder_of(build)}"
     tryboot = (
         f"cd {folder} && rm -f {TRYBOOT}{KEPT}.new && if [ -e {TRYBOOT} ] && grep -qF {shlex.quote(HEADER)} {TRYBOOT};"
-        f" then rm -f {TRYBOOT}; fi && if [ -e {TRYBOOT}{KEPT} ]; then mv {TRYBOOT}{KEPT} {TRYBOOT}; fi"
+        f" then rm -f {TRYBOOT}; {DISARM}; fi"
     )
     return f"{tryboot} && rm -rf {ours} {ours}.new && {root_undo(build)} && sync"
 

@@ -1,4 +1,4 @@
-"""The boot files of a board's known-good build, and the texts that boot another build beside it."""
+"""Read the folder from which a board's firmware boots, and what the board reports about its boot."""
 
 from __future__ import annotations
 
@@ -6,74 +6,188 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pytest_pinet.builds.config_txt import CONFIG
 from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.lab.deploy.commands import free_bytes
 from pytest_pinet.lab.deploy.deploy_target import Refused
-from pytest_pinet.model.build import MARKER, Build, BuildFileRole
-from pytest_pinet.tuning.boot_files import CMDLINE, CONFIG
 from pytest_pinet.tuning.files import reason
 
 # All our files on a boot partition are in this folder or have it in their names.
 OURS = "pytest-pinet"
-TRYBOOT = "tryboot.txt"
-KERNEL, INITRAMFS = "kernel8.img", "initramfs8"
-HEADER = "# By pytest-pinet: boots a build under test once; config.txt is what boots otherwise"
-# The kernels that the firmware starts when config.txt names no kernel, newest boards first.
-_DEFAULTS = ("kernel_2712.img", "kernel8.img", "kernel7l.img", "kernel7.img", "kernel.img")
-# Lines that name the files of the known-good build.
-_PLACES = re.compile(r"\s*(?:(?:os_prefix|kernel|cmdline|ramfsfile|auto_initramfs)\s*=|initramfs\s)")
+LARGEST_TEXT = 65536
+READ_TIMEOUT_S = 60.0
 _MARK = "=====8<====="
+_CARD = f"""\
+cd {{folder}} 2>/dev/null && [ -f {CONFIG} ] || exit 3
+echo '{_MARK}where'; pwd -P
+echo '{_MARK}files'; find . -path ./{OURS} -prune -o -type f -exec ls -lnL {{{{}}}} +
+echo '{_MARK}space'; df -kP . | tail -n 1
+echo '{_MARK}writable'; [ ! -w . ] || echo yes
+echo '{_MARK}mounts'; cat /proc/self/mounts
+for f in *.txt */*.txt; do
+  [ ! -f "$f" ] || [ "$(wc -c < "$f")" -gt {LARGEST_TEXT} ] || {{{{ echo "{_MARK}text $f"; cat "$f"; echo; }}}}
+done
+"""
+# The words of a device-tree property are 32-bit numbers with the highest byte first. vclog prints the log of the
+# firmware (package raspi-utils).
+_BOOT = f"""\
+show() {{ [ ! -r "$1" ] || od -An -v -tx1 "$1" | tr -d ' \\n'; }}
+c=/proc/device-tree/chosen/bootloader
+echo '{_MARK}model'; tr -d '\\0' < /proc/device-tree/model 2>/dev/null; echo
+echo '{_MARK}serial'; tr -d '\\0' < /proc/device-tree/serial-number 2>/dev/null; echo
+echo '{_MARK}revision'; show /proc/device-tree/system/linux,revision; echo
+echo '{_MARK}version'; cat /proc/version
+echo '{_MARK}machine'; uname -m
+echo '{_MARK}notes'; show /sys/kernel/notes; echo
+echo '{_MARK}cmdline'; cat /proc/cmdline
+for n in tryboot partition capabilities build-timestamp; do echo '{_MARK}'$n; show $c/$n; echo; done
+echo '{_MARK}mailbox'; vcmailbox 0x00030064 4 0 0 2>/dev/null
+echo '{_MARK}notifier'; grep -c -w rpi_firmware_notify_reboot /proc/kallsyms 2>/dev/null
+echo '{_MARK}init'; [ ! -d /run/systemd/system ] || echo systemd
+echo '{_MARK}firmware'; vcgencmd version 2>/dev/null
+echo '{_MARK}vclog'; vclog --msg 2>/dev/null
+true
+"""
 
 
 @dataclass(frozen=True)
 class Card:
-    """A folder from which the firmware boots. ``files`` has the sizes by name; ``free`` is the free space in bytes."""
+    """A folder from which the firmware boots.
+
+    ``texts`` are its small text files and ``files`` the sizes of all files in bytes, both by path in the folder.
+    ``free`` is the free space in bytes. ``device`` and ``kind`` describe the mounted file system; they are empty if the
+    folder is not the root of a file system. ``options`` are the mount's options.
+    """
 
     folder: str
-    config: str
-    cmdline: str
+    texts: Mapping[str, str]
     files: Mapping[str, int] = field(default_factory=dict)
     free: int = 0
     writable: bool = True
+    device: str = ""
+    kind: str = ""
+    options: tuple[str, ...] = ()
 
-    @property
-    def kernels(self) -> tuple[str, ...]:
-        """The existing kernels that config.txt may start; the kernels that it names come first."""
-        named = re.findall(r"^\s*kernel\s*=\s*(\S+)", self.config, re.MULTILINE)
-        return tuple(dict.fromkeys(name for name in (*named, *_DEFAULTS) if name in self.files))
+    def exists(self, name: str) -> bool:
+        """Return whether the folder has this file. Names on a FAT file system are not case sensitive."""
+        return self._name(name) is not None
 
-    @property
-    def initramfs(self) -> str | None:
-        """The initramfs that the known-good build loads; None if it loads none, or if the file does not exist."""
-        named = re.findall(r"^\s*(?:initramfs\s+|ramfsfile\s*=\s*)([^\s,]+)", self.config, re.MULTILINE)
-        automatic = re.search(r"^\s*auto_initramfs\s*=\s*1\b", self.config, re.MULTILINE)
-        names = [*named, *(INITRAMFS, "initramfs_2712") * bool(automatic)]
-        return next((name for name in names if name in self.files), None)
+    def size(self, name: str) -> int:
+        """Return the size of an existing file in bytes."""
+        found = self._name(name)
+        return self.files[found] if found is not None else 0
 
-    @property
-    def device_trees(self) -> tuple[str, ...]:
-        return tuple(name for name in self.files if name.endswith(".dtb"))
+    def _name(self, name: str) -> str | None:
+        if name in self.files or self.kind != "vfat":
+            return name if name in self.files else None
+        return next((file for file in self.files if file.casefold() == name.casefold()), None)
+
+
+@dataclass(frozen=True)
+class BootReport:
+    """What a board reports about its boot; None is a value that the board does not report.
+
+    ``version`` is /proc/version, ``machine`` is ``uname -m``, ``mailbox`` is whether vcmailbox can read the flag of a
+    trial boot, and ``notifier`` whether the kernel passes an argument of reboot to the firmware. ``loaded`` are the
+    files that the firmware's log names.
+    """
+
+    model: str | None
+    version: str
+    machine: str
+    cmdline: str
+    serial: str | None = None
+    revision: int | None = None
+    build_id: str | None = None
+    tryboot: int | None = None
+    partition: int | None = None
+    capabilities: int | None = None
+    build_timestamp: int | None = None
+    mailbox: bool = False
+    notifier: bool = False
+    systemd: bool = False
+    firmware: str = ""
+    loaded: tuple[str, ...] = ()
 
 
 def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
-    """Return the content of the first of these folders from which a firmware boots. Raises Refused, SshError."""
+    """Return the content of the first of these folders that contains config.txt. Raises Refused, SshError."""
     for folder in folders:
-        done = shell.run(
-            as_root(
-                f"cd {folder} 2>/dev/null && [ -f {CONFIG} ] || exit 3; cat {CONFIG}; echo '{_MARK}';"
-                f" cat {CMDLINE} 2>/dev/null; echo '{_MARK}'; ls -lnL; echo '{_MARK}'; df -kP . | tail -n 1;"
-                f" echo '{_MARK}'; if [ -w . ]; then echo yes; fi; echo '{_MARK}'; cat autoboot.txt 2>/dev/null"
-            )
-        )
-        parts = done.stdout.split(f"{_MARK}\n")
-        if len(parts) < 6:
-            if done.returncode not in (0, 3):
-                raise Refused(f"{shell.name} refuses to read {folder}: {reason(done.stderr)}")
-            continue
-        if re.search(r"^\s*tryboot_a_b\s*=\s*1", parts[5], re.MULTILINE):
-            raise Refused(f"{shell.name} has tryboot_a_b=1 in autoboot.txt, so its firmware ignores {TRYBOOT}")
-        return Card(folder, parts[0], parts[1], _sizes(parts[2]), free_bytes(parts[3]) or 0, parts[4].strip() == "yes")
-    raise Refused(f"{shell.name} has no {CONFIG} in {' or '.join(folders)}, so no firmware of a Raspberry Pi boots it")
+        done = shell.run(as_root(_CARD.format(folder=folder)), timeout_s=READ_TIMEOUT_S)
+        if f"{_MARK}where\n" in done.stdout:
+            return parse_card(folder, done.stdout)
+        if done.returncode not in (0, 3):
+            raise Refused(f"{shell.name} refuses to read {folder}: {reason(done.stderr)}")
+    raise Refused(
+        f"{shell.name} has no {CONFIG} in {' or '.join(folders)}: its boot partition is not mounted there, or no"
+        " firmware of a Raspberry Pi boots it"
+    )
+
+
+def parse_card(folder: str, output: str) -> Card:
+    """Parse the output of the script that reads a folder."""
+    parts = _split(output)
+    texts = {name.removeprefix("text "): text[:-1] for name, text in parts.items() if name.startswith("text ")}
+    device, kind, options = _mount(parts.get("mounts", ""), parts["where"].strip())
+    return Card(
+        folder,
+        texts,
+        _sizes(parts.get("files", "")),
+        free_bytes(parts.get("space", "")) or 0,
+        parts.get("writable", "").strip() == "yes",
+        device,
+        kind,
+        options,
+    )
+
+
+def read_boot_report(shell: Shell) -> BootReport:
+    """Return what a board reports about its boot. Raises SshError."""
+    return parse_boot_report(shell.run(as_root(_BOOT), timeout_s=READ_TIMEOUT_S).stdout)
+
+
+def parse_boot_report(output: str) -> BootReport:
+    """Parse the output of the script that reads the boot report."""
+    from pytest_pinet.evidence.elf import build_id
+
+    parts = {name: text.strip() for name, text in _split(output).items()}
+    # A reply has 7 words: size, code, tag, size of the value, size of the reply, value, end.
+    mailbox = re.findall(r"0x[0-9a-f]+", parts.get("mailbox", ""))
+    return BootReport(
+        model=parts.get("model") or None,
+        version=parts.get("version", ""),
+        machine=parts.get("machine", ""),
+        cmdline=parts.get("cmdline", ""),
+        serial=parts.get("serial") or None,
+        revision=_number(parts.get("revision", "")),
+        build_id=build_id(bytes.fromhex(parts.get("notes", ""))),
+        tryboot=_number(parts.get("tryboot", "")),
+        partition=_number(parts.get("partition", "")),
+        capabilities=_number(parts.get("capabilities", "")),
+        build_timestamp=_number(parts.get("build-timestamp", "")),
+        mailbox=len(mailbox) > 5,
+        notifier=parts.get("notifier", "0") not in ("", "0"),
+        systemd=parts.get("init") == "systemd",
+        firmware=parts.get("firmware", ""),
+        loaded=loaded_files(parts.get("vclog", "")),
+    )
+
+
+def loaded_files(log: str) -> tuple[str, ...]:
+    """Return the names of the kernel and initramfs files in the firmware's log (vclog --msg), in order."""
+    return tuple(re.findall(r"^.*?\bLoad(?:ing|ed) '([^']+)'", log, re.MULTILINE))
+
+
+def _split(output: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for block in output.split(_MARK)[1:]:
+        name, _, text = block.partition("\n")
+        found[name] = text
+    return found
+
+
+def _number(hexadecimal: str) -> int | None:
+    return int(hexadecimal, 16) if hexadecimal else None
 
 
 def _sizes(listing: str) -> dict[str, int]:
@@ -82,37 +196,15 @@ def _sizes(listing: str) -> dict[str, int]:
     for line in listing.splitlines():
         words = line.split(None, 8)
         if len(words) == 9 and words[0].startswith("-") and words[4].isdigit():
-            found[words[8]] = int(words[4])
+            found[words[8].removeprefix("./")] = int(words[4])
     return found
 
 
-def folder_of(build: Build) -> str:
-    """Return the folder of a build's files, relative to the folder from which the firmware boots."""
-    return f"{OURS}/{build.key}"
-
-
-def tryboot_text(card: Card, build: Build, initramfs: bool) -> str:
-    """Return config.txt with this build's files in place of the known-good ones."""
-    kept = [line for line in card.config.splitlines() if not _PLACES.match(line)]
-    lines = [f"os_prefix={folder_of(build)}/", f"kernel={KERNEL}", f"cmdline={CMDLINE}"]
-    lines += [f"initramfs {INITRAMFS} followkernel"] if initramfs else []
-    if build.kernel is not None:
-        lines.append(f"arm_64bit={int(build.kernel.arch == 'arm64')}")
-    return "\n".join([HEADER, *kept, "", "[all]", *lines, *build.config, ""])
-
-
-def cmdline_text(card: Card, build: Build) -> str:
-    """Return the known-good build's command line, with this build's additions and its mark."""
-    words = card.cmdline.partition("\n")[0].split()
-    firmware = [f"firmware_class.path={firmware_folder(build)}"] if build.of(BuildFileRole.FIRMWARE) else []
-    options = [f"{module}.{parameter}={value}" for module, parameter, value in build.options]
-    more = [*build.cmdline, *options, *firmware, f"{MARKER}={build.key}"]
-    return " ".join([*words, *(word for word in more if word not in words)]) + "\n"
-
-
-def firmware_folder(build: Build) -> str:
-    """Return the folder of a build's driver firmware on the board's root file system.
-
-    The known-good firmware is unchanged.
-    """
-    return f"/var/lib/{OURS}/{build.key}/firmware"
+def _mount(mounts: str, folder: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return device, kind and options of the last file system that is mounted on the folder; empty if there is none."""
+    found: tuple[str, str, tuple[str, ...]] = ("", "", ())
+    for line in mounts.splitlines():
+        words = line.split()
+        if len(words) >= 4 and words[1].replace("\\040", " ") == folder:
+            found = (words[0], words[2], tuple(words[3].split(",")))
+    return found

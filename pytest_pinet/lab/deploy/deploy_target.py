@@ -25,12 +25,19 @@ class FeedingShell(Shell, Protocol):
     def feed(self, command: str, source: IO[bytes], timeout_s: float) -> Completed:
         """Run a command like ``run``, with ``source`` as standard input. Raises SshError."""
 
+    def fetch(self, command: str, timeout_s: float) -> bytes:
+        """Return the standard output of a command. Raises LabError if the command fails, and SshError."""
+
 
 class DeployableBoard(Protocol):
     """A leased board that answers over ssh."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def model(self) -> str:
+        """The name of its model in the catalogue or the lab file."""
 
     @property
     def boots(self) -> bool:

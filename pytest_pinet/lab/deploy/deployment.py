@@ -118,6 +118,9 @@ class Deployment:
     def _start(self, build: Build, way: DeployTarget) -> RunningBuild:
         if not way.boots:
             self._leave_running()
+        elif self.running is not None and self.boots(self.running):
+            # A kernel under test may be unable to ask the firmware for a trial boot.
+            self._boot_known_good()
         self._builds[build.key] = build
         with doing(f"deploy {build} to {self._board.name} ({way.name})"):
             way.deploy(build)

@@ -9,9 +9,10 @@ from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.builds.snapshot import BuildSnapshot, of_tree, size_of
 from pytest_pinet.builds.tree import required_modules
-from pytest_pinet.lab.deploy.card import OURS, firmware_folder
+from pytest_pinet.lab.deploy.card import OURS
 from pytest_pinet.lab.deploy.commands import Content, DiskSpace, free_bytes, run_as_root, upload
 from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, Refused
+from pytest_pinet.lab.deploy.known_good import firmware_folder
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 
 # A tree up to this size is sent whole. The packed tree of a Raspberry Pi kernel has 25 MB, of Debian 80 to 300 MB.

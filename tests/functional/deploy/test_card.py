@@ -49,18 +49,18 @@ def test_a_build_is_booted_beside_the_known_good_one(board: CardBoard, tmp_path:
     running = deployment.start(build)
     assert running.version == made.VERSION
     assert running.marker == build.key
-    assert running.cmdline.split()[-3:] == ["quiet", "e1000e.debug=16", f"pinet.build={build.key}"]
+    added = ["panic=10", "quiet", "e1000e.debug=16", f"pinet.build={build.key}"]
+    assert running.cmdline.split()[-4:] == added
     assert board.booted_by == ["config.txt", f"pytest-pinet/{build.key}/"]
     now = board.files()
     assert {name: now[name] for name in before} == before, "the known-good build was touched"
     tryboot = (board.firmware / "tryboot.txt").read_text().splitlines()
-    assert "kernel=kernel8.img" in tryboot
     assert "auto_initramfs=1" not in tryboot
     assert tryboot[-6:] == [
         f"os_prefix=pytest-pinet/{build.key}/",
-        "kernel=kernel8.img",
+        "kernel=vmlinuz",
         "cmdline=cmdline.txt",
-        "initramfs initramfs8 followkernel",
+        "initramfs initrd.img followkernel",
         "arm_64bit=1",
         "dtparam=eee=off",
     ]
@@ -84,11 +84,9 @@ def test_two_builds_alternate_and_each_start_boots(board: CardBoard, tmp_path: P
     found = [deployment.start(build).version for build in (a, b, b, a)]
     assert [version.split()[2] for version in found] == [a.release, b.release, b.release, a.release]
     assert deployment.start(None).version == KNOWN_VERSION
-    assert board.booted_by == [
-        "config.txt",
-        *(f"pytest-pinet/{build.key}/" for build in (a, b, b, a)),
-        "config.txt",
-    ]
+    # A kernel under test may be unable to ask for a trial boot, so the known-good kernel boots between two of them.
+    trials = [f"pytest-pinet/{build.key}/" for build in (a, b, b, a)]
+    assert board.booted_by == ["config.txt", *(name for trial in trials for name in (trial, "config.txt"))]
     assert not deployment.take_back()
     assert board.files() == before
 
@@ -163,8 +161,7 @@ def test_a_firmware_that_ignores_tryboot_is_an_error(board: CardBoard, tmp_path:
     build = build_of(tmp_path / "new")
     deployment = Deployment(board)
     deployment.check(build)
-    deployment.start(build)
-    (board.firmware / "pytest-pinet" / build.key / "kernel8.img").unlink()
+    board.knows_tryboot = False
     with pytest.raises(BuildError, match="booted its known-good build without an error message") as caught:
         deployment.start(build)
     assert caught.value.kind == "fell back"
@@ -176,9 +173,9 @@ def test_a_different_running_kernel_is_an_error(board: CardBoard, tmp_path: Path
     deployment = Deployment(board)
     deployment.check(build)
     deployment.start(build)
-    other = board.firmware / "pytest-pinet" / build.key / "kernel8.img"
+    other = board.firmware / "pytest-pinet" / build.key / "vmlinuz"
     other.write_bytes(made.image("6.12.26-pinet"))
-    with pytest.raises(BuildMismatch, match=r"does not run build 6.12.25-pinet: the kernel says .*6.12.26-pinet"):
+    with pytest.raises(BuildMismatch, match=r"does not run build 6.12.25-pinet: the board runs .*6.12.26-pinet"):
         deployment.start(build)
 
 
@@ -215,13 +212,13 @@ def test_a_build_that_the_board_cannot_run_is_refused_before_any_change(board: C
     )
     (board.firmware / "kernel8.img").unlink()
     assert refused(board, build) == (
-        "pi4b-1 cannot boot build 6.12.25-pinet, because /boot/firmware contains no kernel (kernel*.img); "
+        "/boot/firmware of pi4b-1 has no kernel: config.txt needs kernel8.img; "
         "a kernel needs a Raspberry Pi, or an emulated board (lab/emulated.yaml)"
     )
     (board.firmware / "autoboot.txt").write_text("[all]\ntryboot_a_b=1\n")
-    assert "has tryboot_a_b=1 in autoboot.txt, so its firmware ignores tryboot.txt" in refused(board, build)
+    assert "pi4b-1 boots by an A/B scheme (tryboot_a_b=1 in autoboot.txt)" in refused(board, build)
     (board.firmware / "config.txt").unlink()
-    assert refused(board, build).startswith("pi4b-1 has no config.txt in /boot/firmware or /boot, so no firmware")
+    assert refused(board, build).startswith("pi4b-1 has no config.txt in /boot/firmware or /boot: its boot")
 
 
 def same_release(folder: Path) -> tuple[Build, Build]:
@@ -279,18 +276,9 @@ def test_the_known_good_image_uses_the_installed_modules(board: CardBoard, tmp_p
     assert board.files() == before
 
 
-@pytest.mark.slow
-def test_the_tryboot_txt_of_the_user_is_restored(board: CardBoard, tmp_path: Path) -> None:
+def test_a_tryboot_txt_of_another_tool_is_refused(board: CardBoard, tmp_path: Path) -> None:
     (board.firmware / "tryboot.txt").write_text("# theirs\n")
-    before = board.files()
-    deployment = Deployment(board)
-    build = build_of(tmp_path / "new")
-    deployment.check(build)
-    deployment.start(build)
-    deployment.start(build)
-    deployment.take_back()
-    board.power_cycle()
-    assert board.files() == before
+    assert "has a tryboot.txt of another tool" in refused(board, build_of(tmp_path / "new"))
 
 
 def test_the_next_login_removes_the_files_of_a_crashed_run(board: CardBoard, tmp_path: Path) -> None:

@@ -112,7 +112,8 @@ def test_killed_at_a_random_point_of_each_step(board: CardBoard, tmp_path: Path)
     steps = list(dict.fromkeys(one.step for one in seen))
     assert steps == [
         "look", "deploy build a to pi4b-1", "boot build a on pi4b-1",
-        "deploy build b to pi4b-1", "boot build b on pi4b-1", "take back all of them",
+        "boot the known-good build on pi4b-1", "deploy build b to pi4b-1", "boot build b on pi4b-1",
+        "take back all of them",
     ]  # fmt: skip
     choice = random.Random(SEED)
     removed: list[str] = []

@@ -43,7 +43,7 @@ def test_a_board_that_boots_from_the_network(tmp_path: Path, build: Build) -> No
         deployment.check(build)
         assert deployment.start(build).version == made.VERSION
         ours = board.firmware / "pytest-pinet" / build.key
-        assert (ours / "initramfs8").read_bytes() == b"initramfs"
+        assert (ours / "initrd.img").read_bytes() == b"initramfs"
         assert (board.folder / "modules" / made.RELEASE / "modules.dep").is_file()
         assert not list((board.folder / "boot").rglob("*.img")), "it went to a boot partition that nothing boots from"
         assert deployment.start(None).version == KNOWN_VERSION

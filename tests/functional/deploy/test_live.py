@@ -149,7 +149,7 @@ def test_sysctls_of_a_namespace_are_set_and_restored(shared: NamespaceBoard, tmp
         ("sysctls: {net.ipv4.no_such: 1}\n", "pi4b-1 has no sysctl net.ipv4.no_such"),
         (
             "cmdline: quiet\n",
-            "pi4b-1 has no config.txt in /boot/firmware or /boot, so no firmware of a Raspberry Pi boots it",
+            "pi4b-1 has no config.txt in /boot/firmware or /boot: its boot partition is not mounted there",
         ),
     ],
 )

@@ -152,8 +152,8 @@ def test_a_tryboot_request_on_the_card_is_valid_once(tmp_path: Path) -> None:
     card = tmp_path / "card.img"
     card.write_bytes(bytes(FLAG_AT + 512))
     assert not take_flag(card)
-    # The guest's `reboot` command.
-    script = guest_file("reboot")
+    # The guest's `vcmailbox` command.
+    script = guest_file("vcmailbox")
     assert "seek=2048" in script
     argv = ["dd", f"of={card}", "bs=512", "seek=2048", "conv=notrunc,fsync", "status=none"]
     subprocess.run(argv, input=b"tryboot", check=True, timeout=10)

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from pytest_pinet.builds.config_txt import MODELS, model_of
 from pytest_pinet.emulated.firmware import NoKernel, choose
 
+VIRT = model_of(None, "virt")
 IMAGE = bytes(0x38) + b"ARMd" + b"known-good"
 OTHER = bytes(0x38) + b"ARMd" + b"other"
 CARD = {
@@ -21,7 +23,7 @@ CARD = {
 
 def boot(more: Mapping[str, bytes | None] = {}, tryboot: bool = False, board: str = "virt") -> object:
     files = {**CARD, **more}
-    return choose(files.get, board, tryboot)
+    return choose(files.get, model_of(None, board), tryboot)
 
 
 def names(more: Mapping[str, bytes | None] = {}, tryboot: bool = False, board: str = "virt") -> str:
@@ -29,7 +31,7 @@ def names(more: Mapping[str, bytes | None] = {}, tryboot: bool = False, board: s
 
 
 def test_the_defaults_are_kernel8_its_initramfs_and_the_first_line_of_cmdline_txt() -> None:
-    found = choose(CARD.get, "virt", tryboot=False)
+    found = choose(CARD.get, VIRT, tryboot=False)
     assert str(found) == "config.txt: kernel8.img, cmdline.txt, initramfs8"
     assert (found.kernel, found.initramfs, found.cmdline) == (IMAGE, b"ramdisk", "console=ttyAMA0 root=/dev/vda2")
 
@@ -66,18 +68,21 @@ TREES = ("bcm2710.dtb", "bcm2837.dtb")
     [
         ({"bcm2837.dtb": b"tree"}, "bcm2837.dtb"),
         ({"bcm2837.dtb": b"tree", "bcm2710.dtb": b"tree"}, "bcm2710.dtb"),
-        ({"config.txt": b"device_tree=own.dtb\n", "own.dtb": b"tree"}, "own.dtb"),
-        ({"config.txt": b"os_prefix=n/\n", "n/kernel8.img": OTHER, "n/bcm2837.dtb": b"tree"}, "n/bcm2837.dtb"),
+        ({"config.txt": b"arm_64bit=1\ndevice_tree=own.dtb\n", "own.dtb": b"tree"}, "own.dtb"),
+        (
+            {"config.txt": b"arm_64bit=1\nos_prefix=n/\n", "n/kernel8.img": OTHER, "n/bcm2837.dtb": b"tree"},
+            "n/bcm2837.dtb",
+        ),
     ],
 )
 def test_the_first_existing_device_tree_is_used(more: Mapping[str, bytes], expected: str) -> None:
-    found = choose({**CARD, **more}.get, "pi3b", False, TREES)
+    found = choose({**CARD, **more}.get, MODELS["pi3b"], False, TREES)
     assert (found.names[-1], found.device_tree) == (expected, b"tree")
 
 
 def test_a_board_without_its_device_tree_does_not_boot() -> None:
     with pytest.raises(NoKernel, match=r"device tree: bcm2710\.dtb or bcm2837\.dtb is missing on the boot partition"):
-        choose(CARD.get, "pi3b", False, TREES)
+        choose(CARD.get, MODELS["pi3b"], False, TREES)
 
 
 def test_a_prefix_without_a_kernel_is_ignored() -> None:
@@ -96,14 +101,14 @@ def test_without_tryboot_txt_a_tryboot_uses_a_section_of_config_txt() -> None:
 
 
 def test_a_gzip_kernel_is_unpacked() -> None:
-    found = choose({**CARD, "kernel8.img": gzip.compress(IMAGE)}.get, "virt", tryboot=False)
+    found = choose({**CARD, "kernel8.img": gzip.compress(IMAGE)}.get, VIRT, tryboot=False)
     assert found.kernel == IMAGE
 
 
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (None, "config.txt names the kernel kernel8.img, which is not on the boot partition"),
+        (None, "config.txt names the kernel kernel8.img or kernel_2712.img or .*, which is not on the boot partition"),
         (b"MZ" + bytes(100), "kernel8.img is not an arm64 kernel"),
         (b"", "kernel8.img is not an arm64 kernel"),
         (b"\x1f\x8bbroken", "kernel8.img contains damaged gzip data"),

@@ -8,53 +8,37 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.builds.config_txt import MODELS, BootFileNames
 from pytest_pinet.lab.deploy.boot import undo_script
-from pytest_pinet.lab.deploy.card import Card, cmdline_text, tryboot_text
+from pytest_pinet.lab.deploy.card import Card, loaded_files, parse_boot_report
+from pytest_pinet.lab.deploy.known_good import KnownGood, cmdline_text, tryboot_text
 from pytest_pinet.lab.deploy.live import swap_script
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId
 
 KERNEL = KernelId("arm64", "6.12.25", "Linux version 6.12.25 (x) (y) #1")
 BUILD = Build("new", (BuildFile(BuildFileRole.KERNEL, "kernel8.img", "/x/Image", "0" * 64, 1),), KERNEL)
-CARD = Card("/boot/firmware", "dtparam=audio=on\n", "root=/dev/mmcblk0p2 rootwait\nsecond line\n")
-
-
-@pytest.mark.parametrize(
-    ("config", "files", "kernels"),
-    [
-        ("", ("kernel8.img", "kernel_2712.img"), ("kernel_2712.img", "kernel8.img")),
-        ("kernel=mine.img\n", ("kernel8.img", "mine.img"), ("mine.img", "kernel8.img")),
-        (" kernel = gone.img\n", ("kernel.img",), ("kernel.img",)),
-        ("", ("start4.elf",), ()),
-    ],
+CARD = Card("/boot/firmware", {"config.txt": "dtparam=audio=on\n"}, kind="vfat")
+KNOWN = KnownGood(
+    BootFileNames("kernel8.img", "cmdline.txt", ("initramfs8",), None, bits=64),
+    KERNEL,
+    "root=/dev/mmcblk0p2 rootwait\nsecond line\n",
+    (),
+    None,
 )
-def test_the_kernels_that_a_board_may_start(config: str, files: tuple[str, ...], kernels: tuple[str, ...]) -> None:
-    assert replace(CARD, config=config, files=dict.fromkeys(files, 1)).kernels == kernels
 
 
-@pytest.mark.parametrize(
-    ("config", "initramfs"),
-    [
-        ("auto_initramfs=1\n", "initramfs8"),
-        ("auto_initramfs=0\n", None),
-        ("#auto_initramfs=1\n", None),
-        ("initramfs initrd.img followkernel\n", "initrd.img"),
-        ("ramfsfile=initrd.img,more.img\n", "initrd.img"),
-        ("initramfs gone.img followkernel\n", None),
-    ],
-)
-def test_the_initramfs_of_the_known_good_build(config: str, initramfs: str | None) -> None:
-    card = replace(CARD, config=config, files={"initramfs8": 1, "initrd.img": 1})
-    assert card.initramfs == initramfs
+def tryboot(config: str, build: Build = BUILD, board: str = "pi4b", initramfs: tuple[str, ...] = ()) -> list[str]:
+    card = replace(CARD, texts={"config.txt": config, "more.txt": "[pi4]\nkernel=x\ngpu_mem=16\n"})
+    return tryboot_text(card, MODELS[board], KNOWN, build, initramfs).splitlines()[1:]
 
 
 def test_tryboot_txt_omits_the_lines_that_name_known_good_files() -> None:
     config = (
-        "dtparam=audio=on\n[pi5]\nkernel=kernel_2712.img\nauto_initramfs=1\ninitramfs initramfs8 followkernel\n"
-        "os_prefix=old/\ncmdline=other.txt\n[all]\nkernel_address=0x80000\ndtoverlay=vc4-kms-v3d\n"
+        "# a comment\ndtparam=audio=on\n[pi5]\nkernel=kernel_2712.img\nauto_initramfs=1\n"
+        "initramfs initramfs8 followkernel\nos_prefix=old/\ncmdline=other.txt\narm_64bit=0\n[all]\nkernel_address=0x80000\ndtoverlay=vc4-kms-v3d\n"
     )
     build = replace(BUILD, config=("dtparam=eee=off",))
-    lines = tryboot_text(replace(CARD, config=config), build, initramfs=False).splitlines()
-    assert lines[1:] == [
+    assert tryboot(config, build) == [
         "dtparam=audio=on",
         "[pi5]",
         "[all]",
@@ -63,11 +47,34 @@ def test_tryboot_txt_omits_the_lines_that_name_known_good_files() -> None:
         "",
         "[all]",
         f"os_prefix=pytest-pinet/{build.key}/",
-        "kernel=kernel8.img",
+        "kernel=vmlinuz",
         "cmdline=cmdline.txt",
         "arm_64bit=1",
         "dtparam=eee=off",
     ]
+
+
+def test_sections_of_a_trial_boot_are_dropped_because_they_would_apply_to_the_trial_only() -> None:
+    config = "[tryboot]\ngpu_mem=16\n[pi4]\ngpu_mem=32\n[all]\ngpu_mem=64\n"
+    assert tryboot(config)[:2] == ["[all]", "gpu_mem=64"]
+
+
+def test_an_included_file_is_written_in_place_except_on_a_pi_5_which_may_ignore_it() -> None:
+    assert tryboot("include more.txt\n")[:2] == ["[pi4]", "gpu_mem=16"]
+    assert tryboot("include more.txt\n", board="pi5")[0] == "include more.txt"
+
+
+@pytest.mark.parametrize(
+    ("board", "bits", "last"),
+    [("pi4b", 64, "arm_64bit=1"), ("pi3b", 32, "arm_64bit=0"), ("pi5", None, "initramfs a,b followkernel")],
+)
+def test_a_shared_kernel_keeps_its_name_and_the_mode_of_the_processor(board: str, bits: int | None, last: str) -> None:
+    known = replace(KNOWN, names=replace(KNOWN.names, kernel="old/kernel7.img", bits=bits))
+    text = tryboot_text(CARD, MODELS[board], known, Build("settings", cmdline=("quiet",)), ("a", "b"))
+    lines = text.splitlines()
+    assert "kernel=kernel7.img" in lines
+    assert "initramfs a,b followkernel" in lines
+    assert lines[-1] == last
 
 
 def test_the_command_line_is_one_line_that_ends_in_the_mark_of_the_build() -> None:
@@ -75,10 +82,25 @@ def test_the_command_line_is_one_line_that_ends_in_the_mark_of_the_build() -> No
     build = replace(
         BUILD, files=(*BUILD.files, firmware), cmdline=("quiet", "rootwait"), options=(("e1000e", "debug", "1"),)
     )
-    assert cmdline_text(CARD, build) == (
-        "root=/dev/mmcblk0p2 rootwait quiet e1000e.debug=1 "
+    assert cmdline_text(KNOWN, build) == (
+        "root=/dev/mmcblk0p2 rootwait panic=10 quiet e1000e.debug=1 "
         f"firmware_class.path=/var/lib/pytest-pinet/{build.key}/firmware pinet.build={build.key}\n"
     )
+
+
+def test_the_log_of_the_firmware_names_the_files_that_it_loaded() -> None:
+    # Lines of vclog on a Pi 4 as quoted in raspberrypi/firmware issues.
+    log = (
+        "003533.117: brfs: File read: /mfs/sd/config.txt\n"
+        "004063.264: Loading 'kernel8.img' to 0x80000 size 0x1a5da00\n"
+        "004470.310: Loaded 'initramfs8' to 0x2e74f000 size 0xb90aa7\n"
+    )
+    assert loaded_files(log) == ("kernel8.img", "initramfs8")
+
+
+def test_a_report_of_a_board_without_these_files_is_empty() -> None:
+    report = parse_boot_report("=====8<=====version\nLinux version 6 (x)\n=====8<=====mailbox\n")
+    assert (report.model, report.partition, report.mailbox, report.notifier) == (None, None, False, False)
 
 
 def test_scripts_have_valid_shell_syntax(tmp_path: Path) -> None:

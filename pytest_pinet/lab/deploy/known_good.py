@@ -1,0 +1,254 @@
+"""Find the files that booted the known-good build, and write the boot files of a build beside them.
+
+A board is refused with one sentence, before anything is written, if its card cannot boot a build for a trial.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from pytest_pinet.builds.config_txt import (
+    AUTOBOOT,
+    CMDLINE,
+    CONFIG,
+    TRYBOOT,
+    BootFileNames,
+    ConfigTxt,
+    PiModel,
+    evaluate,
+    with_includes,
+)
+from pytest_pinet.builds.image import Loader
+from pytest_pinet.builds.packed import Unreadable
+from pytest_pinet.lab.deploy.card import OURS, BootReport, Card
+from pytest_pinet.lab.deploy.deploy_target import Refused
+from pytest_pinet.model.build import MARKER, Build, BuildFileRole, KernelId
+
+KERNEL, INITRAMFS = "vmlinuz", "initrd.img"
+HEADER = "# By pytest-pinet: boots a build under test once; config.txt is what boots otherwise"
+# A kernel that panics must not stay there: after this many seconds it reboots, and the known-good build boots.
+PANIC_WORD = "panic=10"
+# EEPROMs of this time and later know tryboot (seconds since 1970; snapd uses the same limit).
+TRYBOOT_SINCE = 1616057651
+_TRYBOOT_CAPABILITY = 1 << 3
+# Lines that name the files of the known-good build, or the mode of the processor.
+_PLACES = re.compile(
+    r"(?:os_prefix|kernel|cmdline|ramfsfile|ramfsaddr|auto_initramfs|arm_64bit|upstream_kernel)=|initramfs\s"
+)
+_SECTION = re.compile(r"\[[^\]]*\]")
+# File systems in memory: what is written there is gone after the next boot.
+_VOLATILE = ("overlay", "overlayfs", "tmpfs", "ramfs")
+# The firmware replaces the name of the serial console by the device of the model.
+_SERIAL = {"serial0": ("ttyS0", "ttyAMA0", "ttyAMA10"), "serial1": ("ttyS0", "ttyAMA0", "ttyAMA10")}
+
+ReadKernel = Callable[[str], KernelId]
+
+
+@dataclass(frozen=True)
+class KnownGood:
+    """The files that booted the known-good build, by path in the boot folder, and what the kernel's file contains.
+
+    ``device_trees`` and ``overlays`` are the files that a build without its own shares, by the name below its folder.
+    """
+
+    names: BootFileNames
+    kernel: KernelId
+    cmdline: str
+    device_trees: tuple[str, ...]
+    overlays: str | None
+
+
+def find_known_good(
+    card: Card, report: BootReport, model: PiModel, read: ReadKernel, node: str, on_board: bool = True
+) -> KnownGood:
+    """Return the files that booted the running system. ``read`` returns the identity of a kernel file of the card.
+
+    ``on_board`` is False if the folder is on another machine, such as a TFTP server. Raises Refused if the card cannot
+    boot a build for a trial, or if no file is the running kernel.
+    """
+    if on_board:
+        _check_partition(card, report, node)
+    if not card.writable or "ro" in card.options:
+        raise Refused(f"{card.folder} of {node} is mounted read-only, so pinet cannot write boot files there")
+    _check_firmware(card, report, node)
+    config = evaluate(card.texts.get, model)
+    _check_config(card, config, node)
+    names, kernel = _running_kernel(card, report, config, read, node)
+    cmdline = card.texts.get(names.cmdline)
+    if cmdline is None:
+        raise Refused(f"{card.folder} of {node} has no {names.cmdline}, which the kernel's command line comes from")
+    _check_cmdline(cmdline, report.cmdline, names.cmdline, node)
+    prefix = names.prefix
+    overlays = config.settings.get("overlay_prefix", "overlays/")
+    shared = next((place for place in (prefix + overlays, overlays) if card.exists(f"{place}README")), None)
+    trees = tuple(
+        name for name in card.files if name.startswith(prefix) and _is_tree(name.removeprefix(prefix), config)
+    )
+    return KnownGood(names, kernel, cmdline, trees, shared)
+
+
+def _is_tree(name: str, config: ConfigTxt) -> bool:
+    """Return whether a file is a device tree: in the folder itself, or where the setting device_tree names it."""
+    return name.endswith(".dtb") and ("/" not in name or name == config.settings.get("device_tree"))
+
+
+def _check_partition(card: Card, report: BootReport, node: str) -> None:
+    if not card.device:
+        raise Refused(
+            f"{card.folder} of {node} is not a mounted partition, so the firmware does not read it: "
+            "mount the boot partition there (/etc/fstab)"
+        )
+    if card.kind in _VOLATILE:
+        raise Refused(
+            f"{card.folder} of {node} is in memory ({card.kind}), so its firmware never sees what is written there: "
+            "switch the overlay file system off (raspi-config)"
+        )
+    number = re.search(r"(?:mmcblk\d+p|nvme\d+n\d+p|sd[a-z]+)(\d+)$", card.device)
+    # Some EEPROMs of a Pi 5 of before 2024-05 report partition 0 by mistake (rpi-eeprom issue 575).
+    if number and report.partition and int(number[1]) != report.partition:
+        raise Refused(
+            f"the firmware of {node} booted from partition {report.partition}, and {card.folder} is {card.device}: "
+            "mount the partition that the firmware reads"
+        )
+
+
+def _check_firmware(card: Card, report: BootReport, node: str) -> None:
+    autoboot = card.texts.get(AUTOBOOT, "")
+    if re.search(r"^\s*tryboot_a_b\s*=\s*1", autoboot, re.MULTILINE):
+        raise Refused(
+            f"{node} boots by an A/B scheme (tryboot_a_b=1 in {AUTOBOOT}), which never reads {TRYBOOT}: "
+            "use an SD mux or TFTP, or another image"
+        )
+    tried = card.texts.get(TRYBOOT)
+    if tried is not None and HEADER not in tried:
+        raise Refused(
+            f"{card.folder} of {node} has a {TRYBOOT} of another tool: delete it if that tool no longer needs it"
+        )
+    new = report.capabilities & _TRYBOOT_CAPABILITY if report.capabilities is not None else None
+    if new is None and report.build_timestamp is not None:
+        new = report.build_timestamp >= TRYBOOT_SINCE
+    if new is not None and not new:
+        raise Refused(f"the boot EEPROM of {node} is too old for a trial boot (tryboot): update it (rpi-eeprom-update)")
+
+
+def _check_config(card: Card, config: ConfigTxt, node: str) -> None:
+    if config.settings.get("boot_ramdisk") == "1":
+        raise Refused(f"{node} boots from a RAM disk (boot_ramdisk=1), so its firmware reads no files of {card.folder}")
+    stub = config.settings.get("armstub", "")
+    if stub.lower().endswith("efi.fd"):
+        raise Refused(f"the firmware of {node} starts UEFI ({stub}), not Linux: deploy by its own means")
+    if config.model.is_pi5:
+        # The documentation says that the EEPROM does not support include. So it must not matter whether it does.
+        plain = [line for line in card.texts.get(CONFIG, "").splitlines() if not line.startswith("include")]
+        without = evaluate({**card.texts, CONFIG: "\n".join(plain)}.get, config.model)
+        if without.files(card.exists) != config.files(card.exists):
+            raise Refused(
+                f"{CONFIG} of {node} names boot files in an included file, and a Pi 5 may ignore includes: "
+                f"move these lines to {CONFIG}"
+            )
+
+
+def _running_kernel(
+    card: Card, report: BootReport, config: ConfigTxt, read: ReadKernel, node: str
+) -> tuple[BootFileNames, KernelId]:
+    """Return the boot whose kernel file is the kernel that runs. Raises Refused."""
+    boots = config.files(card.exists)
+    if not boots:
+        expected = " or ".join(config.possible_kernels())
+        raise Refused(f"{card.folder} of {node} has no kernel: {CONFIG} needs {expected}")
+    # The firmware's own log decides, where it exists.
+    logged = [boot for boot in boots if boot.kernel in report.loaded]
+    different: list[str] = []
+    for boot in logged or boots:
+        try:
+            kernel = read(boot.kernel)
+        except Loader as loader:
+            raise Refused(
+                f"the firmware of {node} starts {loader} ({boot.kernel}), not Linux: deploy by its own means"
+            ) from None
+        except Unreadable as why:
+            raise Refused(f"{boot.kernel} of {node} is not a kernel that pinet can identify: {why}") from None
+        if _is_running(kernel, report):
+            if logged and (ramdisks := tuple(name for name in report.loaded if name != boot.kernel)):
+                boot = replace(boot, initramfs=tuple(name for name in ramdisks if card.exists(name)))
+            return boot, kernel
+        different.append(f"{boot.kernel} ({kernel.release or kernel.arch})")
+    running = report.version.split()[2] if len(report.version.split()) > 2 else "another kernel"
+    raise Refused(
+        f"{' and '.join(different)} in {card.folder} is not the kernel that {node} runs ({running}): "
+        f"after an upgrade, reboot {node} first"
+    )
+
+
+def _is_running(kernel: KernelId, report: BootReport) -> bool:
+    if kernel.build_ids and report.build_id:
+        return report.build_id in kernel.build_ids
+    return kernel.version.split() == report.version.split()
+
+
+def _check_cmdline(text: str, running: str, name: str, node: str) -> None:
+    """Check that the kernel got the words of this file. The firmware adds words and names the serial console."""
+    there = running.split()
+    for word in text.partition("\n")[0].split():
+        console = re.fullmatch(r"console=(serial[01])(.*)", word)
+        wanted = [f"console={device}{console[2]}" for device in _SERIAL[console[1]]] if console else []
+        if not any(one in there for one in (word, *wanted)):
+            raise Refused(
+                f"the kernel of {node} was not started with '{word}' of {name}: "
+                f"if {name} was edited, reboot {node} first"
+            )
+
+
+def folder_of(build: Build) -> str:
+    """Return the folder of a build's files, relative to the folder from which the firmware boots."""
+    return f"{OURS}/{build.key}"
+
+
+def kernel_name(known: KnownGood, build: Build) -> str:
+    """Return the name of the build's kernel in its folder. The firmware concludes the processor's mode from some names.
+
+    Therefore a shared kernel keeps its name, and a new kernel gets a neutral one.
+    """
+    return KERNEL if build.of(BuildFileRole.KERNEL) else known.names.kernel.rpartition("/")[2]
+
+
+def tryboot_text(card: Card, model: PiModel, known: KnownGood, build: Build, initramfs: tuple[str, ...]) -> str:
+    """Return config.txt with this build's files in place of the known-good ones.
+
+    ``initramfs`` are names in its folder.
+    """
+    lines = [f"os_prefix={folder_of(build)}/", f"kernel={kernel_name(known, build)}", f"cmdline={CMDLINE}"]
+    lines += [f"initramfs {','.join(initramfs)} followkernel"] if initramfs else []
+    if not model.is_pi5:
+        bits = known.names.bits if build.kernel is None else 64 if build.kernel.arch == "arm64" else 32
+        lines.append(f"arm_64bit={int(bits == 64)}")
+    return "\n".join([HEADER, *_kept_lines(card, model), "", "[all]", *lines, *build.config, ""])
+
+
+def _kept_lines(card: Card, model: PiModel) -> Iterator[str]:
+    """Return the lines of config.txt that do not name files, without the sections that hold only in a trial boot."""
+    in_tryboot = False
+    for line in with_includes(card.texts.get, CONFIG, follow=not model.is_pi5):
+        if _SECTION.fullmatch(line):
+            in_tryboot = line == "[tryboot]" or (in_tryboot and line != "[all]")
+        if not in_tryboot and not _PLACES.match(line):
+            yield line
+
+
+def cmdline_text(known: KnownGood, build: Build) -> str:
+    """Return the known-good build's command line, with this build's additions and its mark."""
+    words = known.cmdline.partition("\n")[0].split()
+    firmware = [f"firmware_class.path={firmware_folder(build)}"] if build.of(BuildFileRole.FIRMWARE) else []
+    options = [f"{module}.{parameter}={value}" for module, parameter, value in build.options]
+    more = [PANIC_WORD, *build.cmdline, *options, *firmware, f"{MARKER}={build.key}"]
+    return " ".join([*words, *(word for word in more if word not in words)]) + "\n"
+
+
+def firmware_folder(build: Build) -> str:
+    """Return the folder of a build's driver firmware on the board's root file system.
+
+    The known-good firmware is unchanged.
+    """
+    return f"/var/lib/{OURS}/{build.key}/firmware"

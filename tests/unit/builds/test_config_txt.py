@@ -1,0 +1,151 @@
+"""The evaluation of config.txt for one model: sections, includes, files of the boot.
+
+The expected results are those of the Raspberry Pi documentation, "config.txt", conditional filters and boot options.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_pinet.builds.config_txt import MODELS, OTHER, evaluate, model_of
+
+
+def settings(config: str, board: str = "pi4b", tryboot: bool = False, **more: str) -> dict[str, str]:
+    files = {"config.txt": config, **{f"{name}.txt": text for name, text in more.items()}}
+    return dict(evaluate(files.get, model_of(None, board), tryboot=tryboot).settings)
+
+
+@pytest.mark.parametrize(
+    ("section", "boards"),
+    [
+        ("pi1", {"pib"}),
+        ("pi2", {"pi2b"}),
+        ("pi3", {"pi3b", "pi3b+", "pi3a+", "cm3", "cm3+"}),
+        ("pi3+", {"pi3b+", "pi3a+"}),
+        ("pi4", {"pi4b", "pi400", "cm4", "cm4s"}),
+        ("pi400", {"pi400"}),
+        ("cm4", {"cm4"}),
+        ("pi5", {"pi5", "pi500", "cm5"}),
+        ("cm5", {"cm5"}),
+        ("pi0", {"pi0", "pi0w", "zero2w", "cm0"}),
+        ("pi0w", {"pi0w", "zero2w", "cm0"}),
+        ("pi02", {"zero2w", "cm0"}),
+        ("none", set()),
+        ("tryboot", set()),
+        ("all", set(MODELS)),
+        ("rpi4", set(MODELS)),  # An undefined filter does not filter.
+        ("PI5", set(MODELS)),  # Filters are case sensitive.
+        ("gpio4=1", set()),
+        ("EDID=VSC-TD2220", set()),
+    ],
+)
+def test_a_section_applies_to_its_models(section: str, boards: set[str]) -> None:
+    assert {board for board in MODELS if settings(f"[{section}]\nx=1\n", board)} == boards
+
+
+@pytest.mark.parametrize(
+    ("config", "value"),
+    [
+        ("x=1\nx=2\n", "2"),
+        ("[pi4]\nx=1\n[pi3]\nx=2\n", "1"),
+        ("[pi3]\n[pi4]\nx=1\n", "1"),
+        ("[pi3]\n[tryboot]\nx=1\n[all]\n", None),
+        ("[none]\n[pi4]\nx=1\n", None),
+        ("[pi3]\n[all]\nx=1\n", "1"),
+        ("x = 1\n", None),
+        ("#x=1\n", None),
+        ("x=1 # why\n", "1"),
+        (f"y={'a' * 97}x=1\n", None),
+        ("include more.txt\n", "3"),
+        ("[pi3]\ninclude more.txt\n", None),
+        ("include gone.txt\nx=1\n", "1"),
+        ("include config.txt\nx=1\n", "1"),
+    ],
+)
+def test_lines_that_count(config: str, value: str | None) -> None:
+    assert settings(config, more="x=3\n").get("x") == value
+
+
+def test_a_section_of_a_trial_boot_applies_only_then() -> None:
+    config = "[tryboot]\nx=1\n[pi4]\ny=1\n"
+    assert settings(config) == {}
+    assert settings(config, tryboot=True) == {"x": "1", "y": "1"}
+
+
+def test_serial_number_and_board_type_are_compared() -> None:
+    model = model_of("Raspberry Pi Compute Module 4 Rev 1.1", "?", "10000000abcd1234", 0xB03141)
+    files = {
+        "config.txt": "[0xabcd1234]\na=1\n[all]\n[0x1]\nb=1\n[all]\n[board-type=0x14]\nc=1\n[board-type=0x11]\nd=1\n"
+    }
+    assert dict(evaluate(files.get, model).settings) == {"a": "1", "c": "1"}
+
+
+@pytest.mark.parametrize(
+    ("title", "board"),
+    [
+        ("Raspberry Pi Model B Plus Rev 1.2", "pib"),
+        ("Raspberry Pi 2 Model B Rev 1.1", "pi2b"),
+        ("Raspberry Pi 3 Model B Rev 1.2", "pi3b"),
+        ("Raspberry Pi 3 Model B Plus Rev 1.3", "pi3b+"),
+        ("Raspberry Pi Zero 2 W Rev 1.0", "zero2w"),
+        ("Raspberry Pi Zero W Rev 1.1", "pi0w"),
+        ("Raspberry Pi 4 Model B Rev 1.4", "pi4b"),
+        ("Raspberry Pi Compute Module 4S Rev 1.0", "cm4s"),
+        ("Raspberry Pi Compute Module 4 Rev 1.0", "cm4"),
+        ("Raspberry Pi 400 Rev 1.0", "pi400"),
+        ("Raspberry Pi 5 Model B Rev 1.0", "pi5"),
+        ("Raspberry Pi 500 Rev 1.0", "pi500"),
+        ("Raspberry Pi Compute Module 5 Lite Rev 1.0", "cm5"),
+    ],
+)
+def test_the_device_tree_names_the_model(title: str, board: str) -> None:
+    assert model_of(title, "?") == MODELS[board]
+
+
+def test_a_board_of_a_lab_file_is_any_other_model() -> None:
+    assert model_of("linux,dummy-virt", "virt") == OTHER
+
+
+ALL = ("kernel.img", "kernel7.img", "kernel7l.img", "kernel8.img", "kernel_2712.img")
+
+
+@pytest.mark.parametrize(
+    ("board", "config", "kernels"),
+    [
+        ("pib", "", ["kernel.img"]),
+        ("pi0w", "arm_64bit=1\n", ["kernel.img"]),
+        ("pi3b", "", ["kernel7.img"]),
+        ("pi3b", "arm_64bit=1\n", ["kernel8.img"]),
+        ("zero2w", "arm_64bit=0\n", ["kernel7.img"]),
+        ("pi4b", "", ["kernel8.img", "kernel7l.img"]),
+        ("pi4b", "arm_64bit=0\n", ["kernel7l.img"]),
+        ("pi4b", "arm_64bit=1\n", ["kernel8.img"]),
+        ("pi5", "arm_64bit=0\n", ["kernel_2712.img", "kernel8.img"]),
+        ("pi5", "kernel=kernel8.img\n", ["kernel8.img"]),
+    ],
+)
+def test_the_kernels_that_a_firmware_may_start(board: str, config: str, kernels: list[str]) -> None:
+    found = evaluate({"config.txt": config}.get, MODELS[board]).files(ALL.__contains__)
+    assert [boot.kernel for boot in found] == kernels
+
+
+@pytest.mark.parametrize(
+    ("config", "files", "expected"),
+    [
+        ("auto_initramfs=1\n", "kernel8.img initramfs8", ("kernel8.img", ("initramfs8",), "")),
+        ("auto_initramfs=0\n", "kernel8.img initramfs8", ("kernel8.img", (), "")),
+        ("auto_initramfs=1\nkernel=vmlinuz\n", "vmlinuz initramfs8", ("vmlinuz", (), "")),
+        ("auto_initramfs=1\nkernel=kernel7l.img\n", "kernel7l.img initramfs7l", ("kernel7l.img", ("initramfs7l",), "")),
+        ("initramfs a,b followkernel\n", "kernel8.img a b", ("kernel8.img", ("a", "b"), "")),
+        ("ramfsfile=a\n", "kernel8.img a", ("kernel8.img", ("a",), "")),
+        ("initramfs gone followkernel\n", "kernel8.img", ("kernel8.img", (), "")),
+        ("os_prefix=n/\n", "kernel8.img n/kernel8.img n/bcm2711-rpi-4-b.dtb", ("n/kernel8.img", (), "n/")),
+        ("os_prefix=n/\n", "kernel8.img n/kernel8.img", ("kernel8.img", (), "")),  # no device tree there
+        ("os_prefix=n/\nkernel=/k\n", "k n/bcm2711-rpi-4-b.dtb", ("k", (), "n/")),
+        ("upstream_kernel=1\n", "kernel8.img upstream/kernel8.img upstream/bcm2711-rpi-4-b.dtb",
+         ("upstream/kernel8.img", (), "upstream/")),
+    ],
+)  # fmt: skip
+def test_the_files_of_a_boot(config: str, files: str, expected: tuple[str, tuple[str, ...], str]) -> None:
+    (boot,) = evaluate({"config.txt": config}.get, MODELS["pi4b"]).files(files.split().__contains__)
+    assert (boot.kernel, boot.initramfs, boot.prefix) == expected
