@@ -35,7 +35,8 @@ def tryboot(config: str, build: Build = BUILD, board: str = "pi4b", initramfs: t
 def test_tryboot_txt_omits_the_lines_that_name_known_good_files() -> None:
     config = (
         "# a comment\ndtparam=audio=on\n[pi5]\nkernel=kernel_2712.img\nauto_initramfs=1\n"
-        "initramfs initramfs8 followkernel\nos_prefix=old/\ncmdline=other.txt\narm_64bit=0\n[all]\nkernel_address=0x80000\ndtoverlay=vc4-kms-v3d\n"
+        "initramfs initramfs8 followkernel\nos_prefix=old/\ncmdline=other.txt\narm_64bit=0\n[all]\n"
+        "kernel_address=0x80000\ndtoverlay=vc4-kms-v3d\n"
     )
     build = replace(BUILD, config=("dtparam=eee=off",))
     assert tryboot(config, build) == [
