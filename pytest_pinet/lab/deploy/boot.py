@@ -6,11 +6,13 @@ panic) starts the known-good build. The undo script is written to the journal be
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+from pytest_pinet.builds.cache import folder as cache_folder
 from pytest_pinet.builds.config_txt import CMDLINE, OTHER, TRYBOOT, model_of
 from pytest_pinet.builds.image import bootable, read_once
 from pytest_pinet.builds.matching import require_machine
@@ -74,6 +76,7 @@ class Booted:
         self._known: KnownGood | None = None
         self._model = OTHER
         self._arming = TRY
+        self._firmware = ""
         self._space = DiskSpace()
         self._begun = False
 
@@ -97,10 +100,24 @@ class Booted:
         self._root.check(build, mkinitramfs=self._makes_initramfs(build, known))
         self._card, self._known = card, known
 
+    @property
+    def proof(self) -> Path:
+        """The file in this machine's cache that exists once a trial boot from this boot partition has worked."""
+        card, known = self._checked()
+        parts = (
+            card.uuid or self._board.name,
+            card.folder,
+            known.names,
+            sorted(known.kernel.build_ids),
+            self._firmware,
+        )
+        return cache_folder().parent / "trial-boots" / hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
     def _find_known_good(self, card: Card, shell: FeedingShell) -> KnownGood:
         name = self._board.name
         report = read_boot_report(self._board.shell)
         self._arming = _arming(report, name)
+        self._firmware = report.firmware
         self._model = model_of(report.model, self._board.model, report.serial, report.revision)
         return find_known_good(card, report, self._model, KernelReader(shell, card.folder), name, self._store.on_board)
 
@@ -234,6 +251,13 @@ class Booted:
     def _folder_on_board(self, card: Card, build: Build) -> str:
         """Return a folder on the board that exists as long as the board may boot this build."""
         return f"{card.folder}/{folder_of(build)}" if self._store.on_board else "/"
+
+    def remove(self, build: Build) -> None:
+        """Remove the boot files of one build, which does not run. Raises LabError, SshError."""
+        card, _ = self._checked()
+        script = f"rm -rf {card.folder}/{folder_of(build)} && sync"
+        run_as_root(self._store.access().shell, script, f"remove {build}")
+        self._space.release(build)
 
     def take_back(self, builds: Iterable[Build]) -> None:
         """Remove everything that ``deploy`` and ``start`` of these builds left. Raises LabError, SshError."""

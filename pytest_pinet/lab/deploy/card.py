@@ -24,6 +24,7 @@ echo '{_MARK}files'; find . -path ./{OURS} -prune -o -type f -exec ls -lnL {{{{}
 echo '{_MARK}space'; df -kP . | tail -n 1
 echo '{_MARK}writable'; [ ! -w . ] || echo yes
 echo '{_MARK}mounts'; cat /proc/self/mounts
+echo '{_MARK}uuid'; blkid -s UUID -o value "$(df -P . | tail -n 1 | cut -d' ' -f1)" 2>/dev/null
 for f in *.txt */*.txt; do
   [ ! -f "$f" ] || [ "$(wc -c < "$f")" -gt {LARGEST_TEXT} ] || {{{{ echo "{_MARK}text $f"; cat "$f"; echo; }}}}
 done
@@ -56,7 +57,8 @@ class Card:
 
     ``texts`` are its small text files and ``files`` the sizes of all files in bytes, both by path in the folder.
     ``free`` is the free space in bytes. ``device`` and ``kind`` describe the mounted file system; they are empty if the
-    folder is not the root of a file system. ``options`` are the mount's options.
+    folder is not the root of a file system. ``options`` are the mount's options. ``uuid`` is the id of the file system;
+    it is empty if it cannot be read.
     """
 
     folder: str
@@ -67,6 +69,7 @@ class Card:
     device: str = ""
     kind: str = ""
     options: tuple[str, ...] = ()
+    uuid: str = ""
 
     def exists(self, name: str) -> bool:
         """Return whether the folder has this file. Names on a FAT file system are not case sensitive."""
@@ -138,6 +141,7 @@ def parse_card(folder: str, output: str) -> Card:
         device,
         kind,
         options,
+        parts.get("uuid", "").strip(),
     )
 
 

@@ -71,6 +71,11 @@ class DiskSpace:
             raise Refused(f"{what} {needed / 1e6:.0f} MB{beside}, and {where} has {left / 1e6:.0f} MB left: {act}")
         self._reserved[build.key] = needed
 
+    def release(self, build: Build) -> None:
+        """Forget a build whose files were removed."""
+        self.deployed.discard(build.key)
+        self._reserved.pop(build.key, None)
+
 
 def upload(shell: FeedingShell, folder: str, files: Mapping[str, Content]) -> None:
     """Put these files, by their path in it, into ``folder``, which is created. Each file is read back and verified.

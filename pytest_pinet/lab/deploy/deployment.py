@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_pinet.builds.config_txt import TRYBOOT
 from pytest_pinet.builds.matching import mismatches, missing_modules
 from pytest_pinet.errors import (
     BuildError,
@@ -21,6 +22,8 @@ from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, DeployTarget,
 from pytest_pinet.lab.deploy.live import Live
 from pytest_pinet.model.build import Build, BuildFileRole, RunningBuild
 
+# A build without any file or setting: the known-good files in a folder of a build.
+_COPY = Build("copy of the known-good build")
 _BROKEN = (KernelEventKind.PANIC, KernelEventKind.OOPS)
 
 
@@ -121,6 +124,8 @@ class Deployment:
         elif self.running is not None and self.boots(self.running):
             # A kernel under test may be unable to ask the firmware for a trial boot.
             self._boot_known_good()
+        if way is self._booted and not self._booted.proof.exists():
+            self._prove_trial_boot(self._booted)
         self._builds[build.key] = build
         with doing(f"deploy {build} to {self._board.name} ({way.name})"):
             way.deploy(build)
@@ -134,6 +139,34 @@ class Deployment:
             way.start(build)
         with doing(f"identify {build} on {self._board.name}"):
             return self._identified(build, self._read(build))
+
+    def _prove_trial_boot(self, booted: Booted) -> None:
+        """Boot a copy of the known-good files once, and then the known-good build, before a build is tried.
+
+        So a build is never accused of a fault of the card or the firmware. Raises UnsupportedError if the copy does not
+        boot, and LabError if the known-good build does not boot after it.
+        """
+        name = self._board.name
+        with doing(f"prove that {name} can boot for a trial"):
+            try:
+                booted.check(_COPY)
+            except Refused as why:
+                raise UnsupportedError(str(why)) from None
+            self._builds[_COPY.key], self._ways[_COPY.key] = _COPY, booted
+            booted.deploy(_COPY)
+            self.running = _COPY
+            try:
+                self._boot(_COPY, booted)
+            except BuildError as error:
+                raise UnsupportedError(
+                    f"{name} cannot boot a build for a trial: a copy of its known-good files does not come up"
+                    f" by {TRYBOOT} ({error.message})"
+                ) from error
+            self._boot_known_good()
+            booted.remove(_COPY)
+            del self._builds[_COPY.key], self._ways[_COPY.key]
+            booted.proof.parent.mkdir(parents=True, exist_ok=True)
+            booted.proof.touch()
 
     def _finish(self, build: Build) -> bool:
         """Load the single modules and set the sysctls of a booted build; return whether it has any."""

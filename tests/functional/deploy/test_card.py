@@ -26,6 +26,12 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def _proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that count boots: the trial boot of a copy of the known-good files was proved before."""
+    monkeypatch.setattr(Deployment, "_prove_trial_boot", lambda *_: None)
+
+
+@pytest.fixture
 def board(tmp_path: Path) -> Iterator[CardBoard]:
     with card_board(tmp_path / "card") as found:
         yield found
@@ -40,6 +46,34 @@ def build_of(folder: Path, text: str = "", release: str = made.RELEASE) -> Build
     return load_build(str(folder))
 
 
+def test_before_the_first_build_a_copy_of_the_known_good_files_is_booted_once(board: CardBoard, tmp_path: Path) -> None:
+    before = board.files()
+    for _ in range(2):
+        deployment = Deployment(board)
+        deployment.start(build_of(tmp_path / "new"))
+        deployment.take_back()
+        board.power_cycle()
+    trials = [name != "config.txt" for name in board.booted_by]
+    # power-on, copy, known-good, build, power cycle; then only build and power cycle.
+    assert trials == [False, True, False, True, False, True, False]
+    assert board.booted_by[1] != board.booted_by[3] == board.booted_by[5]
+    assert board.files() == before
+
+
+@pytest.mark.slow
+def test_a_board_whose_firmware_ignores_tryboot_never_gets_a_build(board: CardBoard, tmp_path: Path) -> None:
+    before = board.files()
+    board.knows_tryboot = False
+    deployment = Deployment(board)
+    with pytest.raises(
+        UnsupportedError, match=r"pi4b-1 cannot boot a build for a trial: a copy of its known-good files"
+    ):
+        deployment.start(build_of(tmp_path / "new"))
+    deployment.take_back()
+    assert board.files() == before
+
+
+@pytest.mark.usefixtures("_proved")
 def test_a_build_is_booted_beside_the_known_good_one(board: CardBoard, tmp_path: Path) -> None:
     before = board.files()
     build = build_of(tmp_path / "new", "cmdline: quiet\nconfig: [dtparam=eee=off]\noptions: {e1000e: {debug: 16}}\n")
@@ -75,6 +109,7 @@ def test_a_build_is_booted_beside_the_known_good_one(board: CardBoard, tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_proved")
 def test_two_builds_alternate_and_each_start_boots(board: CardBoard, tmp_path: Path) -> None:
     before = board.files()
     a, b = build_of(tmp_path / "a"), build_of(tmp_path / "b", release="6.12.26-pinet")
@@ -129,6 +164,7 @@ def test_a_boot_tuning_also_applies_to_the_build(board: CardBoard, tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_proved")
 def test_boot_files_that_vanish_after_the_check_are_an_error_of_the_lab(board: CardBoard, tmp_path: Path) -> None:
     build = build_of(tmp_path / "new")
     deployment = Deployment(board)
@@ -143,6 +179,7 @@ def test_boot_files_that_vanish_after_the_check_are_an_error_of_the_lab(board: C
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_proved")
 def test_a_build_that_does_not_come_up_costs_one_power_cycle(board: CardBoard, tmp_path: Path) -> None:
     build = build_of(tmp_path / "new")
     board.broken.add(made.RELEASE)
@@ -161,6 +198,7 @@ def test_a_firmware_that_ignores_tryboot_is_an_error(board: CardBoard, tmp_path:
     build = build_of(tmp_path / "new")
     deployment = Deployment(board)
     deployment.check(build)
+    deployment.start(build)
     board.knows_tryboot = False
     with pytest.raises(BuildError, match="booted its known-good build without an error message") as caught:
         deployment.start(build)
