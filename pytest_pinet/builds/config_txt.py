@@ -40,25 +40,38 @@ class PiModel:
     device_trees: tuple[str, ...] = ()
     serial: int | None = None
     board_type: int | None = None
+    partition: int | None = None
 
     @property
     def is_pi5(self) -> bool:
         return "pi5" in self.filters
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """The architectures of kernels that its processor and its firmware can start."""
+        if self.is_pi5:
+            return ("arm64",)
+        # ARM1176 (Pi 1, Zero) and Cortex-A7 (Pi 2 before revision 1.2) have no 64-bit mode.
+        narrow = self.kernels == ("kernel.img",) or _PI2_TREE in self.device_trees[:1]
+        return ("arm",) if narrow else ("arm64", "arm")
 
 
 def _model(filters: str, kernels: str, *device_trees: str) -> PiModel:
     return PiModel(frozenset(filters.split()), tuple(kernels.split()), device_trees)
 
 
+_PI2_TREE = "bcm2709-rpi-2-b.dtb"
 _PI4_KERNELS = "kernel8.img kernel7l.img"  # firmware of before 2023 starts kernel7l.img on a Pi 4
 _PI5_KERNELS = "kernel_2712.img kernel8.img"
 # By the names of boards in catalogue/boards.yaml, and models that are not there. Device trees: the names in
-# raspberrypi/linux, then those of the mainline kernel (for upstream_kernel=1).
+# raspberrypi/linux, then in the mainline kernel (for upstream_kernel=1).
 MODELS = {
     "pib": _model("pi1", "kernel.img", "bcm2708-rpi-b-plus.dtb", "bcm2708-rpi-b.dtb", "bcm2835-rpi-b.dtb"),
     "pi0": _model("pi0", "kernel.img", "bcm2708-rpi-zero.dtb", "bcm2835-rpi-zero.dtb"),
     "pi0w": _model("pi0 pi0w", "kernel.img", "bcm2708-rpi-zero-w.dtb", "bcm2835-rpi-zero-w.dtb"),
-    "pi2b": _model("pi2", "kernel7.img", "bcm2709-rpi-2-b.dtb", "bcm2710-rpi-2-b.dtb", "bcm2836-rpi-2-b.dtb"),
+    "pi2b": _model("pi2", "kernel7.img", _PI2_TREE, "bcm2836-rpi-2-b.dtb"),
+    # Revision 1.2 has the processor of a Pi 3.
+    "pi2b-1.2": _model("pi2", "kernel7.img", "bcm2710-rpi-2-b.dtb", _PI2_TREE, "bcm2837-rpi-2-b.dtb"),
     "pi3b": _model("pi3", "kernel7.img", "bcm2710-rpi-3-b.dtb", "bcm2837-rpi-3-b.dtb"),
     "pi3b+": _model("pi3 pi3+", "kernel7.img", "bcm2710-rpi-3-b-plus.dtb", "bcm2837-rpi-3-b-plus.dtb"),
     "pi3a+": _model("pi3 pi3+", "kernel7.img", "bcm2710-rpi-3-b-plus.dtb", "bcm2837-rpi-3-a-plus.dtb"),
@@ -93,6 +106,7 @@ _TITLES = (
     ("Pi 3 Model B Plus", "pi3b+"),
     ("Pi 3 Model A Plus", "pi3a+"),
     ("Pi 3", "pi3b"),
+    ("Pi 2 Model B Rev 1.2", "pi2b-1.2"),
     ("Pi 2", "pi2b"),
     ("Pi Zero 2", "zero2w"),
     ("Pi Zero W", "pi0w"),
@@ -106,16 +120,19 @@ _TITLES = (
 OTHER = _model("", "kernel8.img kernel_2712.img kernel7l.img kernel7.img kernel.img")
 
 
-def model_of(title: str | None, board: str, serial: str | None = None, revision: int | None = None) -> PiModel:
+def model_of(
+    title: str | None, board: str, serial: str | None = None, revision: int | None = None, partition: int | None = None
+) -> PiModel:
     """Return the model by its title in the device tree, else by the board's name in the catalogue, else ``OTHER``.
 
-    ``serial`` is the serial number in hexadecimal, ``revision`` the revision code of the board.
+    ``serial`` is the serial number in hexadecimal, ``revision`` the revision code of the board, ``partition`` the
+    number of the partition that its firmware booted from.
     """
     name = next((name for part, name in _TITLES if title and part in title), board)
     # A section [0x12345678] compares the last 8 digits. Bits 4 to 11 of a revision code are the type of the board.
     number = int(serial[-8:], 16) if serial and re.fullmatch(r"[0-9a-fA-F]+", serial) else None
     kind = revision >> 4 & 0xFF if revision is not None and revision >> 23 & 1 else None
-    return replace(MODELS.get(name, OTHER), serial=number, board_type=kind)
+    return replace(MODELS.get(name, OTHER), serial=number, board_type=kind, partition=partition)
 
 
 @dataclass(frozen=True)
@@ -146,7 +163,7 @@ class ConfigTxt:
         bits = self.settings.get("arm_64bit")
         if self.model.is_pi5 or not self.model.filters or bits is None:
             return self.model.kernels
-        wide = bits != "0" and self.model.kernels != ("kernel.img",)
+        wide = bits != "0" and "arm64" in self.model.architectures
         return ("kernel8.img",) if wide else (self.model.kernels[-1],)
 
     def files(self, exists: Exists, device_trees: Sequence[str] | None = None) -> tuple[BootFileNames, ...]:
@@ -155,6 +172,8 @@ class ConfigTxt:
         ``device_trees`` replaces the model's names; without any name the firmware needs no device tree.
         """
         trees = self.model.device_trees if device_trees is None else tuple(device_trees)
+        if self.settings.get("upstream_kernel") == "1":
+            trees = trees[::-1]  # The firmware prefers the names of the mainline kernel, which stand last.
         if "device_tree" in self.settings:
             trees = (self.settings["device_tree"],)
         found = (self._boot(name, exists, trees) for name in self.possible_kernels())
@@ -211,7 +230,7 @@ def evaluate(read: ReadText, model: PiModel, source: str = CONFIG, tryboot: bool
 
 
 def active_lines(read: ReadText, model: PiModel, source: str, tryboot: bool) -> Iterator[str]:
-    """Return the lines in the sections that apply, with those of included files."""
+    """Return the lines in the sections that apply, with the lines of included files."""
     # Filters of one kind replace each other, and filters of different kinds must all apply.
     applies: dict[str, bool] = {}
     for line in with_includes(read, source):
@@ -244,7 +263,7 @@ def with_includes(read: ReadText, source: str, follow: bool = True, depth: int =
 def _filter(name: str, model: PiModel, tryboot: bool) -> tuple[str, bool]:
     """Return the kind of a section filter, and whether it applies. An undefined filter does not filter.
 
-    Conditions of a display or a pin are unknown here, and count as not fulfilled.
+    Conditions of a display, a pin or a requested partition are unknown here, and count as not fulfilled.
     """
     key, equals, value = name.partition("=")
     if name == "none":
@@ -255,6 +274,8 @@ def _filter(name: str, model: PiModel, tryboot: bool) -> tuple[str, bool]:
         return "serial", _number(name) == model.serial
     if key == "board-type" and equals:
         return "board-type", _number(value) == model.board_type
+    if key in ("partition", "boot_partition") and equals:
+        return key, key == "boot_partition" and _number(value) == model.partition
     if (key.startswith("gpio") or key == "EDID") and equals:
         return key, False
     if _MODEL_FILTER.fullmatch(name) and any(name in known.filters for known in MODELS.values()):

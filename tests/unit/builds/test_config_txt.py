@@ -1,6 +1,6 @@
 """The evaluation of config.txt for one model: sections, includes, files of the boot.
 
-The expected results are those of the Raspberry Pi documentation, "config.txt", conditional filters and boot options.
+The expected results are from the Raspberry Pi documentation, "config.txt", conditional filters and boot options.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def settings(config: str, board: str = "pi4b", tryboot: bool = False, **more: st
     ("section", "boards"),
     [
         ("pi1", {"pib"}),
-        ("pi2", {"pi2b"}),
+        ("pi2", {"pi2b", "pi2b-1.2"}),
         ("pi3", {"pi3b", "pi3b+", "pi3a+", "cm3", "cm3+"}),
         ("pi3+", {"pi3b+", "pi3a+"}),
         ("pi4", {"pi4b", "pi400", "cm4", "cm4s"}),
@@ -85,6 +85,7 @@ def test_serial_number_and_board_type_are_compared() -> None:
     [
         ("Raspberry Pi Model B Plus Rev 1.2", "pib"),
         ("Raspberry Pi 2 Model B Rev 1.1", "pi2b"),
+        ("Raspberry Pi 2 Model B Rev 1.2", "pi2b-1.2"),
         ("Raspberry Pi 3 Model B Rev 1.2", "pi3b"),
         ("Raspberry Pi 3 Model B Plus Rev 1.3", "pi3b+"),
         ("Raspberry Pi Zero 2 W Rev 1.0", "zero2w"),
@@ -106,6 +107,24 @@ def test_a_board_of_a_lab_file_is_any_other_model() -> None:
     assert model_of("linux,dummy-virt", "virt") == OTHER
 
 
+@pytest.mark.parametrize(
+    ("boards", "architectures"),
+    [
+        (("pib", "pi0", "pi0w", "pi2b"), ("arm",)),
+        (("pi2b-1.2", "pi3b", "cm3+", "zero2w", "pi4b", "cm4s"), ("arm64", "arm")),
+        (("pi5", "pi500", "cm5"), ("arm64",)),
+    ],
+)
+def test_the_processor_of_a_model_starts_kernels_of(boards: tuple[str, ...], architectures: tuple[str, ...]) -> None:
+    assert {MODELS[board].architectures for board in boards} == {architectures}
+    assert OTHER.architectures == ("arm64", "arm")
+
+
+def test_partitions_are_compared() -> None:
+    files = {"config.txt": "[boot_partition=2]\na=1\n[boot_partition=3]\nb=1\n[all]\n[partition=2]\nc=1\n"}
+    assert dict(evaluate(files.get, model_of(None, "pi4b", partition=2)).settings) == {"a": "1"}
+
+
 ALL = ("kernel.img", "kernel7.img", "kernel7l.img", "kernel8.img", "kernel_2712.img")
 
 
@@ -116,6 +135,8 @@ ALL = ("kernel.img", "kernel7.img", "kernel7l.img", "kernel8.img", "kernel_2712.
         ("pi0w", "arm_64bit=1\n", ["kernel.img"]),
         ("pi3b", "", ["kernel7.img"]),
         ("pi3b", "arm_64bit=1\n", ["kernel8.img"]),
+        ("pi2b", "arm_64bit=1\n", ["kernel7.img"]),
+        ("pi2b-1.2", "arm_64bit=1\n", ["kernel8.img"]),
         ("zero2w", "arm_64bit=0\n", ["kernel7.img"]),
         ("pi4b", "", ["kernel8.img", "kernel7l.img"]),
         ("pi4b", "arm_64bit=0\n", ["kernel7l.img"]),
