@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from pytest_pinet.builds.config_txt import CONFIG
 from pytest_pinet.execution.shell import Shell, as_root
@@ -20,7 +21,7 @@ _MARK = "=====8<====="
 _CARD = f"""\
 cd {{folder}} 2>/dev/null && [ -f {CONFIG} ] || exit 3
 echo '{_MARK}where'; pwd -P
-echo '{_MARK}files'; find . -path ./{OURS} -prune -o -type f -exec ls -lnL {{{{}}}} +
+echo '{_MARK}files'; find -L . -path ./{OURS} -prune -o -type f -exec ls -lnL {{{{}}}} +
 echo '{_MARK}space'; df -kP . | tail -n 1
 echo '{_MARK}writable'; [ ! -w . ] || echo yes
 echo '{_MARK}mounts'; cat /proc/self/mounts
@@ -39,6 +40,7 @@ echo '{_MARK}serial'; tr -d '\\0' < /proc/device-tree/serial-number 2>/dev/null;
 echo '{_MARK}revision'; show /proc/device-tree/system/linux,revision; echo
 echo '{_MARK}version'; cat /proc/version
 echo '{_MARK}machine'; uname -m
+echo '{_MARK}programs'; head -c 5 /bin/sh | od -An -v -tx1 | tr -d ' \\n'; echo
 echo '{_MARK}notes'; show /sys/kernel/notes; echo
 echo '{_MARK}cmdline'; cat /proc/cmdline
 for n in tryboot partition capabilities build-timestamp; do echo '{_MARK}'$n; show $c/$n; echo; done
@@ -80,6 +82,11 @@ class Card:
         found = self._name(name)
         return self.files[found] if found is not None else 0
 
+    def text(self, name: str) -> str | None:
+        """Return the content of a small text file, or None."""
+        found = self._name(name) or name
+        return self.texts.get(found)
+
     def _name(self, name: str) -> str | None:
         if name in self.files or self.kind != "vfat":
             return name if name in self.files else None
@@ -90,15 +97,16 @@ class Card:
 class BootReport:
     """What a board reports about its boot; None is a value that the board does not report.
 
-    ``version`` is /proc/version, ``machine`` is ``uname -m``, ``mailbox`` is whether vcmailbox can read the flag of a
-    trial boot, and ``notifier`` whether the kernel passes an argument of reboot to the firmware. ``loaded`` are the
-    files that the firmware's log names.
+    ``version`` is /proc/version, ``machine`` is ``uname -m``, ``bits`` are 32 or 64 by its programs,
+    ``mailbox`` is whether vcmailbox can read the flag of a trial boot, and ``notifier`` whether the kernel passes an
+    argument of reboot to the firmware. ``loaded`` are the files that the firmware's log names.
     """
 
     model: str | None
     version: str
     machine: str
     cmdline: str
+    bits: int | None = None
     serial: str | None = None
     revision: int | None = None
     build_id: str | None = None
@@ -122,7 +130,7 @@ def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
         if done.returncode not in (0, 3):
             raise Refused(f"{shell.name} refuses to read {folder}: {reason(done.stderr)}")
     raise Refused(
-        f"{shell.name} has no {CONFIG} in {' or '.join(folders)}: its boot partition is not mounted there, or no"
+        f"{shell.name} has no {CONFIG} in {', '.join(folders)}: its boot partition is not mounted there, or no"
         " firmware of a Raspberry Pi boots it"
     )
 
@@ -155,13 +163,16 @@ def parse_boot_report(output: str) -> BootReport:
     from pytest_pinet.evidence.elf import build_id
 
     parts = {name: text.strip() for name, text in _split(output).items()}
-    # A reply has 7 words: size, code, tag, size of the value, size of the reply, value, end.
+    # A reply has 7 words: size, code, tag, size of the value, size of the reply, value, end. A firmware that does not
+    # know the tag leaves the highest bit of the fifth word clear.
     mailbox = re.findall(r"0x[0-9a-f]+", parts.get("mailbox", ""))
     return BootReport(
         model=parts.get("model") or None,
         version=parts.get("version", ""),
         machine=parts.get("machine", ""),
         cmdline=parts.get("cmdline", ""),
+        # The fifth byte of an ELF file is its class.
+        bits={"01": 32, "02": 64}.get(parts.get("programs", "")[8:]),
         serial=parts.get("serial") or None,
         revision=_number(parts.get("revision", "")),
         build_id=build_id(bytes.fromhex(parts.get("notes", ""))),
@@ -169,7 +180,7 @@ def parse_boot_report(output: str) -> BootReport:
         partition=_number(parts.get("partition", "")),
         capabilities=_number(parts.get("capabilities", "")),
         build_timestamp=_number(parts.get("build-timestamp", "")),
-        mailbox=len(mailbox) > 5,
+        mailbox=len(mailbox) > 5 and int(mailbox[4], 16) >> 31 == 1,
         notifier=parts.get("notifier", "0") not in ("", "0"),
         systemd=parts.get("init") == "systemd",
         firmware=parts.get("firmware", ""),
@@ -178,8 +189,12 @@ def parse_boot_report(output: str) -> BootReport:
 
 
 def loaded_files(log: str) -> tuple[str, ...]:
-    """Return the names of the kernel and initramfs files in the firmware's log (vclog --msg), in order."""
-    return tuple(re.findall(r"^.*?\bLoad(?:ing|ed) '([^']+)'", log, re.MULTILINE))
+    """Return the names of the kernel and initramfs files in the firmware's log (vclog --msg), in order.
+
+    It logs the device tree and the stub of the processor (armstub8-2712.bin) in the same way.
+    """
+    found = re.findall(r"^.*?\bLoad(?:ing|ed) '([^']+)'", log, re.MULTILINE)
+    return tuple(dict.fromkeys(name for name in found if not name.endswith((".dtb", ".bin"))))
 
 
 def _split(output: str) -> dict[str, str]:
@@ -202,6 +217,12 @@ def _sizes(listing: str) -> dict[str, int]:
         if len(words) == 9 and words[0].startswith("-") and words[4].isdigit():
             found[words[8].removeprefix("./")] = int(words[4])
     return found
+
+
+def mount_below(mounts: str, path: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return device, kind and options of the file system that contains a path."""
+    places = [path, *(str(parent) for parent in PurePosixPath(path).parents)]
+    return next((found for place in places if (found := _mount(mounts, place))[1]), ("", "", ()))
 
 
 def _mount(mounts: str, folder: str) -> tuple[str, str, tuple[str, ...]]:

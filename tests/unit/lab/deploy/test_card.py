@@ -10,7 +10,7 @@ import pytest
 
 from pytest_pinet.builds.config_txt import MODELS, BootFileNames
 from pytest_pinet.lab.deploy.boot import undo_script
-from pytest_pinet.lab.deploy.card import Card, loaded_files, parse_boot_report
+from pytest_pinet.lab.deploy.card import Card, loaded_files, mount_below, parse_boot_report
 from pytest_pinet.lab.deploy.known_good import KnownGood, cmdline_text, tryboot_text
 from pytest_pinet.lab.deploy.live import swap_script
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId
@@ -91,7 +91,9 @@ def test_the_command_line_is_one_line_that_ends_in_the_mark_of_the_build() -> No
 
 def test_the_log_of_the_firmware_names_the_files_that_it_loaded() -> None:
     # Lines of vclog on a Pi 4 as quoted in raspberrypi/firmware issues.
+    # A device tree is logged like a kernel (raspberrypi/linux issue 3602).
     log = (
+        "003500.000: Loading 'bcm2711-rpi-4-b.dtb' to 0x100 size 0xb4ac\n"
         "003533.117: brfs: File read: /mfs/sd/config.txt\n"
         "004063.264: Loading 'kernel8.img' to 0x80000 size 0x1a5da00\n"
         "004470.310: Loaded 'initramfs8' to 0x2e74f000 size 0xb90aa7\n"
@@ -102,6 +104,32 @@ def test_the_log_of_the_firmware_names_the_files_that_it_loaded() -> None:
 def test_a_report_of_a_board_without_these_files_is_empty() -> None:
     report = parse_boot_report("=====8<=====version\nLinux version 6 (x)\n=====8<=====mailbox\n")
     assert (report.model, report.partition, report.mailbox, report.notifier) == (None, None, False, False)
+
+
+@pytest.mark.parametrize(("code", "knows"), [("0x80000004", True), ("0x00000000", False)])
+def test_the_reply_of_vcmailbox_says_whether_the_firmware_knows_the_tag(code: str, knows: bool) -> None:
+    reply = f"0x0000001c 0x80000000 0x00030064 0x00000004 {code} 0x00000000 0x00000000"
+    assert parse_boot_report(f"=====8<=====mailbox\n{reply}\n").mailbox == knows
+
+
+@pytest.mark.parametrize(("head", "bits"), [("7f454c4601", 32), ("7f454c4602", 64), ("2321", None), ("", None)])
+def test_the_class_of_a_program_says_its_bits(head: str, bits: int | None) -> None:
+    assert parse_boot_report(f"=====8<=====programs\n{head}\n").bits == bits
+
+
+def test_names_on_fat_are_not_case_sensitive() -> None:
+    card = replace(CARD, texts={"CMDLINE.TXT": "root=x\n"}, files={"CMDLINE.TXT": 7, "kernel8.img": 9})
+    assert card.text("cmdline.txt") == "root=x\n"
+    assert card.exists("KERNEL8.IMG")
+    assert replace(card, kind="ext4").text("cmdline.txt") is None
+
+
+def test_the_nearest_mount_contains_a_path() -> None:
+    mounts = "/dev/a / ext4 rw 0 0\n/dev/b /usr erofs ro 0 0\n/dev/c /usr/lib/modules squashfs ro 0 0\n"
+    assert mount_below(mounts, "/usr/lib/modules")[:2] == ("/dev/c", "squashfs")
+    assert mount_below(mounts, "/usr/lib/modulesx") == ("/dev/b", "erofs", ("ro",))
+    assert mount_below(mounts, "/var/lib")[:2] == ("/dev/a", "ext4")
+    assert mount_below("", "/var/lib") == ("", "", ())
 
 
 def test_scripts_have_valid_shell_syntax(tmp_path: Path) -> None:
