@@ -35,7 +35,8 @@ TRYBOOT_SINCE = 1616057651
 _TRYBOOT_CAPABILITY = 1 << 3
 # Lines that name the files of the known-good build, or the mode of the processor.
 _PLACES = re.compile(
-    r"(?:os_prefix|kernel|cmdline|ramfsfile|ramfsaddr|auto_initramfs|arm_64bit|upstream_kernel)=|initramfs\s"
+    # upstream_kernel=1 stays: it also chooses between two names of the device tree.
+    r"(?:os_prefix|kernel|cmdline|ramfsfile|ramfsaddr|auto_initramfs|arm_64bit)=|initramfs\s"
 )
 _SECTION = re.compile(r"\[[^\]]*\]")
 # File systems in memory: what is written there is gone after the next boot.
@@ -72,11 +73,11 @@ def find_known_good(
         _check_partition(card, report, node)
     if not card.writable or "ro" in card.options:
         raise Refused(f"{card.folder} of {node} is mounted read-only, so pinet cannot write boot files there")
-    _check_firmware(card, report, node)
-    config = evaluate(card.texts.get, model)
+    _check_firmware(card, report, model, node)
+    config = evaluate(card.text, model)
     _check_config(card, config, node)
     names, kernel = _running_kernel(card, report, config, read, node)
-    cmdline = card.texts.get(names.cmdline)
+    cmdline = card.text(names.cmdline)
     if cmdline is None:
         raise Refused(f"{card.folder} of {node} has no {names.cmdline}, which the kernel's command line comes from")
     _check_cmdline(cmdline, report.cmdline, names.cmdline, node)
@@ -114,14 +115,19 @@ def _check_partition(card: Card, report: BootReport, node: str) -> None:
         )
 
 
-def _check_firmware(card: Card, report: BootReport, node: str) -> None:
-    autoboot = card.texts.get(AUTOBOOT, "")
-    if re.search(r"^\s*tryboot_a_b\s*=\s*1", autoboot, re.MULTILINE):
+def _check_firmware(card: Card, report: BootReport, model: PiModel, node: str) -> None:
+    normal, trial = (evaluate(card.text, model, AUTOBOOT, tryboot=flag).settings for flag in (False, True))
+    if "1" in (normal.get("tryboot_a_b"), trial.get("tryboot_a_b")):
         raise Refused(
             f"{node} boots by an A/B scheme (tryboot_a_b=1 in {AUTOBOOT}), which never reads {TRYBOOT}: "
             "use an SD mux or TFTP, or another image"
         )
-    tried = card.texts.get(TRYBOOT)
+    if normal.get("boot_partition") != trial.get("boot_partition"):
+        raise Refused(
+            f"{AUTOBOOT} of {node} makes a trial boot use partition {trial.get('boot_partition')}, and {card.folder} is"
+            f" another one: remove the section [tryboot] from {AUTOBOOT}"
+        )
+    tried = card.text(TRYBOOT)
     if tried is not None and HEADER not in tried:
         raise Refused(
             f"{card.folder} of {node} has a {TRYBOOT} of another tool: delete it if that tool no longer needs it"
@@ -141,7 +147,7 @@ def _check_config(card: Card, config: ConfigTxt, node: str) -> None:
         raise Refused(f"the firmware of {node} starts UEFI ({stub}), not Linux: deploy by its own means")
     if config.model.is_pi5:
         # The documentation says that the EEPROM does not support include. So it must not matter whether it does.
-        plain = [line for line in card.texts.get(CONFIG, "").splitlines() if not line.startswith("include")]
+        plain = [line for line in (card.text(CONFIG) or "").splitlines() if not line.startswith("include")]
         without = evaluate({**card.texts, CONFIG: "\n".join(plain)}.get, config.model)
         if without.files(card.exists) != config.files(card.exists):
             raise Refused(
@@ -170,6 +176,11 @@ def _running_kernel(
             ) from None
         except Unreadable as why:
             raise Refused(f"{boot.kernel} of {node} is not a kernel that pinet can identify: {why}") from None
+        if not kernel.release:
+            raise Refused(
+                f"{boot.kernel} of {node} is compressed in a way that pinet cannot unpack (lz4 or lzo), so it cannot be"
+                f" compared with the running kernel: boot a kernel that is compressed by gzip or xz on {node} first"
+            )
         if _is_running(kernel, report):
             if logged and (ramdisks := tuple(name for name in report.loaded if name != boot.kernel)):
                 boot = replace(boot, initramfs=tuple(name for name in ramdisks if card.exists(name)))
@@ -230,7 +241,7 @@ def tryboot_text(card: Card, model: PiModel, known: KnownGood, build: Build, ini
 def _kept_lines(card: Card, model: PiModel) -> Iterator[str]:
     """Return the lines of config.txt that do not name files, without the sections that hold only in a trial boot."""
     in_tryboot = False
-    for line in with_includes(card.texts.get, CONFIG, follow=not model.is_pi5):
+    for line in with_includes(card.text, CONFIG, follow=not model.is_pi5):
         if _SECTION.fullmatch(line):
             in_tryboot = line == "[tryboot]" or (in_tryboot and line != "[all]")
         if not in_tryboot and not _PLACES.match(line):
