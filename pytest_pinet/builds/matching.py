@@ -23,7 +23,7 @@ def require_any_pi(build: Build) -> None:
 
 
 def require_machine(build: Build, name: str, machine: str) -> None:
-    """Check a build for board ``name``, whose ``uname -m`` is ``machine``.
+    """Check a build that needs no boot for board ``name``, whose ``uname -m`` is ``machine``.
 
     Raises BuildError for another architecture.
     """
@@ -32,6 +32,21 @@ def require_machine(build: Build, name: str, machine: str) -> None:
         raise BuildError(
             f"{build} is for {build.arch}, but {name} runs {_MACHINES[machine]} ({machine})", WRONG_ARCHITECTURE
         )
+
+
+def require_processor(build: Build, name: str, architectures: tuple[str, ...], bits: int | None) -> None:
+    """Check a build that is booted for board ``name``, which can start kernels of these architectures.
+
+    ``bits`` are the bits of the board's programs (None: unknown). Raises BuildError if the board cannot run the build.
+    """
+    require_any_pi(build)
+    if build.arch is not None and build.arch not in architectures:
+        why = f"the processor of {name} starts only {architectures[0]} kernels: set ARCH={architectures[0]}"
+    elif build.arch == "arm" and bits == 64:
+        why = f"the programs of {name} are 64-bit, which a 32-bit kernel cannot run: set ARCH=arm64"
+    else:
+        return
+    raise BuildError(f"{build} is for {build.arch}, but {why} when you compile the kernel", WRONG_ARCHITECTURE)
 
 
 def mismatches(build: Build, running: RunningBuild, booted: bool) -> list[str]:

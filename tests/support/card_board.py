@@ -137,6 +137,7 @@ class CardBoard:
         self.firmware = folder / ("tftp" if netboot else "boot/firmware")
         self.broken: set[str] = set()
         self.booted_by: list[str] = []
+        self.warnings: list[str] = []
         self.drivers: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
         # A test and the board itself may request a boot at the same time.
@@ -192,6 +193,9 @@ class CardBoard:
         requested.unlink()
         self._boot(" ".join(words[1:]))
         return True
+
+    def warn(self, warning: str) -> None:
+        self.warnings.append(warning)
 
     def driver(self, name: str) -> Any:
         return self.drivers.get(name)

@@ -23,6 +23,7 @@ class BoardSession(Protocol):
 
     node: Node
     boots: bool
+    warnings: list[str]
 
     @property
     def shell(self) -> SshShell: ...
@@ -55,6 +56,9 @@ class LeasedBoard:
     @property
     def shell(self) -> SshShell:
         return self._session.shell
+
+    def warn(self, warning: str) -> None:
+        self._session.warnings.append(warning)
 
     @property
     def record(self) -> ConsoleRecord | None:

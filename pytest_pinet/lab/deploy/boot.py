@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from pytest_pinet.builds.cache import folder as cache_folder
 from pytest_pinet.builds.config_txt import CMDLINE, OTHER, TRYBOOT, model_of
 from pytest_pinet.builds.image import bootable, read_once
-from pytest_pinet.builds.matching import require_machine
+from pytest_pinet.builds.matching import require_processor
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import LabError
 from pytest_pinet.execution.shell import as_root
@@ -45,7 +45,7 @@ from pytest_pinet.tuning.journal import JournalEntry, replay
 INITRAMFS_GROWTH = 1.5
 SLACK_BYTES = 2_000_000
 # Ask the firmware for one boot with tryboot.txt, and read the request back; or clear the request. The tags of the
-# mailbox are those of raspberrypi/linux, include/soc/bcm2835/raspberrypi-firmware.h. This works with every init system.
+# mailbox are in raspberrypi/linux, include/soc/bcm2835/raspberrypi-firmware.h. This works with every init system.
 # The sixth word of the reply is the value.
 _FLAG = "set -- $(vcmailbox 0x00030064 4 0 0) && [ $(($6)) = {} ]"
 ARM = f"vcmailbox 0x00038064 4 0 1 >/dev/null && {_FLAG.format(1)}"
@@ -77,6 +77,8 @@ class Booted:
         self._model = OTHER
         self._arming = TRY
         self._firmware = ""
+        self._bits: int | None = None
+        self._warned: set[str] = set()
         self._space = DiskSpace()
         self._begun = False
 
@@ -91,7 +93,7 @@ class Booted:
             known = self._known or self._find_known_good(card, access.shell)
         except Refused as why:
             raise Refused(f"{why}; {ELSEWHERE}") from None
-        require_machine(build, name, self._board.shell.run("uname -m").stdout.strip())
+        require_processor(build, name, self._model.architectures, self._bits)
         if self._makes_initramfs(build, known) and not self._store.on_board:
             raise Refused(
                 f"{name} boots with an initramfs, which pinet cannot make on a {self._store.name}: add one to {build}"
@@ -99,11 +101,18 @@ class Booted:
         self._check_space(build, card, known)
         self._root.check(build, mkinitramfs=self._makes_initramfs(build, known))
         self._card, self._known = card, known
+        shares_trees = bool(build.of(BuildFileRole.KERNEL) and known.device_trees)
+        if shares_trees and not build.of(BuildFileRole.DEVICE_TREE) and build.key not in self._warned:
+            self._warned.add(build.key)
+            self._board.warn(
+                f"{build} has a kernel and no device trees, so {name} boots it with the known-good ones: "
+                "add device_trees if the kernel needs its own"
+            )
 
     @property
     def proof(self) -> Path:
         """The file in this machine's cache that exists once a trial boot from this boot partition has worked."""
-        card, known = self._checked()
+        card, known = self.found
         parts = (
             card.uuid or self._board.name,
             card.folder,
@@ -116,10 +125,13 @@ class Booted:
     def _find_known_good(self, card: Card, shell: FeedingShell) -> KnownGood:
         name = self._board.name
         report = read_boot_report(self._board.shell)
+        self._firmware, self._bits = report.firmware, report.bits
+        self._model = model_of(report.model, self._board.model, report.serial, report.revision, report.partition)
+        read = KernelReader(shell, card.folder)
+        known = find_known_good(card, report, self._model, read, name, self._store.on_board)
+        # Last, because a board that boots by U-Boot mostly runs a mainline kernel, too.
         self._arming = _arming(report, name)
-        self._firmware = report.firmware
-        self._model = model_of(report.model, self._board.model, report.serial, report.revision)
-        return find_known_good(card, report, self._model, KernelReader(shell, card.folder), name, self._store.on_board)
+        return known
 
     def _check_space(self, build: Build, card: Card, known: KnownGood) -> None:
         where = f"{card.folder} of {self._board.name}"
@@ -172,7 +184,7 @@ class Booted:
         if build.key in self._space.deployed:
             return
         self._begun = True
-        card, known = self._checked()
+        card, known = self.found
         files = self._boot_files(build, known)
         copied = self._shared_files(build, known)
         with self._store.writing() as access:
@@ -214,7 +226,9 @@ class Booted:
         entry = JournalEntry.new(f"{build} on {self._board.name}", script, journal_of(folder))
         run_as_root(shell, f"{entry.kept()} && sync", "write the undo script", WRITE_TIMEOUT_S)
 
-    def _checked(self) -> tuple[Card, KnownGood]:
+    @property
+    def found(self) -> tuple[Card, KnownGood]:
+        """The card, and the known-good files on it, that the last accepted check has found."""
         assert self._card is not None, "check comes before deploy"
         assert self._known is not None, "check comes before deploy"
         return self._card, self._known
@@ -227,17 +241,16 @@ class Booted:
 
     def start(self, build: Build) -> None:
         access = self._store.access()
-        _, known = self._checked()
+        _, known = self.found
         try:
             # Read config.txt again: a boot tuning may have changed it since.
             card = read_card(access.shell, access.folders)
         except Refused as why:
             act = f"look at the card of {self._board.name}"
             raise LabError(f"{why}; its boot files changed after {build} was checked", act) from None
-        known = replace(known, cmdline=card.texts.get(known.names.cmdline, known.cmdline))
-        initramfs = self._initramfs_names(build, known)
+        known = replace(known, cmdline=card.text(known.names.cmdline) or known.cmdline)
         texts: dict[str, Content] = {
-            f"{TRYBOOT}{KEPT}.new": tryboot_text(card, self._model, known, build, initramfs).encode(),
+            f"{TRYBOOT}{KEPT}.new": self.tryboot(build, card, known).encode(),
             f"{folder_of(build)}/{CMDLINE}": cmdline_text(known, build).encode(),
         }
         upload(access.shell, card.folder, texts)
@@ -248,13 +261,17 @@ class Booted:
             run_as_root(self._board.shell, ARM, "ask its firmware for a trial boot (vcmailbox)", WRITE_TIMEOUT_S)
         self._board.reboot(self._arming.format(folder=self._folder_on_board(card, build)))
 
+    def tryboot(self, build: Build, card: Card, known: KnownGood) -> str:
+        """Return the tryboot.txt that boots a checked build."""
+        return tryboot_text(card, self._model, known, build, self._initramfs_names(build, known))
+
     def _folder_on_board(self, card: Card, build: Build) -> str:
         """Return a folder on the board that exists as long as the board may boot this build."""
         return f"{card.folder}/{folder_of(build)}" if self._store.on_board else "/"
 
     def remove(self, build: Build) -> None:
         """Remove the boot files of one build, which does not run. Raises LabError, SshError."""
-        card, _ = self._checked()
+        card, _ = self.found
         script = f"rm -rf {card.folder}/{folder_of(build)} && sync"
         run_as_root(self._store.access().shell, script, f"remove {build}")
         self._space.release(build)
@@ -264,7 +281,7 @@ class Booted:
         if not self._begun:
             return
         access = self._store.access()
-        card, _ = self._checked()
+        card, _ = self.found
         left = recover(access.shell, (card.folder,))
         if not self._store.on_board or access.shell is not self._board.shell:
             for build in builds:

@@ -16,6 +16,8 @@ MUX, STORAGE = "USBSDMuxDriver", "USBStorageDriver"
 BOOT_PARTITION = 1
 MOUNT_RETRIES = 5
 DRIVER = "TFTPProviderDriver"
+# Also the places of Fedora and openSUSE, Home Assistant OS, Alpine Linux and LibreELEC.
+PLACES = (*FOLDERS, "/boot/efi", "/mnt/boot", "/media/mmcblk0p1", "/flash")
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class PartitionAccess:
     """A shell, and the ``folders`` from which the firmware may boot."""
 
     shell: FeedingShell
-    folders: tuple[str, ...] = FOLDERS
+    folders: tuple[str, ...] = PLACES
 
 
 class BootFileStore(Protocol):
@@ -44,7 +46,7 @@ class BootFileStore(Protocol):
 
 
 class OverSsh:
-    """The boot partition that the running board has mounted, ``/boot/firmware`` or ``/boot``."""
+    """The boot partition that the running board has mounted."""
 
     name = "boot partition over ssh"
     on_board = True

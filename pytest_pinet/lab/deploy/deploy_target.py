@@ -60,6 +60,9 @@ class DeployableBoard(Protocol):
     def power_off(self) -> None:
         """Switch its power off; ``power_cycle`` switches it on again. Raises PowerError."""
 
+    def warn(self, warning: str) -> None:
+        """Show this sentence to the user at the end of the run."""
+
     def driver(self, name: str) -> Any:
         """Return the active labgrid driver of this class, or None if the lab has no such driver for this board."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_pinet.lab.deploy.boot import recover
+from pytest_pinet.lab.deploy.boot_file_store import PLACES
 from pytest_pinet.lab.deploy.card import OURS
 from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, locked
 from pytest_pinet.lab.deploy.deploy_target import FeedingShell
 from pytest_pinet.lab.deploy.root_files import parked
 from pytest_pinet.model.build import MARKER
-from pytest_pinet.tuning.boot_files import FOLDERS
 
 _ROOT = (
     f"for m in /lib/modules/*/.{OURS}; do [ ! -e $m ] || rm -rf ${{m%/*}}; done;"
@@ -42,7 +42,7 @@ class Leftover:
 def put_back(shell: FeedingShell) -> Leftover:
     """Remove the files of left-over builds. A build that still runs ends with the next boot. Raises SshError."""
     on_root = [f"/lib/modules/*/.{OURS}", parked("*"), f"/var/lib/{OURS}"]
-    ours = " ".join([*(f"{folder}/{OURS}" for folder in FOLDERS), *on_root])
+    ours = " ".join([*(f"{folder}/{OURS}" for folder in PLACES), *on_root])
     done = shell.run(
         f"tr ' ' '\\n' < /proc/cmdline | sed -n 's/^{MARKER}=/running /p';"
         f" for f in {ours}; do [ ! -e $f ] || echo files; done"
@@ -54,7 +54,7 @@ def put_back(shell: FeedingShell) -> Leftover:
         files = files or word == "files"
     failed: list[str] = []
     if files:
-        failed = recover(shell, FOLDERS)
+        failed = recover(shell, PLACES)
         removed = shell.run(locked(_ROOT), timeout_s=COPY_TIMEOUT_S)
         failed += ["its modules"] if removed.returncode else []
     return Leftover(build, files, tuple(failed))

@@ -9,7 +9,7 @@ from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.builds.snapshot import BuildSnapshot, of_tree, size_of
 from pytest_pinet.builds.tree import required_modules
-from pytest_pinet.lab.deploy.card import OURS
+from pytest_pinet.lab.deploy.card import OURS, mount_below
 from pytest_pinet.lab.deploy.commands import Content, DiskSpace, free_bytes, run_as_root, upload
 from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, Refused
 from pytest_pinet.lab.deploy.known_good import firmware_folder
@@ -18,8 +18,9 @@ from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 # A tree up to this size is sent whole. The packed tree of a Raspberry Pi kernel has 25 MB, of Debian 80 to 300 MB.
 WHOLE_TREE_BYTES = 40_000_000
 TOOL_TIMEOUT_S = 600.0
-# File systems in memory: overlayfs is used by raspi-config, the others by an initramfs.
-_VOLATILE = ("overlayfs", "tmpfs", "ramfs")
+# File systems that lose or refuse what is written: overlay is used by raspi-config, the others by an initramfs or by
+# images without a writable root.
+_NOT_KEPT = ("overlay", "overlayfs", "tmpfs", "ramfs", "rootfs", "squashfs", "erofs", "iso9660")
 _TOOLS = "PATH=$PATH:/usr/sbin:/sbin"
 
 
@@ -53,10 +54,7 @@ class RootFiles:
         without = mkinitramfs and build.release and not build.of(BuildFileRole.MODULES)
         if without and shell.run(f"[ -d /lib/modules/{build.release} ]").returncode:
             raise Refused(f"{build} contains no modules, and {name} has no modules of kernel {build.release}")
-        if build.of(BuildFileRole.MODULES) or build.of(BuildFileRole.FIRMWARE):
-            kind = shell.run("stat -f -c %T /lib/modules /lib").stdout.split()
-            if kind and kind[0] in _VOLATILE:
-                raise Refused(f"{name} loses its files at each boot ({kind[0]}), so {build} cannot be installed")
+        self._check_root(build)
         if build.of(BuildFileRole.MODULES) and self._is_known_good(build) and not self._is_same(build):
             raise Refused(
                 f"{name} has different modules of kernel {build.release}, which belong to its known-good build: "
@@ -66,6 +64,21 @@ class RootFiles:
         left = free_bytes(shell.run("df -kP /lib/modules | tail -n 1").stdout)
         act = "delete files that are not needed there, or strip the modules (INSTALL_MOD_STRIP=1)"
         self._space.check(build, size, left, f"the modules of {build} take", name, act)
+
+    def _check_root(self, build: Build) -> None:
+        """Check whether the file systems of the build's folders keep files. Raises Refused."""
+        roles = {BuildFileRole.MODULES: "/lib/modules", BuildFileRole.FIRMWARE: "/var/lib"}
+        for folder in [folder for role, folder in roles.items() if build.of(role)]:
+            # A folder that does not exist yet is made in its parent.
+            done = self._board.shell.run(f"readlink -f {folder} || echo {folder}; cat /proc/self/mounts")
+            path, _, mounts = done.stdout.partition("\n")
+            _, kind, options = mount_below(mounts, path)
+            if kind in _NOT_KEPT or "ro" in options:
+                why = f"is {kind}, which does not keep files" if kind in _NOT_KEPT else "is mounted read-only"
+                raise Refused(
+                    f"the root file system of {self._board.name} ({folder}) {why}, so {build} cannot be installed: "
+                    "make it a writable file system on a disk, or test a build without modules and driver firmware"
+                )
 
     def _is_known_good(self, build: Build) -> bool:
         """Return whether the known-good build has this release."""

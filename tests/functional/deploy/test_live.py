@@ -97,7 +97,7 @@ def test_builds_that_this_board_cannot_run(board: CardBoard, tmp_path: Path) -> 
 class NamespaceBoard:
     """A board that shares this machine's kernel, as in the virtual lab."""
 
-    name, boots, record = "pi4b-1", True, None
+    name, model, boots, record = "pi4b-1", "pi4b", True, None
 
     def __init__(self, namespace: str) -> None:
         # Its own host name, as every container has.
@@ -110,6 +110,9 @@ class NamespaceBoard:
         raise AssertionError
 
     power_off = power_cycle
+
+    def warn(self, warning: str) -> None:
+        raise AssertionError(warning)
 
     def driver(self, name: str) -> None:
         return None
@@ -149,7 +152,8 @@ def test_sysctls_of_a_namespace_are_set_and_restored(shared: NamespaceBoard, tmp
         ("sysctls: {net.ipv4.no_such: 1}\n", "pi4b-1 has no sysctl net.ipv4.no_such"),
         (
             "cmdline: quiet\n",
-            "pi4b-1 has no config.txt in /boot/firmware or /boot: its boot partition is not mounted there",
+            "pi4b-1 has no config.txt in /boot/firmware, /boot, /boot/efi, /mnt/boot, "
+            "/media/mmcblk0p1, /flash: its boot partition is not mounted there",
         ),
     ],
 )

@@ -12,7 +12,13 @@ import pytest
 
 from pytest_pinet.ab.options import ABOptions
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.builds.matching import mismatches, missing_modules, require_any_pi, require_machine
+from pytest_pinet.builds.matching import (
+    mismatches,
+    missing_modules,
+    require_any_pi,
+    require_machine,
+    require_processor,
+)
 from pytest_pinet.errors import BuildError
 from pytest_pinet.evidence.build import read_running
 from pytest_pinet.judge.interleaved import Side
@@ -155,6 +161,29 @@ def test_a_32_bit_kernel_fits_only_32_bit_boards(tmp_path: Path) -> None:
     require_machine(build, "old", "armv7l")
     with pytest.raises(BuildError, match=r"build Image is for arm, but pi runs arm64 \(aarch64\)"):
         require_machine(build, "pi", "aarch64")
+
+
+@pytest.mark.parametrize(
+    ("architectures", "bits", "why"),
+    [
+        (("arm64", "arm"), 32, None),
+        (("arm64", "arm"), None, None),
+        (("arm",), 32, None),
+        (("arm64",), 32, "the processor of pi starts only arm64 kernels: set ARCH=arm64 when you compile the kernel"),
+        (("arm64", "arm"), 64, "the programs of pi are 64-bit, which a 32-bit kernel cannot run: set ARCH=arm64"),
+    ],
+)
+def test_processor_and_programs_decide_whether_a_32_bit_kernel_is_booted(
+    tmp_path: Path, architectures: tuple[str, ...], bits: int | None, why: str | None
+) -> None:
+    build = image(tmp_path, ARM)
+    if why is None:
+        require_processor(build, "pi", architectures, bits)
+        return
+    with pytest.raises(BuildError) as caught:
+        require_processor(build, "pi", architectures, bits)
+    assert str(caught.value).startswith(f"build Image is for arm, but {why}")
+    assert caught.value.kind == "wrong architecture"
 
 
 def test_settings_fit_every_processor(tmp_path: Path) -> None:
