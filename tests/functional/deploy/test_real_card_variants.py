@@ -1,0 +1,416 @@
+"""What people do to their cards: sections, includes, upgrades, other tools, file systems that do not keep files.
+
+Sources of the expected values: tests/data/cards/README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.functional.deploy.test_real_cards import (
+    Builds,
+    expected_tryboot,
+    refusal,
+    tryboot,
+)
+from tests.support import build_files as made
+from tests.support.boot_cards import MAILBOX, Setup, build_of, card_names, document
+
+pytestmark = [pytest.mark.real_cards, pytest.mark.usefixtures("_cards_cache")]
+
+PI_OS, PI_OS_32, BULLSEYE = "raspberry-pi-os-trixie-64", "raspberry-pi-os-trixie-32", "raspberry-pi-os-bullseye-32"
+READ_ONLY = "/dev/mmcblk0p1 FOLDER vfat ro,relatime 0 0"
+Change = Callable[[Setup], None]
+
+
+def config(more: str, kept: str = "", files: dict[str, str | int] | None = None) -> Change:
+    """Add lines to config.txt, and files. ``kept`` are the lines that tryboot.txt keeps."""
+
+    def change(setup: Setup) -> None:
+        setup.texts["config.txt"] += more
+        setup.document["kept"] += kept
+        setup.files |= files or {}
+
+    return change
+
+
+def text(name: str, content: str) -> Change:
+    def change(setup: Setup) -> None:
+        setup.texts[name] = content
+
+    return change
+
+
+def several(*changes: Change) -> Change:
+    def change(setup: Setup) -> None:
+        for one in changes:
+            one(setup)
+
+    return change
+
+
+def log(*lines: str) -> Change:
+    """Set the firmware's log, in the format that ``vclog --msg`` prints."""
+
+    def change(setup: Setup) -> None:
+        setup.log = "\n".join(lines)
+
+    return change
+
+
+def attribute(name: str, value: object) -> Change:
+    return lambda setup: setattr(setup, name, value)
+
+
+def eeprom(**values: int | None) -> Change:
+    """Set values of chosen/bootloader; None removes one."""
+
+    def change(setup: Setup) -> None:
+        new = {**setup.bootloader, **{name.replace("_", "-"): value for name, value in values.items()}}
+        setup.bootloader = {name: value for name, value in new.items() if value is not None}
+
+    return change
+
+
+def unchanged(setup: Setup) -> None:
+    pass
+
+
+def crlf(setup: Setup) -> None:
+    setup.texts["config.txt"] = setup.texts["config.txt"].replace("\n", "\r\n")
+
+
+def without(name: str) -> Change:
+    def change(setup: Setup) -> None:
+        setup.texts.pop(name, None)
+        setup.files.pop(name, None)
+
+    return change
+
+
+# The lines of a Pi 4 are from raspberrypi/linux issue 3602, the lines of a Pi 5 from its serial console.
+PI4_LOG = log(
+    "004510.857: Loading 'bcm2711-rpi-4-b.dtb' to 0x100 size 0xb4ac",
+    "005305.932: Loaded overlay 'vc4-kms-v3d'",
+    "005659.373: Read command line from file 'cmdline.txt':",
+    "007900.456: brfs: File read: /mfs/sd/initramfs8",
+    "007900.460: Loaded 'initramfs8' to 0x2e74f000 size 0xb90aa7",
+    "007900.493: Loading 'kernel8.img' to 0x80000 size 0x1a5da00",
+    "007900.540: Device tree loaded to 0x2eff4500 (size 0xba75)",
+)
+PI5_LOG = (
+    "6.07 Loading 'initramfs_2712' to 0x00000000 offset 0x0",
+    "7.22 MESS:00:00:07.222527:0: initramfs (initramfs_2712) loaded to 0x2da85000 (size 0x157aff0)",
+    "7.23 MESS:00:00:07.232905:0: dtb_file 'bcm2712-rpi-5-b.dtb'",
+    "7.23 Loading 'bcm2712-rpi-5-b.dtb' to 0x00000000 offset 0x100",
+    "7.43 MESS:00:00:07.435117:0: Loaded overlay 'vc4-kms-v3d-pi5'",
+    "7.85 Loading 'armstub8-2712.bin' to 0x00000000 offset 0x0",
+)
+
+
+ACCEPTED = [
+    ("a section of another model", PI_OS, "pi4b", config("[pi3]\nkernel=x.img\n[all]\n", "[pi3]\n[all]\n"), {}),
+    ("an undefined filter applies", PI_OS, "pi4b",
+     config("[rpi4]\nkernel=mine.img\n[all]\n", "[rpi4]\n[all]\n", files={"mine.img": "Image-rpi-v8"}),
+     {"kernel": "mine.img", "initramfs": None}),
+    ("blanks around the equals sign", PI_OS, "pi4b", config("kernel = gone.img\n", "kernel = gone.img\n"), {}),
+    ("an included file that is missing", PI_OS, "pi4b", config("include gone.txt\n"), {}),
+    ("an included file with a section", PI_OS, "pi4b",
+     several(config("include more.txt\n", "[pi4]\ngpu_mem=64\n"), text("more.txt", "# more\n[pi4]\ngpu_mem=64\n")), {}),
+    ("sections of a trial boot are dropped", PI_OS, "pi4b",
+     config("[tryboot]\nos_prefix=new/\n[pi4]\ngpu_mem=16\n[all]\ngpu_mem=32\n", "[all]\ngpu_mem=32\n"), {}),
+    ("two initramfs files", PI_OS, "pi4b",
+     config("initramfs initramfs8,extra.cpio followkernel\n", files={"extra.cpio": 4096}),
+     {"initramfs": "initramfs8,extra.cpio"}),
+    ("an initramfs with an address", PI_OS, "pi4b", config("initramfs initramfs_2712 0x08000000\n"),
+     {"initramfs": "initramfs_2712"}),
+    ("ramfsfile and ramfsaddr", PI_OS, "pi4b", config("ramfsfile=initramfs8\nramfsaddr=-1\n"), {}),
+    ("auto_initramfs is off", PI_OS, "pi4b", config("auto_initramfs=0\n"), {"initramfs": None}),
+    ("the partition of this boot", PI_OS, "pi4b",
+     config("[boot_partition=1]\nkernel=mine.img\n[boot_partition=2]\nkernel=gone.img\n[all]\n",
+            "[boot_partition=1]\n[boot_partition=2]\n[all]\n", files={"mine.img": "Image-rpi-v8"}),
+     {"kernel": "mine.img", "initramfs": None}),
+    ("a pin and a display", PI_OS, "pi4b",
+     config("[gpio4=1]\nkernel=x\n[all]\n[EDID=VSC-TD2220]\nkernel=x\n[all]\n",
+            "[gpio4=1]\n[all]\n[EDID=VSC-TD2220]\n[all]\n"), {}),
+    ("the section pi5 on a Pi 5", PI_OS, "pi5",
+     several(config("[pi5]\nkernel=kernel8.img\n[all]\n", "[pi5]\n[all]\n"), attribute("runs", "Image-rpi-v8")),
+     {"kernel": "kernel8.img", "initramfs": "initramfs8"}),
+    ("line ends of DOS", PI_OS, "pi4b", crlf, {}),
+    ("a device tree in a folder", PI_OS, "pi4b",
+     config("device_tree=dt/mine.dtb\n", "device_tree=dt/mine.dtb\n", files={"dt/mine.dtb": 50000}), {}),
+    ("an os_prefix without a device tree is ignored", PI_OS, "pi4b",
+     config("os_prefix=old/\n", files={"old/kernel8.img": "Image-rpi-2712"}), {}),
+    ("the log of a Pi 4 names a device tree, too", PI_OS, "pi4b", PI4_LOG, {}),
+    ("the log of a Pi 5 names a device tree and a stub, too", PI_OS, "pi5",
+     log(*PI5_LOG, "7.86 Loading 'kernel_2712.img' to 0x00000000 offset 0x200000"), {}),
+    # raspberrypi/firmware issue 1965: EEPROMs of before 2025-05-08 pair kernel8.img with initramfs_2712.
+    ("the log names another initramfs than the documentation", PI_OS, "pi5",
+     several(config("kernel=kernel8.img\n"), attribute("runs", "Image-rpi-v8"),
+             log(*PI5_LOG, "7.86 Loading 'kernel8.img' to 0x00000000 offset 0x200000")),
+     {"kernel": "kernel8.img", "initramfs": "initramfs_2712"}),
+    ("the log decides for kernel7l.img", BULLSEYE, "pi4b",
+     log("007900.493: Loading 'kernel7l.img' to 0x8000 size 0x5b1628"), {}),
+    ("the log decides for kernel8.img", BULLSEYE, "pi4b/new-firmware",
+     log("007900.493: Loading 'kernel8.img' to 0x80000 size 0x5b1628"), {}),
+    ("a tryboot.txt of ours", PI_OS, "pi4b",
+     text("tryboot.txt", "# By pytest-pinet: boots a build under test once; config.txt is what boots otherwise\n"), {}),
+    ("an EEPROM that reports only its time", PI_OS, "pi4b", eeprom(capabilities=None), {}),
+    # raspberrypi/rpi-eeprom issue 575
+    ("a Pi 5 that reports partition 0", PI_OS, "pi5", eeprom(partition=0), {}),
+    ("an autoboot.txt without a trial partition", PI_OS, "pi4b", text("autoboot.txt", "[all]\nboot_partition=1\n"), {}),
+    ("busybox and vcmailbox", PI_OS_32, "pi3b", attribute("arming", "busybox"), {}),
+    ("systemd without vcmailbox", PI_OS_32, "pi0w", attribute("arming", "systemd"), {}),
+    ("a root file system in memory, and no modules", PI_OS, "pi4b",
+     attribute("root", "overlayroot / overlay rw,relatime,lowerdir=/ro,upperdir=/rw/up,workdir=/rw/work 0 0"), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("card", "board", "change", "differs"), [case[1:] for case in ACCEPTED], ids=[case[0] for case in ACCEPTED]
+)
+def test_a_changed_card_boots_copies_of_the_files_that_run(
+    card: str,
+    board: str,
+    change: Change,
+    differs: dict[str, str | None],
+    tmp_path: Path,
+    made_build: Builds,
+) -> None:
+    setup = Setup(card, board)
+    change(setup)
+    wanted = {**setup.expected, **differs}
+    expected = expected_tryboot(setup, made_build(), wanted["kernel"], wanted.get("initramfs"), wanted.get("mode"))
+    assert tryboot(setup.boot(tmp_path), made_build()) == expected
+
+
+REFUSED = [
+    ("a kernel that was upgraded and not booted", PI_OS, "pi4b", config("", files={"kernel8.img": "Image-rpi-2712"}),
+     "kernel8.img (6.1.192-rpi-2712) in FOLDER is not the kernel that NODE runs (6.1.192-rpi-v8): after an upgrade, "
+     "reboot NODE first"),
+    ("a kernel that was chosen and not booted", PI_OS, "pi5", config("kernel=kernel8.img\n"),
+     "kernel8.img (6.1.192-rpi-v8) in FOLDER is not the kernel that NODE runs (6.1.192-rpi-2712): after an upgrade, "
+     "reboot NODE first"),
+    ("a log that contradicts the running kernel", BULLSEYE, "pi4b",
+     log("007900.493: Loading 'kernel8.img' to 0x80000 size 0x5b1628"),
+     "kernel8.img (6.1.192-rpi-v8) in FOLDER is not the kernel that NODE runs (6.1.192-rpi-v7l): after an upgrade, "
+     "reboot NODE first"),
+    ("overlayroot", PI_OS, "pi4b", attribute("mount", "overlayroot FOLDER overlay rw,relatime,lowerdir=/media/ro 0 0"),
+     "FOLDER of NODE is in memory (overlay), so its firmware never sees what is written there: switch the overlay file "
+     "system off (raspi-config)"),
+    ("a boot partition that is not mounted", PI_OS, "pi4b", attribute("mount", ""),
+     "FOLDER of NODE is not a mounted partition, so the firmware does not read it: mount the boot partition there "
+     "(/etc/fstab)"),
+    ("another partition", PI_OS, "pi4b", eeprom(partition=2),
+     "the firmware of NODE booted from partition 2, and FOLDER is /dev/mmcblk0p1: mount the partition that the "
+     "firmware reads"),
+    ("a boot partition that is read-only", PI_OS, "pi4b", attribute("mount", READ_ONLY),
+     "FOLDER of NODE is mounted read-only, so pinet cannot write boot files there"),
+    ("the card of Alpine without an installation", "alpine-3.22", "pi4b",
+     attribute("mount", READ_ONLY),
+     "FOLDER of NODE is mounted read-only, so pinet cannot write boot files there"),
+    ("a tryboot.txt of another tool", PI_OS, "pi4b", text("tryboot.txt", "kernel=theirs.img\n"),
+     "FOLDER of NODE has a tryboot.txt of another tool: delete it if that tool no longer needs it"),
+    ("a slot of Home Assistant that is not yet marked good", "home-assistant-os-pi5", "pi5",
+     text("tryboot.txt", "os_prefix=slot-B/\ncmdline=/cmdline-tryboot.txt\n"),
+     "FOLDER of NODE has a tryboot.txt of another tool: delete it if that tool no longer needs it"),
+    ("an EEPROM without tryboot", PI_OS, "pi4b", eeprom(capabilities=0x77),
+     "the boot EEPROM of NODE is too old for a trial boot (tryboot): update it (rpi-eeprom-update)"),
+    ("an EEPROM of 2020-09-03", PI_OS, "pi4b", eeprom(capabilities=None, build_timestamp=1599135103),
+     "the boot EEPROM of NODE is too old for a trial boot (tryboot): update it (rpi-eeprom-update)"),
+    ("boot_ramdisk", PI_OS, "pi4b", config("boot_ramdisk=1\n"),
+     "NODE boots from a RAM disk (boot_ramdisk=1), so its firmware reads no files of FOLDER"),
+    ("a mainline kernel", PI_OS, "pi4b", attribute("arming", "none"),
+     "the known-good kernel of NODE is mainline, so it cannot ask the firmware for a trial boot (no /dev/vcio): boot a "
+     "kernel of Raspberry Pi first"),
+    ("neither vcmailbox nor systemd", PI_OS_32, "pi3b", attribute("arming", "init"),
+     "NODE has neither vcmailbox nor systemd to ask for a trial boot: install raspi-utils there"),
+    ("UEFI", PI_OS, "pi4b", config("armstub=RPI_EFI.fd\n"),
+     "the firmware of NODE starts UEFI (RPI_EFI.fd), not Linux: deploy by its own means"),
+    ("autoboot.txt with a trial partition", PI_OS, "pi4b",
+     text("autoboot.txt", "[all]\nboot_partition=1\n[tryboot]\nboot_partition=3\n"),
+     "autoboot.txt of NODE makes a trial boot use partition 3, and FOLDER is another one: remove the section [tryboot] "
+     "from autoboot.txt"),
+    ("autoboot.txt with A/B", PI_OS, "pi4b", text("autoboot.txt", "[all]\ntryboot_a_b=1\nboot_partition=1\n"),
+     "NODE boots by an A/B scheme (tryboot_a_b=1 in autoboot.txt), which never reads tryboot.txt: use an SD mux or "
+     "TFTP, or another image"),
+    ("a kernel that cannot be unpacked", BULLSEYE, "pi3b",
+     several(config("", files={"kernel7.img": "zImage-lz4"}), attribute("runs", "zImage-lz4")),
+     "kernel7.img of NODE is compressed in a way that pinet cannot unpack (lz4 or lzo), so it cannot be compared with "
+     "the running kernel: boot a kernel that is compressed by gzip or xz on NODE first"),
+    ("a file that is no kernel", PI_OS, "pi4b", config("", files={"kernel8.img": 9000}),
+     "kernel8.img of NODE is not a kernel that pinet can identify: it is not a kernel image; expected an arm64 Image "
+     "(plain, gzip or EFI zboot) or a 32-bit arm zImage"),
+    ("no kernel", PI_OS, "pi4b", config("arm_64bit=0\n"),
+     "FOLDER of NODE has no kernel: config.txt needs kernel7l.img"),
+    ("no cmdline.txt", PI_OS, "pi4b", without("cmdline.txt"),
+     "FOLDER of NODE has no cmdline.txt, which the kernel's command line comes from"),
+    ("an included kernel on a Pi 5", PI_OS, "pi5",
+     several(config("include more.txt\n"), text("more.txt", "kernel=kernel8.img\n")),
+     "config.txt of NODE names boot files in an included file, and a Pi 5 may ignore includes: move these lines to "
+     "config.txt"),
+    ("no space for the copies", PI_OS, "pi4b",
+     # 11.3 MB and 0.7 MB, 14 device trees of 56 kB, and 2 MB to spare
+     several(config("", files={"initramfs8": 11_300_000}), attribute("free", 5_000_000)),
+     "build settings takes 15 MB, and FOLDER of NODE has 5 MB left: delete files that are not needed there"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("card", "board", "change", "sentence"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
+def test_a_changed_card_is_refused_with_a_sentence(
+    card: str,
+    board: str,
+    change: Change,
+    sentence: str,
+    tmp_path: Path,
+    made_build: Builds,
+) -> None:
+    setup = Setup(card, board)
+    change(setup)
+    assert refusal(setup.boot(tmp_path), made_build()) == sentence
+
+
+def test_a_cmdline_txt_that_was_edited_after_the_boot_is_refused(tmp_path: Path, made_build: Builds) -> None:
+    disk = Setup(PI_OS, "pi4b").boot(tmp_path)
+    path = disk.folder / "cmdline.txt"
+    path.write_text(path.read_text().replace(" rootwait", " rootwait usbhid.mousepoll=0"))
+    assert refusal(disk, made_build()) == (
+        "the kernel of NODE was not started with 'usbhid.mousepoll=0' of cmdline.txt: if cmdline.txt was edited, "
+        "reboot NODE first"
+    )
+
+
+def test_the_note_of_bookworm_in_boot_is_not_taken_for_config_txt(tmp_path: Path, made_build: Builds) -> None:
+    disk = Setup("raspberry-pi-os-bookworm-64", "pi4b").boot(tmp_path)
+    for path in disk.folder.glob("*.txt"):
+        path.unlink()
+    assert refusal(disk, made_build()).startswith(
+        f"{tmp_path}/boot of NODE is not a mounted partition, so the firmware"
+    )
+
+
+def test_a_firmware_that_does_not_know_the_mailbox_tag_is_asked_by_systemd(
+    tmp_path: Path,
+    made_build: Builds,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.support.boot_cards.MAILBOX", MAILBOX.replace("0x80000004", "0x00000000"))
+    setup = Setup(PI_OS_32, "pi3b")
+    setup.arming = "busybox"
+    assert refusal(setup.boot(tmp_path), made_build()) == (
+        "NODE has neither vcmailbox nor systemd to ask for a trial boot: install raspi-utils there"
+    )
+
+
+@pytest.mark.parametrize(
+    ("card", "board", "arch", "mode"),
+    [
+        (PI_OS_32, "pi3b", "arm64", 1),  # a 64-bit kernel also runs 32-bit programs
+        (PI_OS_32, "zero2w", "arm64", 1),
+        (BULLSEYE, "pi4b", "arm64", 1),
+        (BULLSEYE, "pi4b", "arm", 0),
+        (PI_OS_32, "pi4b", "arm", 0),
+        (PI_OS_32, "pi3b", "arm", 0),
+    ],
+)
+def test_the_processor_decides_which_kernel_a_board_takes(
+    card: str,
+    board: str,
+    arch: str,
+    mode: int,
+    tmp_path: Path,
+    made_build: Builds,
+) -> None:
+    setup = Setup(card, board)
+    initramfs = "initramfs" in setup.expected
+    new = made_build(arch, initramfs)
+    expected = expected_tryboot(setup, new, "vmlinuz", "initrd.img" if initramfs else None, mode)
+    assert tryboot(setup.boot(tmp_path), new) == expected
+
+
+ONLY = "but the processor of NODE starts only {0} kernels: set ARCH={0} when you compile the kernel"
+
+
+@pytest.mark.parametrize(
+    ("card", "board", "arch", "sentence"),
+    [
+        (PI_OS_32, "pib", "arm64", f"build kernel is for arm64, {ONLY.format('arm')}"),
+        (PI_OS_32, "pi0w", "arm64", f"build kernel is for arm64, {ONLY.format('arm')}"),
+        (PI_OS_32, "pi2b", "arm64", f"build kernel is for arm64, {ONLY.format('arm')}"),
+        (PI_OS_32, "pi5", "arm", f"build kernel is for arm, {ONLY.format('arm64')}"),
+        (PI_OS, "pi5", "arm", f"build kernel is for arm, {ONLY.format('arm64')}"),
+        (
+            PI_OS,
+            "pi4b",
+            "arm",
+            "build kernel is for arm, but the programs of NODE are 64-bit, which a 32-bit kernel cannot run: set "
+            "ARCH=arm64 when you compile the kernel",
+        ),
+    ],
+)
+def test_a_kernel_that_a_board_cannot_run_is_refused(
+    card: str,
+    board: str,
+    arch: str,
+    sentence: str,
+    tmp_path: Path,
+    made_build: Builds,
+) -> None:
+    assert refusal(Setup(card, board).boot(tmp_path), made_build(arch)) == sentence
+
+
+ROOT = "the root file system of NODE (/lib/modules) {}, so build modules cannot be installed: make it a writable file "
+ROOT += "system on a disk, or test a build without modules and driver firmware"
+
+
+@pytest.mark.parametrize(
+    ("card", "board", "root", "why"),
+    [
+        ("openwrt-24.10", "pi4b", None, "is overlay, which does not keep files"),
+        ("home-assistant-os-pi5", "pi5", None, "is erofs, which does not keep files"),
+        (PI_OS, "pi4b", "overlayroot / overlay rw,relatime,lowerdir=/media/root-ro 0 0", "is overlay, which does not"),
+        (PI_OS, "pi4b", "/dev/mmcblk0p2 / ext4 ro,noatime 0 0", "is mounted read-only"),
+        ("alpine-3.22", "pi4b", "tmpfs / tmpfs rw,relatime,mode=755 0 0", "is tmpfs, which does not keep files"),
+        ("alpine-3.22", "pi4b", "/dev/loop0 /lib/modules squashfs ro,relatime 0 0", "is squashfs, which does not"),
+    ],
+)
+def test_modules_need_a_root_file_system_that_keeps_them(
+    card: str, board: str, root: str | None, why: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "build"
+    made.write(folder, {"Image": made.image(), "initrd": b"070701", **made.tree()})
+    (folder / "build.yaml").write_text("name: modules\nkernel: Image\ninitramfs: initrd\nmodules: .\n")
+    setup = Setup(card, board)
+    setup.root = root or setup.root
+    setup.tools = ("depmod",)
+    full = why.replace("which does not", "which does not keep files") if why.endswith("not") else why
+    assert refusal(setup.boot(tmp_path / "card"), build_of(folder, "made")) == ROOT.format(full)
+
+
+def test_an_initramfs_that_the_board_cannot_make_must_be_in_the_build(tmp_path: Path, made_build: Builds) -> None:
+    assert refusal(Setup("alpine-3.22", "pi4b").boot(tmp_path), made_build("arm64", False)) == (
+        "NODE boots with an initramfs, but has no mkinitramfs: install initramfs-tools there, or add an initramfs to "
+        "build kernel"
+    )
+
+
+def test_a_kernel_without_device_trees_gets_one_warning(tmp_path: Path, made_build: Builds) -> None:
+    disk = Setup(PI_OS, "pi4b").boot(tmp_path)
+    booted = disk.booted()
+    for kind in ("settings", "arm64", "arm64"):
+        booted.check(made_build(kind))
+    assert disk.warnings == [
+        "build kernel has a kernel and no device trees, so pi-1 boots it with the known-good ones: add device_trees if "
+        "the kernel needs its own"
+    ]
+
+
+def test_every_card_names_its_source() -> None:
+    cards = card_names()
+    assert len(cards) >= 11
+    assert all(document(card)["source"] for card in cards)
