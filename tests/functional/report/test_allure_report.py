@@ -181,18 +181,16 @@ def test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from
             ".filter(i => i.complete && i.naturalWidth > 500).length"
         )
         seen.until(lambda: seen.run(images) >= 1, "the trend in the description")
+        # The picture of the README: `make pictures` copies it to docs/.
+        seen.resize(1100, 1640)
+        seen.until(lambda: seen.run(images) >= 1, "the trend in the description")
+        seen.picture(pictures / "report-allure.png")
+        seen.resize(1400, 1600)
         seen.click("History")
         seen.await_text("History")
         seen.picture(pictures / "allure-history.png")
         assert seen.left_the_machine() == []
         assert seen.complaints() == []
-    with browser(1100, 1640) as seen:
-        # The picture of the README: `make pictures` copies it to docs/.
-        seen.open(page)
-        seen.click("pi3b:onboard/pair · tcp-P1 tx 8")
-        seen.await_text("regression: tx 8")
-        seen.until(lambda: seen.run(images) >= 1, "the trend in the description")
-        seen.picture(pictures / "report-allure.png")
     with browser(1400, 900) as seen:
         seen.open(page, "/metrics")
         seen.await_text("pi3b:onboard/pair tcp-P1 tx")
