@@ -60,8 +60,7 @@ class Coordinator:
         os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
         from labgrid.remote import client
 
-        from pytest_pinet.lab.labgrid.coordinator_session import ResumableSession
-        from pytest_pinet.lab.labgrid.heartbeat_service import HeartbeatService
+        from pytest_pinet.lab.labgrid.coordinator_session import HeartbeatService, ResumableSession
 
         self.address = address
         self.identity = identity
