@@ -23,9 +23,6 @@ class KernelEventKind(StrEnum):
     UNDER_VOLTAGE = "under-voltage"
     VOLTAGE_NORMAL = "voltage normalised"
 
-    def __str__(self) -> str:
-        return self.value
-
     @property
     def blames_kernel(self) -> bool:
         """Whether this is a kernel failure. After such an event, the node must not be used for further measurements."""

@@ -26,7 +26,8 @@ from pytest_pinet.model.lab import Lab, Switch
 READ_BACK_TIMEOUT_S = 8.0
 DEFAULT_COUNTER_LATENCY_S = 5.0
 VLAN_RANGE = range(1, 4095)
-_SETTINGS = ("admin_up", "vlan", "poe")
+# The settings of a port, and the capability that each needs.
+_SETTINGS = {"admin_up": Capability.ADMIN, "vlan": Capability.VLAN, "poe": Capability.POE}
 _DOES = {
     Capability.LINK: "report the link of a port",
     Capability.ADMIN: "bring a port up or down",
@@ -199,22 +200,12 @@ class ManagedSwitch:
         if state.vlan is None or state.vlan not in self._groups:
             return state
         known = self._journal.original(self.name, port) if self._journal else None
-        known = known or PortState()
-        return replace(
-            state,
-            vlan=self._default_vlan if known.vlan is None else known.vlan,
-            admin_up=state.admin_up if known.admin_up is None else known.admin_up,
-            poe=state.poe if known.poe is None else known.poe,
-        )
+        recorded = {key: value for key in _SETTINGS if (value := getattr(known, key, None)) is not None}
+        return replace(state, **{"vlan": self._default_vlan, **recorded})
 
     def _settable(self, state: PortState) -> PortState:
         """Return only the settings that this switch can change."""
-        can = self.capabilities
-        return PortState(
-            admin_up=state.admin_up if Capability.ADMIN in can else None,
-            vlan=state.vlan if Capability.VLAN in can else None,
-            poe=state.poe if Capability.POE in can else None,
-        )
+        return PortState(**{key: getattr(state, key) for key, need in _SETTINGS.items() if need in self.capabilities})
 
     def _remember(self, found: Mapping[str, PortState], keys: Collection[str]) -> None:
         """Record the original states before the first change, so that every change can be undone."""

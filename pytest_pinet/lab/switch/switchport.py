@@ -28,9 +28,6 @@ class Capability(StrEnum):
     LLDP = "lldp"
     FDB = "fdb"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 @dataclass(frozen=True)
 class PortState:
