@@ -263,16 +263,20 @@ class Leases:
         if leaving:
             self._before_giving_back(leaving)
         for place in leaving:
-            self.held.discard(place)
-            self._stale.discard(place)
             try:
-                self._coordinator.release(place, self._coordinator.identity)
-            except CoordinatorError:
-                self._owed.add(place)
+                self._hand_back(place)
             except Exception as error:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+    def _hand_back(self, place: str) -> None:
+        self.held.discard(place)
+        self._stale.discard(place)
+        try:
+            self._coordinator.release(place, self._coordinator.identity)
+        except CoordinatorError:
+            self._owed.add(place)
 
     def settle(self) -> None:
         """Release the places that are still owed. Raises CoordinatorError naming them while the coordinator is away."""
@@ -298,11 +302,7 @@ class Leases:
         try:
             yield
         finally:
-            self.held.discard(place)
-            try:
-                self._coordinator.release(place, self._coordinator.identity)
-            except CoordinatorError:
-                self._owed.add(place)
+            self._hand_back(place)
 
 
 def free_places_of(worker: str, run: str, lab_file: str, own: Identity) -> list[str]:

@@ -11,7 +11,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import link_checks
 from pytest_pinet.lab.link.addressing import addresses
-from pytest_pinet.lab.link.end import End, bring_up, change, check_not_management, read_surroundings
+from pytest_pinet.lab.link.end import End, bring_up, change, check_not_management, read_surroundings, undo_by
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.combination import Combination
@@ -101,13 +101,13 @@ def connect(
     )
     surroundings = [read_surroundings(end) for end in ends]
     for end, around in zip(ends, surroundings, strict=True):
-        if switches[end.endpoint.interface.port.switch].rewires:
+        if switches[end.port.switch].rewires:
             check_not_management(end, around)
     _wire(combination, switches, undo)
     found = [bring_up(end, around, undo) for end, around in zip(ends, surroundings, strict=True)]
     deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
     states = tuple(
-        link_checks.await_carrier(end, state, switches[end.endpoint.interface.port.switch], deadline)
+        link_checks.await_carrier(end, state, switches[end.port.switch], deadline)
         for end, state in zip(ends, found, strict=True)
     )
     for end, state in zip(ends, states, strict=True):
@@ -163,11 +163,7 @@ def _forward(end: End, undo: UndoStack) -> None:
     before = end.shell.run(f"cat {setting}").stdout.strip()
     if before == "1":
         return
-    undo.add(
-        f"forwarding of {end.device} on {end.shell.name}",
-        lambda: change(end.shell, f"echo {before or 0} > {setting}"),
-        end.shell.name,
-    )
+    undo_by(end, f"forwarding of {end.device} on {end.shell.name}", f"echo {before or 0} > {setting}", undo)
     change(end.shell, f"echo 1 > {setting}")
     if end.shell.run(f"cat {setting}").stdout.strip() != "1":
         raise LinkError(f"{end.shell.name} accepted forwarding on {end.device}, but {setting} is still not 1")
@@ -176,11 +172,8 @@ def _forward(end: End, undo: UndoStack) -> None:
 def _route(end: End, gateway: End, target: End, undo: UndoStack) -> None:
     route = f"{target.address.network} via {gateway.ip} dev {end.device}"
     gone = f"! ip route show {target.address.network} | grep -q ."
-    undo.add(
-        f"route to {target.address.network} on {end.shell.name}",
-        lambda: change(end.shell, f"ip route del {route} || {gone}"),
-        end.shell.name,
-    )
+    what = f"route to {target.address.network} on {end.shell.name}"
+    undo_by(end, what, f"ip route del {route} || {gone}", undo)
     change(end.shell, f"ip route replace {route}")
 
 

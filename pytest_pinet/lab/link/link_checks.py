@@ -30,7 +30,7 @@ def await_carrier(end: End, state: InterfaceState, switch: ManagedSwitch, deadli
         return state.carrier
 
     if not state.carrier and not deadline.wait_until(has_carrier, interval_s=0.1):
-        port = end.endpoint.interface.port
+        port = end.port
         raise LinkError(
             f"no link on {end} after {CARRIER_TIMEOUT_S:.0f} s: the node reports {state}, "
             f"the switch reports {switch.state(port.port)}",
@@ -163,10 +163,10 @@ def check_cabling(ends: Sequence[End], states: Sequence[InterfaceState], switche
     for name, switch in switches.items():
         if not switch.capabilities & {Capability.LLDP, Capability.FDB}:
             continue
-        here = [(e, s) for e, s in zip(ends, states, strict=True) if e.endpoint.interface.port.switch == name]
-        if all(_known(end) for end, _ in here):
+        here = [(e, s) for e, s in zip(ends, states, strict=True) if e.port.switch == name]
+        if all(_key(end) in end.session.facts for end, _ in here):
             continue
-        found = switch.neighbours([end.endpoint.interface.port.port for end, _ in here])
+        found = switch.neighbours([end.port.port for end, _ in here])
         hosts = {end.shell.name: _host(end) for end, _ in here}
         for end, state in here:
             _check_cable(end, state, found, here, hosts)
@@ -181,7 +181,7 @@ def search_ports(ends: Sequence[End], states: Sequence[InterfaceState], switches
         found = switch.neighbours(switch.ports)
         hosts = [_host(node) for node in {end.shell.name: end for end in ends}.values()]
         for end, state in zip(ends, states, strict=True):
-            own = end.endpoint.interface.port
+            own = end.port
             if own.switch != name or any(_is(n, end, state, hosts) for n in found.get(own.port, ())):
                 continue
             for port, seen in found.items():
@@ -202,11 +202,7 @@ def _is(neighbour: Neighbour, end: End, state: InterfaceState, hosts: Sequence[s
 
 
 def _key(end: End) -> str:
-    return f"cabled {end.device} {end.endpoint.interface.port}"
-
-
-def _known(end: End) -> bool:
-    return bool(end.session.facts.get(_key(end)))
+    return f"cabled {end.device} {end.port}"
 
 
 def _host(end: End) -> str:
@@ -222,7 +218,7 @@ def _check_cable(
     here: Sequence[tuple[End, InterfaceState]],
     hosts: Mapping[str, str],
 ) -> None:
-    port = end.endpoint.interface.port
+    port = end.port
     learned = {p: {n.mac for n in seen if n.source is Capability.FDB} for p, seen in found.items()}
     others = [(other, other_state) for other, other_state in here if other is not end]
     for there, macs in learned.items():
@@ -241,7 +237,7 @@ def _check_cable(
 
 
 def _wrong(end: End, seen: str) -> LinkError:
-    port = end.endpoint.interface.port
+    port = end.port
     return LinkError(
         f"wrong cable: the lab file has {end.shell.name} {end.device} on port {port.port} of switch {port.switch}, "
         f"but {seen}",

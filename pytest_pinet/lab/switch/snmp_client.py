@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
@@ -106,32 +106,28 @@ class SnmpClient:
 
     def get(self, oids: Sequence[Oid]) -> list[Value | None]:
         """Return the values of these instances, in the same order; None for instances that the agent does not have."""
-        found: list[Value | None] = []
+        found: list[tuple[Oid, Value | None]] = []
         for start in range(0, len(oids), BATCH):
-            found += self._get(oids[start : start + BATCH])
-        return found
-
-    def _get(self, oids: Sequence[Oid]) -> list[Value | None]:
-        status, index, binds = self._request("get", oids)
-        if status == 0:
-            return [value for _, value in binds]
-        if status == _TOO_BIG and len(oids) > 1:
-            half = len(oids) // 2
-            return self._get(oids[:half]) + self._get(oids[half:])
-        if status == _NO_SUCH_NAME and index:
-            # If one instance is missing, SNMPv1 returns no value at all.
-            return [*self._get(oids[: index - 1]), None, *self._get(oids[index:])] if len(oids) > 1 else [None]
-        raise self._refusal("read", status, oids, index)
+            found += self._read("get", oids[start : start + BATCH])
+        return [value for _, value in found]
 
     def following(self, oids: Sequence[Oid]) -> list[tuple[Oid, Value] | None]:
         """Return the next instance after each of these in the agent's order; None at the end."""
-        status, index, binds = self._request("next", oids)
+        return [None if value is None else (oid, value) for oid, value in self._read("next", oids)]
+
+    def _read(self, verb: str, oids: Sequence[Oid]) -> list[tuple[Oid, Value | None]]:
+        if not oids:
+            return []
+        status, index, binds = self._request(verb, oids)
+        if status == 0:
+            return binds
+        if status == _TOO_BIG and len(oids) > 1:
+            half = len(oids) // 2
+            return self._read(verb, oids[:half]) + self._read(verb, oids[half:])
         if status == _NO_SUCH_NAME and index:
-            rest = [*self.following(oids[: index - 1])] if index > 1 else []
-            return [*rest, None, *(self.following(oids[index:]) if index < len(oids) else [])]
-        if status:
-            raise self._refusal("read", status, oids, index)
-        return [None if value is None else (oid, value) for oid, value in binds]
+            # If one instance is missing, SNMPv1 returns no value at all.
+            return [*self._read(verb, oids[: index - 1]), (oids[index - 1], None), *self._read(verb, oids[index:])]
+        raise self._refusal("read", status, oids, index)
 
     def columns(self, columns: Sequence[Oid]) -> dict[Oid, dict[Oid, Value]]:
         """Walk these columns in parallel; return for each column its values by index."""
@@ -245,7 +241,8 @@ class SnmpClient:
         else:
             binds = [api.ObjectType(n, _outgoing(api, v)) for n, v in zip(names, values, strict=True)]
         more = (0, max(1, min(rows, BATCH // len(oids)))) if verb == "bulk" else ()
-        call = _call(api, verb)
+        # The names in pysnmp 7 and in pysnmp 5.
+        call = getattr(api, f"{verb}_cmd", None) or getattr(api, f"{verb}Cmd")
 
         async def ask() -> Any:
             if self._engine is None:
@@ -336,12 +333,6 @@ def _import(access: Access) -> Any:
     except ImportError:  # before 7
         from pysnmp.hlapi import asyncio as hlapi
     return _Api(hlapi)
-
-
-def _call(api: Any, verb: str) -> Callable[..., Awaitable[Any]]:
-    """Return pysnmp's function for a request: its name in pysnmp 7, or in pysnmp 5."""
-    call: Callable[..., Awaitable[Any]] = getattr(api, f"{verb}_cmd", None) or getattr(api, f"{verb}Cmd")
-    return call
 
 
 def _flat(binds: Any) -> list[Any]:
