@@ -118,18 +118,12 @@ class LabAccess:
         self._on_wait(text)
 
     def open(self, combination: Combination, reset: bool = False) -> AbstractContextManager[Link]:
-        """Open a link for this combination. With ``reset`` its nodes are rebooted first.
-
-        Raises PinetError, and KeyboardInterrupt once another process has aborted the run.
-        """
+        """Open a link; ``reset`` reboots its nodes first. Raises PinetError; KeyboardInterrupt in an aborted run."""
         self.interrupt()
         return self._connect().open(combination, reset, self.prepare)
 
     def watch(self) -> None:
-        """Raise an error if a console of the open link has shown a kernel crash or a supply fault. This check is cheap.
-
-        Raises KeyboardInterrupt once another process has aborted the run.
-        """
+        """Raise the error of a kernel crash or supply fault on a console, or KeyboardInterrupt as ``open``. Cheap."""
         self.interrupt()
         if self._session is not None:
             self._session.watch()

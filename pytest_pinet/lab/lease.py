@@ -200,10 +200,8 @@ class Leases:
             self._stale.discard(place)
 
     def _lost_exporter(self, place: str) -> str | None:
-        """Return an exporter of this place that went away since the lease began, or None.
-
-        The exporter may be back, but then its resources are not leased.
-        """
+        """Return an exporter of this place that went away since the lease began, or None."""
+        # The exporter may be back, but then its resources are not leased.
         for exporter in sorted({path[0] for path in self._resources.get(place, ())}):
             when = self._coordinator.left_at(exporter)
             if when is not None and when > self._leased_at.get(place, when):

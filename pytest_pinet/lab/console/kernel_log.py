@@ -71,8 +71,5 @@ def recognise(line: str) -> KernelEventKind | None:
 
 
 def plain_line(raw: bytes) -> str:
-    """Return a line as a person reads it, without colours, cursor movements and line end.
-
-    Invalid UTF-8 is replaced by a mark.
-    """
+    """Return a line without colours, cursor movements and line end, and with a mark for each invalid UTF-8 sequence."""
     return _CONTROL.sub("", raw.decode("utf-8", "replace")).rstrip()

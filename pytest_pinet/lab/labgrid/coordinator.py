@@ -166,15 +166,12 @@ class Coordinator:
         return Identity.parse(acquired) if acquired else None
 
     def holding(self, place: str) -> Holding | None:
-        """Return the holder of this place and the start of the lease, as of the last ``sync``.
-
-        A heartbeat changes the place's own time stamp. Therefore the heartbeat carries the start of the lease. Raises
-        LeaseError when there is no such place.
-        """
+        """Return the holder of this place and the start of its lease, as of the last ``sync``. Raises LeaseError."""
         holder = self.holder(place)
         if holder is None:
             return None
         entry = self._place(place)
+        # A heartbeat changes the place's own time stamp. Therefore the heartbeat carries the start of the lease.
         beat = Heartbeat.of(holder, entry.tags.get(TAG))
         return Holding(holder, entry.changed if beat is None else beat.since)
 

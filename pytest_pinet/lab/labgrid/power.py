@@ -80,10 +80,7 @@ class Power:
         return self._call("report its state", get)
 
     def rest(self) -> None:
-        """After ``switch`` off, wait for the driver's off time (labgrid's ``delay``, default 2 s).
-
-        Capacitors keep a board alive for this time.
-        """
+        """After an off, wait for labgrid's ``delay`` (default 2 s): capacitors keep a board alive for so long."""
         if self._off_at is not None:
             passed = time.monotonic() - self._off_at
             time.sleep(max(0.0, float(getattr(self._driver, "delay", OFF_TIME_S)) - passed))

@@ -54,10 +54,7 @@ class Surroundings:
 
 
 def read_surroundings(end: End) -> Surroundings:
-    """Read the surroundings with one remote command, since each command is a round trip.
-
-    Raises LinkError for a node without ``ip``.
-    """
+    """Read the surroundings in one round trip. Raises LinkError for a node without ``ip``."""
     done = end.shell.run(
         "PATH=$PATH:/usr/sbin:/sbin; command -v ip >/dev/null || exit 127;"
         ' set -- $SSH_CONNECTION; echo "server=$3";'
@@ -109,10 +106,7 @@ def undo_by(end: End, what: str, command: str, undo: UndoStack) -> None:
 
 
 def bring_up(end: End, around: Surroundings, undo: UndoStack) -> InterfaceState:
-    """Bring the device up and add its address.
-
-    Return the state in which it was found, or its new state if NetworkManager managed it.
-    """
+    """Bring the device up and add its address. Return the state found, or the new one if NetworkManager managed it."""
     found = read_interface(end.shell, end.device)
     if around.network_manager and not around.carries_ssh:
         _take_from_network_manager(end, undo)

@@ -46,9 +46,7 @@ class NodePool:
     ) -> list[NodeSession]:
         """Lease these nodes, all or none, and bring them up. With ``reset`` they are rebooted even if they are up.
 
-        ``more`` names further places to lease together with the nodes, such as the places of uplinks.
-
-        Raises LabError, or QuarantineError for a quarantined node.
+        ``more`` names further places to lease, such as the places of uplinks. Raises LabError, or QuarantineError.
         """
         wanted = list(nodes)
         self._check_service(wanted)
@@ -116,10 +114,7 @@ class NodePool:
         return self.leases.lost(place for place in places if place not in self._sessions)
 
     def distrust(self, node: Node, reset: bool = False) -> None:
-        """Log out of a node that stopped answering, so that its next user logs in again.
-
-        With ``reset``, for a kernel that crashed, the node is rebooted before its next use.
-        """
+        """Log out of a node that stopped answering. Its next user logs in again, or reboots it (``reset``: a crash)."""
         self._leave([node.place])
         if reset and node.place in self._sessions:
             self._sessions[node.place].reset_due = True
@@ -163,10 +158,7 @@ class NodePool:
 
 
 class Quarantine:
-    """Knows which nodes could not be brought up, and why.
-
-    The workers of a run share ``folder``. With None the quarantine holds for this process only.
-    """
+    """Knows which nodes could not be brought up, and why. The workers of a run share ``folder`` (None: one process)."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder

@@ -213,10 +213,7 @@ class NodeSession:
             self._reboot()
 
     def _remove_left_build(self) -> bool:
-        """Remove what a crashed process left of a build under test; return whether the node still runs that build.
-
-        Raises SshError.
-        """
+        """Remove the build of a crashed process; return whether the node still runs that build. Raises SshError."""
         from pytest_pinet.lab.deploy.recovery import put_back
 
         try:
@@ -322,12 +319,10 @@ class NodeSession:
         )
 
     def _no_answer(self, trouble: LabError, error: Exception) -> _NoAnswer:
-        """Return the reason for a node's silence: ``trouble``, or a kernel panic if the console shows one.
-
-        The panic is removed from the record, because it ends with the next boot.
-        """
+        """Return the reason for a node's silence: ``trouble``, or a kernel panic if the console shows one."""
         from pytest_pinet.lab.console.login import BootPanic
 
+        # The panic is removed from the record, because it ends with the next boot.
         record = self.record
         panics = record.take([KernelEventKind.PANIC]) if record is not None else []
         if panics or isinstance(error, BootPanic):

@@ -194,10 +194,7 @@ def _text(ticket: Path) -> str | None:
 def turn(
     key: str, domain: str, patience: Patience, on_wait: Callable[[str], None], identity: Identity | None
 ) -> Iterator[None]:
-    """Queue for a domain of the lab ``key``, then hold it for the block.
-
-    Raises LeaseError when ``patience`` is over.
-    """
+    """Queue for a domain, then hold it for the block. Raises LeaseError when ``patience`` is over."""
     queue = _Queue.of(key, domain)
     who = f"process {os.getpid()} since {time.strftime('%T')}"
     own, descriptor = queue.draw(f"{who}\n{identity or ''}")

@@ -37,10 +37,7 @@ class _Switches:
         return cls._of[environment]
 
     def take(self, name: str, port: str, where: str) -> ManagedSwitch:
-        """Return this switch, opened if necessary. Raises ConfigError when the lab file has no such switch or port.
-
-        ``where`` names the port in messages.
-        """
+        """Return this switch, opened if necessary. Raises ConfigError, which quotes ``where``, if it is unknown."""
         switch = self._lab.switches.get(name)
         if switch is None:
             known = ", ".join(sorted(self._lab.switches))

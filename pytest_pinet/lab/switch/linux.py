@@ -235,10 +235,7 @@ def _first(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def connect(switch: Switch, settings: Mapping[str, str]) -> LinuxSwitch:
-    """Connect to a Linux switch.
-
-    Settings: ``address`` (``ssh://user@host:port``), ``keyfile``, ``default_group`` (bridge of the default VLAN).
-    """
+    """Connect: ``address`` (``ssh://user@host:port``), ``keyfile``, ``default_group`` (bridge of the default VLAN)."""
     connection = SshConnection(f"switch {switch.name}", settings["address"], settings.get("keyfile"))
     bridges = Bridges(default_vlan(switch), settings.get("default_group", "br0"))
     return LinuxSwitch(switch, connection.shell, bridges, connection)

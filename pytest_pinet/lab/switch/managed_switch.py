@@ -42,7 +42,7 @@ _DOES = {
 class ManagedSwitch:
     """One switch of the lab file. ``journal`` keeps the original states of its ports across a crash."""
 
-    def __init__(self, switch: Switch, backend: SwitchBackend, journal: Journal | None = None) -> None:
+    def __init__(self, switch: Switch, backend: SwitchBackend, journal: Journal) -> None:
         self.name = switch.name
         self._switch = switch
         self._backend = backend
@@ -126,7 +126,7 @@ class ManagedSwitch:
         self._remember({port: found[port] for port in wanted}, ("admin_up", "vlan"))
         undo.add(f"the wiring of {_and([*wanted])} on switch {self.name}", partial(self.restore, [*wanted]))
         self._apply({**homes, **wanted}, found)
-        self._drop_from_journals(strangers)
+        self._journal.forget(self.name, strangers)
         self._remove_empty({found[port].vlan for port in wanted} - vlans)
 
     def set_admin(self, port: str, up: bool, undo: UndoStack | None = None) -> None:
@@ -156,7 +156,7 @@ class ManagedSwitch:
             return
         current = self._backend.states(self._listed(wanted))
         self._apply({port: self._settable(state) for port, state in wanted.items()}, current)
-        self._drop_from_journals(wanted)
+        self._journal.forget(self.name, wanted)
         for port in wanted:
             self._found.pop(port, None)
         self._remove_empty({current[port].vlan for port in wanted} - {state.vlan for state in wanted.values()})
@@ -177,10 +177,7 @@ class ManagedSwitch:
         return [port for port in self._switch.ports if port in wanted]
 
     def _vlan_of(self, group: Iterable[str]) -> int:
-        """Return the VLAN of a group, which depends on its first port in the lab file.
-
-        Ports are leased with their nodes, so two live groups never share their first port.
-        """
+        # Ports are leased with their nodes, so two live groups never share their first port.
         return self._groups[self._switch.ports.index(self._listed(group)[0])]
 
     def _check_home(self, found: Mapping[str, PortState]) -> None:
@@ -193,13 +190,10 @@ class ManagedSwitch:
                 )
 
     def _original(self, port: str, state: PortState) -> PortState:
-        """Return the original state of a port.
-
-        If the port is in a group VLAN, a dead run put it there; then the original state is read from the journal.
-        """
+        """Return the original state of a port: from the journal if a dead run put the port into a group VLAN."""
         if state.vlan is None or state.vlan not in self._groups:
             return state
-        known = self._journal.original(self.name, port) if self._journal else None
+        known = self._journal.original(self.name, port)
         recorded = {key: value for key in _SETTINGS if (value := getattr(known, key, None)) is not None}
         return replace(state, **{"vlan": self._default_vlan, **recorded})
 
@@ -215,13 +209,8 @@ class ManagedSwitch:
             home = self._settable(self._original(port, state))
             missing = {key: getattr(home, key) for key in keys if getattr(known, key) is None}
             fresh[port] = replace(known, **missing)
-        if self._journal:
-            self._journal.record(self.name, fresh)
+        self._journal.record(self.name, fresh)
         self._found.update(fresh)
-
-    def _drop_from_journals(self, ports: Iterable[str]) -> None:
-        if self._journal:
-            self._journal.forget(self.name, ports)
 
     def _set(self, port: str, wanted: PortState, undo: UndoStack | None) -> None:
         before = self.state(port)
@@ -239,7 +228,7 @@ class ManagedSwitch:
         now = self._apply({port: wanted}, {port: before})[port]
         if _has(now, self._found[port]):
             # The new state equals the original state, so nothing is left to restore.
-            self._drop_from_journals([port])
+            self._journal.forget(self.name, [port])
             del self._found[port]
 
     def _apply(self, wanted: Mapping[str, PortState], found: Mapping[str, PortState]) -> Mapping[str, PortState]:

@@ -77,10 +77,7 @@ class SnmpVlanTable:
         return True
 
     def _set_in_steps(self, pvids: _Sets, joining: _Sets, leaving: _Sets) -> None:
-        """Set in steps, for a switch that refuses all changes in one request.
-
-        A port is in two VLANs for a moment, which is better than in none.
-        """
+        """Set in steps, if one request is refused. A port in two VLANs for a moment is better than one in none."""
         try:
             self._client.set_each(pvids)
             pvids = []
