@@ -55,7 +55,6 @@ class LabSession:
         self._pool = NodePool(self._coordinator, self._targets.make, on_wait, folder)
         self._watch: KernelWatch | None = None
         self._switches: dict[str, ManagedSwitch] = {}
-        self._warnings: list[str] = []
         self._stop_listening = labgrid_steps.listen()
 
     def _switch(self, name: str) -> ManagedSwitch:
@@ -95,7 +94,9 @@ class LabSession:
                 for session in sessions.values():
                     if session.ready and session.node.name in watch.broken:
                         session.shell.doubt()
-                self._warnings += undo.close([*self._pool.lost(nodes), *self._pool.lost_places(combination.places)])
+                self._pool.warnings += undo.close(
+                    [*self._pool.lost(nodes), *self._pool.lost_places(combination.places)]
+                )
 
     def _get(self, combination: Combination, reset: bool) -> list[NodeSession]:
         nodes = combination.nodes
@@ -158,9 +159,7 @@ class LabSession:
 
     def take_warnings(self) -> list[str]:
         """Return the undo failures since the last call, and clear the list."""
-        warnings = [*self._warnings, *self._pool.take_warnings()]
-        self._warnings.clear()
-        return warnings
+        return self._pool.take_warnings()
 
     def close(self) -> list[str]:
         """Leave and release everything; return what could not be undone."""
@@ -174,9 +173,9 @@ class LabSession:
             try:
                 step()
             except CoordinatorError as error:
-                self._warnings.append(f"could not {what}: {error.message}")
+                self._pool.warnings.append(f"could not {what}: {error.message}")
             except Exception as error:
-                self._warnings.append(f"could not {what}: {type(error).__name__}: {error}")
+                self._pool.warnings.append(f"could not {what}: {type(error).__name__}: {error}")
         self._coordinator.close()
         self._stop_listening()
         return self.take_warnings()

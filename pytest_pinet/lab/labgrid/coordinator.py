@@ -193,11 +193,10 @@ class Coordinator:
     def acquire(self, place: str) -> bool:
         """Try to acquire a place; return False if another user holds it. Raises LeaseError for any other refusal."""
         import grpc
-        from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
 
         self.holder(place)
         try:
-            self._run(self._heartbeat.acquire(pb.AcquirePlaceRequest(placename=place)), f"place {place}")
+            self._run(self._heartbeat.acquire(place), f"place {place}")
         except grpc.aio.AioRpcError as error:
             # If the coordinator is gone, `sync` raises the clearer error.
             self.sync()
@@ -214,11 +213,9 @@ class Coordinator:
     def release(self, place: str, holder: Identity) -> None:
         """Release a place if ``holder`` still holds it, else do nothing. Raises CoordinatorError or LeaseError."""
         import grpc
-        from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
 
-        request = pb.ReleasePlaceRequest(placename=place, fromuser=str(holder))
         try:
-            self._run(self._heartbeat.release(request), f"place {place} to be released")
+            self._run(self._heartbeat.release(place, holder), f"place {place} to be released")
         except grpc.aio.AioRpcError as error:
             if error.code() == grpc.StatusCode.FAILED_PRECONDITION:
                 return

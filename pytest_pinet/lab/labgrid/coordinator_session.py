@@ -181,13 +181,12 @@ class HeartbeatService:
                 _log.debug("%s: %r", step.__name__, error)
             await asyncio.sleep(BEAT_S)
 
-    async def acquire(self, request: Any) -> None:
+    async def acquire(self, name: str) -> None:
         """Acquire a place. Raises the errors of gRPC."""
-        name = request.placename
         # Noted before the answer: an interrupted call may have acquired the place.
         self._since[name] = time.time()
         try:
-            await self._session.stub.AcquirePlace(request)
+            await self._session.stub.AcquirePlace(pb.AcquirePlaceRequest(placename=name))
         except grpc.aio.AioRpcError:
             self._since.pop(name, None)
             raise
@@ -203,9 +202,8 @@ class HeartbeatService:
             await self._session.sync_with_coordinator()
             await self._beat()
 
-    async def release(self, request: Any) -> None:
+    async def release(self, name: str, holder: Identity) -> None:
         """Release the place of a holder, ourselves or a dead one, and clear its tag. Raises the errors of gRPC."""
-        name, holder = request.placename, Identity.parse(request.fromuser)
         async with self._lock:
             if holder == self._identity:
                 self._since.pop(name, None)
@@ -214,7 +212,7 @@ class HeartbeatService:
             place = self._session.places.get(name)
             if place is not None and Heartbeat.of(holder, place.tags.get(TAG)) is not None:
                 await self._tag(name, "")
-            await self._session.stub.ReleasePlace(request)
+            await self._session.stub.ReleasePlace(pb.ReleasePlaceRequest(placename=name, fromuser=str(holder)))
 
     async def _tag(self, place: str, text: str) -> None:
         await self._session.stub.SetPlaceTags(pb.SetPlaceTagsRequest(placename=place, tags={TAG: text}))
@@ -253,4 +251,4 @@ class HeartbeatService:
                 watched_s = 0.0
         for holder in self._watch.look(counts, watched_s):
             for name in sorted(held[holder]):
-                await self.release(pb.ReleasePlaceRequest(placename=name, fromuser=str(holder)))
+                await self.release(name, holder)

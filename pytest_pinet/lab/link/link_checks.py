@@ -65,7 +65,8 @@ def check_reachable(
     order. ``on_silence`` is called once when an end has not answered for SUSPICION_S, and may raise what it finds.
     Raises LinkError.
     """
-    macs = {end.ip: state.mac for end, state in zip(_in_order(segments), states, strict=True)}
+    ends = [end for segment in segments for end in segment]
+    macs = {end.ip: state.mac for end, state in zip(ends, states, strict=True)}
     deadline = Deadline(REACH_TIMEOUT_S)
     for segment in segments:
         for end in segment:
@@ -73,10 +74,6 @@ def check_reachable(
             # One end of each other segment is enough, because all ends of a segment reach each other.
             strangers = [other[0] for other in segments if other is not segment and end is segment[0]]
             _check_end(end, others, strangers if isolated else [], macs, deadline, on_silence)
-
-
-def _in_order(segments: Sequence[Sequence[End]]) -> list[End]:
-    return [end for segment in segments for end in segment]
 
 
 def _check_end(

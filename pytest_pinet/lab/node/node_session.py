@@ -46,8 +46,8 @@ class NodeSession:
         self.node = node
         self._target = target
         self.strategy = target.get_driver(Strategy, activate=False)
-        self._power_known = False
-        self._found_on: bool | None = None
+        # None until the power switch was read.
+        self._found_off: bool | None = None
         self._boot: Deadline | None = None
         self._shell: SshShell | None = None
         self.facts: dict[str, Any] = {}
@@ -115,9 +115,9 @@ class NodeSession:
     def _read_power(self) -> bool | None:
         """Return whether the node has power. The first answer of each lease says how the node was found."""
         on: bool | None = self.strategy.node_power.is_on()
-        if not self._power_known:
+        if self._found_off is None:
             # Only the first answer counts: a failed first attempt may have switched the node on.
-            self._power_known, self._found_on = True, on
+            self._found_off = on is False
         return on
 
     def switch_on(self) -> None:
@@ -386,8 +386,8 @@ class NodeSession:
 
     def _forget(self) -> bool:
         """Clear the state of this lease; return whether the node was found off."""
-        found_off = self._power_known and self._found_on is False
-        self._power_known, self._found_on, self._shell, self._boot = False, None, None, None
+        found_off = self._found_off is True
+        self._found_off = self._shell = self._boot = None
         self.fresh = False
         self.boot_tuning, self.boot_before = Tuning(), {}
         self._deployment = None

@@ -52,8 +52,7 @@ class _JournalFile:
     @property
     def owner(self) -> str:
         """Name of the process in messages."""
-        match = _FILE.fullmatch(self.path.name)
-        return f"process {match['pid']} on {self._read().host}" if match else self.path.name
+        return f"process {self.path.name.partition('-')[0]} on {self._read().host}"
 
     def _read(self) -> _Content:
         try:

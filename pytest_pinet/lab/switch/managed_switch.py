@@ -113,8 +113,10 @@ class ManagedSwitch:
             return
         wanted: dict[str, PortState] = {}
         for group in groups:
-            vlan = self._vlan_of(group)
-            wanted.update({port: PortState(admin_up=True, vlan=vlan) for port in self._listed(group)})
+            ports = self._listed(group)
+            # The VLAN depends on the first port: ports are leased with their nodes, so no two live groups share it.
+            vlan = self._groups[self._switch.ports.index(ports[0])]
+            wanted.update({port: PortState(admin_up=True, vlan=vlan) for port in ports})
         if len(wanted) != sum(map(len, groups)):
             raise ValueError("a port cannot be in two groups")
         found = self._backend.states(self._switch.ports)
@@ -175,10 +177,6 @@ class ManagedSwitch:
                 f"if pinet may use this port, add it to `ports:` in {self._switch.where}",
             )
         return [port for port in self._switch.ports if port in wanted]
-
-    def _vlan_of(self, group: Iterable[str]) -> int:
-        # Ports are leased with their nodes, so two live groups never share their first port.
-        return self._groups[self._switch.ports.index(self._listed(group)[0])]
 
     def _check_home(self, found: Mapping[str, PortState]) -> None:
         for port, state in found.items():

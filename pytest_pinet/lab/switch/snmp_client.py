@@ -149,11 +149,9 @@ class SnmpClient:
         """Add one answer to ``found``; return for each column the last name, or None at the column's end."""
         order = list(cursors)
         if self._access.version == "1":
-            rows: list[tuple[Oid, Value | None]] = [
-                entry or ((), None) for entry in self.following([cursors[column] for column in order])
-            ]
+            rows = self._read("next", [*cursors.values()])
         else:
-            status, index, rows = self._request("bulk", [cursors[column] for column in order], rows=count)
+            status, index, rows = self._request("bulk", [*cursors.values()], rows=count)
             if status:
                 raise self._refusal("read", status, order, index)
         reached: dict[Oid, Oid | None] = dict.fromkeys(order) if not rows else {}
@@ -255,7 +253,9 @@ class SnmpClient:
         indication, status, index, answer = self._run(ask())
         if indication:
             raise self._no_answer(verb, str(indication), isinstance(indication, self._api.RequestTimedOut))
-        return int(status), int(index), [(tuple(oid), _incoming(value)) for oid, value in _flat(answer)]
+        # For next and bulk, pysnmp 5 returns rows of variables, pysnmp 7 one list.
+        flat = [entry for row in answer for entry in (row if isinstance(row, list) else [row])]
+        return int(status), int(index), [(tuple(oid), _incoming(value)) for oid, value in flat]
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         access = self._access
@@ -333,11 +333,6 @@ def _import(access: Access) -> Any:
     except ImportError:  # before 7
         from pysnmp.hlapi import asyncio as hlapi
     return _Api(hlapi)
-
-
-def _flat(binds: Any) -> list[Any]:
-    """Return all variables in one list. For next and bulk, pysnmp 5 returns rows of variables, pysnmp 7 one list."""
-    return [entry for row in binds for entry in (row if isinstance(row, list) else [row])]
 
 
 def _outgoing(api: Any, value: int | bytes) -> Any:
