@@ -46,8 +46,9 @@ class LabAccess:
         self._error: PinetError | None = None
         self._tools: dict[str, TrafficTool] = {}
         self._use: LabUse | None = None
-        # Kept after the lab is left, because reports read it until the run ends.
-        self._last_scale = Scale()
+        # The share of the full rate at which the links run; the full rate for a lab without a launcher. Kept after the
+        # lab is left, because reports read it until the run ends.
+        self.scale = Scale()
         self._environment = ExitStack()
         # Returns the folder for the console records of the run. Called when we connect to the lab.
         self.folder: Callable[[], Path] | None = None
@@ -75,11 +76,6 @@ class LabAccess:
             self._tools[name] = make_tool(name, self._lab)
         return self._tools[name]
 
-    @property
-    def scale(self) -> Scale:
-        """The share of the full rate at which the links run; the full rate for a lab without a launcher."""
-        return self._last_scale
-
     def start(self) -> None:
         """Start the lab if it is down, and keep it up while this process uses it. Raises PinetError."""
         assert self._lab is not None
@@ -91,7 +87,7 @@ class LabAccess:
         run = run if run.isdigit() else str(os.getpid())
         lab = self._lab
         self._use = launcher.use(lab, run, lambda: self._on_wait(f"starting lab {lab.name}"))
-        self._last_scale = self._use.scale
+        self.scale = self._use.scale
         self._environment.enter_context(environment({**self._use.environment, RUN_VARIABLE: run}))
 
     def _connect(self) -> LabSession:

@@ -108,7 +108,6 @@ class Leases:
         return missing
 
     def _raise_if_too_long(self, obstacle: _Obstacle, patience: Patience) -> None:
-        """Raise if the obstacle has been there for too long."""
         place, exporter = obstacle.place, obstacle.exporter
         holder = obstacle.holding.holder if obstacle.holding else None
         patience.look(f"{place} {obstacle}", holder is not None and holder.is_sibling_of(self._coordinator.identity))

@@ -149,7 +149,6 @@ class LabSession:
             yield
 
     def keep_only(self, nodes: Iterable[Node]) -> None:
-        """Leave and release all nodes except these."""
         self._pool.keep_only(nodes)
 
     def distrust(self, combination: Combination) -> None:

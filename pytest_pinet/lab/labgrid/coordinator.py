@@ -108,7 +108,6 @@ class Coordinator:
 
     @property
     def lost(self) -> bool:
-        """Whether the connection has ended."""
         return bool(self.session.stopping.is_set())
 
     def sync(self) -> None:
@@ -147,7 +146,6 @@ class Coordinator:
         self.session.freed.clear()
 
     def places(self) -> list[str]:
-        """Return the names of all places."""
         return sorted(self.session.places)
 
     def _place(self, name: str) -> Any:

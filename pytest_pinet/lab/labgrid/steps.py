@@ -37,7 +37,6 @@ def listen() -> Callable[[], None]:
 
 
 def _title(step: Any) -> str:
-    """Return who does what, in one line."""
     source = step.source
     who = f"{type(source).__name__} " if source is not None else ""
     words = ", ".join(str(value) for value in (step.args or {}).values()) if step.title in _SHOWN else ""

@@ -127,7 +127,6 @@ class NodePool:
         return warnings
 
     def keep_only(self, nodes: Iterable[Node]) -> None:
-        """Leave and release all nodes except these."""
         self.leases.release(self.leases.held - {node.place for node in nodes})
 
     def _give_back(self, places: Iterable[str]) -> None:

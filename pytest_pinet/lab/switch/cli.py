@@ -159,7 +159,6 @@ class CliSwitch:
         self._session.change(commands)
 
     def remove_vlan(self, vlan: int) -> None:
-        """Delete a VLAN without members that ``configure`` created; does nothing if it does not exist."""
         mode = self._family.vlan_database or self._family.config
         self._session.change(mode.around(_filled(self._family.set.remove_vlan, vlan=vlan)))
 

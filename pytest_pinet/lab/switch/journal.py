@@ -45,8 +45,6 @@ class _Content(BaseModel):
 
 @dataclass(frozen=True)
 class _JournalFile:
-    """The journal file of one process."""
-
     path: Path
 
     @property

@@ -105,7 +105,6 @@ class SwitchPortDriver(Driver):  # type: ignore[misc]  # labgrid is not typed
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """The capabilities of the port's switch."""
         return self._managed.capabilities
 
     def get_state(self) -> PortState:

@@ -54,7 +54,6 @@ class ManagedSwitch:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """The capabilities of this switch, from its backend."""
         return self._backend.capabilities
 
     @property
@@ -64,7 +63,6 @@ class ManagedSwitch:
 
     @property
     def ports(self) -> tuple[str, ...]:
-        """All ports that the lab file lists."""
         return self._switch.ports
 
     @property
@@ -82,7 +80,6 @@ class ManagedSwitch:
             )
 
     def state(self, port: str) -> PortState:
-        """Return the current state of one port."""
         return self.states([port])[port]
 
     def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
@@ -267,7 +264,6 @@ def _has(state: PortState, wanted: PortState) -> bool:
 
 
 def _differing(wanted: PortState, found: PortState | None) -> PortState:
-    """Return the wanted settings that differ from the found ones."""
     if found is None:
         return wanted
     return PortState(**{key: getattr(wanted, key) for key in _SETTINGS if getattr(wanted, key) != getattr(found, key)})

@@ -101,7 +101,6 @@ class SnmpClient:
 
     @property
     def name(self) -> str:
-        """The name of the switch in the lab file."""
         return self._access.name
 
     def get(self, oids: Sequence[Oid]) -> list[Value | None]:
