@@ -76,11 +76,8 @@ class SnmpSwitch:
         interfaces = {i[0]: n for i, n in columns[mib.BRIDGE_PORT_INTERFACE].items() if isinstance(n, int)}
         learning = (mib.BRIDGE_AGING_TIME, mib.VLAN_FDB_PORT, mib.FDB_PORT)
         tables = (mib.IF_ADMIN_STATUS, mib.PVID, mib.LLDP_LOCAL_ID, *learning)
-        has = {
-            table
-            for table, entry in zip(tables, self._client.following(tables), strict=True)
-            if entry is not None and entry[0][: len(table)] == table
-        }
+        following = self._client.following(tables)
+        has = {table for table, name in zip(tables, following, strict=True) if name[: len(table)] == table}
         found = set()
         if mib.IF_ADMIN_STATUS in has:
             found |= {Capability.LINK, Capability.ADMIN, Capability.COUNTERS}

@@ -110,9 +110,9 @@ class SnmpClient:
             found += self._read("get", oids[start : start + BATCH])
         return [value for _, value in found]
 
-    def following(self, oids: Sequence[Oid]) -> list[tuple[Oid, Value] | None]:
-        """Return the next instance after each of these in the agent's order; None at the end."""
-        return [None if value is None else (oid, value) for oid, value in self._read("next", oids)]
+    def following(self, oids: Sequence[Oid]) -> list[Oid]:
+        """Return the name of the next instance after each of these in the agent's order; empty at the end."""
+        return [() if value is None else oid for oid, value in self._read("next", oids)]
 
     def _read(self, verb: str, oids: Sequence[Oid]) -> list[tuple[Oid, Value | None]]:
         if not oids:
@@ -158,9 +158,8 @@ class SnmpClient:
             column = order[number % len(order)]
             if reached.get(column, ()) is None:
                 continue
-            inside = oid[: len(column)] == column and value is not None
             # An agent whose names do not increase would be walked for ever.
-            if not inside or value is None or oid <= (reached.get(column) or cursors[column]):
+            if value is None or oid[: len(column)] != column or oid <= (reached.get(column) or cursors[column]):
                 reached[column] = None
                 continue
             found[column][oid[len(column) :]] = value
