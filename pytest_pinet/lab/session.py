@@ -55,6 +55,7 @@ class LabSession:
         self._pool = NodePool(self._coordinator, self._targets.make, on_wait, folder)
         self._watch: KernelWatch | None = None
         self._switches: dict[str, ManagedSwitch] = {}
+        self._warnings: list[str] = []
         self._stop_listening = labgrid_steps.listen()
 
     def _switch(self, name: str) -> ManagedSwitch:
@@ -94,9 +95,7 @@ class LabSession:
                 for session in sessions.values():
                     if session.ready and session.node.name in watch.broken:
                         session.shell.doubt()
-                self._pool.warnings += undo.close(
-                    [*self._pool.lost(nodes), *self._pool.lost_places(combination.places)]
-                )
+                self._warnings += undo.close([*self._pool.lost(nodes), *self._pool.lost_places(combination.places)])
 
     def _get(self, combination: Combination, reset: bool) -> list[NodeSession]:
         nodes = combination.nodes
@@ -158,7 +157,9 @@ class LabSession:
 
     def take_warnings(self) -> list[str]:
         """Return the undo failures since the last call, and clear the list."""
-        return self._pool.take_warnings()
+        warnings = [*self._warnings, *self._pool.take_warnings()]
+        self._warnings.clear()
+        return warnings
 
     def close(self) -> list[str]:
         """Leave and release everything; return what could not be undone."""
@@ -172,9 +173,9 @@ class LabSession:
             try:
                 step()
             except CoordinatorError as error:
-                self._pool.warnings.append(f"could not {what}: {error.message}")
+                self._warnings.append(f"could not {what}: {error.message}")
             except Exception as error:
-                self._pool.warnings.append(f"could not {what}: {type(error).__name__}: {error}")
+                self._warnings.append(f"could not {what}: {type(error).__name__}: {error}")
         self._coordinator.close()
         self._stop_listening()
         return self.take_warnings()
