@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.judge.attempts import Try
-from pytest_pinet.lab.visit import visit
+from pytest_pinet.lab.access import visit
 from pytest_pinet.matrix.inventory import select_combinations
 from pytest_pinet.measure.traffic_runner import Runs
 from pytest_pinet.model.measurement import Flow
@@ -70,7 +70,7 @@ def measure(source: Path, nic: str, rounds: int, wanted: Mapping[str, Traffic]) 
         copyfile(source, file)
         lab = load(file)
         (combination,) = select_combinations(lab, [f"virt:{nic}/pair"])
-        with visit(lab, "benchmark", _say, lambda troubles: _say(*troubles)) as here, here.link(combination) as link:
+        with visit(lab, "benchmark", _say, lambda troubles: _say(*troubles)) as here, here.open(combination) as link:
             lasts_s = 2 * rounds * sum(traffic.seconds + 5.0 for traffic in wanted.values())
             with Runs(link, here.tool, lasts_s, watch=here.watch) as runs:
                 for number, name, busy in product(range(rounds), wanted, (False, True)):

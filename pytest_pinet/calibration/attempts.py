@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pytest_pinet.evidence.build import read_build
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
-from pytest_pinet.lab.visit import Visit
 from pytest_pinet.measure.default_traffic import attempt_at, figure_ids
 from pytest_pinet.measure.traffic_runner import Runs
 from pytest_pinet.model.attempt import Attempt, Fresh
@@ -66,7 +66,7 @@ class CalibrationAttempts:
 
 
 def calibrate(
-    visit: Visit,
+    access: LabAccess,
     combination: Combination,
     traffics: Mapping[Direction, Traffic],
     levels: Levels,
@@ -79,7 +79,7 @@ def calibrate(
     course = CalibrationAttempts()
     ways = list(traffics)
     for boot in range(levels.boots + 1):
-        with visit.link(combination, reset=boot > 0) as link:
+        with access.open(combination, reset=boot > 0) as link:
             link_ups = levels.links
             if link_ups and not can_bounce(link):
                 link_ups = 0
@@ -91,7 +91,7 @@ def calibrate(
             course.build = read_build(link.dut.shell, link.dut.device)
             connection_s = max(traffic.seconds for traffic in traffics.values())
             lasts_s = (link_ups + 1) * (levels.runs * len(ways) * (connection_s + 1.0) + LONGEST_LINK_UP_S)
-            with Runs(link, visit.tool, lasts_s, watch=visit.watch) as runs:
+            with Runs(link, access.tool, lasts_s, watch=access.watch) as runs:
                 for link_up in range(link_ups + 1):
                     for run in range(levels.runs):
                         where = f"boot {boot + 1}, link-up {link_up + 1}, connection {run + 1} of {levels.runs}"
@@ -100,16 +100,16 @@ def calibrate(
                             # A link-up before the first attempt is fresh for the attempts of all directions that
                             # follow.
                             new_link = link_up > 0 and first
-                            rates = _connect(visit, link, runs, traffic, (boot, link_up, run), new_link, course)
+                            rates = _connect(access, link, runs, traffic, (boot, link_up, run), new_link, course)
                             on_step(f"{combination.id} {way}, {where}: {rates}")
-                with visit.measuring(combination):
+                with access.measuring(combination):
                     runs.finish(traffics[ways[0]])
     course.notes = list(dict.fromkeys(course.notes))
     return course
 
 
 def _connect(
-    visit: Visit,
+    access: LabAccess,
     link: Link,
     runs: Runs,
     traffic: Traffic,
@@ -118,7 +118,7 @@ def _connect(
     course: CalibrationAttempts,
 ) -> str:
     """Make one more attempt with this traffic, after a link-up if ``new_link``. Return the values as text."""
-    with visit.measuring(link.combination):
+    with access.measuring(link.combination):
         one = replace(runs.again(traffic, Fresh.LINK if new_link else Fresh.CONNECTION), fresh=fresh_of(*count))
     texts = []
     for part, figure in figure_ids(link, traffic).items():

@@ -13,9 +13,9 @@ from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.judge.measurement import GatePlan
 from pytest_pinet.judge.profile import Profile
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import Rates, rate_for, reduced
-from pytest_pinet.lab.visit import Visit
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure.default_traffic import attempt_at, standard_traffic
 from pytest_pinet.measure.preconditions import refuse
@@ -53,14 +53,14 @@ class Selftest:
 
     def __init__(
         self,
-        visit: Visit,
+        access: LabAccess,
         link: Link,
         plan: SelftestPlan,
         known: ReferenceData,
         on_step: Callable[[str], None],
         on_odd: Callable[[str], None],
     ) -> None:
-        self._visit = visit
+        self._access = access
         self._link = link
         self._plan = plan
         self._known = known
@@ -99,8 +99,8 @@ class Selftest:
         traffic = standard_traffic(way, self._profile.connection_s)
         lasts_s = BASELINE_CONNECTIONS * (self._profile.connection_s + 1.0)
         with (
-            self._visit.measuring(self._link.combination),
-            Runs(self._link, self._visit.tool, lasts_s, watch=self._visit.watch) as runs,
+            self._access.measuring(self._link.combination),
+            Runs(self._link, self._access.tool, lasts_s, watch=self._access.watch) as runs,
         ):
             while sum(not one.excluded for one in runs.tries) < BASELINE_CONNECTIONS:
                 runs.again(traffic)
@@ -121,8 +121,8 @@ class Selftest:
         )
         traffic = standard_traffic(case.way, self._profile.connection_s)
         plan = GatePlan([limit], self._profile, self._known.of_traffic(here.identity, traffic))
-        with self._visit.measuring(here), self._shaper(case.reduction, baselines):
-            record = measurement.measure(link, traffic, plan, self._visit.tool, None, watch=self._visit.watch)
+        with self._access.measuring(here), self._shaper(case.reduction, baselines):
+            record = measurement.measure(link, traffic, plan, self._access.tool, None, watch=self._access.watch)
         direction = record.directions[str(case.way)]
         return SelftestOutcome(
             case,

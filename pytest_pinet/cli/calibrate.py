@@ -122,7 +122,7 @@ def _calibrate(
     from pytest_pinet.calibration.outcome import outcome
     from pytest_pinet.config.calibration import write_calibration
     from pytest_pinet.judge.profile import PROFILES
-    from pytest_pinet.lab.visit import visit
+    from pytest_pinet.lab.access import visit
 
     profile = PROFILES[lab.profile]
     done: list[CalibrationOutcome] = []
@@ -141,7 +141,7 @@ def _calibrate(
                     errors.append(f"{combination.id} is not calibrated: {error}")
                     continue
                 finally:
-                    here.leave()
+                    here.keep_only(())
                 write_calibration(lab.calibration, [one.calibration for one in found])
                 done += found
                 for note in course.notes:

@@ -107,7 +107,7 @@ def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> l
     """Fill the reports. Return a message for each error."""
     from pytest_pinet.calibration.selftest_run import Selftest
     from pytest_pinet.config.reference_data import ReferenceData
-    from pytest_pinet.lab.visit import visit
+    from pytest_pinet.lab.access import visit
 
     # The limits are made here, from values that were just measured.
     known = ReferenceData(lab, gated=False)
@@ -117,12 +117,12 @@ def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> l
         with visit(lab, "selftest", steps.say, errors.extend) as here:
             for report in reports:
                 try:
-                    with here.link(report.combination) as link:
+                    with here.open(report.combination) as link:
                         Selftest(here, link, plan, known, steps, steps.say).run(report)
                 except (LabError, UnsupportedError, InvalidMeasurement, KernelError) as error:
                     errors.append(f"{report.combination.id}: {error}")
                 finally:
-                    here.leave()
+                    here.keep_only(())
     except KeyboardInterrupt:
         errors.append("interrupted: only the gates before the interruption are counted")
     steps.end()

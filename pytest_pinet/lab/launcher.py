@@ -6,7 +6,9 @@ pytest started it. All other code reaches the lab through labgrid and does not k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol, cast
 
 from pytest_pinet.execution.entry_points import LAUNCHERS
@@ -66,3 +68,18 @@ def launcher_of(lab: Lab) -> Launcher | None:
     made, what = LAUNCHERS.make(lab.launcher)
     LAUNCHERS.require(made, what, Launcher)
     return cast(Launcher, made)
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables, such as a lab's ``LG_*`` variables, for the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

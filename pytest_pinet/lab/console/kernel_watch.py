@@ -58,7 +58,6 @@ class KernelWatch:
             raise error
 
     def _look(self) -> PinetError | None:
-        """Return the error for new findings, or None."""
         if not any(record.findings or record.under_voltage for record in self._records.values()):
             return None
         with self._lock:

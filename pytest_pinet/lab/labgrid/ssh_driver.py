@@ -1,8 +1,4 @@
-"""labgrid's SSHDriver with a fast deactivation, and an immediate error when the node refuses the login.
-
-If the link is dead, the deactivation of labgrid's driver waits up to two minutes for its keepalive process. labgrid's
-driver also retries refused credentials until its timeout, as if the node did not answer.
-"""
+"""labgrid's SSHDriver with a fast deactivation, and an immediate error when the node refuses the login."""
 
 from __future__ import annotations
 

@@ -23,10 +23,7 @@ class Targets:
         self.address = address_of(self._environment)
 
     def make(self, node: Node) -> object:
-        """Return the target of a node whose place is leased.
-
-        Raises ConfigError, and CoordinatorError if no exporter serves a resource.
-        """
+        """Return the target of a leased node. Raises ConfigError; CoordinatorError if no exporter serves it."""
         from labgrid.exceptions import (
             InvalidConfigError,
             NoDriverFoundError,

@@ -115,13 +115,10 @@ def _places(link: Link, where: SettingScope) -> list[SettingPlace]:
             continue
         if where.per_node and any(place.node == node for place in found):
             continue
-        found.append(SettingPlace(end.shell, end.device, str(end.endpoint), node, _others(link, index)))
+        segment = next(segment for segment in link.combination.topology.segments if index in segment)
+        others = tuple(link.ends[other].ip for other in segment if other != index)
+        found.append(SettingPlace(end.shell, end.device, str(end.endpoint), node, others))
     return found
-
-
-def _others(link: Link, index: int) -> tuple[str, ...]:
-    segment = next(segment for segment in link.combination.topology.segments if index in segment)
-    return tuple(link.ends[other].ip for other in segment if other != index)
 
 
 def boot_tuned(

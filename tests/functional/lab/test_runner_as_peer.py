@@ -57,7 +57,7 @@ def test_the_runner_is_leased_and_answers_like_any_node(pool: NodePool, node: No
     process = session.shell.spawn("sleep 60")
     process.stop()
     assert process.poll() is not None
-    pool.check(["pi1"])
+    pool.leases.check(["pi1"])
     # It cannot be booted: a test that requests fresh nodes gets it unchanged.
     assert pool.get([node], 5, reset=True) == [session]
     with pytest.raises(NoKnob, match="here is the machine that runs pytest, so it is not booted"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.lab.switch.cli_answers import count, mac, same_port, speed_mbps
+from pytest_pinet.lab.switch.cli import count, mac, same_port, speed_mbps
 
 
 @pytest.mark.parametrize(

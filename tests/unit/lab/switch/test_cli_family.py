@@ -11,7 +11,7 @@ import pytest
 
 from pytest_pinet.config.labfile import load as load_lab
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.lab.switch import cli_families
+from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.lab.switch.cli import connect
 from pytest_pinet.lab.switch.cli_family import Family
 from pytest_pinet.lab.switch.switchport import Capability
@@ -38,7 +38,7 @@ def load(tmp_path: Path) -> Load:
     def from_text(text: str) -> Family:
         file = tmp_path / "own.yaml"
         file.write_text(text)
-        return cli_families.load(text.split(":")[0], WHERE, str(file))
+        return cli_family.load(text.split(":")[0], WHERE, str(file))
 
     return from_text
 
@@ -112,7 +112,7 @@ def test_needed_groups(load: Load) -> None:
 
 def test_unknown_family(load: Load) -> None:
     with pytest.raises(ConfigError) as error:
-        cli_families.load("cisco_is", WHERE)
+        cli_family.load("cisco_is", WHERE)
     assert str(error.value) == (
         "lab.yaml:12: unknown switch family 'cisco_is', did you mean 'cisco_ios'? (accepted: cisco_ios, cisco_s300, "
         "hp_procurve, mikrotik_routeros, netgear_prosafe, tplink_jetstream, ubiquiti_edgeswitch)"
@@ -136,7 +136,7 @@ def test_like_an_unknown_family(load: Load, text: str, message: str) -> None:
 
 def test_a_missing_family_file() -> None:
     with pytest.raises(ConfigError, match=r"the switch families in /nowhere/own\.yaml cannot be read: .*No such file"):
-        cli_families.load("zyxel", WHERE, "/nowhere/own.yaml")
+        cli_family.load("zyxel", WHERE, "/nowhere/own.yaml")
 
 
 def test_without_netmiko(monkeypatch: pytest.MonkeyPatch) -> None:
