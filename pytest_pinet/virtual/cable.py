@@ -6,10 +6,10 @@ import re
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.boot_settings import BootSettings
-from pytest_pinet.virtual.faults import Faults
 from pytest_pinet.virtual.link_models import PLAIN_MTU, Shape
 from pytest_pinet.virtual.namespaces import NetNamespace, ip, nft, tc
 from pytest_pinet.virtual.shaping import (
@@ -30,6 +30,39 @@ from pytest_pinet.virtual.switch import VirtualSwitch
 _LOSS_STEPS = 1_000_000
 _COUNT_MAX_AGE_S = 0.2
 _PACKETS = re.compile(r"counter packets ([0-9]+)")
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Faults seen from the node (tx: the node sends). Rates are factors of the link model, losses are probabilities."""
+
+    tx_rate: float = 1.0
+    rx_rate: float = 1.0
+    tx_loss: float = 0.0
+    rx_loss: float = 0.0
+    down: bool = False
+
+    def degraded(self, rate: float | None, loss: float | None, down: bool, direction: str | None) -> Faults:
+        """Return the faults with more faults added. ``direction`` is ``tx``, ``rx`` or None for both."""
+        changes: dict[str, float] = {}
+        for way in ("tx", "rx") if direction is None else (direction,):
+            if rate is not None:
+                changes[f"{way}_rate"] = rate
+            if loss is not None:
+                changes[f"{way}_loss"] = loss
+        return replace(self, down=self.down or down, **changes)
+
+    def words(self) -> list[str]:
+        """Describe each fault in a few words. Empty if there is none."""
+        found = []
+        for what, tx, rx, good in (("rate", self.tx_rate, self.rx_rate, 1.0), ("loss", self.tx_loss, self.rx_loss, 0)):
+            if tx == rx and tx != good:
+                found.append(f"{what} {tx * 100:g}%")
+            else:
+                found += [f"{way} {what} {v * 100:g}%" for way, v in (("tx", tx), ("rx", rx)) if v != good]
+        if self.down:
+            found.append("cable pulled")
+        return found
 
 
 class Cable:

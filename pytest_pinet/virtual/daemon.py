@@ -24,10 +24,9 @@ from pytest_pinet.virtual.cable import Cable
 from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.control import ControlServer
 from pytest_pinet.virtual.credentials import POE_SOURCE, SnmpAccess
-from pytest_pinet.virtual.machines import Machines
+from pytest_pinet.virtual.degrade import Machines
 from pytest_pinet.virtual.namespaces import NetNamespace, tc
 from pytest_pinet.virtual.node import VirtualNode
-from pytest_pinet.virtual.operations import Operations
 from pytest_pinet.virtual.pdu import Outlet, Pdu
 from pytest_pinet.virtual.processes import ProcessId, end
 from pytest_pinet.virtual.relay import Relay
@@ -171,8 +170,7 @@ class Daemon:
         try:
             await self.build()
             machines = Machines(self.nodes, self.switches, self._pdu)
-            operations = Operations(self._spec.name, machines, self._remember, self._stopped.set)
-            await ControlServer(self._runtime.control, operations.table()).serve()
+            await ControlServer(self._spec.name, machines).serve(self._runtime.control)
             owner = self._runtime.path.stat()
             os.chown(self._runtime.control, owner.st_uid, owner.st_gid)
             self._remember()

@@ -10,10 +10,9 @@ from typing import Protocol
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual import boot_files, kernel_lines
 from pytest_pinet.virtual.boot_settings import BootSettings, read_card, write_card
-from pytest_pinet.virtual.cable import Cable
+from pytest_pinet.virtual.cable import Cable, Faults
 from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.container import Container
-from pytest_pinet.virtual.faults import Faults
 from pytest_pinet.virtual.namespaces import NetNamespace, ip
 from pytest_pinet.virtual.netlink import LinkInfo, LinkWatch
 from pytest_pinet.virtual.processes import ProcessId

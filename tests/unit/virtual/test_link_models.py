@@ -7,7 +7,7 @@ import pytest
 from pytest_pinet.judge.oracle import pcie_leaves
 from pytest_pinet.model.conditions import PcieLink
 from pytest_pinet.virtual.boot_settings import BootSettings
-from pytest_pinet.virtual.faults import Faults
+from pytest_pinet.virtual.cable import Faults
 from pytest_pinet.virtual.link_models import BusLane, Shape, goodput, model_of, wire_rate
 from pytest_pinet.virtual.shaping import burst, bus_lines, node_queue, port_queue
 
