@@ -219,27 +219,19 @@ class Cable:
         """Exchange the ports of two cables. Raises LabError while one of them is pulled."""
         if self._pulled or other._pulled:
             raise LabError("a pulled cable cannot be swapped", "run `pinet lab restore`, then swap the cables")
-        with self.switch.firmware.exchanging(self.port), other.switch.firmware.exchanging(other.port):
-            await self._exchange_ports(other)
-
-    async def _exchange_ports(self, other: Cable) -> None:
         ends = [(cable, cable.switch, cable.port) for cable in (self, other)]
-        states = [await switch.port_state(port) for _, switch, port in ends]
-        for cable, switch, port in ends:
-            await switch.announce(*(p for _, s, p in ends if s is switch))
-            await cable._drop_filter()
-            await ip(switch.namespace, [f"link set dev {port} down", cable._to_drawer])
-        for cable, (_, switch, port) in zip((self, other), reversed(ends), strict=True):
-            switch.take_from_drawer(cable._loose, port)
-            cable._plug_into(switch, port)
-        for cable, (_, switch, port), state in zip((other, self), ends, states, strict=True):
-            await ip(switch.namespace, [f"link set dev {port} address {state.mac}"])
-            await tc(switch.namespace, cable.switch_queues())
-            await cable.set_rates()
-            await ip(switch.namespace, switch.settings_lines(port, state))
-            await switch.negotiated(port, cable.spec.speed_mbps)
-            await cable.filter()
-            await switch.announce()
+        async with self.switch.replacing(self.port), other.switch.replacing(other.port):
+            for cable, switch, _ in ends:
+                await cable._drop_filter()
+                await ip(switch.namespace, cable._to_drawer)
+            for cable, (_, switch, port) in zip((self, other), reversed(ends), strict=True):
+                switch.take_from_drawer(cable._loose, port)
+                cable._plug_into(switch, port)
+            for cable in (self, other):
+                await tc(cable.switch.namespace, cable.switch_queues())
+                await cable.set_rates()
+                await cable.switch.negotiated(cable.port, cable.spec.speed_mbps)
+                await cable.filter()
 
     async def _drop_filter(self) -> None:
         if self._filtered:
@@ -250,38 +242,22 @@ class Cable:
     async def _pull(self) -> None:
         """Replace the switch's end by a device without link partner, so that no setting can bring the link up."""
         switch, port = self.switch, self.port
-        state = await switch.port_state(port)
-        stand_in = f"name {port} index {switch.index(port)} address {state.mac}"
-        await switch.announce(port)
-        with switch.firmware.exchanging(port):
-            await ip(
-                switch.namespace,
-                [
-                    f"link set dev {port} down",
-                    self._to_drawer,
-                    f"link add {stand_in} type veth peer name stub{self._index} netns {switch.drawer.path}",
-                    *switch.settings_lines(port, state),
-                ],
-            )
-        await switch.announce()
+        stand_in = f"name {port} index {switch.index(port)}"
+        far_end = f"name stub{self._index} netns {switch.drawer.path}"
+        async with switch.replacing(port):
+            await ip(switch.namespace, [*self._to_drawer, f"link add {stand_in} type veth peer {far_end}"])
         self._pulled = True
-        await switch.show_phy(port)
 
     async def _plug(self) -> None:
-        """Put the switch's own end back, with the settings that its replacement has now."""
+        """Put the switch's own end back."""
         switch, port = self.switch, self.port
-        state = await switch.port_state(port)
-        await switch.announce(port)
-        with switch.firmware.exchanging(port):
+        async with switch.replacing(port):
             await ip(switch.namespace, [f"link del dev {port}"])
             await ip(switch.drawer, [f"link set dev {self._loose} name {port} netns {switch.namespace.path}"])
             self._pulled = False
             # The move between namespaces removed the queues.
             await tc(switch.namespace, self.switch_queues())
         await self.set_rates()
-        await ip(switch.namespace, switch.settings_lines(port, state))
-        await switch.show_phy(port)
-        await switch.announce()
 
     @property
     def _table(self) -> str:
@@ -292,8 +268,9 @@ class Cable:
         return f"loose{self._index}"
 
     @property
-    def _to_drawer(self) -> str:
-        return f"link set dev {self.port} name {self._loose} netns {self.switch.drawer.path}"
+    def _to_drawer(self) -> list[str]:
+        port = self.port
+        return [f"link set dev {port} down", f"link set dev {port} name {self._loose} netns {self.switch.drawer.path}"]
 
     @property
     def _bus_devices(self) -> tuple[str, str]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from pytest_pinet.errors import LabError
@@ -16,7 +14,7 @@ from pytest_pinet.virtual.agentx import SubAgent
 from pytest_pinet.virtual.container import Container
 from pytest_pinet.virtual.credentials import SnmpAccess
 from pytest_pinet.virtual.firmware import BRIDGE, SwitchFaults, SwitchFirmware
-from pytest_pinet.virtual.namespaces import NetNamespace, ip, run
+from pytest_pinet.virtual.namespaces import NetNamespace, ip
 from pytest_pinet.virtual.netlink import Netlink
 from pytest_pinet.virtual.relay import SSH_PORT, Relay
 from pytest_pinet.virtual.spec import SwitchSpec
@@ -27,16 +25,6 @@ READY_TIMEOUT_S = 10.0
 # MTU of the ports, as in most gigabit switches. The ends choose the size of their frames.
 LARGEST_MTU = 9216
 _POLL_S = 0.005
-
-
-@dataclass(frozen=True)
-class PortSettings:
-    """The settings of a port."""
-
-    admin_up: bool
-    bridge: str | None
-    mtu: int
-    mac: str
 
 
 class VirtualSwitch:
@@ -64,6 +52,7 @@ class VirtualSwitch:
         # Ports that lead to other switches.
         self.uplinks: set[str] = set()
         self.firmware = SwitchFirmware(spec.ports, self.namespace, self._damaged)
+        self._replaced: set[str] = set()
         self._directory = directory
         self._first_index = first_index
         self.container: Container | None = None
@@ -147,43 +136,44 @@ class VirtualSwitch:
     def _damaged(self) -> dict[str, int]:
         return {port: count() for port, count in self.broken_frames.items()}
 
-    async def port_state(self, port: str) -> PortSettings:
-        """Return the present settings of a port."""
-        out = await run(["nsenter", f"--net={self.namespace.path}", "ip", "-json", "link", "show", "dev", port])
-        link = json.loads(out)[0]
-        return PortSettings("UP" in link["flags"], link.get("master"), link["mtu"], link["address"])
-
-    def settings_lines(self, port: str, state: PortSettings) -> list[str]:
-        """Return ``ip`` lines that apply settings to a port."""
-        lines = [f"link set dev {port} mtu {state.mtu}"]
-        if state.bridge is not None:
-            lines.append(f"link set dev {port} master {state.bridge}")
-        return [*lines, f"link set dev {port} {'up' if state.admin_up else 'down'}"]
-
-    async def show_phy(self, port: str) -> None:
-        """Mount the PHY's files over a port that was replaced."""
+    @asynccontextmanager
+    async def replacing(self, port: str) -> AsyncIterator[None]:
+        """Keep the settings and counters of a port while its device is replaced by another one. Raises LabError."""
+        links = self.firmware.snapshot(fresh=True).links
+        before = links[port]
+        bridge = next((link.name for link in links.values() if link.index == before.master), None)
+        self._replaced.add(port)
+        try:
+            await self._announce()
+            with self.firmware.exchanging(port):
+                yield
+        finally:
+            self._replaced.remove(port)
+        lines = [f"link set dev {port} address {before.mac} mtu {before.mtu}"]
+        lines += [f"link set dev {port} master {bridge}"] if bridge is not None else []
+        await ip(self.namespace, [*lines, f"link set dev {port} {'up' if before.admin_up else 'down'}"])
         if self.container is not None:
             for value in ("speed", "duplex"):
                 source = f"/run/pinet/phy/{port}/{value}"
                 await self.container.command(["mount", "--bind", source, f"/sys/class/net/{port}/{value}"])
+        await self._announce()
 
-    async def announce(self, *without: str) -> None:
-        """Run LLDP on all ports except ``without``.
+    async def _announce(self) -> None:
+        """Run LLDP on all ports that are not being replaced.
 
         Before another device takes a port's name and index, lldpd must forget the port. Otherwise it keeps listening on
         the old device.
         """
         if self.container is not None:
-            pattern = ",".join(port for port in self.spec.ports if port not in without)
+            pattern = ",".join(port for port in self.spec.ports if port not in self._replaced)
             with suppress(LabError):  # without lldpd, cables can still be pulled
                 await self.container.command(["lldpcli", "configure", "system", "interface", "pattern", pattern])
 
     async def negotiated(self, port: str, speed_mbps: int) -> None:
-        """Set the PHY speed of a port after another cable was plugged in."""
+        """Set the PHY speed of a port, while another cable is plugged in."""
         self.firmware.speeds_mbps = {**self.firmware.speeds_mbps, port: speed_mbps}
         if self.container is not None:
             await self.container.command(["sh", "-c", f"echo {speed_mbps} > /run/pinet/phy/{port}/speed"])
-            await self.show_phy(port)
 
     def take_from_drawer(self, device: str, port: str) -> None:
         """Move a loose cable end from the drawer to one of the switch's ports."""
