@@ -107,7 +107,7 @@ class Cable:
         self._node_side = namespace
         self.mtu = PLAIN_MTU
         lines = [f"link set dev {device} mtu {self.mtu} gso_max_segs 65535 gso_max_size {chunk(self.scale)}"]
-        for bus_device in self._bus_devices if self.shape.bus is not None else ():
+        for bus_device in self._bus_devices if self.shape.has_bus else ():
             lines += [
                 f"link add name {bus_device} type ifb",
                 f"link set dev {bus_device} addrgenmode none",
@@ -153,8 +153,7 @@ class Cable:
         return [self._node_bucket(), self._switch_bucket(), *self._bus_bucket()]
 
     def _bus_bucket(self) -> list[str]:
-        bus = self.shape.bus
-        return [] if bus is None else bus_bucket(self._bus_devices[0], bus, self.mtu)
+        return bus_bucket(self._bus_devices[0], self.shape, self.mtu)
 
     def _node_bucket(self) -> str:
         shape, factor = self.shape, self.faults.tx_rate
@@ -168,9 +167,8 @@ class Cable:
 
     async def attach_bus(self) -> None:
         """Redirect the traffic of a moved end through its bus, if it has one."""
-        bus = self.shape.bus
-        if bus is not None:
-            await tc(self._node_side, bus_lines(self.spec.device, self._bus_devices, bus, self.spec.mac))
+        if self.shape.has_bus:
+            await tc(self._node_side, bus_lines(self.spec.device, self._bus_devices, self.shape, self.spec.mac))
 
     async def set_faults(self, faults: Faults) -> None:
         """Apply ``faults`` to the cable."""
