@@ -68,11 +68,18 @@ class Faults:
 class Cable:
     """A cable: one veth pair. ``index`` is unique in the lab; ``node_side`` is the present namespace of the node's end.
 
-    ``scale`` is the share of the full rates at which the cable runs.
+    ``stations`` are the MAC addresses of all NICs of the other nodes. ``scale`` is the share of the full rates at which
+    the cable runs.
     """
 
     def __init__(
-        self, index: int, spec: InterfaceSpec, switch: VirtualSwitch, node_side: NetNamespace, scale: float = 1.0
+        self,
+        index: int,
+        spec: InterfaceSpec,
+        switch: VirtualSwitch,
+        node_side: NetNamespace,
+        stations: Sequence[str],
+        scale: float,
     ) -> None:
         self.spec = spec
         self.scale = scale
@@ -81,8 +88,7 @@ class Cable:
         self.boot = BootSettings(0)
         self.mtu = PLAIN_MTU
         self.silent = False
-        # The MAC addresses of all NICs of the other nodes.
-        self.stations: Sequence[str] = ()
+        self._stations = stations
         self._node_side = node_side
         self._index = index
         self._pulled = False
@@ -139,7 +145,7 @@ class Cable:
             self._node_side,
             [
                 self._node_bucket(),
-                *arbiter(self.spec.device, self.shape.wire_bps, [to_address(mac) for mac in self.stations]),
+                *arbiter(self.spec.device, self.shape.wire_bps, [to_address(mac) for mac in self._stations]),
             ],
         )
 
