@@ -17,8 +17,6 @@ from pytest_pinet.virtual.shaping import (
     bus_bucket,
     bus_lines,
     chunk,
-    count_arrivals,
-    from_port,
     node_queue,
     port_queue,
     to_address,
@@ -151,9 +149,7 @@ class Cable:
 
     def switch_queues(self) -> list[str]:
         """Return ``tc`` lines for a new switch end."""
-        port, rate = self.port, self.shape.wire_bps
-        inputs = [from_port(other) for other in self.switch.inputs if other != port]
-        return [self._switch_bucket(), *arbiter(port, rate, inputs), *count_arrivals(port)]
+        return self.switch.queues(self.port, self.shape.wire_bps, self._switch_bucket())
 
     def _buckets(self) -> list[str]:
         return [self._node_bucket(), self._switch_bucket(), *self._bus_bucket()]

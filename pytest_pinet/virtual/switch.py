@@ -17,6 +17,7 @@ from pytest_pinet.virtual.firmware import BRIDGE, SwitchFaults, SwitchFirmware
 from pytest_pinet.virtual.namespaces import NetNamespace, ip
 from pytest_pinet.virtual.netlink import Netlink
 from pytest_pinet.virtual.relay import SSH_PORT, Relay
+from pytest_pinet.virtual.shaping import arbiter, count_arrivals, from_port
 from pytest_pinet.virtual.spec import SwitchSpec
 from pytest_pinet.virtual.switch_objects import SwitchObjects
 from pytest_pinet.virtual.udp_relay import UdpRelay
@@ -73,10 +74,10 @@ class VirtualSwitch:
             lines.append(f"link set dev {port} master {BRIDGE} up")
         await ip(self.namespace, lines)
 
-    @property
-    def inputs(self) -> list[str]:
-        """The ports that can receive frames."""
-        return [*self.broken_frames, *sorted(self.uplinks)]
+    def queues(self, port: str, rate_bps: float, bucket: str) -> list[str]:
+        """Return ``tc`` lines for a new device of a port: its ``bucket``, and a queue for each other used port."""
+        inputs = [from_port(other) for other in (*self.broken_frames, *sorted(self.uplinks)) if other != port]
+        return [bucket, *arbiter(port, rate_bps, inputs), *count_arrivals(port)]
 
     def index(self, port: str) -> int:
         """Return the kernel's index of a port. It stays the same when cables are pulled."""

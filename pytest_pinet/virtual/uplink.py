@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_pinet.virtual.firmware import BRIDGE
 from pytest_pinet.virtual.link_models import wire_rate
 from pytest_pinet.virtual.namespaces import ip
-from pytest_pinet.virtual.shaping import arbiter, count_arrivals, from_port, port_queue, token_bucket
+from pytest_pinet.virtual.shaping import port_queue, token_bucket
 from pytest_pinet.virtual.spec import UplinkSpec
 from pytest_pinet.virtual.switch import LARGEST_MTU, VirtualSwitch
 
@@ -13,7 +13,7 @@ from pytest_pinet.virtual.switch import LARGEST_MTU, VirtualSwitch
 class VirtualUplink:
     """A cable between two switches: one veth pair. Both ends send at ``scale`` times the wire's rate."""
 
-    def __init__(self, spec: UplinkSpec, ends: tuple[VirtualSwitch, VirtualSwitch], scale: float = 1.0) -> None:
+    def __init__(self, spec: UplinkSpec, ends: tuple[VirtualSwitch, VirtualSwitch], scale: float) -> None:
         self.spec = spec
         self._scale = scale
         self._ends = tuple(zip(ends, (port for _, port in spec.ends), strict=True))
@@ -35,10 +35,5 @@ class VirtualUplink:
         lines: list[str] = []
         for end, port in self._ends:
             if end is switch:
-                inputs = [from_port(other) for other in switch.inputs if other != port]
-                lines += [
-                    token_bucket(port, rate, port_queue(rate), LARGEST_MTU),
-                    *arbiter(port, rate, inputs),
-                    *count_arrivals(port),
-                ]
+                lines += switch.queues(port, rate, token_bucket(port, rate, port_queue(rate), LARGEST_MTU))
         return lines
