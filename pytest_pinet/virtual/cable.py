@@ -1,4 +1,4 @@
-"""A cable between a node's NIC and a switch port, with its rates and faults. It can be pulled and plugged."""
+"""Cables between a node's NIC and a switch port, with rates and faults, and between two switches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.boot_settings import BootSettings
-from pytest_pinet.virtual.link_models import PLAIN_MTU, Shape
+from pytest_pinet.virtual.firmware import BRIDGE
+from pytest_pinet.virtual.link_models import PLAIN_MTU, Shape, wire_rate
 from pytest_pinet.virtual.namespaces import NetNamespace, ip, nft, tc
 from pytest_pinet.virtual.shaping import (
     arbiter,
@@ -22,8 +23,8 @@ from pytest_pinet.virtual.shaping import (
     to_address,
     token_bucket,
 )
-from pytest_pinet.virtual.spec import InterfaceSpec
-from pytest_pinet.virtual.switch import VirtualSwitch
+from pytest_pinet.virtual.spec import InterfaceSpec, UplinkSpec
+from pytest_pinet.virtual.switch import LARGEST_MTU, VirtualSwitch
 
 _LOSS_STEPS = 1_000_000
 _COUNT_MAX_AGE_S = 0.2
@@ -64,7 +65,9 @@ class Faults:
 
 
 class Cable:
-    """A cable: one veth pair. ``index`` is unique in the lab; ``node_side`` is the present namespace of the node's end.
+    """A cable of a node: one veth pair, which can be pulled and plugged.
+
+    ``index`` is unique in the lab; ``node_side`` is the present namespace of the node's end.
 
     ``stations`` are the MAC addresses of all NICs of the other nodes. ``scale`` is the share of the full rates at which
     the cable runs.
@@ -276,6 +279,35 @@ class Cable:
     def _bus_devices(self) -> tuple[str, str]:
         """The ifb devices: one for traffic from the node, one for traffic to it. A shared bus uses only the first."""
         return f"bus{self._index}", f"back{self._index}"
+
+
+class VirtualUplink:
+    """A cable between two switches: one veth pair. Both ends send at ``scale`` times the wire's rate."""
+
+    def __init__(self, spec: UplinkSpec, ends: tuple[VirtualSwitch, VirtualSwitch], scale: float) -> None:
+        self.spec = spec
+        self._scale = scale
+        self._ends = tuple(zip(ends, (port for _, port in spec.ends), strict=True))
+        for switch, port in self._ends:
+            switch.uplinks.add(port)
+
+    async def build(self) -> None:
+        """Connect both switches, which must be built already."""
+        (near, port), (far, far_port) = self._ends
+        far_end = f"name {far_port} index {far.index(far_port)} netns {far.namespace.path}"
+        near_end = f"name {port} index {near.index(port)} mtu {LARGEST_MTU}"
+        await ip(near.namespace, [f"link add {near_end} type veth peer mtu {LARGEST_MTU} {far_end}"])
+        for switch, own in self._ends:
+            await ip(switch.namespace, [f"link set dev {own} master {BRIDGE} up"])
+
+    def queues(self, switch: VirtualSwitch) -> list[str]:
+        """Return ``tc`` lines for the ends at this switch. Empty if the uplink has none there."""
+        rate = self._scale * wire_rate(self.spec.speed_mbps)
+        lines: list[str] = []
+        for end, port in self._ends:
+            if end is switch:
+                lines += switch.queues(port, rate, token_bucket(port, rate, port_queue(rate), LARGEST_MTU))
+        return lines
 
 
 def _drop(loss: float) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.model.lab import MACHINES, VIRTUAL
-from pytest_pinet.virtual.cable import Cable
+from pytest_pinet.virtual.cable import Cable, VirtualUplink
 from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.control import ControlServer
 from pytest_pinet.virtual.credentials import POE_SOURCE, SnmpAccess
@@ -34,7 +34,6 @@ from pytest_pinet.virtual.runtime import Runtime
 from pytest_pinet.virtual.spec import LabSpec, NodeSpec
 from pytest_pinet.virtual.switch import VirtualSwitch
 from pytest_pinet.virtual.udp_relay import UdpRelay, poe_socket
-from pytest_pinet.virtual.uplink import VirtualUplink
 
 _log = logging.getLogger("pinet-daemon")
 
