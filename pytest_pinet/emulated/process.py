@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual.container import PATH, MachineProcess
+from pytest_pinet.virtual.container import MachineProcess, spawn
 from pytest_pinet.virtual.namespaces import NetNamespace
 from pytest_pinet.virtual.processes import hurry
 
 ANSWER_TIMEOUT_S = 10.0
 _LARGEST_LINE = 1 << 20
 
-Arguments = Callable[[int, int], Sequence[str]]
+Arguments = Callable[[tuple[int, int]], Sequence[str]]
 
 
 class Qmp:
@@ -96,22 +95,11 @@ class QemuProcess(MachineProcess):
         ``arguments`` gets the descriptors of QMP and of the mailbox. Raises LabError if QEMU does not start.
         """
         ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
-        tty = os.open(console, os.O_RDWR | os.O_NOCTTY)
         try:
-            process = await asyncio.create_subprocess_exec(
-                # The kernel kills QEMU when the daemon dies.
-                *("setpriv", "--pdeathsig", "KILL"),
-                *("nsenter", f"--net={namespace.path}", "--"),
-                *arguments(theirs[0].fileno(), theirs[1].fileno()),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=tty,
-                stderr=tty,
-                env={"PATH": PATH, "LC_ALL": "C.UTF-8"},
-                pass_fds=[sock.fileno() for sock in theirs],
-                start_new_session=True,
-            )
+            descriptors = (theirs[0].fileno(), theirs[1].fileno())
+            argv = arguments(descriptors)
+            process = await spawn(namespace, argv, console, {"LC_ALL": "C.UTF-8"}, descriptors=descriptors)
         finally:
-            os.close(tty)
             for sock in theirs:
                 sock.close()
         for sock in ours:

@@ -69,6 +69,32 @@ class MachineProcess(ABC):
         """Set the bits that `vcgencmd get_throttled` reports. Raises LabError if the machine does not support it."""
 
 
+async def spawn(
+    namespace: NetNamespace,
+    argv: Sequence[str],
+    console: str,
+    environment: Mapping[str, str],
+    directory: Path | None = None,
+    descriptors: Sequence[int] = (),
+) -> asyncio.subprocess.Process:
+    """Start a program in a network namespace, with input and output on a terminal. It gets the file ``descriptors``."""
+    tty = os.open(console, os.O_RDWR | os.O_NOCTTY)
+    try:
+        return await asyncio.create_subprocess_exec(
+            # The kernel kills the program when the daemon dies.
+            *("setpriv", "--pdeathsig", "KILL", "nsenter", f"--net={namespace.path}", "--", *argv),
+            stdin=tty,
+            stdout=tty,
+            stderr=tty,
+            cwd=directory,
+            env={"PATH": PATH, **environment},
+            pass_fds=descriptors,
+            start_new_session=True,
+        )
+    finally:
+        os.close(tty)
+
+
 class Container(MachineProcess):
     """A running virtual machine. Its processes die with the daemon, even if the daemon is killed."""
 
@@ -91,23 +117,15 @@ class Container(MachineProcess):
         ``hurried`` gives its processes real-time priority.
         """
         script = resources.files("pytest_pinet.virtual").joinpath("node-init.sh")
-        tty = os.open(console, os.O_RDWR | os.O_NOCTTY)
-        try:
-            process = await asyncio.create_subprocess_exec(
-                # The kernel kills unshare when the daemon dies. Then unshare's child, PID 1, is killed too.
-                *("setpriv", "--pdeathsig", "KILL"),
-                *("nsenter", f"--net={namespace.path}"),
-                *("unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child=KILL"),
-                *("sh", str(script)),
-                stdin=tty,
-                stdout=tty,
-                stderr=tty,
-                cwd=directory,
-                env={"PATH": PATH, "NAME": name, "CONSOLE": console, **environment},
-                start_new_session=True,
-            )
-        finally:
-            os.close(tty)
+        # If unshare dies, its child, PID 1, is killed too.
+        new = ("unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child=KILL")
+        process = await spawn(
+            namespace,
+            [*new, "sh", str(script)],
+            console,
+            {"NAME": name, "CONSOLE": console, **environment},
+            directory,
+        )
         if hurried:
             hurry(process.pid)
         deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
