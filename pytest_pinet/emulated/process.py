@@ -21,10 +21,7 @@ Arguments = Callable[[tuple[int, int]], Sequence[str]]
 
 
 class Qmp:
-    """A connection to QEMU's control protocol: one JSON object per line, over a private socket pair.
-
-    ``on_event`` is called with the name and the data of each event.
-    """
+    """A connection to QEMU's control protocol: JSON lines. ``on_event`` gets the name and the data of each event."""
 
     def __init__(self, on_event: Callable[[str, Mapping[str, object]], None]) -> None:
         self._on_event = on_event

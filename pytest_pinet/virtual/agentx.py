@@ -35,13 +35,15 @@ _log = logging.getLogger(__name__)
 
 
 class PduType(IntEnum):
-    """Types of the packets that a subagent sends or receives."""
+    """Types of the packets that a subagent of net-snmp sends or receives.
+
+    net-snmp divides a GETBULK request of a client into packets of type GET_NEXT.
+    """
 
     OPEN = 1
     REGISTER = 3
     GET = 5
     GET_NEXT = 6
-    GET_BULK = 7
     TEST_SET = 8
     COMMIT_SET = 9
     UNDO_SET = 10
@@ -201,8 +203,6 @@ class SubAgent:
                 return request.answered((start, self._get(start)) for start, _, _ in request.ranges())
             case PduType.GET_NEXT:
                 return request.answered(self._next(*one) for one in request.ranges())
-            case PduType.GET_BULK:
-                return request.answered(self._bulk(request))
             case PduType.TEST_SET:
                 before = self._tested.get(request.transaction, [])
                 changes = [*before, *request.varbinds()]
@@ -239,16 +239,3 @@ class SubAgent:
                     break
                 return names[at], values[names[at]]
         return start, _END
-
-    def _bulk(self, request: Packet) -> list[tuple[Oid, Value]]:
-        plain, repetitions = request.numbers("HH")
-        ranges = request.ranges()
-        found = [self._next(*one) for one in ranges[:plain]]
-        rest = ranges[plain:]
-        for _ in range(repetitions):
-            step = [self._next(*one) for one in rest]
-            found += step
-            rest = [(name, value == _END, end) for (name, value), (_, _, end) in zip(step, rest, strict=True)]
-            if all(value == _END for _, value in step):
-                break
-        return found

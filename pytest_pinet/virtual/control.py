@@ -20,10 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class ControlServer:
-    """Answer ``{"op": NAME, ...}`` with ``{"result": ...}``, or ``{"error": TEXT, "mistake": BOOL}``.
-
-    Requests and answers are JSON objects, one per line.
-    """
+    """Answer lines of ``{"op": NAME, ...}`` with ``{"result": ...}``, or ``{"error": TEXT, "mistake": BOOL}``."""
 
     def __init__(self, lab: str, machines: Machines) -> None:
         self._lab = lab

@@ -117,10 +117,7 @@ class VirtualUse:
 
 
 def stop(lab_file: str) -> int:
-    """Stop the lab of this file, even if the file does not exist any more. Return how many runs used the lab.
-
-    Raises LabError if a process does not end.
-    """
+    """Stop the lab of this file, even if the file is gone. Return how many runs used the lab. Raises LabError."""
     runtime = Runtime.of(lab_file)
     if not runtime.path.exists():
         return 0
@@ -147,10 +144,7 @@ def _has_machines(lab: Lab) -> bool:
 
 
 def _image(lab: Lab) -> str:
-    """Return the card image of emulated boards. The first time takes minutes, so this must run outside the lab's lock.
-
-    Raises LabError, ConfigError for a board that QEMU does not support.
-    """
+    """Return the card image of emulated boards. Takes minutes once, so it must run outside the lab's lock."""
     check_commands()
     check_kernel(spec_of(lab), as_root())
     return str(importlib.import_module(EMULATED).prepare(lab, _print_progress))

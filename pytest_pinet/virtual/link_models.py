@@ -138,10 +138,7 @@ UNSHAPED = LinkModel(100_000, Shape("unshaped", inf))
 
 
 def model_of(board: str, nic: str, speed_mbps: int, switch: str = "") -> LinkModel:
-    """Return the model of a NIC in a board with a link of ``speed_mbps``.
-
-    The link speed caps every shape. The rate of the switch's ports caps it too.
-    """
+    """Return the model of a NIC in a board. The link speed and the rate of the switch's ports cap every shape."""
     model = _model_of_nic(board, nic, speed_mbps)
     for entry in _data()["switches"]:
         if _matches(switch, entry["switches"]):

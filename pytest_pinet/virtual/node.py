@@ -23,10 +23,7 @@ THROTTLING = ("under-voltage", "capped", "throttled", "hot")
 
 
 class VirtualNode:
-    """A virtual board. Each power-on uses a new network namespace: as on a board, settings do not survive it.
-
-    ``card`` is the boot partition, which survives.
-    """
+    """A virtual board. Settings do not survive a power-on, which uses a new network namespace. ``card`` survives."""
 
     def __init__(self, spec: NodeSpec, directory: Path, card: Path, keys: Path, console: Console, relay: Relay) -> None:
         self.changed: Callable[[], None] = lambda: None  # called after processes were started

@@ -83,10 +83,7 @@ class VirtualPortCounters:
     def read(
         self, links: Mapping[str, LinkInfo], queues: tuple[Mapping[int, QueueInfo], Mapping[int, QueueInfo]]
     ) -> Mapping[str, Counted]:
-        """Return the counters by port, at most ``stale_s`` old.
-
-        A new device in a port that has counted before starts from its present values.
-        """
+        """Return the counters by port, at most ``stale_s`` old. A port's next device starts from its present values."""
         damaged = self._damaged()
         for name, link in links.items():
             if name in self._exchanging:

@@ -146,11 +146,8 @@ class Runtime:
             )
 
     def join(self, run: str) -> int:
-        """Return a descriptor that counts as a user of the lab until it is closed, without a lock.
-
-        Each run has a file, on which all processes of the run hold a shared ``flock``. The kernel releases the lock of
-        a process that dies. The descriptor is not inherited over an exec. The caller must have ``locked`` the lab.
-        """
+        """Return a descriptor that counts as a user of the lab until it is closed. The lab must be ``locked``."""
+        # All processes of a run hold a shared lock on its file. The kernel releases the lock of a process that dies.
         directory = self.path / _USERS
         directory.mkdir(mode=0o700, exist_ok=True)
         fd = os.open(directory / run, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

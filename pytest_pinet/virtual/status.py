@@ -36,10 +36,7 @@ def status(lab_file: str) -> dict[str, Any] | None:
 
 
 def ssh_command(lab_file: str, node: str, command: Sequence[str]) -> list[str]:
-    """Return the ssh command line that runs ``command`` in a node.
-
-    Raises ConfigError for an unknown name, LabError if the lab is down or the node is off.
-    """
+    """Return the ssh command line that runs ``command`` in a node. Raises ConfigError, LabError if it is off."""
     found = status(lab_file)
     if found is None or not found["processes"]["daemon"]:
         raise LabError(f"the lab of {lab_file} is down", f"pinet lab up --lab {lab_file}")

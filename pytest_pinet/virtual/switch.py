@@ -160,11 +160,7 @@ class VirtualSwitch:
         await self._announce()
 
     async def _announce(self) -> None:
-        """Run LLDP on all ports that are not being replaced.
-
-        Before another device takes a port's name and index, lldpd must forget the port. Otherwise it keeps listening on
-        the old device.
-        """
+        """Run LLDP on all ports. It leaves out ports in replacement: lldpd would keep listening on the old device."""
         if self.container is not None:
             pattern = ",".join(port for port in self.spec.ports if port not in self._replaced)
             with suppress(LabError):  # without lldpd, cables can still be pulled
