@@ -144,9 +144,8 @@ class Daemon:
         lines = [line for cable in cables for line in cable.switch_queues()]
         lines += [line for uplink in self.uplinks for line in uplink.queues(switch)]
         await tc(switch.namespace, lines)
-        for relay in (switch.management, switch.poe_relay):
-            if relay is not None:
-                await relay.serve()
+        for relay in switch.relays:
+            await relay.serve()
         speeds = {cable.port: cable.spec.speed_mbps for cable in cables}
         speeds |= {
             port: u.spec.speed_mbps for u in self.uplinks for name, port in u.spec.ends if name == switch.spec.name
@@ -197,17 +196,9 @@ def main(arguments: list[str]) -> int:
     os.umask(0o022)
     os.environ["PATH"] = f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{os.environ.get('PATH', '')}"
     runtime = Runtime(Path(arguments[0]))
-    data = runtime.read_json("spec.json")
-    if data is None:
-        _log.error("no spec.json in %s", runtime.path)
-        return 2
-
-    async def run() -> None:
-        await Daemon(runtime, LabSpec.from_json(data)).run()
-
     try:
         with suppress(KeyboardInterrupt):
-            asyncio.run(run())
+            asyncio.run(Daemon(runtime, LabSpec.from_json(runtime.read_json("spec.json"))).run())
     except LabError as error:
         _log.error("%s", error)
         return 1

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from pytest_pinet.errors import ConfigError, LabError
@@ -94,8 +93,8 @@ class LabSpec:
     image: str | None = None
 
     @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> LabSpec:
-        """The reverse of ``to_json``."""
+    def from_json(cls, data: object) -> LabSpec:
+        """The reverse of ``to_json``. Raises ValueError for other data."""
         # Only the daemon needs pydantic here.
         from pydantic import TypeAdapter
 

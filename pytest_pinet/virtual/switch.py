@@ -59,6 +59,11 @@ class VirtualSwitch:
         self.container: Container | None = None
         self._agent = SubAgent(SwitchObjects(self.firmware))
 
+    @property
+    def relays(self) -> list[Relay | UdpRelay]:
+        """All ways to the management."""
+        return [self.management] if self.poe_relay is None else [self.management, self.poe_relay]
+
     async def build(self, cabled: dict[str, str]) -> None:
         """Create the bridge and all ports. ``cabled`` holds the ``ip`` words of the far ends by port."""
         # A switch is no host: it must send nothing of its own on the ports that it forwards between.
@@ -110,9 +115,8 @@ class VirtualSwitch:
             await self._agent.connect(*await asyncio.open_connection(sock=sock))
         else:
             sock.close()
-        for relay in (self.management, self.poe_relay):
-            if relay is not None:
-                relay.connect_to(self.namespace)
+        for relay in self.relays:
+            relay.connect_to(self.namespace)
 
     async def _connected(self, port: int) -> socket.socket | None:
         sock = self.namespace.tcp_socket()
@@ -182,9 +186,8 @@ class VirtualSwitch:
 
     async def stop(self) -> None:
         """Stop the management. Ports and bridges end with the daemon."""
-        for relay in (self.management, self.poe_relay):
-            if relay is not None:
-                relay.connect_to(None)
+        for relay in self.relays:
+            relay.connect_to(None)
         await self._agent.close()
         self.firmware.close()
         if self.container is not None:
