@@ -169,14 +169,13 @@ def _load(lab_file: str) -> Lab:
 
 
 def _ask(lab_file: str, op: str, **arguments: Any) -> list[str]:
-    from pytest_pinet.virtual.control import ask
     from pytest_pinet.virtual.launcher import running_state
     from pytest_pinet.virtual.runtime import Runtime
 
     runtime = Runtime.of(lab_file)
     if running_state(runtime) is None:
         raise LabError(f"the lab of {lab_file} is down", f"pinet lab up --lab {lab_file}")
-    return list(ask(runtime.control, op, **arguments))
+    return list(runtime.ask(op, **arguments))
 
 
 def _exports(environment: Any) -> list[str]:

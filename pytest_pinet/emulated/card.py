@@ -30,10 +30,7 @@ _FAT32_LBA, _LINUX = 0x0C, 0x83
 
 
 def make_card(card: Path, root: Path, boot: Mapping[str, bytes]) -> None:
-    """Write a card with the tree ``root`` and the files of the boot partition. Raises LabError.
-
-    The file is sparse: only its contents take disk space.
-    """
+    """Write a sparse file with the tree ``root`` and the files of the boot partition. Raises LabError."""
     with card.open("wb") as file:
         file.truncate(CARD_SIZE)
         file.write(_partition_table())
