@@ -11,7 +11,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.published.matching import numbers_of, results_of
-from pytest_pinet.report.scale import scale_text
+from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import first_paragraph
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
-from pytest_pinet.report.scale import text_of
+from pytest_pinet.report.sentences import scales_text
 
 
 def benchmark_action(points: Sequence[Point]) -> str:
@@ -27,7 +27,7 @@ def _entry(point: Point) -> dict[str, object]:
     said = [f"verdict {point.verdict}", f"build {name_of(point.build)}", f"lab {point.lab}", f"run {point.run}"]
     if point.emulated:
         said.append("emulated")
-    if scaled := text_of([point.scale]):
+    if scaled := scales_text([point.scale]):
         said.append(scaled)
     entry["extra"] = "\n".join(said)
     return entry

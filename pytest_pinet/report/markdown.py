@@ -12,7 +12,7 @@ from pytest_pinet.report.change_markdown import change_markdown
 from pytest_pinet.report.change_words import change_in_words
 from pytest_pinet.report.markdown_text import escaped, folded
 from pytest_pinet.report.rows import ResultRow, rows_of
-from pytest_pinet.report.scale import scale_text
+from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import markdown_table
 from pytest_pinet.report.terminal import WORDS, count_line
 from pytest_pinet.report.text_wrap import rate

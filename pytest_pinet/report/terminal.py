@@ -9,9 +9,9 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SkippedRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.rows import ResultRow, rows_of
+from pytest_pinet.report.sentences import ineffective
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, wrap
-from pytest_pinet.report.tunings import ineffective
 
 # The words for verdicts. Bad verdicts are in capitals, so that they are visible without colours.
 WORDS = {

@@ -20,7 +20,7 @@ from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.allure.content import figure_ids
 from pytest_pinet.report.allure.run_files import RunFacts
-from pytest_pinet.report.rows import limited_by_text
+from pytest_pinet.report.sentences import limited_by_text
 from pytest_pinet.report.series import FigureSeries
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord, SkippedReco
 from pytest_pinet.report.change_table import change_lines
 from pytest_pinet.report.change_words import emulated_words
 from pytest_pinet.report.json_file import write_json
+from pytest_pinet.report.result_record import attached_results
 from pytest_pinet.report.run_folder import RunFolder
 from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
-from pytest_pinet.report.transport import attached_results
 from pytest_pinet.scheduling.plan import WORKER_INPUT
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import is_parametrized

@@ -17,8 +17,8 @@ from pytest_pinet.report.allure import content
 from pytest_pinet.report.allure.identity import Subject, tell_apart
 from pytest_pinet.report.allure.stand_in import write_stand_in
 from pytest_pinet.report.allure.verdicts import EXPECTED, status_of
+from pytest_pinet.report.result_record import attached_results
 from pytest_pinet.report.series import FigureSeries
-from pytest_pinet.report.transport import attached_results
 
 _EXTENSIONS = {"application/json": "json", "image/svg+xml": "svg", "text/csv": "csv"}
 # At most this much of the end of a node's console output is attached.

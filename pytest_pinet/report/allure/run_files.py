@@ -23,7 +23,7 @@ from pytest_pinet.report.allure.verdicts import categories
 from pytest_pinet.report.charts.overview import overview_chart
 from pytest_pinet.report.json_file import replace_file, writing
 from pytest_pinet.report.rows import rows_of
-from pytest_pinet.report.scale import scale_text
+from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.terminal import count_line
 from pytest_pinet.report.text_wrap import plain
 

@@ -14,7 +14,7 @@ from pytest_pinet.report.page.change import change_section
 from pytest_pinet.report.page.grid import grid
 from pytest_pinet.report.page.part import combination_section, runs_shown
 from pytest_pinet.report.page.words import GOOD, anchor, current, lead, paragraph, unbroken, verdict_html
-from pytest_pinet.report.scale import text_of
+from pytest_pinet.report.sentences import scales_text
 from pytest_pinet.report.series import FigureSeries
 
 _STYLE = Path(__file__).with_name("style.css")
@@ -91,7 +91,7 @@ def _facts(shown: Sequence[FigureSeries]) -> str:
         lines += paragraph(
             "Values are emulated: the lab sets the rates of its links itself, or counts instructions.", "note"
         )
-    if scaled := text_of(dot.scale for series in shown for dot in series.dots):
+    if scaled := scales_text(dot.scale for series in shown for dot in series.dots):
         some = "In some runs" if any(dot.scale == 1 for series in shown for dot in series.dots) else "In all runs"
         lines += paragraph(f"{some} {scaled}.", "note")
     return lines

@@ -41,7 +41,7 @@ from pytest_pinet.report.failure import error_text, failure_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
 from pytest_pinet.report.openmetrics import openmetrics
-from pytest_pinet.report.parameters import parameters_hash
+from pytest_pinet.report.result_record import parameters_hash
 from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import summary_table
