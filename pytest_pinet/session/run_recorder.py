@@ -20,8 +20,7 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord, SkippedRecord
-from pytest_pinet.report.change_table import change_lines
-from pytest_pinet.report.change_words import emulated_words
+from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.json_file import write_json
 from pytest_pinet.report.result_record import attached_results
 from pytest_pinet.report.run_folder import RunFolder

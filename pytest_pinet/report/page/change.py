@@ -8,23 +8,12 @@ from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.change_words import build_parts, emulated_sentence, figure_name
+from pytest_pinet.report.change_table import GOOD, VERDICTS, build_parts, emulated_sentence, figure_name
 from pytest_pinet.report.charts.paper import Paper, written
 from pytest_pinet.report.charts.scale import rate_text
 from pytest_pinet.report.charts.turns import turns_chart
 from pytest_pinet.report.page.words import paragraph, unbroken
 
-# The verdict with the same meaning, whose mark is drawn.
-_MARKS = {
-    MetricOutcome.REGRESSION: Verdict.FAIL,
-    MetricOutcome.FINDING: Verdict.FAIL,
-    MetricOutcome.LAB_ERROR: Verdict.ERROR,
-    MetricOutcome.UNDECIDED: Verdict.INCONCLUSIVE,
-    MetricOutcome.IMPROVED: Verdict.IMPROVED,
-    MetricOutcome.UNCHANGED: Verdict.PASS,
-}
-_GOOD = (MetricOutcome.IMPROVED, MetricOutcome.UNCHANGED)
 _HEADS = ("metric", "A", "B", "change", "outcome", "turns, in their order")
 
 
@@ -60,7 +49,7 @@ def _row(entry: ChangeEntryRecord, results: Sequence[ResultRecord]) -> str:
         interval = f"<br>{_percent(low)} to {_percent(high)}" if low is not None and high is not None else ""
     rates = [rate_text(bps) if bps is not None else "-" for bps in (entry.a_bps, entry.b_bps)]
     numbers = "".join(f'<td class="number">{cell}</td>' for cell in (*rates, f"{_percent(entry.change)}{interval}"))
-    lines = [entry.text] if outcome not in _GOOD else []
+    lines = [entry.text] if outcome not in GOOD else []
     lines += [f"Look first at: {entry.suspect}"] if entry.suspect else []
     notes = "".join(f'<br><span class="what">{unbroken(line)}</span>' for line in lines)
     return (
@@ -71,8 +60,8 @@ def _row(entry: ChangeEntryRecord, results: Sequence[ResultRecord]) -> str:
 
 def _word(outcome: MetricOutcome, finding: str) -> str:
     mark = Paper(16, 16, outcome.value)
-    mark.mark(8, 8, _MARKS[outcome], size=5.5)
-    look = "good" if outcome in _GOOD else "bad"
+    mark.mark(8, 8, VERDICTS[outcome], size=5.5)
+    look = "good" if outcome in GOOD else "bad"
     return f'<span class="word {look}">{mark.inline(label=False)}{written(finding or outcome.value)}</span>'
 
 
