@@ -12,13 +12,12 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.history import History
 from pytest_pinet.history.points import Point, Trend
-from pytest_pinet.history.records import points_of
+from pytest_pinet.history.records import figure_of, points_of
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.allure.content import figure_ids
 from pytest_pinet.report.allure.run_files import RunFacts
 from pytest_pinet.report.sentences import limited_by_text
 from pytest_pinet.report.series import FigureSeries
@@ -61,7 +60,8 @@ def series_with(
     found = []
     for result in results:
         combination = result.combination.id
-        for way, figure in figure_ids(result).items():
+        for way in result.directions:
+            figure = figure_of(result, way)
             past = Trend(figure, "", ())
             if history is not None:
                 past = history.trend(figure, last)

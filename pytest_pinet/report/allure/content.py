@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pytest_pinet.history.records import figure_of
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
@@ -35,12 +36,6 @@ _TYPES = {
     ".svg": "image/svg+xml", ".md": "text/markdown", ".yaml": "text/plain",
 }  # fmt: skip
 Attachment = tuple[str, str, bytes]
-
-
-def figure_ids(result: ResultRecord) -> dict[str, str]:
-    """Return the id of each direction's goodput, as the history stores it."""
-    own = result.id
-    return {way: own if own.endswith(f"-{way}") else f"{own}-{way}" for way in result.directions}
 
 
 def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
@@ -122,7 +117,7 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
         ("feature", subject.nic),
         ("story", " ".join(filter(None, (subject.topology, subject.tuning)))),
         *([("verdict", verdict.value)] if verdict is not None else []),
-        *(("figure", figure) for result in results for figure in figure_ids(result).values()),
+        *(("figure", figure_of(result, way)) for result in results for way in result.directions),
         # Pings have no goodput. The result id lets Allure's history find them.
         *(("figure", result.id) for result in results if result.ping is not None),
     ]

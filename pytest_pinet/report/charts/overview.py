@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper
-from pytest_pinet.report.charts.scale import AxisScale, rate_text
-from pytest_pinet.report.charts.style import COLOURS
+from pytest_pinet.report.charts.axis import AxisScale, rate_text
+from pytest_pinet.report.charts.paper import COLOURS, SMALL, TITLE, Paper
 from pytest_pinet.report.rows import ResultRow
 
 _WIDTH, _ROW, _HEAD = 900, 22, 74

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from pytest_pinet.model.record.direction import DirectionRecord, SampleRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
-from pytest_pinet.report.charts.rate_axis import Area, draw_levels, draw_rate_axis
-from pytest_pinet.report.charts.scale import AxisScale, rate_text
-from pytest_pinet.report.charts.style import HUES
+from pytest_pinet.report.charts.axis import Area, AxisScale, draw_levels, draw_rate_axis, rate_text
+from pytest_pinet.report.charts.paper import HUES, SMALL, TITLE, Paper, width_of
 
 _WIDTH = 900
 _AREA = Area(66, 70, 744, 266)

@@ -1,4 +1,4 @@
-"""A trend chart of one direction: a mark per run, with interval, limit, baseline band and builds."""
+"""Trend charts of one direction: a mark per run, with interval, limit, baseline band and builds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import LevelChange, Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.charts.axis import Area, AxisScale, draw_levels, draw_rate_axis, rate_range, rate_text
 from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
-from pytest_pinet.report.charts.rate_axis import Area, draw_levels, draw_rate_axis
-from pytest_pinet.report.charts.scale import AxisScale, rate_text
 from pytest_pinet.report.series import FigureSeries
 
 WIDE, NARROW = 900, 372
 _HEIGHT = 372
+_SPARK_WIDTH, _SPARK_HEIGHT = 150, 32
 _LEFT, _TOP, _BOTTOM = 66, 70, 266
 # The labels of builds are slanted, at least _APART pixels apart and at most _LONGEST characters long.
 _APART, _LONGEST = 24.0, 14
@@ -39,6 +39,27 @@ def trend_chart(series: FigureSeries, last: int = 60, width: int = WIDE) -> Pape
     _builds(paper, area, xs, dots, series.shifts)
     _figures(paper, xs, ys, dots)
     _legend(paper, {dot.verdict for dot in dots})
+    return paper
+
+
+def sparkline(series: FigureSeries, last: int = 30) -> Paper:
+    """Draw a chart of the size of a word: the newest runs, their limit dashed, and the mark of the newest run."""
+    dots = list(series.dots)[-last:]
+    paper = Paper(_SPARK_WIDTH, _SPARK_HEIGHT, f"Trend of {series.figure}")
+    rates = [bps for dot in dots for bps in (dot.goodput_bps, dot.limit_bps) if bps is not None]
+    low, high = rate_range(rates, least=0.05)
+    xs = AxisScale(0, max(len(dots) - 1, 1), 6, _SPARK_WIDTH - 8)
+    ys = AxisScale(low, high, _SPARK_HEIGHT - 5, 5)
+    limits = [(xs(index), ys(dot.limit_bps)) for index, dot in enumerate(dots) if dot.limit_bps is not None]
+    if len(limits) > 1:
+        paper.line(limits, "s-limit thin dash")
+    known = [(xs(index), ys(dot.goodput_bps)) for index, dot in enumerate(dots) if dot.goodput_bps is not None]
+    if len(known) > 1:
+        paper.line(known, "s-hue0 plain")
+    if dots:
+        newest = dots[-1]
+        y = ys(newest.goodput_bps) if newest.goodput_bps is not None else _SPARK_HEIGHT - 7
+        paper.mark(xs(len(dots) - 1), y, newest.verdict, size=4)
     return paper
 
 

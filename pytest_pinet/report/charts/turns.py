@@ -5,8 +5,8 @@ from __future__ import annotations
 from statistics import fmean
 
 from pytest_pinet.model.record.change import ChangeRecord
+from pytest_pinet.report.charts.axis import AxisScale, rate_range, rate_text
 from pytest_pinet.report.charts.paper import SMALL, Paper
-from pytest_pinet.report.charts.scale import AxisScale, rate_range, rate_text
 
 _STEP, _MARGIN, _TOP, _BOTTOM = 22, 14, 10, 56
 _HEIGHT = 74

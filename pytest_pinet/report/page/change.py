@@ -9,8 +9,8 @@ from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, Cha
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.change_table import GOOD, VERDICTS, build_parts, emulated_sentence, figure_name
+from pytest_pinet.report.charts.axis import rate_text
 from pytest_pinet.report.charts.paper import Paper, written
-from pytest_pinet.report.charts.scale import rate_text
 from pytest_pinet.report.charts.turns import turns_chart
 from pytest_pinet.report.page.words import paragraph, unbroken
 

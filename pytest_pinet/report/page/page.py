@@ -7,13 +7,23 @@ from datetime import datetime
 from pathlib import Path
 
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.report.charts.paper import written
-from pytest_pinet.report.charts.style import DARK, LIGHT, rules, variables
-from pytest_pinet.report.charts.trend import shift_words
+from pytest_pinet.model.verdict import SEVERITY
+from pytest_pinet.report.charts.axis import rate_text
+from pytest_pinet.report.charts.paper import DARK, LIGHT, rules, variables, written
+from pytest_pinet.report.charts.trend import shift_words, sparkline
 from pytest_pinet.report.page.change import change_section
-from pytest_pinet.report.page.grid import grid
 from pytest_pinet.report.page.part import combination_section, runs_shown
-from pytest_pinet.report.page.words import GOOD, anchor, current, lead, paragraph, unbroken, verdict_html
+from pytest_pinet.report.page.words import (
+    GOOD,
+    anchor,
+    current,
+    kind,
+    lead,
+    paragraph,
+    share_text,
+    unbroken,
+    verdict_html,
+)
 from pytest_pinet.report.sentences import scales_text
 from pytest_pinet.report.series import FigureSeries
 
@@ -21,6 +31,8 @@ _STYLE = Path(__file__).with_name("style.css")
 # The browser may only display this page: no scripts, no network.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _MOST_CHANGES = 20
+# The text below the grid explains the share. A screen reader needs the explanation at each share.
+_OF = '<span class="away"> of the physical limit</span>'
 
 
 def page(all_series: Sequence[FigureSeries], made: datetime, changed: RunRecord | None = None) -> str:
@@ -30,7 +42,7 @@ def page(all_series: Sequence[FigureSeries], made: datetime, changed: RunRecord 
     title = f"Network throughput of lab {labs[0]}" if labs and len(labs) == 1 and labs[0] else "Network throughput"
     by_lab = [[series for series in shown if series.lab == lab] for lab in labs]
     grids = "".join(
-        (f"<h3>Lab {written(lab)}</h3>" if len(labs) > 1 else "") + grid(current(own))
+        (f"<h3>Lab {written(lab)}</h3>" if len(labs) > 1 else "") + _grid(current(own))
         for lab, own in zip(labs, by_lab, strict=True)
     )
     parts = "".join(_parts(own, runs_shown(len(shown))) for own in by_lab)
@@ -64,6 +76,48 @@ def _figures(grids: str) -> str:
         f"{grids}"
         '<p class="muted">Each cell: verdict, goodput at the receiver, its share of what the link can physically '
         "carry, and its newest runs with the limit dashed.</p></section>"
+    )
+
+
+def _grid(all_series: Sequence[FigureSeries]) -> str:
+    """Return a table. On narrow screens each row becomes a card; its roles keep it a table for screen readers."""
+    boards = sorted({series.board for series in all_series})
+    nics = sorted({series.nic for series in all_series})
+    cells: dict[tuple[str, str], list[FigureSeries]] = {}
+    for series in all_series:
+        cells.setdefault((series.nic, series.board), []).append(series)
+    head = "".join(f'<th role="columnheader" scope="col">{written(board)}</th>' for board in boards)
+    rows = []
+    for nic in nics:
+        columns = "".join(_cell(board, cells.get((nic, board), ())) for board in boards)
+        rows.append(f'<tr role="row"><th role="rowheader" scope="row">{written(nic)}</th>{columns}</tr>')
+    return (
+        '<div class="scroll" tabindex="0" role="region" aria-label="Results by board and NIC">'
+        '<table class="grid" role="table"><thead role="rowgroup"><tr role="row">'
+        f'<th role="columnheader" scope="col">NIC \\ board</th>{head}</tr></thead>'
+        f'<tbody role="rowgroup">{"".join(rows)}</tbody></table></div>'
+    )
+
+
+def _cell(board: str, found: Sequence[FigureSeries]) -> str:
+    if not found:
+        return '<td role="cell" class="none">-</td>'
+    ordered = sorted(found, key=lambda series: (SEVERITY.index(series.latest.verdict), series.figure))
+    return f'<td role="cell" data-board="{written(board)}">{"".join(map(_grid_figure, ordered))}</td>'
+
+
+def _grid_figure(series: FigureSeries) -> str:
+    """Return one result of a cell, as a link to its section."""
+    dot = series.latest
+    what = " ".join(filter(None, (series.topology, series.tuning, series.traffic, series.direction)))
+    value = rate_text(dot.goodput_bps) if dot.goodput_bps is not None else "no rate" if series.traffic else "no value"
+    share = share_text(dot)
+    return (
+        f'<a class="cell {kind(dot.verdict)}" href="#{anchor(series.key)}">'
+        f'<span class="what">{written(what)}</span>{verdict_html(dot.verdict)}'
+        f'<span class="figure">{value}</span>'
+        f'<span class="share">{share}{_OF if share else ""}</span>'
+        f'<span class="spark">{sparkline(series).inline(label=False)}</span></a>'
     )
 
 

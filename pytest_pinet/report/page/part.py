@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_pinet.history.points import Point
+from pytest_pinet.report.charts.axis import rate_text
 from pytest_pinet.report.charts.paper import written
-from pytest_pinet.report.charts.scale import rate_text
 from pytest_pinet.report.charts.trend import NARROW, shift_words, trend_chart, trend_words
 from pytest_pinet.report.page.words import anchor, current, kind, paragraph, share_text, unbroken, verdict_html
 from pytest_pinet.report.series import FigureSeries

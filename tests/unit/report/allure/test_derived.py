@@ -17,7 +17,7 @@ from pytest_pinet.report.allure.derived import (
     runs_of,
 )
 from pytest_pinet.report.allure.identity import Subject
-from pytest_pinet.report.allure.stand_in import write_stand_in
+from pytest_pinet.report.allure.run_files import write_stand_in
 from tests.support.chart_series import dot, series
 
 SUBJECT = Subject("pi4b", "onboard", "pair", "test_rate", {}, "test_rate.py")

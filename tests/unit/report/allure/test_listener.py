@@ -22,7 +22,7 @@ from tests.support.report_records import direction, result
 from pytest_pinet.session.allure import subject_of
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.listener import AllureResults
-from pytest_pinet.report.allure.run import AllureRun
+from pytest_pinet.report.allure.run_files import AllureRun
 from pytest_pinet.report.allure.run_files import RunFacts
 from pytest_pinet.execution.trace import doing
 

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.charts.scale import rate_text
+from pytest_pinet.report.charts.axis import rate_text
 from pytest_pinet.report.page.page import page
 from pytest_pinet.report.page.words import lead, unbroken
 from pytest_pinet.report.series import FigureSeries
