@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
-import yaml
-
+from pytest_pinet.catalogue.load import read_data
 from pytest_pinet.model.quantities import Bitrate
 
 ONE_WAY, BOTH_WAYS, CAPPED = "one-way", "bidirectional", "bidirectional, peer capped"
@@ -74,8 +72,7 @@ class PublishedFigure:
 @cache
 def published() -> Mapping[str, PublishedFigure]:
     """Return all published values by ID, in the order of their sources. They are read once."""
-    text = resources.files(__package__).joinpath("published.yaml").read_text(encoding="utf-8")
-    data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    data = read_data("published.yaml")
     figures = (_figure(entry, data["sources"][entry["source"]]) for entry in data["figures"])
     return MappingProxyType({figure.id: figure for figure in figures})
 

@@ -19,8 +19,6 @@ from pytest_pinet.catalogue.published import (
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import SettingOutcome
 
-# A result as stored in results.json.
-
 _PLAIN_MTU = 1500
 _PLAIN_PAYLOAD = 128
 _LARGE_PAYLOAD = "pcie_bus_perf"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -67,9 +68,7 @@ def table(found: Sequence[PublishedRow], emulated: bool) -> list[str]:
 
 def summary(found: Sequence[PublishedRow]) -> str:
     """Return the number of each verdict, in one line."""
-    counts: dict[str, int] = {}
-    for row in found:
-        counts[row.verdict] = counts.get(row.verdict, 0) + 1
+    counts = Counter(row.verdict for row in found)
     return f"{len(found)} published values: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 

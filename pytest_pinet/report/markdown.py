@@ -12,7 +12,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_table import VERDICTS, build_parts, change_in_words, emulated_sentence, figure_name
-from pytest_pinet.report.rows import ResultRow, rows_of
+from pytest_pinet.report.rows import GOOD, ResultRow, rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import SIDES, markdown_table, side_cells
 from pytest_pinet.report.terminal import WORDS, by_reason, count_line
@@ -22,7 +22,6 @@ from pytest_pinet.report.text_wrap import copyable, rate
 MOST_CHARACTERS = 60_000
 LINES_OF_MESSAGE = 30
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
-_GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
 _MARKS = {
     Verdict.PASS: "\u2705",
     Verdict.MARGINAL: "\u26a0\ufe0f",
@@ -45,7 +44,7 @@ def verdict_in_words(run: RunRecord) -> str:
         sentence = f"Throughput fails in {verdicts[Verdict.FAIL]} of {measured} measurements."
     elif not measured:
         sentence = "Nothing was measured, so nothing is known."
-    elif bad := [verdict for verdict in verdicts if verdict not in (*_GOOD, Verdict.SKIPPED)]:
+    elif bad := [verdict for verdict in verdicts if verdict not in (*GOOD, Verdict.SKIPPED)]:
         said = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in sorted(bad))
         sentence = f"No verdict: nothing failed, but {said} of {len(run.results)} measurements."
     else:
@@ -163,7 +162,7 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int) -> str:
     end = f"\n<sub>{escaped(foot)}</sub>\n"
     text = "\n".join(parts) + "\n"
     for result in run.results:
-        if result.verdict in _GOOD or result.verdict is Verdict.SKIPPED or not result.message:
+        if result.verdict in GOOD or result.verdict is Verdict.SKIPPED or not result.message:
             continue
         block = folded(f"{escaped(result.combination.id)}: {result.verdict}", result.message.splitlines())
         if len(text) + len(block) + len(end) < most:

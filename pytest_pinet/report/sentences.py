@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, PingRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
-from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.text_wrap import rates
 
 
 def limited_by_text(result: ResultRecord) -> str:
@@ -20,11 +20,9 @@ def evenness_note(result: ResultRecord) -> str:
     """Return how evenly several flows shared the link, in one sentence."""
     even, goodputs = result.evenness, [flow.goodput_bps for flow in result.flows]
     assert even is not None, "only several flows share"
-    least, _, unit = rate(min(goodputs)).partition(" ")
-    most = rate(max(goodputs))
-    span = f"{least if most.endswith(unit) else rate(min(goodputs))} to {most}"
+    least, most = rates(min(goodputs), max(goodputs))
     return (
-        f"{len(goodputs)} flows, {span}; the least got {even.least_share * 100:.1f} % of its fair share "
+        f"{len(goodputs)} flows, {least} to {most}; the least got {even.least_share * 100:.1f} % of its fair share "
         f"({even.least_flow}), Jain's index {even.jain:.3f}"
     )
 

@@ -8,22 +8,13 @@ from collections.abc import Sequence
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SkippedRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.rows import ResultRow, rows_of
+from pytest_pinet.report.rows import GOOD, ResultRow, rows_of
 from pytest_pinet.report.sentences import ineffective
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, wrap
 
 # The words for verdicts. Bad verdicts are in capitals, so that they are visible without colours.
-WORDS = {
-    Verdict.PASS: "pass",
-    Verdict.MARGINAL: "marginal",
-    Verdict.IMPROVED: "improved",
-    Verdict.FAIL: "FAIL",
-    Verdict.INCONCLUSIVE: "INCONCLUSIVE",
-    Verdict.INVALID: "INVALID",
-    Verdict.ERROR: "ERROR",
-    Verdict.SKIPPED: "skipped",
-}
+WORDS = {one: one.value if one in GOOD or one is Verdict.SKIPPED else one.value.upper() for one in Verdict}
 COLORS = {
     Verdict.PASS: "32",
     Verdict.IMPROVED: "36",

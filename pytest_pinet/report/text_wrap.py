@@ -39,6 +39,13 @@ def rate(bps: float) -> str:
     return text if len(text) <= RATE_WIDTH else f"{bps:.0e} bit/s"
 
 
+def rates(*bps: float) -> list[str]:
+    """Return bit rates for one sentence: if all have the same unit, only the last one shows the unit."""
+    texts = [rate(one) for one in bps]
+    numbers, units = zip(*(text.split(" ", 1) for text in texts), strict=True)
+    return [*numbers[:-1], texts[-1]] if len(set(units)) == 1 else texts
+
+
 def first_paragraph(text: str) -> str:
     """Return the first line of a message with its continued lines, which begin with ``CONTINUED``."""
     first, *rest = text.strip().splitlines() or [""]

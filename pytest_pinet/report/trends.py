@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,6 @@ from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.allure.run_files import RunFacts
 from pytest_pinet.report.sentences import limited_by_text
 from pytest_pinet.report.series import FigureSeries
@@ -59,30 +59,20 @@ def series_with(
     """Return the trends of these results, with the results as their newest points."""
     found = []
     for result in results:
-        combination = result.combination.id
         for way in result.directions:
             figure = figure_of(result, way)
-            past = Trend(figure, "", ())
-            if history is not None:
-                past = history.trend(figure, last)
-            series = series_of(past, combination)
-            found.append(_with(series, result, way, emulated))
+            past = Trend(figure, "", ()) if history is None else history.trend(figure, last)
+            point = _point(result, way, figure, emulated)
+            found.append(series_of(replace(past, points=(*past.points, point)), result.combination.id))
     return found
 
 
-def _with(series: FigureSeries, result: ResultRecord, way: str, emulated: bool) -> FigureSeries:
+def _point(result: ResultRecord, way: str, figure: str, emulated: bool) -> Point:
     one = result.directions[way]
-    low_high = one.interval_bps
-    combination = result.combination
-    point = Point(
-        THIS_RUN, datetime.fromisoformat(result.started), "", series.figure, combination.id, way,
-        one.goodput_bps, Verdict(one.verdict), (low_high[0], low_high[1]) if low_high else None,
-        one.limit_bps, one.rule, one.oracle_bps, one.reason, result.build, emulated=emulated,
-        limited_by=limited_by_text(result), scale=1.0 if result.scale is None else result.scale,
-    )  # fmt: skip
-    return FigureSeries(
-        series.figure, combination.board, combination.nic, combination.topology, combination.traffic, way,
-        [*series.dots, point], series.shifts, series.band_bps, tuning=combination.tuning,
+    return Point(
+        THIS_RUN, datetime.fromisoformat(result.started), "", figure, result.combination.id, way,
+        one.goodput_bps, one.verdict, one.interval_bps, one.limit_bps, one.rule, one.oracle_bps, one.reason,
+        result.build, emulated=emulated, limited_by=limited_by_text(result), scale=result.scale or 1.0,
     )  # fmt: skip
 
 

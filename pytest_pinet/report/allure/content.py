@@ -6,7 +6,7 @@ import base64
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_pinet.history.records import figure_of
@@ -141,11 +141,12 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
     table += "".join(f"<p>{written(line)}</p>" for line in lines)
     messages = [result.message for result in results if not result.directions and result.message]
     text = "".join(f"<pre>{written(message)}</pre>" for message in messages)
-    pictures = [trend_chart(series) for series in trends if series.dots]
     images = [
         f'<p><img alt="{written(series.figure)}" width="{picture.width}" src="data:image/svg+xml;base64,'
         f'{base64.b64encode(picture.svg().encode()).decode()}"></p>'
-        for series, picture in zip([s for s in trends if s.dots], pictures, strict=True)
+        for series in trends
+        if series.dots
+        for picture in [trend_chart(series)]
     ]
     return text + table + "".join(images)
 
@@ -212,13 +213,19 @@ def _counters(result: ResultRecord) -> bytes:
     names = list(
         dict.fromkeys(name for cable in result.cables for side in (cable.node, cable.switch or {}) for name in side)
     )
+    rows: list[list[object]] = [
+        [cable.end, cable.port, side, *(counts.get(name) for name in names)]
+        for cable in result.cables
+        for side, counts in (("node", cable.node), ("switch", cable.switch))
+        if counts is not None
+    ]
+    return csv_bytes([["end", "port", "side", *names], *rows])
+
+
+def csv_bytes(rows: Iterable[Sequence[object]]) -> bytes:
+    """Return rows as CSV. None is an empty cell."""
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["end", "port", "side", *names])
-    for cable in result.cables:
-        for side, counts in (("node", cable.node), ("switch", cable.switch)):
-            if counts is not None:
-                table.writerow([cable.end, cable.port, side, *(counts.get(name) for name in names)])
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
 
 

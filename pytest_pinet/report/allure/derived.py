@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -157,5 +158,4 @@ def _ms(dot: Point) -> int:
 
 def _uuid(text: str) -> str:
     """Return a UUID derived from the text, so that every report has the same one."""
-    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-    return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
+    return str(uuid.UUID(hex=hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]))

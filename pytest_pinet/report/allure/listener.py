@@ -18,6 +18,7 @@ from pytest_pinet.report.allure.identity import Subject, tell_apart
 from pytest_pinet.report.allure.run_files import write_stand_in
 from pytest_pinet.report.allure.verdicts import EXPECTED, status_of
 from pytest_pinet.report.result_record import attached_results
+from pytest_pinet.report.rows import GOOD
 from pytest_pinet.report.series import FigureSeries
 
 _EXTENSIONS = {"application/json": "json", "image/svg+xml": "svg", "text/csv": "csv"}
@@ -171,7 +172,7 @@ class AllureResults:
 
 def _prefix(result: Any, prefix: str, results: Sequence[ResultRecord]) -> None:
     """Put the prefix of the category before the message."""
-    message = next((r.message for r in results if r.verdict not in ("pass", "marginal", "improved")), "")
+    message = next((r.message for r in results if r.verdict not in GOOD), "")
     message = message.strip() or "the test passed without a measurement"
     trace = result.statusDetails.trace if result.statusDetails is not None else None
     result.statusDetails = StatusDetails(message=f"{prefix}: {message}", trace=trace)

@@ -5,8 +5,6 @@ The files of the run cannot be written earlier: with ``--clean-alluredir`` each 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import sys
@@ -24,7 +22,7 @@ from pytest_pinet.history.records import figure_of
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.allure.content import labels, parameters
+from pytest_pinet.report.allure.content import csv_bytes, labels, parameters
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.verdicts import PREFIX, categories
 from pytest_pinet.report.charts.overview import overview_chart
@@ -247,17 +245,14 @@ def attached(name: str, kind: str, content: bytes) -> dict[str, bytes]:
 
 def figures_csv(results: Sequence[ResultRecord]) -> bytes:
     """Return the results as CSV, one row per direction, in whole bit/s; a cell is empty where no value exists."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(
-        ["figure", "verdict", "goodput_bps", "low_bps", "high_bps", "limit_bps", "oracle_bps", "retransmits"]
-    )
+    names = ("figure", "verdict", "goodput_bps", "low_bps", "high_bps", "limit_bps", "oracle_bps", "retransmits")
+    rows: list[Sequence[object]] = [names]
     for result in results:
         for way, one in result.directions.items():
             low, high = one.interval_bps or (None, None)
             rates = [one.goodput_bps, low, high, one.limit_bps, one.oracle_bps]
             rounded = [None if value is None else round(value) for value in rates]
-            table.writerow([figure_of(result, way), one.verdict, *rounded, one.retransmits])
+            rows.append([figure_of(result, way), one.verdict, *rounded, one.retransmits])
         if not result.directions:
-            table.writerow([result.id, result.verdict, *[None] * 6])
-    return text.getvalue().encode()
+            rows.append([result.id, result.verdict, *[None] * 6])
+    return csv_bytes(rows)

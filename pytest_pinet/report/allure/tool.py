@@ -74,29 +74,23 @@ def find_allure(places: Sequence[Path]) -> Allure | None:
 
 def _ask(command: str) -> Allure | None:
     try:
-        done = subprocess.run(
-            [command, "--version"],
-            env=_environment(),
-            capture_output=True,
-            text=True,
-            timeout=_VERSION_TIMEOUT_S,
-            check=False,
-        )
+        done = _call([command, "--version"], _VERSION_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     match = _VERSION.search(done.stdout)
     return Allure(command, tuple(map(int, match.groups()))) if match and done.returncode == 0 else None  # type: ignore[arg-type]
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment with the virtual environment's own node first on PATH, because the system's may be too
-    old.
-    """
+def _call(words: Sequence[str], timeout_s: float, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command. The virtual environment's own node is first on PATH, because the system's may be too old."""
     path, own = os.environ.get("PATH", os.defpath), Path(sys.prefix) / "bin"
     if sys.prefix != sys.base_prefix and (own / "node").exists():
         path = os.pathsep.join([str(own), path])
     # Allure 2 accepts only `true`.
-    return {**os.environ, "PATH": path, "ALLURE_NO_ANALYTICS": "true"}
+    environment = {**os.environ, "PATH": path, "ALLURE_NO_ANALYTICS": "true"}
+    return subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
 
 
 def generate(allure: Allure, results: Path, history: str | dict[str, str], name: str, out: Path, single: bool) -> None:
@@ -174,15 +168,7 @@ def _run_2(
 
 def _run(allure: Allure, words: Sequence[str], work: Path) -> None:
     try:
-        done = subprocess.run(
-            words,
-            cwd=work,
-            env=_environment(),
-            capture_output=True,
-            text=True,
-            timeout=_GENERATE_TIMEOUT_S,
-            check=False,
-        )
+        done = _call(words, _GENERATE_TIMEOUT_S, work)
     except subprocess.TimeoutExpired:
         raise ConfigError(
             f"{allure} did not end within {_GENERATE_TIMEOUT_S:g} s; give it less, or use --page"

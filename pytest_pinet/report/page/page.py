@@ -14,7 +14,6 @@ from pytest_pinet.report.charts.trend import shift_words, sparkline
 from pytest_pinet.report.page.change import change_section
 from pytest_pinet.report.page.part import combination_section, runs_shown
 from pytest_pinet.report.page.words import (
-    GOOD,
     anchor,
     current,
     kind,
@@ -153,7 +152,7 @@ def _facts(shown: Sequence[FigureSeries]) -> str:
 
 def _attention(shown: Sequence[FigureSeries]) -> str:
     """Return the results that are not good now, and the level changes, newest first."""
-    bad = [series for series in current(shown) if series.latest.verdict not in GOOD]
+    bad = [series for series in current(shown) if kind(series.latest.verdict) == "bad"]
     items = [
         f'<li>{verdict_html(series.latest.verdict)} <a href="#{anchor(series.key)}">{written(series.figure)}</a>'
         f" {unbroken(series.latest.reason.strip().partition(chr(10))[0])}</li>"

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import Paper, written
+from pytest_pinet.report.rows import GOOD
 from pytest_pinet.report.series import FigureSeries
 
-GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.SKIPPED)
 _MEANS = {
     Verdict.FAIL: ("misses its limit", "miss their limits"),
     Verdict.ERROR: ("was not measured because of the lab", "were not measured because of the lab"),
@@ -30,7 +30,7 @@ def anchor(text: str) -> str:
 
 def kind(verdict: Verdict) -> str:
     """Return the CSS class for a verdict."""
-    return "good" if verdict in GOOD else "bad"
+    return "good" if verdict in GOOD or verdict is Verdict.SKIPPED else "bad"
 
 
 def verdict_html(verdict: Verdict) -> str:
