@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Protocol
 
 from pytest_pinet.report.text_wrap import WIDTH, plain, rate, shorten
@@ -95,9 +94,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _draw(self, action: Callable[[Terminal], None]) -> None:

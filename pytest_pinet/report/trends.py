@@ -1,10 +1,10 @@
-"""Converts trends of the history to the series that charts and pages draw."""
+"""Trends of the history: the series that charts and pages draw, and the lines of the summary."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,20 +15,35 @@ from pytest_pinet.history.history import History
 from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.history.records import figure_of, points_of
 from pytest_pinet.history.results_file import read_whole_run
+from pytest_pinet.history.text import spark
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.report.allure.run_files import RunFacts
+from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.sentences import limited_by_text
 from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.text_wrap import WIDTH, plain, shorten
 
 if TYPE_CHECKING:
     from pytest_pinet.config.baselines import AcceptedBaseline
 
+_RUNS = 16
+# At most this many lines, the worst first. Reports show all.
+_LINES = 40
+_LABEL, _GAP = 34, "  "
 # Runs are counted up to this number, which only orders them.
 _MOST_RUNS = 100_000
 # The current run: its points are not in the history yet.
 THIS_RUN = "this run"
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What the history knows about a run: its id, its build, and the number of runs so far (None: unknown)."""
+
+    id: str
+    build: str
+    order: int | None = None
 
 
 def series_of(found: Trend, combination: str) -> FigureSeries:
@@ -100,3 +115,38 @@ def run_facts(record: RunRecord, url: str | None) -> RunFacts:
     except ConfigError:
         known = []
     return RunFacts(run.id, build, len({*known, run.id}) if known else None)
+
+
+def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str) -> list[str]:
+    """Return a line for each metric with earlier runs, worst first. No lines without a history."""
+    if url is None or not results:
+        return []
+    figures = {
+        figure_of(result, way): Verdict(direction.verdict)
+        for result in results
+        for way, direction in result.directions.items()
+    }
+    ordered = sorted(figures, key=lambda figure: (SEVERITY.index(figures[figure]), figure))[:_LINES]
+    try:
+        with History.open(url) as history:
+            found = [history.trend(figure, lab=lab) for figure in ordered]
+    except ConfigError:
+        # The summary already explains why there is no history.
+        return []
+    known = [trend for trend in found if sum(point.goodput_bps is not None for point in trend.points) > 1]
+    if not known:
+        return []
+    labels = shorten([plain(trend.figure) for trend in known], _LABEL)
+    widest = max(map(len, labels.values()))
+    head = ["", f"trend of the last {_RUNS} runs, newest at the right (!: failed):"]
+    return [*head, *(_line(labels[plain(trend.figure)].ljust(widest), trend) for trend in known)]
+
+
+def _line(label: str, trend: Trend) -> str:
+    course = spark([point for point in trend.points if point.goodput_bps is not None][-_RUNS:])
+    line = f"{label}{_GAP}[{course}]"
+    if trend.changes:
+        change = trend.changes[-1]
+        word = "drifting to" if change.gradual else "with"
+        line += f"{_GAP}{change.relative * 100:+.1f} % {word} {name_of(change.build_after).partition(' ')[0]}"
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 2]}.."

@@ -266,7 +266,7 @@ class RunRecorder:
     def _trends(self) -> list[str]:
         if not self._results or self._lab is None:
             return []
-        from pytest_pinet.report.trend_lines import trend_lines
+        from pytest_pinet.report.trends import trend_lines
 
         return trend_lines(self.history_url, self._results, self._lab.name)
 

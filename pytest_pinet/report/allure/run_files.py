@@ -10,8 +10,8 @@ import os
 import sys
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.terminal import count_line
 from pytest_pinet.report.text_wrap import plain
+from pytest_pinet.report.trends import RunFacts
 
 OPTION = "--alluredir"
 UNIT = "Mbit/s"
@@ -39,16 +40,16 @@ RUN_FILE = "pinet-run.json"
 # Titles of our own traffic tools, where the tool's name is not enough.
 _TITLES = {"wrk": "nginx, wrk"}
 _STAND_IN = f"{PREFIX[Verdict.ERROR]}: the process that ran this test died; look at the end of the run's output"
+# CI services by a variable that each one sets: name and type of the executor, variable of the run's number, URL.
+_CI_SERVICES = {
+    "GITHUB_ACTIONS": (
+        "GitHub Actions", "github", "GITHUB_RUN_NUMBER",
+        "{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}",
+    ),
+    "GITLAB_CI": ("GitLab CI", "gitlab", "CI_PIPELINE_IID", "{CI_JOB_URL}"),
+    "JENKINS_URL": ("Jenkins", "jenkins", "BUILD_NUMBER", "{BUILD_URL}"),
+}  # fmt: skip
 _KEY = str.maketrans({" ": "\\ ", ":": "\\:", "=": "\\="})
-
-
-@dataclass(frozen=True)
-class RunFacts:
-    """What the history knows about a run: its id, its build, and the number of runs so far (None: unknown)."""
-
-    id: str
-    build: str
-    order: int | None = None
 
 
 class AllureRun:
@@ -221,17 +222,11 @@ def executor(run: RunRecord, order: int | None, environ: Mapping[str, str]) -> d
         "name": "pytest-pinet", "type": "pytest", "buildName": run.run, "reportName": f"pinet {run.lab}"
     }  # fmt: skip
     number = ""
-    if environ.get("GITHUB_ACTIONS"):
-        number = environ.get("GITHUB_RUN_NUMBER", "")
-        url = "/".join(environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY"))
-        found |= {"name": "GitHub Actions", "type": "github"}
-        found["buildUrl"] = f"{url}/actions/runs/{environ.get('GITHUB_RUN_ID', '')}"
-    elif environ.get("GITLAB_CI"):
-        number = environ.get("CI_PIPELINE_IID", "")
-        found |= {"name": "GitLab CI", "type": "gitlab", "buildUrl": environ.get("CI_JOB_URL", "")}
-    elif environ.get("JENKINS_URL"):
-        number = environ.get("BUILD_NUMBER", "")
-        found |= {"name": "Jenkins", "type": "jenkins", "buildUrl": environ.get("BUILD_URL", "")}
+    for variable, (name, kind, number_variable, url) in _CI_SERVICES.items():
+        if environ.get(variable):
+            number = environ.get(number_variable, "")
+            found |= {"name": name, "type": kind, "buildUrl": url.format_map(defaultdict(str, environ))}
+            break
     chosen = int(number) if number.isdigit() else order
     return found if chosen is None else {**found, "buildOrder": chosen}
 

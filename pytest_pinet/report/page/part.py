@@ -8,7 +8,16 @@ from pytest_pinet.history.points import Point
 from pytest_pinet.report.charts.axis import rate_text
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.trend import NARROW, shift_words, trend_chart, trend_words
-from pytest_pinet.report.page.words import anchor, current, kind, paragraph, share_text, unbroken, verdict_html
+from pytest_pinet.report.page.words import (
+    anchor,
+    current,
+    kind,
+    paragraph,
+    runs_table,
+    share_text,
+    unbroken,
+    verdict_html,
+)
 from pytest_pinet.report.series import FigureSeries
 from pytest_pinet.report.text_wrap import first_paragraph
 
@@ -17,6 +26,7 @@ _NARROW_RUNS = 24
 _MANY_RUNS, _USUAL_RUNS, _MANY_FIGURES = 180, 60, 60
 # A longer table is not useful; the history has all runs.
 _TABLE_RUNS = 60
+_HEADS = ("time (UTC)", "verdict", "goodput", "interval", "limit", "of max", "build", "why")
 
 
 def runs_shown(figures: int) -> int:
@@ -65,16 +75,10 @@ def _figure(series: FigureSeries, runs: int) -> str:
 def _runs(series: FigureSeries) -> str:
     """Return the chart's data as a table, for screen readers and for copying."""
     dots = list(series.dots)[-_TABLE_RUNS:][::-1]
-    head = "".join(
-        f'<th scope="col">{name}</th>'
-        for name in ("time (UTC)", "verdict", "goodput", "interval", "limit", "of max", "build", "why")
-    )
     of = f" (of {len(series.dots)})" if len(dots) < len(series.dots) else ""
     return (
         f"<details><summary>Newest {len(dots)} runs{of} as a table</summary>"
-        f'<div class="scroll" tabindex="0" role="region" aria-label="Runs of {written(series.figure)}">'
-        f'<table class="runs"><thead><tr>{head}</tr></thead><tbody>{"".join(map(_row, dots))}</tbody></table></div>'
-        "</details>"
+        f"{runs_table(f'Runs of {series.figure}', _HEADS, map(_row, dots))}</details>"
     )
 
 

@@ -34,7 +34,7 @@ from pytest_pinet.report.allure import content
 from pytest_pinet.report.allure.derived import KnownTest, allure2_history, allure3_history
 from pytest_pinet.report.allure.derived import runs_of as runs_of_series
 from pytest_pinet.report.allure.identity import Subject
-from pytest_pinet.report.allure.run_files import RunFacts, environment, figures_csv, metrics, write_run_files
+from pytest_pinet.report.allure.run_files import environment, figures_csv, metrics, write_run_files
 from pytest_pinet.report.benchmark_action import benchmark_action
 from pytest_pinet.report.charts.overview import overview_chart
 from pytest_pinet.report.failure import error_text, failure_text
@@ -45,8 +45,7 @@ from pytest_pinet.report.result_record import parameters_hash
 from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import summary_table
-from pytest_pinet.report.trend_lines import trend_lines
-from pytest_pinet.report.trends import all_series, run_facts, series_with
+from pytest_pinet.report.trends import RunFacts, all_series, run_facts, series_with, trend_lines
 from tests.support.history_records import kept
 from tests.support.report_records import direction, result, run_record
 from tests.support.traffic_results import ALL, http_result, ladder_result, ping_result, tuned

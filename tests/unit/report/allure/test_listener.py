@@ -23,7 +23,7 @@ from pytest_pinet.session.allure import subject_of
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.listener import AllureResults
 from pytest_pinet.report.allure.run_files import AllureRun
-from pytest_pinet.report.allure.run_files import RunFacts
+from pytest_pinet.report.trends import RunFacts
 from pytest_pinet.execution.trace import doing
 
 WARNINGS = []
