@@ -8,6 +8,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from pytest_pinet.catalogue.load import read_data
 from pytest_pinet.model.quantities import Bitrate
 
@@ -96,15 +98,11 @@ def _figure(entry: Mapping[str, Any], source: Mapping[str, Any]) -> PublishedFig
         (entry[k] for k in ("goodput_mbps", "goodput_mbps_at_least", "goodput_mbps_each") if k in entry),
         [entry.get("tx_mbps"), entry.get("rx_mbps")],
     )
-    mbps = tuple(float(one) for one in (given if isinstance(given, list) else [given]))
-    same = ("id", "source", "mode", "board", "nic", "direction", "clock_mhz", "mtu", "window_kib", "mss")
-    more = ("peer_cap_mbps", "pairs", "senders", "requests_per_s", "tuning", "suspect", "note", "not_emulated")
-    return PublishedFigure(
-        mbps=mbps,
-        at_least="goodput_mbps_at_least" in entry,
-        payload=entry.get("pcie_payload_bytes"),
-        streams=entry.get("streams", source.get("streams")),
-        timestamps=source.get("timestamps"),
-        settings=tuple(entry["settings"]) if "settings" in entry else None,
-        **{name: entry[name] for name in (*same, *more) if name in entry},
-    )
+    return TypeAdapter(PublishedFigure).validate_python({
+        **entry,
+        "mbps": given if isinstance(given, list) else [given],
+        "at_least": "goodput_mbps_at_least" in entry,
+        "payload": entry.get("pcie_payload_bytes"),
+        "streams": entry.get("streams", source.get("streams")),
+        "timestamps": source.get("timestamps"),
+    })  # fmt: skip

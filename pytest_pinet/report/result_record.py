@@ -114,10 +114,8 @@ def result_record(parts: ResultParts, test: str = "", rerun: str = "") -> Result
 
 def combination_record(combination: Combination, traffic: str) -> CombinationRecord:
     """Return the combination with its nodes and ports. ``traffic`` is the key of the traffic."""
-    return CombinationRecord(
-        id=combination.id,
-        board=combination.board,
-        nic=combination.nic,
+    return CombinationRecord.of(
+        combination,
         topology=combination.topology.name,
         tuning=combination.tuning.key,
         traffic=traffic,

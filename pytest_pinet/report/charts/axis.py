@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.report.charts.paper import NORMAL, SMALL, Paper
 
 _UNITS = (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0))
@@ -76,11 +75,6 @@ def rate_range(values: Iterable[float], room: float = 0.06, least: float = 0.02)
     low = low - margin if low > 0 else 0.0
     # If the lowest rate is near 0, an axis that does not begin at 0 is only confusing.
     return (0.0 if low < high * 0.25 else low), high + margin
-
-
-def rate_text(bps: float) -> str:
-    """Return a rate with its unit."""
-    return str(Bitrate(bps))
 
 
 @dataclass(frozen=True)

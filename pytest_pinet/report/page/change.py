@@ -9,10 +9,10 @@ from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, Cha
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.change_table import GOOD, VERDICTS, build_parts, emulated_sentence, figure_name
-from pytest_pinet.report.charts.axis import rate_text
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.turns import turns_chart
 from pytest_pinet.report.page.words import paragraph, runs_table, unbroken, verdict_html
+from pytest_pinet.report.text_wrap import rate
 
 _HEADS = ("metric", "A", "B", "change", "outcome", "turns, in their order")
 
@@ -45,7 +45,7 @@ def _row(entry: ChangeEntryRecord, results: Sequence[ResultRecord]) -> str:
         chart = paper.inline() if paper is not None else ""
         low, high = one.interval or (None, None)
         interval = f"<br>{_percent(low)} to {_percent(high)}" if low is not None and high is not None else ""
-    rates = [rate_text(bps) if bps is not None else "-" for bps in (entry.a_bps, entry.b_bps)]
+    rates = [rate(bps) if bps is not None else "-" for bps in (entry.a_bps, entry.b_bps)]
     numbers = "".join(f'<td class="number">{cell}</td>' for cell in (*rates, f"{_percent(entry.change)}{interval}"))
     lines = [entry.text] if outcome not in GOOD else []
     lines += [f"Look first at: {entry.suspect}"] if entry.suspect else []
