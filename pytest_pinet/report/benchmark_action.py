@@ -11,9 +11,7 @@ from pytest_pinet.report.sentences import scales_text
 
 
 def benchmark_action(points: Sequence[Point]) -> str:
-    """Return a JSON list with name, unit, value, range and extra. Entries without a value are omitted, because 0 is a
-    value.
-    """
+    """Return a JSON list with name, unit, value, range and extra of each metric that has a value."""
     newest = {(point.lab, point.figure): point for point in points}.values()
     return json.dumps([_entry(point) for point in newest if point.goodput_bps is not None], indent=1) + "\n"
 

@@ -66,10 +66,7 @@ class Progress:
         return self._terminal is not None
 
     def update(self, label: str, elapsed_s: float, total_s: float, bps: Mapping[str, float | None]) -> None:
-        """Show the progress of a measurement.
-
-        ``bps`` is the latest rate per direction, None before the first sample.
-        """
+        """Show the progress of a measurement. ``bps`` is the latest rate by direction, None before the first sample."""
         if self._terminal is None:
             return
         total = math.ceil(total_s)

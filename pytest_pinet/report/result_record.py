@@ -90,15 +90,13 @@ class ResultParts:
     finding: str | None = None
 
 
-def result_record(parts: ResultParts, test: str = "", rerun: str = "") -> ResultRecord:
+def result_record(parts: ResultParts) -> ResultRecord:
     """Return the record of a result."""
     skew_s, skew_within_s = most_apart(parts.windows)
     attempts = enumerate(parts.evidence or (), 1)
     evidence = [evidence_record(number, end) for number, ends in attempts for end in ends]
     return ResultRecord.of(
         parts,
-        test=test,
-        rerun=rerun,
         combination=combination_record(parts.combination, parts.traffic),
         link=None if parts.path is None else str(parts.path),
         started=parts.started.isoformat(),

@@ -91,10 +91,7 @@ class RunFolder:
                 os.close(descriptor)
 
     def write_raw(self, result_id: str, files: Mapping[str, str]) -> list[str]:
-        """Write raw output files and return their paths relative to the run folder.
-
-        If an id comes again (a rerun), its files get a folder of their own.
-        """
+        """Write raw output files and return their paths in the run folder. A rerun gets a folder of its own."""
         raw = self.path / "raw"
         with writing(raw, OPTION):
             raw.mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,7 @@ from pytest_pinet.model.metric_key import CombinationId
 
 @dataclass(frozen=True)
 class FigureSeries:
-    """The runs of one metric, oldest first.
-
-    ``band_bps`` is the accepted baseline: lowest run, accepted value, highest run.
-    """
+    """The runs of one metric, oldest first. ``band_bps`` is its baseline: lowest run, accepted value, highest run."""
 
     figure: str
     board: str

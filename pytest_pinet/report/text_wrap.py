@@ -21,10 +21,7 @@ _SHELL_WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:\\.|[^"\\])*"|\\.|['"\\])+
 
 
 def plain(text: str) -> str:
-    """Return ``text`` in printable ASCII, one column per character.
-
-    Other characters are escaped, since terminals differ.
-    """
+    """Return ``text`` in printable ASCII, one column per character. Others are escaped, since terminals differ."""
     return _NOT_PLAIN.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)
 
 

@@ -63,9 +63,7 @@ def figure_words(direction: DirectionRecord) -> str:
 
 
 def parameters(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str, str, bool]]:
-    """Return parameters as (name, value, excluded). Only the combination counts for Allure's history; all others are
-    excluded.
-    """
+    """Return parameters as (name, value, excluded). Only the combination counts for Allure's history."""
     found = [(PARAMETER, subject.combination, False)]
     found += [(name, str(value), True) for name, value in subject.parameters.items()]
     found += [(name, value, True) for name, value in _builds(results)]
@@ -129,8 +127,8 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
     Allure 3 shows pictures only as data in ``img``; Allure 2 drops them.
     """
     rows = [
-        (result.combination.traffic, way, rate(one.goodput_bps), _limit(one), rate(one.oracle_bps),
-         one.verdict)
+        (result.combination.traffic, way, rate(one.goodput_bps),
+         "none" if one.limit_bps is None else rate(one.limit_bps), rate(one.oracle_bps), one.verdict)
         for result in results
         for way, one in result.directions.items()
     ]  # fmt: skip
@@ -162,10 +160,6 @@ def _said(result: ResultRecord) -> list[str]:
         found += [f"{way}: {one.why} (A {change.a}, B {change.b})" for way, one in change.directions.items()]
         found += [f"between the builds: {suspect.text}" for suspect in change.suspects]
     return [*found, *ineffective([result])]
-
-
-def _limit(direction: DirectionRecord) -> str:
-    return "none" if direction.limit_bps is None else rate(direction.limit_bps)
 
 
 def attachments(
@@ -207,9 +201,7 @@ def _evidence(result: ResultRecord) -> bytes:
 
 
 def _counters(result: ResultRecord) -> bytes:
-    """Return the switch and NIC counters as CSV, one row per cable and side; a cell is empty if that side has no such
-    counter.
-    """
+    """Return the switch and NIC counters as CSV, one row per cable and side."""
     names = list(
         dict.fromkeys(name for cable in result.cables for side in (cable.node, cable.switch or {}) for name in side)
     )

@@ -88,10 +88,7 @@ class Area:
 
 
 def draw_rate_axis(paper: Paper, area: Area, rates: Iterable[float]) -> AxisScale:
-    """Draw the axis for these rates (bit/s) and return its scale.
-
-    The unit label says if the axis does not begin at 0.
-    """
+    """Draw the axis for these rates (bit/s) and return its scale. Its label says if it does not begin at 0."""
     low, high = rate_range(rates)
     scale = AxisScale(low, high, area.bottom, area.top)
     unit = RateUnit.of(high)

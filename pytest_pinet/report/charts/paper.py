@@ -107,12 +107,12 @@ class Paper:
     def mark(self, x: float, y: float, verdict: Verdict, name: str = "", size: float = 4.5) -> None:
         """Draw the mark of a verdict. Its shape identifies the verdict without colour. ``name`` is its tooltip."""
         colour, r = COLOURS[verdict], size
+        if verdict in (Verdict.PASS, Verdict.INCONCLUSIVE):
+            look, radius = (f"f-{colour}", r * 0.8) if verdict is Verdict.PASS else (f"s-{colour} hollow", r)
+            self.dot(x, y, look, radius, name)
+            return
         about = f"<title>{written(name)}</title>" if name else ""
-        if verdict is Verdict.PASS:
-            shape = f'<circle class="f-{colour}" cx="{x:.1f}" cy="{y:.1f}" r="{r * 0.8:.1f}">{about}</circle>'
-        elif verdict is Verdict.INCONCLUSIVE:
-            shape = f'<circle class="s-{colour} hollow" cx="{x:.1f}" cy="{y:.1f}" r="{r:.1f}">{about}</circle>'
-        elif verdict is Verdict.FAIL:
+        if verdict is Verdict.FAIL:
             cross = f"M{x - r:.1f} {y - r:.1f}l{2 * r:g} {2 * r:g}m0 {-2 * r:g}l{-2 * r:g} {2 * r:g}"
             shape = f'<path class="s-{colour}" stroke-width="{r * 0.65:.1f}" d="{cross}">{about}</path>'
         else:

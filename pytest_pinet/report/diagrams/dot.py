@@ -50,7 +50,7 @@ def lab_dot(lab: Lab, domains: Mapping[str, Sequence[str]]) -> str:
     body += [_switch(lab, name, left) for name in lab.switches]
     for node in lab.nodes.values():
         for number, interface in enumerate(node.interfaces):
-            end, port = f"{_node_id(node.name)}:i{number}", _port_id(lab, interface.port)
+            end, port = f"{quoted(f'node {node.name}')}:i{number}", _port_id(lab, interface.port)
             # Graphviz puts the first end of an edge to the left of the second.
             ends = (f"{end}:e", f"{port}:w") if node.name in left else (f"{port}:e", f"{end}:w")
             body.append(edge(*ends, interface.speed_mbps))
@@ -73,17 +73,9 @@ def _left(lab: Lab) -> set[str]:
     return found
 
 
-def _node_id(name: str) -> str:
-    return quoted(f"node {name}")
-
-
-def _switch_id(name: str) -> str:
-    return quoted(f"switch {name}")
-
-
 def _port_id(lab: Lab, port: PortRef) -> str:
     # Use numbers, because Graphviz reads a name such as `a:e` or `n` as a side of a box.
-    return f"{_switch_id(port.switch)}:p{lab.switches[port.switch].ports.index(port.port)}"
+    return f"{quoted(f'switch {port.switch}')}:p{lab.switches[port.switch].ports.index(port.port)}"
 
 
 def _node(node: Node, lab: Lab, domains: Mapping[str, Sequence[str]]) -> str:
@@ -94,7 +86,7 @@ def _node(node: Node, lab: Lab, domains: Mapping[str, Sequence[str]]) -> str:
     for number, interface in enumerate(node.interfaces):
         what = f"{interface.name}: {nic(interface)}, {interface.device}"
         cells.append(f'<td port="i{number}" align="left">{html(what)}</td>')
-    return f"{_node_id(node.name)} [{_table(cells)}]"
+    return f"{quoted(f'node {node.name}')} [{_table(cells)}]"
 
 
 def _switch(lab: Lab, name: str, left: set[str]) -> str:
@@ -116,7 +108,7 @@ def _switch(lab: Lab, name: str, left: set[str]) -> str:
     rows += [cell(one) + cell(other) for one, other in zip_longest(*columns)]
     rows += [cell(port, 2) for port in uplinks]
     rows.append(f'<td colspan="2">{"<br/>".join(map(html, free))}</td>')
-    return f"{_switch_id(name)} [{_table(rows)}]"
+    return f"{quoted(f'switch {name}')} [{_table(rows)}]"
 
 
 def _table(rows: Sequence[str]) -> str:
