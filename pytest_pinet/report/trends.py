@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.history import History
-from pytest_pinet.history.points import Point, Trend
+from pytest_pinet.history.points import LevelChange, Point, Trend
 from pytest_pinet.history.records import figure_of, points_of
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.text import spark
 from pytest_pinet.history.trends import trend
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.sentences import limited_by_text
-from pytest_pinet.report.series import FigureSeries
 from pytest_pinet.report.text_wrap import WIDTH, plain, shorten
 
 if TYPE_CHECKING:
@@ -35,6 +35,48 @@ _LABEL, _GAP = 34, "  "
 _MOST_RUNS = 100_000
 # The current run: its points are not in the history yet.
 THIS_RUN = "this run"
+
+
+@dataclass(frozen=True)
+class FigureSeries:
+    """The runs of one metric, oldest first. ``band_bps`` is its baseline: lowest run, accepted value, highest run."""
+
+    figure: str
+    board: str
+    nic: str
+    topology: str
+    traffic: str
+    direction: str
+    dots: Sequence[Point]
+    shifts: Sequence[LevelChange] = ()
+    band_bps: tuple[float, float, float] | None = None
+    lab: str = ""
+    tuning: str = ""
+
+    @property
+    def combination(self) -> str:
+        return str(CombinationId(self.board, self.nic, self.topology, self.tuning))
+
+    @property
+    def key(self) -> str:
+        """Return a unique key. It contains the lab, because several labs may measure the same metric."""
+        return f"{self.lab} {self.figure}"
+
+    @property
+    def latest(self) -> Point:
+        """Return the newest run, which the grid shows."""
+        return self.dots[-1]
+
+    @property
+    def change(self) -> float | None:
+        """Return the newest value over the one before it, minus one."""
+        known = [dot.goodput_bps for dot in self.dots if dot.goodput_bps]
+        return known[-1] / known[-2] - 1 if len(known) > 1 else None
+
+    @property
+    def measured(self) -> Sequence[Point]:
+        """Return the runs that have a value."""
+        return [dot for dot in self.dots if dot.goodput_bps is not None]
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.throughput import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
 from pytest_pinet.report.sentences import http_text, ineffective, ladder_text, limited_by_text, ping_text, scale_text
-from pytest_pinet.report.series import FigureSeries
 from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.trends import FigureSeries
 
 # The report is a single file with all attachments. Larger or further files stay in the run folder.
 MOST_BYTES = 512 * 1024

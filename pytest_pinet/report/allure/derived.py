@@ -18,7 +18,7 @@ from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.allure.identity import PARAMETER, allure3_id
 from pytest_pinet.report.allure.verdicts import STATUS
 from pytest_pinet.report.json_file import replace_file, writing
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.trends import FigureSeries
 
 # Allure 2 shows at most this many runs.
 _ALLURE2_RUNS = 20

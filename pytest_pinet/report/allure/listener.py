@@ -20,7 +20,7 @@ from pytest_pinet.report.allure.run_files import write_stand_in
 from pytest_pinet.report.allure.verdicts import EXPECTED, status_of
 from pytest_pinet.report.result_record import attached_results
 from pytest_pinet.report.rows import GOOD
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.trends import FigureSeries
 
 _EXTENSIONS = {"application/json": "json", "image/svg+xml": "svg", "text/csv": "csv"}
 # At most this much of the end of a node's console output is attached.

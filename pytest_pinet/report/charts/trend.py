@@ -9,8 +9,8 @@ from pytest_pinet.history.points import LevelChange, Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.axis import Area, AxisScale, draw_levels, draw_rate_axis, rate_range
 from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
-from pytest_pinet.report.series import FigureSeries
 from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.trends import FigureSeries
 
 WIDE, NARROW = 900, 372
 _HEIGHT = 372

@@ -24,8 +24,8 @@ from pytest_pinet.report.page.words import (
     verdict_html,
 )
 from pytest_pinet.report.sentences import scales_text
-from pytest_pinet.report.series import FigureSeries
 from pytest_pinet.report.text_wrap import first_paragraph, rate
+from pytest_pinet.report.trends import FigureSeries
 
 _STYLE = Path(__file__).with_name("style.css")
 # The browser may only display this page: no scripts, no network.

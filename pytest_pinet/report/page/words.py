@@ -11,7 +11,7 @@ from pytest_pinet.history.points import Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import Paper, written
 from pytest_pinet.report.rows import GOOD
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.trends import FigureSeries
 
 _MEANS = {
     Verdict.FAIL: ("misses its limit", "miss their limits"),

@@ -16,7 +16,7 @@ from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, Paper
 from pytest_pinet.report.charts.throughput import throughput_chart
 from pytest_pinet.report.charts.trend import NARROW, sparkline, trend_chart, trend_words
 from pytest_pinet.report.rows import rows_of
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.trends import FigureSeries
 from tests.support.chart_series import dot, series
 from tests.support.report_records import NIGHT, direction, result, samples
 

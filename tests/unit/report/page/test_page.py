@@ -10,8 +10,8 @@ import pytest
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.page.page import page
 from pytest_pinet.report.page.words import lead, unbroken
-from pytest_pinet.report.series import FigureSeries
 from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.trends import FigureSeries
 from tests.support.chart_series import dot, series
 
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
