@@ -105,9 +105,10 @@ def generate(allure: Allure, results: Path, history: str | dict[str, str], name:
         # Always generate into an empty folder: Allure 3 keeps an old page and puts the new one beneath it.
         made = work / "report"
         if isinstance(history, str):
-            _run_3(allure, results, history, name, made, work, single)
+            options = _prepare_3(results, history, name, made, single)
         else:
-            _run_2(allure, results, history, name, made, work, single)
+            options = _prepare_2(history, name, made, single)
+        _run(allure, [allure.command, "generate", str(results), *options], work)
         page = made / "index.html"
         if not page.is_file():
             raise ConfigError(f"{allure} made no index.html of {results}; run it by hand: {allure.command} generate")
@@ -116,7 +117,9 @@ def generate(allure: Allure, results: Path, history: str | dict[str, str], name:
         _replace(page if single else made, out)
 
 
-def _run_3(allure: Allure, results: Path, history: str, name: str, made: Path, work: Path, single: bool) -> None:
+def _prepare_3(results: Path, history: str, name: str, made: Path, single: bool) -> list[str]:
+    """Write history and configuration beside ``made``, and return the options for Allure 3."""
+    work = made.parent
     (work / "history.jsonl").write_text(history, encoding="utf-8")
     options: dict[str, object] = {
         "singleFile": single, "reportLanguage": "en", "groupBy": ["epic", "feature", "story"],
@@ -132,8 +135,7 @@ def _run_3(allure: Allure, results: Path, history: str, name: str, made: Path, w
         "plugins": {"awesome": {"options": options}},
     }
     (work / "allurerc.json").write_text(json.dumps(config), encoding="utf-8")
-    words = [allure.command, "generate", str(results), "--config", str(work / "allurerc.json")]
-    _run(allure, [*words, "--report-name", name], work)
+    return ["--config", str(work / "allurerc.json"), "--report-name", name]
 
 
 def performance(results: Path) -> dict[str, object]:
@@ -154,16 +156,13 @@ def performance(results: Path) -> dict[str, object]:
     return {"metrics": metrics, "groups": groups}
 
 
-def _run_2(
-    allure: Allure, results: Path, history: dict[str, str], name: str, made: Path, work: Path, single: bool
-) -> None:
-    # Write the history into a second folder of results, so that the user's folder does not change.
-    own = work / "results" / "history"
+def _prepare_2(history: dict[str, str], name: str, made: Path, single: bool) -> list[str]:
+    """Write the history into a second folder of results, so that the user's folder does not change."""
+    own = made.parent / "results" / "history"
     own.mkdir(parents=True)
     for file, text in history.items():
         (own / file).write_text(text, encoding="utf-8")
-    words = [allure.command, "generate", str(results), str(own.parent), "-o", str(made), "--name", name]
-    _run(allure, [*words, *(["--single-file"] if single else [])], work)
+    return [str(own.parent), "-o", str(made), "--name", name, *(["--single-file"] if single else [])]
 
 
 def _run(allure: Allure, words: Sequence[str], work: Path) -> None:
