@@ -34,7 +34,7 @@ class Record(BaseModel):
         return self.model_dump(mode="json", by_alias=True)
 
     @classmethod
-    def of(cls, source: object, **values: object) -> Self:
+    def of(cls, source: object, /, **values: object) -> Self:
         """Return a record with these values, and with the attributes of ``source`` that have the name of a key.
 
         Objects inside ``source`` become records in the same way. Raises ValueError for a value of a wrong type,
