@@ -34,10 +34,8 @@ from pytest_pinet.model.record.change import (
 )
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
-from pytest_pinet.report.parameters import parameters_hash
-from pytest_pinet.report.result_record import ResultParts, result_record
-from pytest_pinet.report.traffic import http_record
-from pytest_pinet.report.tunings import tuning_notes
+from pytest_pinet.report.result_record import ResultParts, http_record, parameters_hash, result_record
+from pytest_pinet.report.sentences import tuning_notes
 
 # Notes that differ only in these numbers have the same meaning.
 _NUMBER = re.compile(r"\d[\d.]*(?: [kMGT]?bit/s)?")

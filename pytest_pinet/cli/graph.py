@@ -30,10 +30,8 @@ def graph(
     from pytest_pinet.config.labfile import load
     from pytest_pinet.lab.queue.contention import all_domains, domains_of
     from pytest_pinet.matrix import inventory
-    from pytest_pinet.report.diagrams.combination_dot import combination_dot
-    from pytest_pinet.report.diagrams.combination_text import combination_text
-    from pytest_pinet.report.diagrams.lab_dot import lab_dot
-    from pytest_pinet.report.diagrams.lab_text import lab_text
+    from pytest_pinet.report.diagrams.dot import combination_dot, lab_dot
+    from pytest_pinet.report.diagrams.text import combination_text, lab_text
 
     lab = load(lab_file)
     if combination is None:

@@ -30,7 +30,7 @@ def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None
     """
     from pytest_pinet.catalogue.published import published as published_values
     from pytest_pinet.published.table import EMULATED, page, rows, summary, table
-    from pytest_pinet.report.scale import scale_text
+    from pytest_pinet.report.sentences import scale_text
 
     read = sorted((_read(Path(run)) for run in runs or (LATEST,)), key=lambda run: run.started)
     kinds, labs = {run.figures for run in read}, {run.lab for run in read}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_pinet.model.record.run import RunRecord
     from pytest_pinet.report.allure.derived import KnownTest
     from pytest_pinet.report.allure.tool import Allure
-    from pytest_pinet.report.series import FigureSeries
+    from pytest_pinet.report.trends import FigureSeries
 
 # Which metrics the tests in Allure's results measure. The file can be deleted.
 MEMORY = Path(".pinet/allure-tests.json")

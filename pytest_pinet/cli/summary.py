@@ -21,8 +21,7 @@ def summary(what: str, form: str, output: str | None) -> None:
     FILE is a results.json or a run folder; the default is the last run in this folder.
     """
     from pytest_pinet.cli.run_selection import read_results, results_file
-    from pytest_pinet.report.change_table import change_lines
-    from pytest_pinet.report.change_words import emulated_words
+    from pytest_pinet.report.change_table import change_lines, emulated_words
     from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
     from pytest_pinet.report.terminal import summary_table
     from pytest_pinet.report.text_wrap import wrap

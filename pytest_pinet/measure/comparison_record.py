@@ -18,7 +18,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.result_record import ResultParts, result_record
-from pytest_pinet.report.tunings import tuning_notes
+from pytest_pinet.report.sentences import tuning_notes
 
 
 def compared_record(link: Link, traffic: Traffic, found: ComparisonRecord) -> ResultRecord:

@@ -30,10 +30,15 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, WindowRecord
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.parameters import parameters_hash
-from pytest_pinet.report.result_record import ResultParts, result_record
-from pytest_pinet.report.traffic import apart_notes, http_record, http_text, ladder_text, most_apart, window_record
-from pytest_pinet.report.tunings import tuning_notes
+from pytest_pinet.report.result_record import (
+    ResultParts,
+    http_record,
+    most_apart,
+    parameters_hash,
+    result_record,
+    window_record,
+)
+from pytest_pinet.report.sentences import apart_notes, http_text, ladder_text, tuning_notes
 from pytest_pinet.traffic.tool import TrafficTool
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.traffic import LadderRecord, StepRecord
 from pytest_pinet.model.traffic import LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.traffic import ladder_text
+from pytest_pinet.report.sentences import ladder_text
 
 # Below this share of its rate a step was not really tried: a sender with a full queue sends less and loses nothing.
 REACHED = 0.98

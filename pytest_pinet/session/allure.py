@@ -16,9 +16,8 @@ from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.listener import AllureResults
-from pytest_pinet.report.allure.run import AllureRun
-from pytest_pinet.report.series import FigureSeries
-from pytest_pinet.report.trends import run_facts, series_with
+from pytest_pinet.report.allure.run_files import AllureRun
+from pytest_pinet.report.trends import FigureSeries, run_facts, series_with
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.run_recorder import RunRecorder
 

@@ -27,7 +27,7 @@ def error_record(test: str, combination: Combination, error: PinetError, rerun: 
         console_excerpt=error.excerpt,
         finding=error.kind if isinstance(error, BuildError) else None,
     )
-    return result_record(parts, test, rerun)
+    return result_record(parts).replace(test=test, rerun=rerun)
 
 
 def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, text: str) -> None:

@@ -15,7 +15,7 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import failure_text
-from pytest_pinet.report.parameters import with_tool
+from pytest_pinet.report.result_record import with_tool
 from pytest_pinet.session.error_reports import error_record
 from pytest_pinet.session.hook_calls import FACTS_KEY
 from pytest_pinet.session.options import repeated_options

@@ -20,13 +20,12 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord, SkippedRecord
-from pytest_pinet.report.change_table import change_lines
-from pytest_pinet.report.change_words import emulated_words
+from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.json_file import write_json
+from pytest_pinet.report.result_record import attached_results
 from pytest_pinet.report.run_folder import RunFolder
 from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
-from pytest_pinet.report.transport import attached_results
 from pytest_pinet.scheduling.plan import WORKER_INPUT
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import is_parametrized
@@ -267,7 +266,7 @@ class RunRecorder:
     def _trends(self) -> list[str]:
         if not self._results or self._lab is None:
             return []
-        from pytest_pinet.report.trend_lines import trend_lines
+        from pytest_pinet.report.trends import trend_lines
 
         return trend_lines(self.history_url, self._results, self._lab.name)
 

@@ -37,7 +37,7 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import error_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.progress import Progress
-from pytest_pinet.report.transport import attach_results
+from pytest_pinet.report.result_record import attach_results
 from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
 from pytest_pinet.session.dry_run import DryRun
 from pytest_pinet.session.error_reports import as_report, require_tunings

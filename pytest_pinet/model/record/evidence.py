@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
 
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from pytest_pinet.model.conditions import Throttling
 from pytest_pinet.model.record.base import Rare, Record, SparseRecord
+
+Share = Annotated[float, AfterValidator(lambda share: round(share, 4))]
+
+
+def _bits(throttling: object) -> object:
+    return throttling.bits if isinstance(throttling, Throttling) else throttling
 
 
 class ProcessorRecord(Record):
     """One CPU during the traffic: the shares (0 to 1) of the time that it spent in each state."""
 
     cpu: int
-    busy: float
-    user: float
-    system: float
-    irq: float
-    softirq: float
-    steal: float
+    busy: Share
+    user: Share
+    system: Share
+    irq: Share
+    softirq: Share
+    steal: Share
 
 
 class HeatRecord(Record):
@@ -28,7 +37,7 @@ class HeatRecord(Record):
     clock_mhz: float | None
     clock_max_mhz: float | None
     temperature_c: float | None
-    throttling: int | None
+    throttling: Annotated[int | None, BeforeValidator(_bits)]
 
 
 class EvidenceRecord(SparseRecord):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import Paper, written
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.rows import GOOD
+from pytest_pinet.report.trends import FigureSeries
 
-GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.SKIPPED)
 _MEANS = {
     Verdict.FAIL: ("misses its limit", "miss their limits"),
     Verdict.ERROR: ("was not measured because of the lab", "were not measured because of the lab"),
@@ -30,14 +30,23 @@ def anchor(text: str) -> str:
 
 def kind(verdict: Verdict) -> str:
     """Return the CSS class for a verdict."""
-    return "good" if verdict in GOOD else "bad"
+    return "good" if verdict in GOOD or verdict is Verdict.SKIPPED else "bad"
 
 
-def verdict_html(verdict: Verdict) -> str:
-    """Return a verdict's mark and word. Both are readable without colour."""
+def verdict_html(verdict: Verdict, word: str = "") -> str:
+    """Return a verdict's mark and a word, by default its own. Both are readable without colour."""
     mark = Paper(16, 16, verdict.value)
     mark.mark(8, 8, verdict, size=5.5)
-    return f'<span class="word {kind(verdict)}">{mark.inline(label=False)}{verdict.value}</span>'
+    return f'<span class="word {kind(verdict)}">{mark.inline(label=False)}{written(word or verdict.value)}</span>'
+
+
+def runs_table(label: str, heads: Sequence[str], rows: Iterable[str]) -> str:
+    """Return a table that scrolls by itself on narrow screens. ``rows`` are HTML."""
+    columns = "".join(f'<th scope="col">{head}</th>' for head in heads)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{written(label)}">'
+        f'<table class="runs"><thead><tr>{columns}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
 
 
 def share_text(dot: Point) -> str:

@@ -11,8 +11,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.result_record import ResultParts, result_record
-from pytest_pinet.report.traffic import ping_record
+from pytest_pinet.report.result_record import ResultParts, ping_record, result_record
 from tests.support.change_session import ONE_TEST, THREE_TESTS, Bench, bench_with, printed
 
 ACCEPTED = ("new.yaml", "accepted")

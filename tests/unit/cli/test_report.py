@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 from pytest_pinet.cli import pinet
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import History
-from pytest_pinet.report.allure.content import figure_ids
+from pytest_pinet.history.records import figure_of
 from pytest_pinet.report.allure.identity import Subject
-from pytest_pinet.report.allure.stand_in import write_stand_in
+from pytest_pinet.report.allure.run_files import write_stand_in
 from pytest_pinet.report.trends import THIS_RUN, all_series, run_facts, series_of_runs, series_with
 from tests.support.half_year_history import half_year, keep
 
@@ -141,7 +141,7 @@ def test_the_newest_point_of_a_trend_is_the_current_run(history: Path) -> None:
     results = [one for one in half_year(2, runs=1)[0].results if one.directions][:2]
     with History.open(str(history / ".pinet" / "history.db")) as kept:
         found = series_with(kept, results, 60, True)
-    assert [series.figure for series in found] == [f for one in results for f in figure_ids(one).values()]
+    assert [series.figure for series in found] == [figure_of(one, way) for one in results for way in one.directions]
     assert {series.dots[-1].run for series in found} == {THIS_RUN}
     assert all(len(series.dots) > 5 for series in found)
     assert all(len(series.dots) == 1 for series in series_with(None, results, 60, True))

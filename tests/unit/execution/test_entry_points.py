@@ -13,6 +13,7 @@ from typing import Protocol
 
 import pytest
 
+from pytest_pinet.cli.export import exporter
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.evidence.sources import ORDER as SOURCES
 from pytest_pinet.evidence.sources import installed_sources
@@ -30,7 +31,6 @@ from pytest_pinet.execution.entry_points import (
 from pytest_pinet.lab.launcher import Launcher, launcher_of
 from pytest_pinet.lab.switch.switchport import connect
 from pytest_pinet.model.lab import Lab, Switch
-from pytest_pinet.report.exporters import exporter
 from pytest_pinet.tuning.registry import ORDER as SETTINGS
 from pytest_pinet.tuning.registry import read_tuning
 

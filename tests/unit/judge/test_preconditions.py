@@ -20,7 +20,8 @@ from pytest_pinet.model.measurement import Measurement, Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.traffic import http_record, http_text, sockets_record
+from pytest_pinet.report.result_record import http_record, sockets_record
+from pytest_pinet.report.sentences import http_text
 from tests.support import link_stand_in
 from tests.support.link_stand_in import flow, one_try
 

@@ -17,7 +17,7 @@ from pytest_pinet.measure.udp_ladder import Ladder, measure_ladder
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.traffic import ladder_text
+from pytest_pinet.report.sentences import ladder_text
 from tests.support import link_stand_in
 from tests.support.link_stand_in import flow, one_try
 

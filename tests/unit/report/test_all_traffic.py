@@ -33,20 +33,19 @@ from pytest_pinet.published.table import table as published_table
 from pytest_pinet.report.allure import content
 from pytest_pinet.report.allure.derived import KnownTest, allure2_history, allure3_history
 from pytest_pinet.report.allure.derived import runs_of as runs_of_series
-from pytest_pinet.report.allure.identity import Subject
-from pytest_pinet.report.allure.run_files import RunFacts, environment, figures_csv, metrics, write_run_files
+from pytest_pinet.report.allure.identity import Subject, allure3_id
+from pytest_pinet.report.allure.run_files import environment, figures_csv, metrics, write_run_files
 from pytest_pinet.report.benchmark_action import benchmark_action
 from pytest_pinet.report.charts.overview import overview_chart
 from pytest_pinet.report.failure import error_text, failure_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
 from pytest_pinet.report.openmetrics import openmetrics
-from pytest_pinet.report.parameters import parameters_hash
+from pytest_pinet.report.result_record import parameters_hash
 from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import summary_table
-from pytest_pinet.report.trend_lines import trend_lines
-from pytest_pinet.report.trends import all_series, run_facts, series_with
+from pytest_pinet.report.trends import RunFacts, all_series, run_facts, series_with, trend_lines
 from tests.support.history_records import kept
 from tests.support.report_records import direction, result, run_record
 from tests.support.traffic_results import ALL, http_result, ladder_result, ping_result, tuned
@@ -204,7 +203,7 @@ def test_allure_s_histories_know_what_became_of_pings_and_have_no_metric_of_them
         runs = runs_of_series(all_series(history, 60), "")
     test = KnownTest(PLAIN.id, "ping", PLAIN.combination, (PING,))
     last = json.loads(allure3_history(runs, [test]).splitlines()[-1])
-    assert last["testResults"][PLAIN.allure3_id]["status"] == "failed"
+    assert last["testResults"][allure3_id(PLAIN.id, PLAIN.combination)]["status"] == "failed"
     assert PING not in last["metrics"]
     assert f"{TUNED}/tcp-P1-rx" in last["metrics"]
     assert len(json.loads(allure2_history(runs, [test])["history.json"])[PLAIN.id]["items"]) == 3

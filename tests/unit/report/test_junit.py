@@ -5,7 +5,7 @@ import pytest
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.report.junit import junit_properties
-from pytest_pinet.report.tunings import tuning_records
+from pytest_pinet.report.result_record import tuning_records
 from tests.support.report_records import NIGHT, direction, result
 from tests.support.traffic_results import ALL
 

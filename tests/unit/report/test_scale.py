@@ -32,9 +32,9 @@ from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.page.page import page
-from pytest_pinet.report.parameters import parameters_hash
-from pytest_pinet.report.scale import scale_text
+from pytest_pinet.report.result_record import parameters_hash
 from pytest_pinet.report.schema import results_schema
+from pytest_pinet.report.sentences import scale_text
 from tests.support import link_stand_in
 from tests.support.chart_series import series
 from tests.support.history_records import FIGURE, day, kept, with_goodput, with_result

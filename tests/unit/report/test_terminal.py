@@ -8,8 +8,8 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SkippedRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.result_record import tuning_records
 from pytest_pinet.report.terminal import WORDS, count_line, summary_table
-from pytest_pinet.report.tunings import tuning_records
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, direction, result
 
 NIGHT_TABLE = """\

@@ -15,7 +15,8 @@ from pytest_pinet.matrix.request import Request
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
-from pytest_pinet.report.tunings import ineffective, tuning_notes, tuning_records
+from pytest_pinet.report.result_record import tuning_records
+from pytest_pinet.report.sentences import ineffective, tuning_notes
 from pytest_pinet.session.error_reports import require_tunings
 from pytest_pinet.session.marker import read_marker
 from pytest_pinet.session.options import check_tunings

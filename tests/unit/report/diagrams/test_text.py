@@ -12,10 +12,9 @@ from pytest_pinet.matrix.inventory import combination, entries, largest
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.topology import KINDS, parse_topology
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.report.diagrams.combination_text import combination_text
-from pytest_pinet.report.diagrams.lab_text import lab_text
-from pytest_pinet.report.diagrams.labels import ranges
+from pytest_pinet.report.diagrams.facts import ranges
 from pytest_pinet.report.diagrams.matrix import matrix_text
+from pytest_pinet.report.diagrams.text import combination_text, lab_text
 from tests.support.diagram_labs import FIFTY, ROOT, SWITCHES, lab_of
 
 
