@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_pinet.history.recover import HEAD, LINES
+from pytest_pinet.history.results_file import HEAD, LINES
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.json_file import replace_file, write_json, writing

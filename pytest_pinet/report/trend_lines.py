@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.builds import name_of
-from pytest_pinet.history.history import History
+from pytest_pinet.history.history import open_history
 from pytest_pinet.history.points import Trend
 from pytest_pinet.history.records import figure_of
 from pytest_pinet.history.text import spark
@@ -31,7 +31,7 @@ def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str) -> l
     }
     ordered = sorted(figures, key=lambda figure: (SEVERITY.index(figures[figure]), figure))[:_LINES]
     try:
-        with History.open(url) as history:
+        with open_history(url) as history:
             found = [history.trend(figure, lab=lab) for figure in ordered]
     except ConfigError:
         # The summary already explains why there is no history.
