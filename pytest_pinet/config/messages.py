@@ -13,8 +13,10 @@ from pytest_pinet.execution.names import nearest, shown, unknown
 _EXPECTED = {
     "dict_type": "a mapping",
     "model_type": "a mapping",
+    "dataclass_type": "a mapping",
     "model_attributes_type": "a mapping",
     "list_type": "a list",
+    "tuple_type": "a list",
     "string_type": "a text",
 }
 
@@ -37,7 +39,7 @@ def _explain(detail: dict[str, Any], model: type[BaseModel], document: Document,
     location = tuple(part for part in detail["loc"] if part != "[key]")
     path = (*root, *location)
     kind = detail["type"]
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         accepted = _keys(model, location[:-1])
         return ConfigError(unknown("key", str(path[-1]), accepted, named(path[:-1])), document.key(path))
     if kind == "missing":

@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from urllib.parse import urlsplit
 
 from pytest_pinet.config.schema import SwitchSection
-from pytest_pinet.config.template import Template
-from pytest_pinet.config.yaml_lines import Document
+from pytest_pinet.config.yaml_lines import Document, Template
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import quoted, unknown
 from pytest_pinet.model.lab import Switch
