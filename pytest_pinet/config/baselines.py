@@ -9,9 +9,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, read_entries, write_entries
+from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, write_entries
 from pytest_pinet.config.fields import Rate, Text
 from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.schema import Section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import Baseline
@@ -90,7 +91,7 @@ def load_baselines(lab: LabOfFile) -> Mapping[str, AcceptedBaseline]:
 
 def read_baselines(path: Path) -> list[AcceptedBaseline]:
     """Return the baselines of one file, in its order. Raises ConfigError."""
-    file, document = read_entries(path, WHAT, BaselinesFile)
+    file, document = read_section(path, WHAT, BaselinesFile)
     found = []
     for index, own in enumerate(file.baselines):
         at = ("baselines", index)

@@ -10,9 +10,10 @@ from typing import Annotated
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, read_entries, write_entries
+from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, write_entries
 from pytest_pinet.config.fields import PERCENT, Count
 from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.schema import Section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
@@ -124,7 +125,7 @@ def load_calibration(lab: LabOfFile) -> Mapping[str, Calibration]:
 
 def read_calibration(path: Path) -> Mapping[str, Calibration]:
     """Read one file. Raises ConfigError."""
-    file, document = read_entries(path, WHAT, CalibrationFile)
+    file, document = read_section(path, WHAT, CalibrationFile)
     found: dict[str, Calibration] = {}
     for index, own in enumerate(file.calibration):
         at = ("calibration", index)

@@ -1,4 +1,4 @@
-"""Reads and writes YAML files beside the lab file that hold a list of entries by ID."""
+"""The fields and the writer of YAML files beside the lab file that hold a list of entries by ID."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import yaml
-from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError, WithJsonSchema
+from pydantic import ConfigDict, PlainValidator, WithJsonSchema
 
-from pytest_pinet.config.file_text import read_text
-from pytest_pinet.config.messages import first_error
-from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import shown
 from pytest_pinet.model.quantities import Bitrate, Share
 
-FileT = TypeVar("FileT", bound=BaseModel)
 # A metric's ID: pi4b:onboard/pair/tcp-P1-tx.
 _ID = re.compile(r"[^\s:/]+:[^\s:/]+(/[^\s/]+){2,3}")
 ID_FORM = "the id of a metric such as 'pi4b:onboard/pair/tcp-P1-tx'"
@@ -57,19 +53,6 @@ Date = Annotated[date, PlainValidator(_date), WithJsonSchema({"type": "string", 
 Build = Annotated[Mapping[str, str | None], PlainValidator(_build), WithJsonSchema({"type": "object"})]
 # Of a dataclass that is an entry: other keys are mistakes.
 ONLY_KNOWN_KEYS = ConfigDict(extra="forbid")
-
-
-def read_entries(path: Path, what: str, model: type[FileT]) -> tuple[FileT, Document]:
-    """Read a whole file. ``what`` describes the expected content. Raises ConfigError."""
-    document = parse(read_text(path, what), str(path))
-    if document.data is None:
-        raise ConfigError(f"the file is empty; expected {what}", document.key(()))
-    if not isinstance(document.data, dict):
-        raise ConfigError(f"expected {what}, got {shown(document.data)}", document.value(()))
-    try:
-        return model.model_validate(document.data), document
-    except ValidationError as error:
-        raise first_error(error, model, document, ()) from None
 
 
 def write_entries(path: Path, key: str, entries: Sequence[object], header: str) -> None:
