@@ -37,25 +37,6 @@ class Attempts:
     each: tuple[StoredAttempt, ...] = ()
     state: str = ""
 
-    @property
-    def connections(self) -> int:
-        return len(self.each)
-
-    @property
-    def counted(self) -> int:
-        """The number of connections that count for the value."""
-        return sum(not one.excluded for one in self.each)
-
-    @property
-    def link_ups(self) -> int:
-        """The number of connections after a fresh link-up."""
-        return sum(one.fresh == "link-up" for one in self.each)
-
-    @property
-    def seconds(self) -> float:
-        """The seconds of traffic that count."""
-        return sum(one.seconds for one in self.each if not one.excluded)
-
 
 @dataclass(frozen=True)
 class SampleSpread:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, case, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, case, insert, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 from pytest_pinet.errors import ConfigError
@@ -19,13 +18,14 @@ from pytest_pinet.history.tables import (
     POINTS,
     RUNS,
     SERIES,
-    context_of,
+    context_row,
     figure_of,
     point_row,
     points_of,
     run_of,
     run_row,
     select_points,
+    series_row,
 )
 from pytest_pinet.history.trends import trend
 
@@ -46,8 +46,8 @@ class HistoryStore:
     def __init__(self, database: Database, baselines: Mapping[str, AcceptedBaseline] | None = None) -> None:
         self._database = database
         self._baselines = baselines or {}
-        self._series: dict[tuple[str, str], int] = {}
-        self._digests: dict[str, int] = {}
+        self._series: dict[tuple[str, ...], int] = {}
+        self._contexts: dict[tuple[str, ...], int] = {}
 
     @classmethod
     def open(
@@ -78,7 +78,7 @@ class HistoryStore:
     def add_all(self, runs: Iterable[tuple[StoredRun, Sequence[Point]]]) -> int:
         """Store several runs in one transaction. Return how many were new."""
         added = 0
-        series, digests = dict(self._series), dict(self._digests)
+        series, contexts = dict(self._series), dict(self._contexts)
         with self._database.writing() as connection:
             rows: list[dict[str, Any]] = []
             for run, points in runs:
@@ -86,20 +86,19 @@ class HistoryStore:
                 if key is None:
                     continue
                 added += 1
-                contexts = [context_of(point) for point in points]
-                keys = [hashlib.sha256(content.encode()).hexdigest() for content in contexts]
-                _make_series(connection, points, series)
-                _make_contexts(connection, dict(zip(keys, contexts, strict=True)), digests)
+                shared = [context_row(point) for point in points]
+                _make_keys(connection, ("figure", "lab"), SERIES, [series_row(point) for point in points], series)
+                _make_keys(connection, ("digest",), CONTEXTS, shared, contexts)
                 rows += [
-                    point_row(point, key, series[point.figure, point.lab], digests[digest])
-                    for point, digest in zip(points, keys, strict=True)
+                    point_row(point, key, series[point.figure, point.lab], contexts[context["digest"],])
+                    for point, context in zip(points, shared, strict=True)
                 ]
             if rows:
                 rows.sort(key=lambda row: (row["series"], row["time"]))
                 connection.execute(insert(POINTS), rows)
                 _count(connection, rows)
         # Remember the new keys only now: a failed transaction has removed its keys again.
-        self._series, self._digests = series, digests
+        self._series, self._contexts = series, contexts
         return added
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -192,20 +191,24 @@ def _add_run(connection: Connection, run: StoredRun) -> int | None:
     return key
 
 
-def _make_series(connection: Connection, points: Sequence[Point], known: dict[tuple[str, str], int]) -> None:
-    missing = {(p.figure, p.lab): p for p in points if (p.figure, p.lab) not in known}
+def _make_keys(
+    connection: Connection,
+    names: tuple[str, ...],
+    table: Table,
+    rows: Iterable[dict[str, Any]],
+    known: dict[tuple[str, ...], int],
+) -> None:
+    """Store the rows that are not known, and add their keys to ``known``, by their values in the columns ``names``."""
+    wanted = {tuple(row[name] for name in names): row for row in rows}
+    # Sorted, so that two writers never deadlock.
+    missing = sorted(set(wanted) - set(known))
     if not missing:
         return
-    # Sorted, so that two writers never deadlock.
-    rows = [
-        {"figure": figure, "lab": lab, "combination": point.combination, "direction": point.direction}
-        | {"points": 0, "newest": 0}
-        for (figure, lab), point in sorted(missing.items())
-    ]
-    connection.execute(_insert(connection, SERIES).on_conflict_do_nothing(), rows)
-    for lab in {lab for _, lab in missing}:
-        found = connection.execute(select(SERIES.c.key, SERIES.c.figure).where(SERIES.c.lab == lab))
-        known.update({(figure, lab): key for key, figure in found})
+    connection.execute(_insert(connection, table).on_conflict_do_nothing(), [wanted[one] for one in missing])
+    columns = [table.c[name] for name in names]
+    for begin in range(0, len(missing), 500):
+        some = tuple_(*columns).in_(missing[begin : begin + 500])
+        known.update({tuple(own): key for key, *own in connection.execute(select(table.c.key, *columns).where(some))})
 
 
 def _count(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -221,18 +224,6 @@ def _count(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         )
     )
     connection.execute(statement, [{"of": key, "more": counts[key], "then": newest[key]} for key in sorted(counts)])
-
-
-def _make_contexts(connection: Connection, contents: Mapping[str, str], known: dict[str, int]) -> None:
-    missing = sorted(set(contents) - set(known))
-    if not missing:
-        return
-    rows = [{"digest": digest, "content": contents[digest]} for digest in missing]
-    connection.execute(_insert(connection, CONTEXTS).on_conflict_do_nothing(), rows)
-    for begin in range(0, len(missing), 500):
-        some = missing[begin : begin + 500]
-        found = connection.execute(select(CONTEXTS.c.digest, CONTEXTS.c.key).where(CONTEXTS.c.digest.in_(some)))
-        known.update((digest, key) for digest, key in found)
 
 
 def _insert(connection: Connection, table: Table) -> Any:

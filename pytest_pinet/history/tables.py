@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -135,10 +136,17 @@ def figure_of(row: Row[Any]) -> Figure:
     return Figure(row.figure, row.lab, row.combination, row.direction, row.points, _time_of(row.newest))
 
 
-def context_of(point: Point) -> str:
-    """Return the fields that a point has in common with its neighbours; the same text for the same content."""
+def series_row(point: Point) -> dict[str, Any]:
+    """Return the metric of a point as a row of SERIES without points."""
+    own = {name: getattr(point, name) for name in ("figure", "lab", "combination", "direction")}
+    return own | {"points": 0, "newest": 0}
+
+
+def context_row(point: Point) -> dict[str, str]:
+    """Return what a point has in common with its neighbours as a row of CONTEXTS: one text for the same content."""
     shared = {name: dict(getattr(point, name)) for name in ("build", "serials", "versions")}
-    return _ENCODER.encode(shared | {"parameters": point.parameters, "rule": point.rule})
+    content = _ENCODER.encode(shared | {"parameters": point.parameters, "rule": point.rule})
+    return {"digest": hashlib.sha256(content.encode()).hexdigest(), "content": content}
 
 
 def point_row(point: Point, run: int, series: int, context: int) -> dict[str, Any]:
