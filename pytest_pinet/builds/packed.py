@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import gzip
 import io
 import lzma
 import shutil
@@ -12,11 +11,11 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
 
 _AR = b"!<arch>\n"
 _AR_HEADER = 60
 ZSTD_TIMEOUT_S = 120
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class Unreadable(Exception):
@@ -49,7 +48,7 @@ def _gzip(data: bytes) -> bytes:
 _MAGIC: tuple[tuple[bytes, str, Callable[[bytes], bytes]], ...] = (
     (b"\x1f\x8b", "gzip", _gzip),
     (b"\xfd7zXZ\x00", "xz", lzma.decompress),
-    (b"\x28\xb5\x2f\xfd", "zstd", _zstd),
+    (_ZSTD, "zstd", _zstd),
     (b"BZh", "bzip2", bz2.decompress),
     (b"\x5d\x00\x00", "lzma", lzma.decompress),
 )
@@ -95,20 +94,12 @@ def _ar_members(path: Path) -> Iterator[tuple[str, bytes]]:
             file.read(size % 2)
 
 
-def _stream(data: bytes) -> IO[bytes]:
-    """Return a stream that unpacks while it is read, because a kernel package has 300 MB."""
-    packed = io.BytesIO(data)
-    if data.startswith(b"\x1f\x8b"):
-        return cast(IO[bytes], gzip.GzipFile(fileobj=packed))
-    if data.startswith((b"\xfd7zXZ\x00", b"\x5d\x00\x00")):
-        return lzma.open(packed)
-    return io.BytesIO(unpacked(data))
-
-
 def tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the regular files of a tar archive, compressed or not; links and devices are skipped. Raises Unreadable."""
     try:
-        with tarfile.open(fileobj=_stream(data), mode="r|") as archive:
+        # Unpacks while it reads, because a kernel package has 300 MB. Before Python 3.14 tarfile knows no zstd.
+        packed = io.BytesIO(unpacked(data) if data.startswith(_ZSTD) else data)
+        with tarfile.open(fileobj=packed, mode="r|*") as archive:
             for member in archive:
                 if not member.isfile():
                     continue

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from pytest_pinet.config.calibration import Calibration
+from pytest_pinet.config.calibration import Calibration, MeasuredNoise
 from pytest_pinet.judge.components import Component, Components, components, is_steady
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.proposal import Proposal, propose
@@ -70,18 +70,20 @@ def outcome(
     nothing = Share(0.0)
     calibration = Calibration(
         figure,
-        Share(parts.connections.sd),
-        None if parts.links is None else Share(parts.links.at_most),
-        None if parts.boots is None else Share(parts.boots.at_most),
-        parts.figures,
+        MeasuredNoise(
+            Share(parts.connections.sd),
+            None if parts.links is None else Share(parts.links.at_most),
+            None if parts.boots is None else Share(parts.boots.at_most),
+            runs=parts.figures,
+            link_ups=max(1, parts.figures - parts.connections.freedom),
+        ),
         nothing,
         1,
         nothing,
         today,
         build,
-        link_ups=max(1, parts.figures - parts.connections.freedom),
     )
-    (proposal,) = propose(calibration.noise, profile, (ERROR_RATE,))
+    (proposal,) = propose(calibration.judged_noise, profile, (ERROR_RATE,))
     calibration = replace(
         calibration,
         tolerance=Share(proposal.tolerance),

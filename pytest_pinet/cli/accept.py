@@ -63,13 +63,13 @@ def accept(
     from pytest_pinet.config.labfile import load
     from pytest_pinet.execution.names import unknown
     from pytest_pinet.history.accepting import candidate
-    from pytest_pinet.history.history import History
+    from pytest_pinet.history.history import open_history
 
     if not reason.strip():
         raise ConfigError("--reason is empty; expected a text that says why these values are right")
     lab = load(lab_file)
     known = load_baselines(lab)
-    with History.open(history_url, known) as history:
+    with open_history(history_url, baselines=known) as history:
         there = [figure.id for figure in history.figures(lab.name) if figure.direction]
         for name in names:
             if not any(fnmatchcase(one, name) for one in there):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -57,11 +56,11 @@ def show(
     because no single build caused it.
     """
     from pytest_pinet.execution.names import unknown
-    from pytest_pinet.history.store import HistoryStore
+    from pytest_pinet.history.history import open_history
     from pytest_pinet.history.text import figure_lines, run_lines, run_record, trend_record
     from pytest_pinet.history.trends import trend
 
-    with closing(HistoryStore.open(history_url)) as store:
+    with open_history(history_url) as store:
         if only_runs:
             runs = store.runs(last, lab)
             print_result(as_json, lambda: [run_record(run) for run in runs], lambda: run_lines(runs))
@@ -87,10 +86,10 @@ def show(
 @OUTPUT_OPTION
 def export_(history_url: str, output: str | None) -> None:
     """Write the whole history as JSON lines."""
+    from pytest_pinet.history.history import open_history
     from pytest_pinet.history.lines import lines_of
-    from pytest_pinet.history.store import HistoryStore
 
-    with closing(HistoryStore.open(history_url)) as store:
+    with open_history(history_url) as store:
         write_output((line + "\n" for line in lines_of(store.everything())), output)
 
 
@@ -103,12 +102,12 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
     Each FILE is a results.json, a file of 'pinet history export', or the results.jsonl of a killed run. A killed run is
     stored as interrupted, so that it never counts for a baseline.
     """
+    from pytest_pinet.history.history import open_history
     from pytest_pinet.history.lines import FORMAT, import_lines
     from pytest_pinet.history.save import import_killed, import_results
-    from pytest_pinet.history.store import HistoryStore
 
     new = seen = 0
-    with closing(HistoryStore.open(history_url, create=True)) as store:
+    with open_history(history_url, create=True) as store:
         for path in files:
             total = 1
             if FORMAT in _beginning(path):

@@ -92,14 +92,13 @@ def _series(url: str, lab_file: str | None, last: int) -> list[FigureSeries]:
     """Return the series of the history, or of the run folders if there is no history."""
     from pytest_pinet.config.baselines import load_baselines
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.history.database import OFF
-    from pytest_pinet.history.history import History
+    from pytest_pinet.history.history import OFF, open_history
     from pytest_pinet.report.trends import all_series, series_of_runs
 
     baselines = load_baselines(load(lab_file)) if lab_file is not None else {}
     if url.lower() in OFF or (url == DEFAULT_HISTORY and not Path(url).exists()):
         return series_of_runs(Path.cwd(), baselines, last)
-    with History.open(url, baselines) as history:
+    with open_history(url, baselines=baselines) as history:
         return all_series(history, last)
 
 

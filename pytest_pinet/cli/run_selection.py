@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ _SEARCHED = 500
 
 def results_file(what: str) -> Path | None:
     """Return the results file of a path; None if there is no such path. A killed run left results.jsonl only."""
-    from pytest_pinet.history.recover import LINES
+    from pytest_pinet.history.results_file import LINES
 
     path = Path(what)
     if path.is_dir():
@@ -37,8 +36,7 @@ def results_file(what: str) -> Path | None:
 def read_results(path: Path) -> RunRecord:
     """Read a whole results.json, or the remains of a killed run. Raises ConfigError."""
     from pytest_pinet.history.records import points_of
-    from pytest_pinet.history.recover import LINES, record_of
-    from pytest_pinet.history.results_file import read_run
+    from pytest_pinet.history.results_file import LINES, read_run, record_of
 
     record = record_of(path)[0] if path.name == LINES else read_run(path)
     # Refuse impossible values.
@@ -49,8 +47,8 @@ def read_results(path: Path) -> RunRecord:
 def side_of(what: str, history_url: str) -> RunSet:
     """Return the points that ``what`` names. Raises ConfigError."""
     from pytest_pinet.history.compare import RunSet
+    from pytest_pinet.history.history import open_history
     from pytest_pinet.history.records import points_of
-    from pytest_pinet.history.store import HistoryStore
 
     path = results_file(what)
     if path is not None:
@@ -58,7 +56,7 @@ def side_of(what: str, history_url: str) -> RunSet:
         return RunSet(run.id if what in (LATEST, f"{LATEST}/") else what, tuple(points))
     if "/" in what or what.endswith(".json"):
         raise ConfigError(f"there is no file {what!r}; expected {FORM}")
-    with closing(HistoryStore.open(history_url)) as store:
+    with open_history(history_url) as store:
         return _from_history(store, what)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, WithJsonSchema
 
-from pytest_pinet.config.template import Template
+from pytest_pinet.config.yaml_lines import Template
 from pytest_pinet.execution.entry_points import LAUNCHERS, SWITCH_BACKENDS, TRAFFIC_TOOLS, Group
 from pytest_pinet.execution.names import shown, unknown
 from pytest_pinet.model.limit_parser import parse_marginal

@@ -47,7 +47,7 @@ def look(lab: LabOfFile) -> list[Finding]:
         for name, calibrated in own.items():
             bound, source = _tolerance(pair, name, lab.limits, calibrated)
             tolerance = _fraction(bound, baselines.get(name))
-            margin = smallest_margin(calibrated.noise, PROFILES[lab.profile])
+            margin = smallest_margin(calibrated.judged_noise, PROFILES[lab.profile])
             if tolerance is not None and tolerance < margin:
                 message = (
                     f"the tolerance of {name} is {percent(tolerance)} ({source}), but its noise alone can cost "

@@ -84,7 +84,7 @@ def _refusal(point: Point, again: bool) -> str:
     """Return why a run must not be part of a baseline; empty for a good run."""
     if point.goodput_bps is None or point.verdict not in _GOOD:
         return str(point.verdict)
-    if again or point.attempts.state or point.attempts.counted < point.attempts.connections:
+    if again or point.attempts.state or any(one.excluded for one in point.attempts.each):
         return "repeated"
     if is_dirty(point.build):
         return "dirty build"

@@ -31,12 +31,6 @@ class ComparisonOutcome(StrEnum):
 
 
 _ORDER = list(ComparisonOutcome)
-_OF_CHANGE = {
-    BaselineChange.SLOWER: ComparisonOutcome.SLOWER,
-    BaselineChange.FASTER: ComparisonOutcome.FASTER,
-    BaselineChange.SAME: ComparisonOutcome.SAME,
-    BaselineChange.INCONCLUSIVE: ComparisonOutcome.INCONCLUSIVE,
-}
 
 
 @dataclass(frozen=True)
@@ -91,8 +85,8 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
     if len(a) >= LEAST_RUNS and a_bps:
         accepted = Baseline(Bitrate(a_bps), tuple(Bitrate(_rate(point)) for point in a))
         found = compare([Bitrate(_rate(point)) for point in b], accepted, Tolerance(Share(tolerance)))
-        if found.change in _OF_CHANGE:
-            return Compared(figure, a_bps, b_bps, _OF_CHANGE[found.change], found.why, change)
+        if found.change is not BaselineChange.NOT_GATED:
+            return Compared(figure, a_bps, b_bps, ComparisonOutcome(found.change.value), found.why, change)
     return _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
 
 
@@ -104,16 +98,14 @@ def _by_intervals(
     b_low, b_high = _interval(b)
     change = b_bps / a_bps - 1 if a_bps else 0.0
     if b_bps < a_bps * (1 - tolerance):
-        sure = b_high < a_low
-        outcome, why = ComparisonOutcome.SLOWER if sure else ComparisonOutcome.INCONCLUSIVE, ""
-    elif b_bps > a_bps * (1 + tolerance):
-        outcome, why = ComparisonOutcome.FASTER if b_low > a_high else ComparisonOutcome.SAME, ""
+        outcome = ComparisonOutcome.SLOWER if b_high < a_low else ComparisonOutcome.INCONCLUSIVE
+    elif b_bps > a_bps * (1 + tolerance) and b_low > a_high:
+        outcome = ComparisonOutcome.FASTER
     else:
-        outcome, why = ComparisonOutcome.SAME, ""
-    if outcome is ComparisonOutcome.INCONCLUSIVE:
-        why = "the intervals of both overlap"
+        outcome = ComparisonOutcome.SAME
+    why = "the intervals of both overlap; " if outcome is ComparisonOutcome.INCONCLUSIVE else ""
     runs = f"{len(a)} against {len(b)} run{'s' if len(b) > 1 else ''}"
-    return Compared(figure, a_bps, b_bps, outcome, "; ".join(filter(None, (why, runs))), change)
+    return Compared(figure, a_bps, b_bps, outcome, why + runs, change)
 
 
 def _interval(points: Sequence[Point]) -> tuple[float, float]:

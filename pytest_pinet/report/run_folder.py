@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
-from pytest_pinet.history.recover import HEAD, LINES
+from pytest_pinet.history.results_file import HEAD, LINES
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.json_file import json_text, replace_file, write_json, writing

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.builds import name_of
-from pytest_pinet.history.history import History
+from pytest_pinet.history.history import open_history
 from pytest_pinet.history.points import LevelChange, Point, Trend
 from pytest_pinet.history.records import figure_of, points_of
 from pytest_pinet.history.results_file import read_whole_run
@@ -26,6 +26,7 @@ from pytest_pinet.report.text_wrap import WIDTH, plain, shorten
 
 if TYPE_CHECKING:
     from pytest_pinet.config.baselines import AcceptedBaseline
+    from pytest_pinet.history.store import HistoryStore
 
 _RUNS = 16
 # At most this many lines, the worst first. Reports show all.
@@ -95,15 +96,17 @@ def series_of(found: Trend, combination: str) -> FigureSeries:
     topology, _, tuning = rest.partition("/")
     last = found.points[-1].direction if found.points else ""
     traffic = found.figure.removeprefix(combination).lstrip("/").removesuffix(f"-{last}" if last else "")
-    accepted = found.baseline
-    band = (accepted.low_bps, accepted.figure_bps, accepted.high_bps) if accepted is not None else None
+    band = None
+    if found.baseline is not None:
+        runs = [run.bps for run in found.baseline.runs]
+        band = (min(runs), found.baseline.goodput.bps, max(runs))
     return FigureSeries(
         found.figure, board, nic, topology, traffic, last,
         found.points, found.changes, band, found.lab, tuning,
     )  # fmt: skip
 
 
-def all_series(history: History, last: int, lab: str | None = None) -> list[FigureSeries]:
+def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list[FigureSeries]:
     """Return a series for every metric of the history, with its newest ``last`` points."""
     return [
         series_of(history.trend(figure.id, last, figure.lab), figure.combination) for figure in history.figures(lab)
@@ -111,7 +114,7 @@ def all_series(history: History, last: int, lab: str | None = None) -> list[Figu
 
 
 def series_with(
-    history: History | None, results: Sequence[ResultRecord], last: int, emulated: bool
+    history: HistoryStore | None, results: Sequence[ResultRecord], last: int, emulated: bool
 ) -> list[FigureSeries]:
     """Return the trends of these results, with the results as their newest points."""
     found = []
@@ -152,7 +155,7 @@ def run_facts(record: RunRecord, url: str | None) -> RunFacts:
     run, points = points_of(record)
     build = next((name_of(point.build) for point in points if point.build), "")
     try:
-        with History.open(url) if url is not None else nullcontext() as history:
+        with open_history(url) if url is not None else nullcontext() as history:
             known = [one.id for one in history.runs(_MOST_RUNS)] if history is not None else []
     except ConfigError:
         known = []
@@ -170,7 +173,7 @@ def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str) -> l
     }
     ordered = sorted(figures, key=lambda figure: (SEVERITY.index(figures[figure]), figure))[:_LINES]
     try:
-        with History.open(url) as history:
+        with open_history(url) as history:
             found = [history.trend(figure, lab=lab) for figure in ordered]
     except ConfigError:
         # The summary already explains why there is no history.

@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.history import History
+from pytest_pinet.history.history import open_history
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.allure.identity import Subject
@@ -80,7 +80,7 @@ def _trends(recorder: RunRecorder, lab: LabOfFile | None, results: Sequence[Resu
     url = recorder.history_url
     try:
         baselines = load_baselines(lab) if lab is not None else {}
-        with History.open(url, baselines) if url is not None else nullcontext() as history:
+        with open_history(url, baselines=baselines) if url is not None else nullcontext() as history:
             return series_with(history, results, _POINTS, recorder.emulated)
     except ConfigError:
         # No history exists before the first run or without SQLAlchemy.

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from pytest_pinet.errors import ConfigError, PinetError
-from pytest_pinet.history.database import OFF
+from pytest_pinet.history.history import OFF
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots
 from pytest_pinet.lab.access import LabAccess

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from pytest_pinet.config.switches import counter_latency_s, default_vlan, group_vlans
-from pytest_pinet.config.template import substitute
+from pytest_pinet.config.yaml_lines import substitute
 from pytest_pinet.errors import CapabilityError, SwitchError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.undo import UndoStack

@@ -41,7 +41,7 @@ def test_connections_link_ups_and_boots_are_measured_written_and_read(full_rate_
     lab = load(lab_file)
     calibration = load_calibration(lab)
     assert list(calibration) == [TX]
-    assert calibration[TX].runs == 4 + freedom["connections"]
+    assert calibration[TX].noise.runs == 4 + freedom["connections"]
     assert calibration[TX].tolerance.fraction == pytest.approx(found["tolerance"])
     assert calibration[TX].noise.connections == pytest.approx(found["noise"]["connections"]["sd"], abs=1e-8)
     assert str(calibration[TX].build["uname"]).startswith("Linux ")

@@ -207,7 +207,7 @@ def test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from
 def test_made_again_the_report_counts_no_run_twice(runs: Runs) -> None:
     """Check the data of a multi-file report, which Allure's own history would have extended."""
     allure = tool(3)
-    from pytest_pinet.history.history import History
+    from pytest_pinet.history.history import open_history
     from pytest_pinet.report.allure.derived import allure3_history, known_tests, runs_of
     from pytest_pinet.report.allure.tool import generate
     from pytest_pinet.report.trends import all_series
@@ -215,7 +215,7 @@ def test_made_again_the_report_counts_no_run_twice(runs: Runs) -> None:
     results = runs.project.path / "res"
     run = json.loads((results / "pinet-run.json").read_text())
     for _ in range(2):
-        with History.open(str(runs.project.path / ".pinet" / "history.db")) as history:
+        with open_history(str(runs.project.path / ".pinet" / "history.db")) as history:
             derived = allure3_history(runs_of(all_series(history, 50), run["run"]), known_tests(results))
         assert len(derived.splitlines()) == 2
         out = runs.project.path / "many"

@@ -232,7 +232,7 @@ def test_two_kernels_are_refused(tmp_path: Path) -> None:
         ("cmdline: |\n  quiet\n  splash\n", "1: cmdline: expected one line, because the firmware reads only the first"),
         ("name: x\ncmdlien: quiet\n", "2: unknown key 'cmdlien', did you mean 'cmdline'?"),
         ("name: x\n", "1: this build is empty; name at least one file or setting"),
-        ("", " expected keys such as 'kernel' and 'modules', got nothing"),
+        ("", " the file is empty; expected a build.yaml with keys such as 'kernel' and 'modules'"),
         ("config: [os_prefix=x/]\n", "1: config line 'os_prefix=x/': os_prefix is reserved: pinet sets it"),
         ("options: {e1000e: {a b: 1}}\n", "1: options: expected a parameter of e1000e such as 'debug', got 'a b'"),
         ("options: {e1000e: {debug: 1 2}}\n", "1: options.e1000e.debug: expected a value without spaces such as 100"),

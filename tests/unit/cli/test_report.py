@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from pytest_pinet.cli import pinet
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.history import History
+from pytest_pinet.history.history import open_history
 from pytest_pinet.history.records import figure_of
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.run_files import write_stand_in
@@ -81,7 +81,7 @@ def test_without_a_history_the_run_folders_are_used(here: Path) -> None:
 
 def test_both_sources_give_the_same_trends(history: Path) -> None:
     run_folders(history)
-    with History.open(str(history / ".pinet" / "history.db")) as kept:
+    with open_history(str(history / ".pinet" / "history.db")) as kept:
         assert {s.figure: [dot.goodput_bps for dot in s.dots] for s in all_series(kept, 200)} == {
             s.figure: [dot.goodput_bps for dot in s.dots] for s in series_of_runs(history, {}, 200)
         }
@@ -139,7 +139,7 @@ def test_a_folder_without_results_is_reported(history: Path) -> None:
 
 def test_the_newest_point_of_a_trend_is_the_current_run(history: Path) -> None:
     results = [one for one in half_year(2, runs=1)[0].results if one.directions][:2]
-    with History.open(str(history / ".pinet" / "history.db")) as kept:
+    with open_history(str(history / ".pinet" / "history.db")) as kept:
         found = series_with(kept, results, 60, True)
     assert [series.figure for series in found] == [figure_of(one, way) for one in results for way in one.directions]
     assert {series.dots[-1].run for series in found} == {THIS_RUN}
@@ -149,7 +149,7 @@ def test_the_newest_point_of_a_trend_is_the_current_run(history: Path) -> None:
 
 def test_a_run_has_its_id_and_number_in_the_history(history: Path) -> None:
     url = str(history / ".pinet" / "history.db")
-    with History.open(url) as kept:
+    with open_history(url) as kept:
         newest = kept.runs()[-1].id
     facts = run_facts(RUNS[-1], url)
     assert (facts.id, facts.order) == (newest, len(RUNS))

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.labfile import load
-from pytest_pinet.config.template import Template, substitute
+from pytest_pinet.config.yaml_lines import Template, substitute
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.oracle import highest_limit

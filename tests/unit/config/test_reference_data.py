@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config.baselines import AcceptedBaseline, write_baselines
-from pytest_pinet.config.calibration import Calibration, write_calibration
+from pytest_pinet.config.calibration import Calibration, MeasuredNoise, write_calibration
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import ConfigError, Where
@@ -38,7 +38,8 @@ def lab(tmp_path: Path) -> LabOfFile:
     )
     some, none = Share(0.002), Share(0.0)
     write_calibration(
-        found.calibration, [Calibration(FIGURE, some, none, none, 20, Share(0.04), 2, some, date(2026, 11, 21), {})]
+        found.calibration,
+        [Calibration(FIGURE, MeasuredNoise(some, none, none, runs=20), Share(0.04), 2, some, date(2026, 11, 21), {})],
     )
     return found
 

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 from pytest_pinet.cli import pinet
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.accepting import candidate
-from pytest_pinet.history.history import History
-from pytest_pinet.history.recover import goes_on, record_of
+from pytest_pinet.history.history import open_history
+from pytest_pinet.history.results_file import goes_on, record_of
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.run_folder import RunFolder
@@ -67,7 +67,7 @@ def test_what_a_killed_run_left_is_kept_as_an_interrupted_run() -> None:
     done = imported(path)
     assert done.stdout == "1 run read, 1 of them new\n"
     assert done.stderr == f"{path}: 1 line of it cut short and left out\n"
-    with History.open(".pinet/history.db") as history:
+    with open_history(".pinet/history.db") as history:
         (run,) = history.runs()
         (point,) = history.trend(FIGURE).points
     assert (run.complete, run.exitstatus, run.lab, run.emulated) == (False, 2, "virtual", True)
@@ -84,7 +84,7 @@ def test_it_never_feeds_a_baseline() -> None:
     for number in range(5):
         assert keep_run(None, day(number), Path(f".pinet/runs/night-{number}").absolute()) is None
     imported(*(left_by(day(number)) for number in range(5, 8)))
-    with History.open(".pinet/history.db") as history:
+    with open_history(".pinet/history.db") as history:
         found = candidate(history.trend(FIGURE), date(2026, 11, 22), "first results")
     assert found.refused == {"interrupted run": 3}
     assert found.baseline is not None
@@ -111,7 +111,7 @@ def test_a_run_that_ended_after_all_is_that_of_its_results() -> None:
     RunFolder(path.parent).write_results(day(1))
     assert imported(path).stdout == "1 run read, 1 of them new\n"
     assert imported(path.with_name("results.json")).stdout == "1 run read, 0 of them new\n"
-    with History.open(".pinet/history.db") as history:
+    with open_history(".pinet/history.db") as history:
         assert history.runs()[0].complete
 
 

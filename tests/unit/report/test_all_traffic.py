@@ -18,7 +18,7 @@ from pytest_pinet.config.baselines import read_baselines, write_baselines
 from pytest_pinet.evidence.sources import ORDER
 from pytest_pinet.history.accepting import candidate, family_of
 from pytest_pinet.history.compare import RunSet, compared
-from pytest_pinet.history.history import History
+from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import lines_of, runs_of
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.store import HistoryStore
@@ -167,7 +167,7 @@ def test_each_command_takes_a_history_of_all_of_them(here: Path, words: list[str
 
 
 def test_a_ping_stands_in_the_history_under_its_own_name_and_has_no_goodput(here: Path) -> None:
-    with History.open(".pinet/history.db") as history:
+    with open_history(".pinet/history.db") as history:
         found = history.trend(PING)
         # A failed ping in the same run is the same measurement.
         assert {point.goodput_bps for point in found.points} == {None}
@@ -199,7 +199,7 @@ def test_the_title_of_a_ping_has_its_round_trip() -> None:
 
 
 def test_allure_s_histories_know_what_became_of_pings_and_have_no_metric_of_them(here: Path) -> None:
-    with History.open(".pinet/history.db") as history:
+    with open_history(".pinet/history.db") as history:
         runs = runs_of_series(all_series(history, 60), "")
     test = KnownTest(PLAIN.id, "ping", PLAIN.combination, (PING,))
     last = json.loads(allure3_history(runs, [test]).splitlines()[-1])
@@ -249,7 +249,7 @@ def test_the_environment_names_the_tool_that_has_these_versions() -> None:
 
 
 def test_a_tuned_metric_has_a_trend_of_its_own(here: Path) -> None:
-    with History.open(".pinet/history.db") as history:
+    with open_history(".pinet/history.db") as history:
         plain, own = history.trend("pi4b:onboard/pair/tcp-P1-rx"), history.trend(f"{TUNED}/tcp-P1-rx")
         (series,) = [one for one in all_series(history, 60) if one.figure == own.figure]
     assert {point.combination for point in plain.points} == {"pi4b:onboard/pair"}
