@@ -12,7 +12,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Traffic
 from pytest_pinet.traffic.scaled import wrap_scaled
-from pytest_pinet.traffic.tool import TrafficTool
+from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
 
 LOOPBACK = "127.0.0.1"
 # The shortest run of iperf3. It is long enough: a peer's capacity is far above the limit, or the peer is the
@@ -60,6 +60,7 @@ def _ceiling(end: End, traffic: Traffic, tool: TrafficTool) -> Bitrate:
     # The key contains all parameters: other streams, rates or packet sizes give other values.
     key = f"loopback {own.key}"
     if key not in facts:
-        facts[key] = tool.measure(end.shell, end.shell, LOOPBACK, LOOPBACK, own).flows[Direction.TX].goodput
+        job = TrafficJob(end.shell, end.shell, LOOPBACK, LOOPBACK, own)
+        facts[key] = tool.measure(job).flows[Direction.TX].goodput
     rate: Bitrate = facts[key]
     return rate

@@ -24,9 +24,9 @@ from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.concurrent import LEAD_S, TrafficJob, measure_together
+from pytest_pinet.traffic.concurrent import LEAD_S, measure_together
 from pytest_pinet.traffic.scaled import wrap_scaled
-from pytest_pinet.traffic.tool import TrafficTool
+from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
 from pytest_pinet.traffic.virtual_time import in_virtual_time
 
 # Arguments: the number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s).
@@ -173,7 +173,7 @@ def _jobs(link: Link, traffic: Traffic) -> list[TrafficJob]:
     for run in link.combination.topology.runs(traffic.direction):
         a, b = link.ends[run.a], link.ends[run.b]
         cap_s = cap_for(link.facts.path_between(run.a, run.b).speed_mbps)
-        jobs.append(TrafficJob(a.shell, b.shell, a.ip, b.ip, traffic.towards(run.direction), warmup_cap_s=cap_s))
+        jobs.append(TrafficJob(a.shell, b.shell, a.ip, b.ip, traffic.towards(run.direction), cap_s))
     return jobs
 
 

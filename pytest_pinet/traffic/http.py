@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import ConfigError, TrafficError
 from pytest_pinet.execution.shell import Completed, Shell
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
-from pytest_pinet.model.traffic import RESPONSE_HEAD, WARMUP_CAP_S, Direction, HttpTraffic, Traffic
+from pytest_pinet.model.traffic import RESPONSE_HEAD, Direction, HttpTraffic, Traffic
 from pytest_pinet.traffic import wrk
-from pytest_pinet.traffic.http_run import HttpRun, PortTaken, evidence
-from pytest_pinet.traffic.iperf3 import PORT_ATTEMPTS, PORTS
+from pytest_pinet.traffic.http_run import HttpRun, evidence
 from pytest_pinet.traffic.mid_run_probe import MidRunProbe
-from pytest_pinet.traffic.process_guard import ASK_TIMEOUT, TIMEOUTS
-from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
+from pytest_pinet.traffic.processes import ASK_TIMEOUT, PORTS, TIMEOUTS, PerEnd, on_a_free_port
+from pytest_pinet.traffic.tool import TrafficJob
 
 CONNECTIONS_MAX = 10_000
 SIZE_MAX = 64 * 2**20
@@ -51,61 +49,43 @@ class Http:
 
     def __init__(self, ports: Sequence[int] = PORTS) -> None:
         self._ports = ports
-        self._random = random.SystemRandom()
-        # The key is the shell's id. The value keeps the shell alive, so that no other shell gets this id.
-        self._known: dict[int, tuple[Shell, _End]] = {}
+        self._ends = PerEnd(_read_end)
 
-    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
+    def prepare(self, job: TrafficJob) -> None:
         """Check that the server's end has nginx and the client's end has wrk. Raises TrafficError."""
-        server, client = _roles(dut, peer, validate(traffic))
+        server, client = _roles(job, validate(job.traffic))
         self._need(server, "nginx")
         self._need(client, "wrk")
 
-    def measure(
-        self,
-        dut: Shell,
-        peer: Shell,
-        dut_address: str,
-        peer_address: str,
-        traffic: Traffic,
-        on_progress: Progress | None = None,
-        *,
-        watch: Watch | None = None,
-        before_client: BeforeClient | None = None,
-        warmup_cap_s: float = WARMUP_CAP_S,
-    ) -> Measurement:
-        """Request the file for the duration of ``traffic``; the payload of good responses is counted.
+    def measure(self, job: TrafficJob) -> Measurement:
+        """Request the file for the duration of the traffic; the payload of good responses is counted.
 
         When this returns or raises, no process runs on and no file is left. Raises ConfigError or LabError.
         """
-        http = validate(traffic)
-        server, client = _roles(dut, peer, http)
-        address = dut_address if server is dut else peer_address
+        http = validate(job.traffic)
+        server, client = _roles(job, http)
+        address = job.dut_address if server is job.dut else job.peer_address
         far, near = self._need(server, "nginx"), self._need(client, "wrk")
-        attempts = self._random.sample(self._ports, min(PORT_ATTEMPTS, len(self._ports)))
-        for port in attempts:
+
+        def measure_on(port: int) -> Measurement:
             # The kernel sees the server as the sender of the flow.
-            midway = MidRunProbe({http.direction: (server, client)}, port, http.streams, http.seconds / 2, watch)
+            midway = MidRunProbe({http.direction: (server, client)}, port, http.streams, http.seconds / 2, job.watch)
             run = HttpRun(http, address, port, server, client, near.cores, near.timeout)
-            try:
-                served, asked = run.both(on_progress, midway, before_client)
-            except PortTaken:
-                continue
-            return _measurement(run, served, asked, midway, (far, near))
-        raise TrafficError(
-            f"all of the ports {attempts} are in use on {server.name}",
-            f"look for programs that listen on {server.name}",
-        )
+            return _measurement(run, *run.both(replace(job, watch=midway.look)), midway, (far, near))
+
+        return on_a_free_port(self._ports, server, measure_on)
 
     def _need(self, shell: Shell, tool: str) -> _End:
-        if id(shell) not in self._known:
-            lines = [*shell.run(_ASK).stdout.splitlines(), "", "", "", ""]
-            cores = int(lines[2]) if lines[2].isdigit() else 1
-            self._known[id(shell)] = (shell, _End(lines[0], lines[1], cores, lines[3] if lines[3] in TIMEOUTS else ""))
-        end = self._known[id(shell)][1]
+        end = self._ends.of(shell)
         if not getattr(end, tool):
             raise TrafficError(f"{shell.name} has no {tool}", f"on {shell.name}: install the package {_PACKAGES[tool]}")
         return end
+
+
+def _read_end(shell: Shell) -> _End:
+    lines = [*shell.run(_ASK).stdout.splitlines(), "", "", "", ""]
+    cores = int(lines[2]) if lines[2].isdigit() else 1
+    return _End(lines[0], lines[1], cores, lines[3] if lines[3] in TIMEOUTS else "")
 
 
 def validate(traffic: Traffic) -> HttpTraffic:
@@ -123,9 +103,9 @@ def validate(traffic: Traffic) -> HttpTraffic:
     return traffic
 
 
-def _roles(dut: Shell, peer: Shell, traffic: HttpTraffic) -> tuple[Shell, Shell]:
+def _roles(job: TrafficJob, traffic: HttpTraffic) -> tuple[Shell, Shell]:
     """Return the server's end and the client's end."""
-    return (dut, peer) if traffic.direction is Direction.TX else (peer, dut)
+    return (job.dut, job.peer) if traffic.direction is Direction.TX else (job.peer, job.dut)
 
 
 def _measurement(

@@ -20,7 +20,15 @@ from dataclasses import dataclass
 
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.traffic.iperf3_values import INTERVAL_MIN_S
-from pytest_pinet.traffic.process_guard import CONNECT_TIMEOUT_S, LIFETIME_S, LISTENING, TIMEOUTS, begin_at, guarded
+from pytest_pinet.traffic.processes import (
+    CONNECT_TIMEOUT_S,
+    GRACE_S,
+    LIFETIME_S,
+    LISTENING,
+    TIMEOUTS,
+    begin_at,
+    guarded,
+)
 
 # The shortest interval of iperf3, used if the report stays small: about 300 bytes for each stream and interval, kept in
 # memory and printed after the traffic. The intervals cost 0.03 % of a core (1 stream) to 0.1 % (10), and change no
@@ -48,7 +56,7 @@ class Iperf3Run:
 
     ``warmup_cap_s`` is the longest warm-up that may be detected. If several runs begin at once, ``begin_s`` is the
     uptime of the client's end at which this run begins, and ``reports_begin`` makes the server report when its streams
-    are connected.
+    are connected. iperf3 may run ``grace_s`` longer than the traffic.
     With ``sends`` the client is the sender, so that one direction is measured in the sender's time. ``quiet``: an end
     has a virtual clock, so the run takes longer and each probe costs some of its time.
     """
@@ -63,6 +71,12 @@ class Iperf3Run:
     reports_begin: bool = False
     sends: bool = False
     quiet: bool = False
+    grace_s: float = GRACE_S
+
+    @property
+    def patience_s(self) -> float:
+        """How much longer than the traffic the run may take."""
+        return self.grace_s + (SLOW_CLOCK_S if self.quiet else 0.0)
 
     @property
     def seconds(self) -> int:

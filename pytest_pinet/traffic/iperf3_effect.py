@@ -10,45 +10,39 @@ from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic import iperf3_json
 from pytest_pinet.traffic.iperf3_command import Iperf3Run
 from pytest_pinet.traffic.iperf3_json import BadJson
-from pytest_pinet.traffic.iperf3_report import Iperf3Report, read, unreadable
-from pytest_pinet.traffic.iperf3_trouble import Output
+from pytest_pinet.traffic.iperf3_report import Iperf3Report, trusted
 from pytest_pinet.traffic.iperf3_version import Tool
 
 # An iperf3 that uses this much of what its threads can use limits the goodput; the link does not.
 CPU_LIMIT_PERCENT = 95.0
 
 
-def verify(run: Iperf3Run, client: Output, server: Output) -> tuple[str, ...]:
+def verify(run: Iperf3Run, client: Iperf3Report, server: Iperf3Report) -> tuple[str, ...]:
     """Check that both processes talked to each other, for the requested time and with the requested congestion control.
 
     Return a sentence for each end whose kernel clamped the window. The MSS is not checked: with ``-M`` iperf3 reports
     the requested one, whatever the kernel used. Raises TrafficError or InvalidMeasurement.
     """
     unmet: list[str] = []
-    for output in (client, server):
-        report = read(output)
-        try:
+    for report in (client, server):
+        with trusted(report.output):
             _check_ran_as_requested(run, report)
-            unmet += _window(run, report, output)
-        except BadJson as error:
-            raise unreadable(output, error) from None
-    near, far = read(client), read(server)
-    try:
-        strangers = near.cookie != far.cookie
-    except BadJson as error:
-        raise unreadable(client, error) from None
+            unmet += _window(run, report)
+    near, far = client.output, server.output
+    with trusted(near):
+        strangers = client.cookie != server.cookie
     if strangers:
         raise TrafficError(
-            f"the iperf3 client on {client.end} was connected to a foreign server on {server.end} (port {run.port})",
-            f"repeat; look for other programs that listen on {server.end}",
-            client.evidence + server.evidence,
+            f"the iperf3 client on {near.end} was connected to a foreign server on {far.end} (port {run.port})",
+            f"repeat; look for other programs that listen on {far.end}",
+            near.evidence + far.evidence,
         )
     for key in ("sender_tcp_congestion", "receiver_tcp_congestion"):
-        used = near.end.get(key)
+        used = client.end.get(key)
         if run.congestion is not None and used is not None and used != run.congestion:
             raise InvalidMeasurement(
-                f"congestion control {run.congestion} was requested, but {used} was used between {client.end} and "
-                f"{server.end}"
+                f"congestion control {run.congestion} was requested, but {used} was used between {near.end} and "
+                f"{far.end}"
             )
     return tuple(unmet)
 
@@ -59,24 +53,22 @@ def _check_ran_as_requested(run: Iperf3Run, report: Iperf3Report) -> None:
             raise BadJson(f"it ran with {key} {found:g}, not {expected}")
 
 
-def _window(run: Iperf3Run, report: Iperf3Report, output: Output) -> list[str]:
+def _window(run: Iperf3Run, report: Iperf3Report) -> list[str]:
     asked = run.traffic.window
     if asked is None:
         return []
     for key, sysctl in (("sndbuf_actual", "wmem_max"), ("rcvbuf_actual", "rmem_max")):
         # Linux limits the requested value to its maximum first, without an error, and then doubles it.
         if (actual := iperf3_json.count(report.start, key)) < 2 * asked:
-            return [window_text(asked, actual, output.end, sysctl)]
+            return [window_text(asked, actual, report.output.end, sysctl)]
     return []
 
 
-def cpu_percent(client: Output) -> tuple[float, float]:
+def cpu_percent(client: Iperf3Report) -> tuple[float, float]:
     """Return the percent of one core that iperf3 used, at client and server. Raises TrafficError."""
-    try:
-        used = iperf3_json.member(read(client).end, "cpu_utilization_percent")
+    with trusted(client.output):
+        used = iperf3_json.member(client.end, "cpu_utilization_percent")
         return iperf3_json.number(used, "host_total"), iperf3_json.number(used, "remote_total")
-    except BadJson as error:
-        raise unreadable(client, error) from None
 
 
 def notes(run: Iperf3Run, tools: Mapping[str, Tool], cpu: Mapping[str, float]) -> tuple[str, ...]:
