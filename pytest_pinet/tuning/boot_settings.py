@@ -184,7 +184,7 @@ def _generation(place: SettingPlace, _: str) -> str:
 
 
 def _eee(place: SettingPlace, asked: str) -> str:
-    return Eee().read(place, asked).values["EEE status"]
+    return Eee().read(place, asked).values["eee"]
 
 
 _READERS: Mapping[str, Callable[[SettingPlace, str], str]] = {"eee": _eee, "pciex1_gen": _generation}
