@@ -38,6 +38,7 @@ class EvidenceSource(Protocol):
 
         One process reads the files of all sources. Lines of files under /sys begin with the file name and a colon.
         """
+        return ()
 
     def command(self, device: str) -> str:
         """Return shell commands that print all other evidence, with as few processes as possible; empty if not needed.
@@ -45,6 +46,7 @@ class EvidenceSource(Protocol):
         ``$since`` is the time stamp (seconds since boot) at which the kernel's log ended at the first reading. It is
         empty during that reading. A missing file or tool must print nothing.
         """
+        return ""
 
     def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
         """Return the evidence with the differences between both texts; unchanged if they show none. Never raises."""
@@ -56,7 +58,7 @@ def added(evidence: EndEvidence, source: str, **found: Any) -> EndEvidence:
     return replace(evidence, **found, restarted=(*evidence.restarted, source) if anew else evidence.restarted)
 
 
-class CpuCounters(ABC):
+class CpuCounters(EvidenceSource, ABC):
     """A source with counters per CPU in one file. The differences go into the field of EndEvidence named ``name``.
 
     ``only_growing``: counters that did not grow on any CPU are left out.
@@ -67,19 +69,13 @@ class CpuCounters(ABC):
     only_growing = False
 
     def files(self, device: str) -> Sequence[str]:
-        """See `EvidenceSource`."""
         return (self.file,)
-
-    def command(self, device: str) -> str:
-        """See `EvidenceSource`."""
-        return ""
 
     @abstractmethod
     def parse(self, text: str) -> dict[str, dict[int, int]]:
         """Return the counts by name and CPU; empty if the text is not of this file."""
 
     def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
-        """See `EvidenceSource`."""
         before, after = self.parse(texts.before), self.parse(texts.after)
         if not before or not after:
             return evidence
