@@ -50,7 +50,7 @@ def read(shell: Shell, device: str, busy_s: float = 0.0, sysfs: str = SYSFS) -> 
 def read_all(devices: Sequence[tuple[Shell, str]], busy_s: float = BUSY_S) -> list[Conditions]:
     """Read several devices, each with its end's shell, at the same time. Raises SshError."""
     with ThreadPoolExecutor(max(1, len(devices)), thread_name_prefix="pinet-conditions") as pool:
-        return list(pool.map(lambda one: read(*one, busy_s), devices))
+        return list(pool.map(lambda one: read(one[0], one[1], busy_s), devices))
 
 
 def _conditions(end: str, device: str, values: Mapping[str, str]) -> Conditions:
