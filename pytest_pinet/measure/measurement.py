@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypedDict, TypeVar
@@ -19,7 +19,7 @@ from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
 from pytest_pinet.measure.peer_capacity import ceilings
-from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, ProgressOfWays, Runs
+from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
 from pytest_pinet.measure.udp_ladder import Ladder, measure_ladder
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.judgement import MeasurementJudgement
@@ -34,7 +34,6 @@ from pytest_pinet.report.parameters import parameters_hash
 from pytest_pinet.report.result_record import ResultParts, result_record
 from pytest_pinet.report.traffic import apart_notes, http_record, http_text, ladder_text, most_apart, window_record
 from pytest_pinet.report.tunings import tuning_notes
-from pytest_pinet.traffic.tool import TrafficTool
 
 T = TypeVar("T")
 # Time of one measurement for set-up, link-ups and waiting for quiet ends, beside its traffic.
@@ -63,27 +62,18 @@ def _serials_of(link: Link) -> dict[str, str]:
     return found
 
 
-def measure(
-    link: Link,
-    traffic: Traffic,
-    plan: GatePlan,
-    tool: TrafficTool,
-    on_progress: ProgressOfWays | None,
-    watch: Callable[[], None] | None = None,
-    raw: MutableMapping[str, str] | None = None,
-) -> ResultRecord:
+def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> ResultRecord:
     """Measure on fresh connections until every value is judged, and return the record.
 
-    The caller fills in ``test``, ``files`` and ``rerun``. ``raw`` receives the output of every process by file name,
-    also if an error is raised. ``watch`` is called throughout and can end the traffic by raising. Raises LabError,
-    UnsupportedError, InvalidMeasurement.
+    The caller fills in ``test``, ``files`` and ``rerun``. Raises LabError, UnsupportedError, InvalidMeasurement.
     """
+    link = context.link
     started = datetime.now(UTC)
     clock = time.monotonic()
     build = _build_of(link.dut)
     facts = link.facts
     plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
-    with Runs(link, tool, plan.profile.budget_s + BESIDE_TRAFFIC_S, raw, on_progress, watch) as runs:
+    with Runs(context, plan.profile.budget_s + BESIDE_TRAFFIC_S) as runs:
         ladder = measure_ladder(runs, traffic, plan.profile)
         if ladder is None:
             runs.again(traffic)
@@ -119,7 +109,7 @@ def measure(
         doubts: list[str] = []
         if found.verdict is Verdict.FAIL:
             with doing("look for another cause of the low value"):
-                capacities, doubts = ceilings(link, traffic, runs.tries[0].flows, tool)
+                capacities, doubts = ceilings(link, traffic, runs.tries[0].flows, context.tool)
             busy = runs.conditions.excuses(runs.tries)
         broke = runs.finish(traffic)
         found = judged(busy, capacities, broke)
@@ -133,8 +123,7 @@ def measure(
     notes += [*runs.conditions.notes, *doubts, *kernel_notes(runs.tries), *unseen(traffic, tries)]
     notes += [*tuning_notes(link.tunings), *_ungated(facts, traffic, plan), *_notes_of_traffic(parts)]
     record = result_record(replace(parts, notes=notes))
-    if raw is not None:
-        raw["versions.txt"] = _versions(parts)
+    context.raw["versions.txt"] = _versions(parts)
     return record
 
 
