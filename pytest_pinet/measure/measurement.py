@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypedDict, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.execution.trace import doing
@@ -20,14 +21,14 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
 from pytest_pinet.measure.peer_capacity import ceilings
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
-from pytest_pinet.measure.udp_ladder import Ladder, measure_ladder
+from pytest_pinet.measure.udp_ladder import measure_ladder
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, WindowRecord
+from pytest_pinet.model.record.traffic import HttpRecord, WindowRecord
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.parameters import parameters_hash
@@ -40,26 +41,19 @@ T = TypeVar("T")
 BESIDE_TRAFFIC_S = 180.0
 
 
-def _build_of(end: End) -> dict[str, str | None]:
-    """Return the build of an end. It is read once per boot: only a boot or a module load changes it."""
+def _once_per_boot(end: End, key: str, read: Callable[[], T]) -> T:
+    """Return what ``read`` returned at the first call since the boot of the end's node."""
     facts = end.session.facts
-    key = f"build {end.device}"
     if key not in facts:
-        facts[key] = read_build(end.shell, end.device)
-    build: dict[str, str | None] = facts[key]
-    return build
+        facts[key] = read()
+    found: T = facts[key]
+    return found
 
 
 def _serials_of(link: Link) -> dict[str, str]:
-    """Return the serial numbers of the boards that report one, by end; they are read once per boot."""
-    found = {}
-    for end in link.ends:
-        facts = end.session.facts
-        if "serial" not in facts:
-            facts["serial"] = read_serial(end.shell)
-        if facts["serial"] is not None:
-            found[str(end.endpoint)] = facts["serial"]
-    return found
+    """Return the serial numbers of the boards that report one, by end."""
+    serials = {str(end.endpoint): _once_per_boot(end, "serial", partial(read_serial, end.shell)) for end in link.ends}
+    return {end: serial for end, serial in serials.items() if serial is not None}
 
 
 def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> ResultRecord:
@@ -70,7 +64,9 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     link = context.link
     started = datetime.now(UTC)
     clock = time.monotonic()
-    build = _build_of(link.dut)
+    dut = link.dut
+    # Only a boot or a module load changes the build.
+    build = _once_per_boot(dut, f"build {dut.device}", partial(read_build, dut.shell, dut.device))
     facts = link.facts
     plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
     with Runs(context, plan.profile.budget_s + BESIDE_TRAFFIC_S) as runs:
@@ -114,10 +110,16 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         broke = runs.finish(traffic)
         found = judged(busy, capacities, broke)
     parts = replace(
-        _parts(link, traffic, runs, plan.profile.name, found, build, started, time.monotonic() - clock),
+        _parts(link, traffic, runs, found),
+        build=build,
+        profile=plan.profile.name,
+        started=started,
+        seconds=time.monotonic() - clock,
         evidence=[one.evidence for one in runs.tries],
         limited_by=limited_by(facts, sent, tries, found.directions, runs.conditions.before, capacities),
-        **_of_traffic(tries, traffic, ladder),
+        windows=_windows(tries),
+        ladder=None if ladder is None else ladder.record(),
+        http=_http(tries, traffic),
     )
     notes = [*parts.notes, *dict.fromkeys(act.removeprefix("  -> ") for one in broke for act in one.splitlines()[1:])]
     notes += [*runs.conditions.notes, *doubts, *kernel_notes(runs.tries), *unseen(traffic, tries)]
@@ -140,23 +142,14 @@ def _ungated(link: LinkFacts, traffic: Traffic, plan: GatePlan) -> list[str]:
     return [f"accepted baseline ignored: it was recorded at full link rate, these links run at {link.scale:g} of it"]
 
 
-class _OfTraffic(TypedDict, total=False):
-    """The parts of a result that only some kinds of traffic have."""
-
-    windows: list[WindowRecord]
-    ladder: LadderRecord
-    http: HttpRecord
+def _windows(tries: Sequence[Try]) -> list[WindowRecord]:
+    windows = [(number, one.measurements[0].window) for number, one in enumerate(tries, 1) if one.measurements]
+    return [window_record(number, one) for number, one in windows if one is not None]
 
 
-def _of_traffic(tries: Sequence[Try], traffic: Traffic, ladder: Ladder | None) -> _OfTraffic:
-    windows = [(n, one.measurements[0].window) for n, one in enumerate(tries, 1) if one.measurements]
-    found: _OfTraffic = {"windows": [window_record(number, one) for number, one in windows if one is not None]}
+def _http(tries: Sequence[Try], traffic: Traffic) -> HttpRecord | None:
     reports = [m.http for one in tries if not one.excluded for m in one.measurements if m.http is not None]
-    if ladder is not None:
-        found["ladder"] = ladder.record()
-    elif reports and isinstance(traffic, HttpTraffic):
-        found["http"] = http_record(traffic.size, traffic.streams, reports)
-    return found
+    return http_record(traffic.size, traffic.streams, reports) if reports and isinstance(traffic, HttpTraffic) else None
 
 
 def _notes_of_traffic(parts: ResultParts) -> list[str]:
@@ -165,16 +158,7 @@ def _notes_of_traffic(parts: ResultParts) -> list[str]:
     return [*apart, *ladder, *([http_text(parts.http)] if parts.http is not None else [])]
 
 
-def _parts(
-    link: Link,
-    traffic: Traffic,
-    runs: Runs,
-    profile: str,
-    found: MeasurementJudgement,
-    build: dict[str, str | None],
-    started: datetime,
-    seconds: float,
-) -> ResultParts:
+def _parts(link: Link, traffic: Traffic, runs: Runs, found: MeasurementJudgement) -> ResultParts:
     tries = runs.tries
     last = tries[-1].measurements
     notes = [note for one in tries for m in one.measurements for note in m.notes]
@@ -185,14 +169,10 @@ def _parts(
         message=f"{link.id} {found.reason}",
         combination=link.combination,
         traffic=traffic.key,
-        build=build,
-        profile=profile,
         path=link.path,
         versions=_by_end(link, [m.versions for m in last], traffic),
         cpu_percent=_by_end(link, [m.cpu_percent for m in last], traffic),
         notes=[*dict.fromkeys(notes), *_isolation(link)],
-        started=started,
-        seconds=seconds,
         traffic_seconds=sum(one.seconds for one in tries),
         directions=found.directions,
         flows=found.flows,

@@ -28,6 +28,7 @@ from pytest_pinet.traffic.processes import (
     TIMEOUTS,
     begin_at,
     guarded,
+    is_listening,
 )
 
 # The shortest interval of iperf3, used if the report stays small: about 300 bytes for each stream and interval, kept in
@@ -144,10 +145,8 @@ def server_command(run: Iperf3Run) -> str:
 
     The command line polls /proc itself: polling over ssh would take longer than the start of the server.
     """
-    # A line of /proc/net/tcp: local address:port, remote address:0, 0A = LISTEN. Addresses have 8 or 32 digits.
-    listens = f"grep -q ':{run.port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
     lives = "kill -0 $p 2>/dev/null"
-    wait = f"while {lives} && ! {listens}; do sleep 0.02; done; {lives} && echo '{LISTENING}'; "
+    wait = f"while {lives} && ! {is_listening(run.port)}; do sleep 0.02; done; {lives} && echo '{LISTENING}'; "
     if run.reports_begin:
         # 01 = ESTABLISHED, also for a UDP socket with a peer. For TCP the first such socket is the control connection.
         table, least = ("udp", 1) if run.traffic.udp else ("tcp", 2)

@@ -81,6 +81,12 @@ def begin_at(uptime_s: float | None) -> str:
     )
 
 
+def is_listening(port: int) -> str:
+    """Return a shell command that succeeds once a server listens on this TCP port."""
+    # A line of /proc/net/tcp: local address:port, remote address:0, 0A = LISTEN. Addresses have 8 or 32 digits.
+    return f"grep -q ':{port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
+
+
 def guarded(argv: list[str], timeout: str, lifetime_s: float, meanwhile: str = "") -> str:
     """Return a command line that ends with its shell, or after ``lifetime_s`` if the shell is lost.
 
