@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol, cast
@@ -85,9 +85,19 @@ class CpuCounters(EvidenceSource, ABC):
         return added(evidence, self.name, **{self.name: found})
 
 
-def cpu_numbers(header: str) -> list[int]:
-    """Return the numbers in a line such as ``CPU0 CPU1``."""
-    return [int(word[3:]) for word in header.split() if word.startswith("CPU") and word[3:].isdigit()]
+def cpu_table(text: str) -> Iterator[tuple[str, dict[int, int], str]]:
+    """Yield the name, the counts by CPU and the rest of each line below a header such as ``CPU0 CPU1``.
+
+    Lines without a count for each CPU are left out, such as ERR and MIS of the interrupts.
+    """
+    header, *lines = text.splitlines() or [""]
+    cpus = [int(word[3:]) for word in header.split() if word.startswith("CPU") and word[3:].isdigit()]
+    for line in lines:
+        name, colon, rest = line.partition(":")
+        words = rest.split()
+        counts = words[: len(cpus)]
+        if colon and len(counts) == len(cpus) and all(map(str.isdigit, counts)):
+            yield name.strip(), dict(zip(cpus, map(int, counts), strict=True)), " ".join(words[len(cpus) :])
 
 
 @cache

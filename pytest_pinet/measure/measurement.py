@@ -21,7 +21,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
 from pytest_pinet.measure.peer_capacity import ceilings
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
-from pytest_pinet.measure.udp_ladder import measure_ladder
+from pytest_pinet.measure.udp_ladder import Ladder
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.link_facts import LinkFacts
@@ -29,7 +29,7 @@ from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.traffic import HttpRecord, WindowRecord
-from pytest_pinet.model.traffic import HttpTraffic, Traffic
+from pytest_pinet.model.traffic import HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.parameters import parameters_hash
 from pytest_pinet.report.result_record import ResultParts, result_record
@@ -70,9 +70,11 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     facts = link.facts
     plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
     with Runs(context, plan.profile.budget_s + BESIDE_TRAFFIC_S) as runs:
-        ladder = measure_ladder(runs, traffic, plan.profile)
+        ladder = Ladder(traffic, plan.profile) if isinstance(traffic, LadderTraffic) else None
         if ladder is None:
             runs.again(traffic)
+        else:
+            ladder.measure(runs)
 
         def judged(
             busy: Sequence[str] = (), capacities: Mapping[str, Bitrate] | None = None, broken: Sequence[str] = ()

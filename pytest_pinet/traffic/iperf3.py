@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from pytest_pinet.errors import InvalidMeasurement, TrafficError
 from pytest_pinet.execution.shell import Shell
+from pytest_pinet.judge.preconditions import window_text
 from pytest_pinet.model.lab import VIRTUAL, Lab
 from pytest_pinet.model.measurement import Measurement, StreamStart
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic import iperf3_json
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, client_command, client_is_dut, server_command
-from pytest_pinet.traffic.iperf3_effect import cpu_percent, notes, verify
+from pytest_pinet.traffic.iperf3_json import BadJson
 from pytest_pinet.traffic.iperf3_parser import flows
-from pytest_pinet.traffic.iperf3_report import read
+from pytest_pinet.traffic.iperf3_report import Iperf3Report, read, trusted
 from pytest_pinet.traffic.iperf3_run import run_both
 from pytest_pinet.traffic.iperf3_trouble import Output
 from pytest_pinet.traffic.iperf3_values import validate
@@ -22,6 +25,8 @@ from pytest_pinet.traffic.processes import GRACE_S, PORTS, PerEnd, on_a_free_por
 from pytest_pinet.traffic.tool import TrafficJob
 
 DEFAULT_CONGESTION = "cubic"
+# An iperf3 that uses this much of what its threads can use limits the goodput; the link does not.
+CPU_LIMIT_PERCENT = 95.0
 
 
 class Iperf3:
@@ -114,7 +119,7 @@ def _measurement(
 ) -> Measurement:
     client_report, server_report = read(client), read(server)
     found = midway.add(flows(run.traffic, client_report, server_report, run.warmup_cap_s))
-    unmet = verify(run, client_report, server_report)
+    unmet = _verify(run, client_report, server_report)
     raw = {
         "client.cmd": client_command(run) + "\n",
         "client.json": client.stdout,
@@ -126,14 +131,83 @@ def _measurement(
     }
     near, far = tools
     began = None if server.began_s is None else StreamStart(far, server.began_s)
-    cpu = dict(zip((near, far), cpu_percent(client_report), strict=True))
+    cpu = dict(zip((near, far), _cpu_percent(client_report), strict=True))
     return Measurement(
         run.traffic,
         found,
         raw,
         versions={end: str(tool.version) for end, tool in tools.items()},
         cpu_percent=cpu,
-        notes=notes(run, tools, cpu),
+        notes=_notes(run, tools, cpu),
         began=began,
         unmet=unmet,
     )
+
+
+def _verify(run: Iperf3Run, client: Iperf3Report, server: Iperf3Report) -> tuple[str, ...]:
+    """Check that both processes talked to each other, for the requested time and with the requested congestion control.
+
+    Return a sentence for each end whose kernel clamped the window. The MSS is not checked: with ``-M`` iperf3 reports
+    the requested one, whatever the kernel used. Raises TrafficError or InvalidMeasurement.
+    """
+    unmet: list[str] = []
+    for report in (client, server):
+        with trusted(report.output):
+            _check_ran_as_requested(run, report)
+            unmet += _window(run, report)
+    near, far = client.output, server.output
+    with trusted(near):
+        strangers = client.cookie != server.cookie
+    if strangers:
+        raise TrafficError(
+            f"the iperf3 client on {near.end} was connected to a foreign server on {far.end} (port {run.port})",
+            f"repeat; look for other programs that listen on {far.end}",
+            near.evidence + far.evidence,
+        )
+    for key in ("sender_tcp_congestion", "receiver_tcp_congestion"):
+        used = client.end.get(key)
+        if run.congestion is not None and used is not None and used != run.congestion:
+            raise InvalidMeasurement(
+                f"congestion control {run.congestion} was requested, but {used} was used between {near.end} and "
+                f"{far.end}"
+            )
+    return tuple(unmet)
+
+
+def _check_ran_as_requested(run: Iperf3Run, report: Iperf3Report) -> None:
+    for key, expected in (("duration", run.seconds), ("omit", 0)):
+        if (found := iperf3_json.number(report.test, key)) != expected:
+            raise BadJson(f"it ran with {key} {found:g}, not {expected}")
+
+
+def _window(run: Iperf3Run, report: Iperf3Report) -> list[str]:
+    asked = run.traffic.window
+    if asked is None:
+        return []
+    for key, sysctl in (("sndbuf_actual", "wmem_max"), ("rcvbuf_actual", "rmem_max")):
+        # Linux limits the requested value to its maximum first, without an error, and then doubles it.
+        if (actual := iperf3_json.count(report.start, key)) < 2 * asked:
+            return [window_text(asked, actual, report.output.end, sysctl)]
+    return []
+
+
+def _cpu_percent(client: Iperf3Report) -> tuple[float, float]:
+    """Return the percent of one core that iperf3 used, at client and server. Raises TrafficError."""
+    with trusted(client.output):
+        used = iperf3_json.member(client.end, "cpu_utilization_percent")
+        return iperf3_json.number(used, "host_total"), iperf3_json.number(used, "remote_total")
+
+
+def _notes(run: Iperf3Run, tools: Mapping[str, Tool], cpu: Mapping[str, float]) -> tuple[str, ...]:
+    """Return notes that readers of the result need; ``tools`` and ``cpu`` are by end."""
+    found = []
+    flows = run.traffic.streams * (2 if run.traffic.direction is Direction.BIDIR else 1)
+    for end, tool in tools.items():
+        threads = flows if tool.version.threaded else 1
+        if cpu[end] >= CPU_LIMIT_PERCENT * threads:
+            found.append(f"limited by the processor of the {end}: its iperf3 used {cpu[end]:.0f} % of a core")
+    if not run.traffic.udp and run.congestion is None:
+        found.append("the kernels' default congestion control was used, since cubic is not available on both ends")
+    if len({tool.version.threaded for tool in tools.values()}) > 1:
+        found.append("iperf3 has threads on one end only (3.16 and newer): do not compare with other pairs of versions")
+    return tuple(found)

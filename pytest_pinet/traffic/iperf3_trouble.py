@@ -192,36 +192,31 @@ def explain(output: Output) -> PinetError:
     own = _CLIENT_RULES if output.role is ProcessRole.CLIENT else _SERVER_RULES
     names = {"end": output.end, "other": output.other}
     status = output.returncode
+    process = f"the iperf3 {output.role} on {output.end}"
+
+    def failed(message: str, act: str) -> TrafficError:
+        return TrafficError(message, act, output.evidence)
+
     if status == 127:
         # "sh: 1: timeout: not found", but "timeout: failed to run command 'iperf3'".
         what, package = ("timeout", "coreutils") if _NO_TIMEOUT.search(said) else ("iperf3", "iperf3")
-        return TrafficError(
-            f"{output.end} has no {what} ({said or 'exit status 127'})",
-            f"on {output.end}: install the package {package}",
-            output.evidence,
-        )
+        message = f"{output.end} has no {what} ({said or 'exit status 127'})"
+        return failed(message, f"on {output.end}: install the package {package}")
     if status in (137, 143):
         signal = {137: "SIGKILL", 143: "SIGTERM"}[status]
-        return TrafficError(
-            f"the iperf3 {output.role} on {output.end} was killed ({signal})",
-            f"find out what killed it on {output.end} (dmesg: out of memory?), then repeat",
-            output.evidence,
-        )
+        act = f"find out what killed it on {output.end} (dmesg: out of memory?), then repeat"
+        return failed(f"{process} was killed ({signal})", act)
     for rule in (*_COMMON_RULES, *own) if said else ():
         if re.search(rule.pattern, said, re.IGNORECASE):
             return _make(rule.kind, f"{rule.message.format(**names)} ({said})", rule.act.format(**names), output)
     if status == 124:
-        return TrafficError(
-            f"the iperf3 {output.role} on {output.end} did not end in time", f"look at {output.end}", output.evidence
-        )
+        return failed(f"{process} did not end in time", f"look at {output.end}")
     if status == 255:
         return SshError(
             f"the connection to {output.end} was lost while its iperf3 {output.role} ran", f"look at {output.end}"
         )
     reason = said or (f"exit status {status}" if status else "it printed nothing")
-    return TrafficError(
-        f"the iperf3 {output.role} on {output.end} failed: {reason}", "see what it printed", output.evidence
-    )
+    return failed(f"{process} failed: {reason}", "see what it printed")
 
 
 def _make(kind: type[LabError] | type[UnsupportedError], message: str, act: str, output: Output) -> PinetError:
