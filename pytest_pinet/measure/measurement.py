@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
+from pytest_pinet.errors import InvalidMeasurement, LabError, UnsupportedError, first_line
 from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.measurement import GatePlan, figures
@@ -19,7 +20,6 @@ from pytest_pinet.judge.preconditions import failed_requests, unmet, unseen
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
-from pytest_pinet.measure.peer_capacity import ceilings
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
 from pytest_pinet.measure.udp_ladder import Ladder
 from pytest_pinet.model.attempt import Fresh
@@ -29,16 +29,22 @@ from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.traffic import HttpRecord, WindowRecord
-from pytest_pinet.model.traffic import HttpTraffic, LadderTraffic, Traffic
+from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.parameters import parameters_hash
 from pytest_pinet.report.result_record import ResultParts, result_record
 from pytest_pinet.report.traffic import apart_notes, http_record, http_text, ladder_text, most_apart, window_record
 from pytest_pinet.report.tunings import tuning_notes
+from pytest_pinet.traffic.scaled import wrap_scaled
+from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
 
 T = TypeVar("T")
 # Time of one measurement for set-up, link-ups and waiting for quiet ends, beside its traffic.
 BESIDE_TRAFFIC_S = 180.0
+LOOPBACK = "127.0.0.1"
+# The shortest run of iperf3 over the loopback of an end. It is long enough: a peer's capacity is far above the limit,
+# or the peer is the bottleneck.
+LOOPBACK_S = 1.0
 
 
 def _once_per_boot(end: End, key: str, read: Callable[[], T]) -> T:
@@ -207,3 +213,44 @@ def _by_end(link: Link, values: Sequence[Mapping[str, T]], traffic: Traffic) -> 
             if role in by_role:
                 found[str(link.ends[index].endpoint)] = by_role[role]
     return found
+
+
+def ceilings(
+    link: Link, traffic: Traffic, flows: Sequence[MeasuredFlow], tool: TrafficTool
+) -> tuple[dict[str, Bitrate], list[str]]:
+    """Return the loopback goodput of each end except the device under test, by the name of the end.
+
+    Both processes run on the end's processor, so the end could send or receive more than this value. For UDP the value
+    is never above the sent rate. It is measured once per lease of a node. The second value has a sentence for each end
+    that could not be measured, for any reason: this error must not replace the verdict of the gate.
+    """
+    others = {index for flow in flows for index in (flow.sender, flow.receiver)}
+    dut = link.dut.endpoint.node
+    found: dict[str, Bitrate] = {}
+    doubts = []
+    for end in (link.ends[index] for index in sorted(others)):
+        if end.endpoint.node is dut:
+            continue
+        try:
+            found[str(end.endpoint)] = _ceiling(end, traffic, wrap_scaled(tool, link.scale))
+        except (LabError, UnsupportedError, InvalidMeasurement) as error:
+            doubts.append(f"the loopback goodput of {end.endpoint} could not be measured: {first_line(error)}")
+    return found, doubts
+
+
+def _ceiling(end: End, traffic: Traffic, tool: TrafficTool) -> Bitrate:
+    own = Traffic(
+        Direction.TX,
+        udp=traffic.udp,
+        streams=traffic.streams,
+        duration_s=LOOPBACK_S,
+        warmup_s=0.0,
+        # TCP finds the capacity itself. UDP without a rate would lose most of its datagrams.
+        bitrate=traffic.bitrate if traffic.udp else None,
+        length=traffic.length,
+    )
+    if isinstance(traffic, HttpTraffic):
+        own = replace(traffic, direction=Direction.TX, duration_s=LOOPBACK_S)
+    job = TrafficJob(end.shell, end.shell, LOOPBACK, LOOPBACK, own)
+    # The key contains all parameters: other streams, rates or packet sizes give other values.
+    return _once_per_boot(end, f"loopback {own.key}", lambda: tool.measure(job).flows[Direction.TX].goodput)
