@@ -24,7 +24,7 @@ from pytest_pinet.evidence.collecting import Collector, EndReader
 from pytest_pinet.lab.access import LabAccess, visit
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.inventory import select_combinations
-from pytest_pinet.measure.traffic_runner import observed, run_once
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.traffic import Direction, Traffic
 
 LAB = Path(__file__).parents[1] / "lab" / "virtual.yaml"
@@ -74,8 +74,10 @@ def goodput(here: LabAccess, link: Link, seconds: float, reading: bool) -> float
     """Return the goodput of one run in bit/s. Observers run in both cases."""
     # A fixed warm-up, so that both runs count the same time.
     traffic = Traffic(Direction.TX, duration_s=seconds, warmup_s=1.0)
-    with here.measuring(link.combination), observed(link, traffic.seconds) as observers:
-        one = run_once(link, traffic, here.tool, observers, collector=collector(link) if reading else None)
+    with here.measuring(link.combination), Runs(MeasureContext(link, here.tool), traffic.seconds) as runs:
+        if not reading:
+            runs.collector = Collector([])
+        one = runs.again(traffic)
     return one.flows[0].flow.goodput.bps
 
 

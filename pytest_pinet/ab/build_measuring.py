@@ -177,11 +177,10 @@ class AlternatingMeasuring:
         boot = self.boots.of(link.combination.dut.node.name)[-1]
         raw: dict[str, str] = {}
         access, plain = self._plain.access, self._plain
-        tool = access.tool_for(series.traffic)
         try:
             with access.exclusive(link.combination):
-                progress = plain.progress_of(f"{boot.side}{boot.number} {link.id}", link, series.traffic)
-                series.take(link, boot.number, boot.side, boot.started_s, tool, raw, progress, access.watch)
+                context = plain.context(f"{boot.side}{boot.number} {link.id}", link, series.traffic, raw)
+                series.take(context, boot.number, boot.side, boot.started_s)
             access.check(link.combination)
         finally:
             series.files += plain.results.write_raw(f"{link.id}-{boot.side}{boot.number}", raw) if raw else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -17,14 +17,13 @@ from pytest_pinet.judge.interleaved import Result, Side
 from pytest_pinet.judge.pings import PingTurns
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
-from pytest_pinet.measure.traffic_runner import DROPS_MAX, ProgressOfWays, Runs
+from pytest_pinet.measure.traffic_runner import DROPS_MAX, MeasureContext, Runs
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.traffic.tool import TrafficTool
 
 # Time of a connection beside its traffic.
 BESIDE_TRAFFIC_S = 10.0
@@ -97,22 +96,13 @@ class TurnSeries:
         """Return all connections of a build that count."""
         return [one for turn in self.of(side) for one in turn.kept]
 
-    def take(
-        self,
-        link: Link,
-        boot: int,
-        side: Side,
-        at_s: float,
-        tool: TrafficTool,
-        raw: dict[str, str],
-        on_progress: ProgressOfWays | None,
-        watch: Callable[[], None] | None,
-    ) -> None:
+    def take(self, context: MeasureContext, boot: int, side: Side, at_s: float) -> None:
         """Measure in the current boot, and judge all turns. Raises the errors of ``Runs``."""
+        link = context.link
         lasts_s = (self.connections + DROPS_MAX) * (self.traffic.seconds + BESIDE_TRAFFIC_S)
         settings = read_settings(link.dut.shell, link.dut.device)
         build = read_build(link.dut.shell, link.dut.device)
-        with Runs(link, tool, lasts_s, raw, on_progress, watch) as runs:
+        with Runs(context, lasts_s) as runs:
             while sum(not one.excluded for one in runs.tries) < self.connections:
                 runs.again(self.traffic, Fresh.CONNECTION)
             runs.finish(self.traffic)

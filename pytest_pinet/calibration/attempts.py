@@ -10,7 +10,7 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
 from pytest_pinet.measure.default_traffic import attempt_at, figure_ids
-from pytest_pinet.measure.traffic_runner import Runs
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -91,7 +91,7 @@ def calibrate(
             course.build = read_build(link.dut.shell, link.dut.device)
             connection_s = max(traffic.seconds for traffic in traffics.values())
             lasts_s = (link_ups + 1) * (levels.runs * len(ways) * (connection_s + 1.0) + LONGEST_LINK_UP_S)
-            with Runs(link, access.tool, lasts_s, watch=access.watch) as runs:
+            with Runs(MeasureContext(link, access.tool, watch=access.watch), lasts_s) as runs:
                 for link_up in range(link_ups + 1):
                     for run in range(levels.runs):
                         where = f"boot {boot + 1}, link-up {link_up + 1}, connection {run + 1} of {levels.runs}"

@@ -19,7 +19,7 @@ from pytest_pinet.lab.link.rate_shaper import Rates, rate_for, reduced
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure.default_traffic import attempt_at, standard_traffic
 from pytest_pinet.measure.preconditions import refuse
-from pytest_pinet.measure.traffic_runner import Runs
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.measurement import Path
@@ -94,13 +94,16 @@ class Selftest:
     def _profile(self) -> Profile:
         return self._plan.profile
 
+    def _context(self) -> MeasureContext:
+        return MeasureContext(self._link, self._access.tool, watch=self._access.watch)
+
     def _baseline(self, way: Direction) -> Bitrate:
         """Return the median goodput of several connections."""
         traffic = standard_traffic(way, self._profile.connection_s)
         lasts_s = BASELINE_CONNECTIONS * (self._profile.connection_s + 1.0)
         with (
             self._access.measuring(self._link.combination),
-            Runs(self._link, self._access.tool, lasts_s, watch=self._access.watch) as runs,
+            Runs(self._context(), lasts_s) as runs,
         ):
             while sum(not one.excluded for one in runs.tries) < BASELINE_CONNECTIONS:
                 runs.again(traffic)
@@ -122,7 +125,7 @@ class Selftest:
         traffic = standard_traffic(case.way, self._profile.connection_s)
         plan = GatePlan([limit], self._profile, self._known.of_traffic(here.identity, traffic))
         with self._access.measuring(here), self._shaper(case.reduction, baselines):
-            record = measurement.measure(link, traffic, plan, self._access.tool, None, watch=self._access.watch)
+            record = measurement.measure(self._context(), traffic, plan)
         direction = record.directions[str(case.way)]
         return SelftestOutcome(
             case,

@@ -12,7 +12,7 @@ from pytest_pinet.errors import ConsoleError, PinetError, PowerError, SshError, 
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.lab import Node
-from pytest_pinet.traffic.iperf3_version import FEATURES, Tools, Version
+from pytest_pinet.traffic.iperf3_version import FEATURES, Version, read_tool
 
 # The same time as in a test, for a booted node. A node that was just powered on has its boot timeout.
 ANSWER_TIMEOUT_S = 5.0
@@ -112,11 +112,10 @@ def _log_in(
 
 def check_iperf3(bench: Bench) -> Sequence[Finding]:
     """Check that every node has a supported iperf3, and that either all versions use threads or none."""
-    tools = Tools()
     versions: dict[str, Version] = {}
 
     def look(node: Node) -> Sequence[Finding]:
-        versions[node.name] = tools.of(bench.shell(node.name)).version
+        versions[node.name] = read_tool(bench.shell(node.name)).version
         return []
 
     missing = bench.in_parallel(look)

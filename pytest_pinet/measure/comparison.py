@@ -27,13 +27,12 @@ from pytest_pinet.judge.interleaved import (
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
 from pytest_pinet.measure.preconditions import refuse
-from pytest_pinet.measure.traffic_runner import ProgressOfWays, Runs
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.comparison import ComparisonRecord, ConnectionRecord, SideRecord
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.tool import TrafficTool
 
 # Time of a turn beside its traffic, including a change of state.
 BESIDE_TRAFFIC_S = 10.0
@@ -103,25 +102,20 @@ class _Run:
 
 
 def compare(
-    link: Link,
+    context: MeasureContext,
     traffic: Traffic,
-    state_a: State,
-    state_b: State,
-    tool: TrafficTool,
-    plan: ComparisonPlan | None = None,
-    on_progress: ProgressOfWays | None = None,
-    watch: Callable[[], None] | None = None,
-    raw: dict[str, str] | None = None,
+    states: tuple[State, State],
+    plan: ComparisonPlan,
     on_state: Callable[[Side], None] = lambda _: None,
 ) -> ComparisonRecord:
     """Measure both states alternately on fresh connections until the difference is certain or cannot become so.
 
-    A connection in which the link dropped is kept as evidence and repeated. ``raw`` receives the output of every
-    process by file name. ``on_state`` is called whenever a state has been entered. The caller must have exclusive use
-    of the nodes and contention domains. Raises LabError, UnsupportedError, and any error of entering or leaving a
-    state; the current state is always left. Raises ValueError for a tolerance outside 0 to 1.
+    A connection in which the link dropped is kept as evidence and repeated. ``on_state`` is called whenever a state has
+    been entered. The caller must have exclusive use of the nodes and contention domains. Raises LabError,
+    UnsupportedError, and any error of entering or leaving a state; the current state is always left. Raises ValueError
+    for a tolerance outside 0 to 1.
     """
-    plan = plan or ComparisonPlan()
+    link = context.link
     if not 0 < plan.tolerance < 1:
         raise ValueError(f"tolerance {plan.tolerance}: expected a share above 0 and below 1, such as 0.03")
     started = datetime.now(UTC)
@@ -131,8 +125,8 @@ def compare(
     ways = traffic.direction.parts
     lasts_s = 2 * plan.most_pairs * (traffic.seconds + BESIDE_TRAFFIC_S)
     builds: dict[Side, Mapping[str, str | None]] = {}
-    with ExitStack() as stack, Runs(link, tool, lasts_s, raw, on_progress, watch) as traffic_runs:
-        turns = _Turns({Side.A: state_a, Side.B: state_b}, stack)
+    with ExitStack() as stack, Runs(context, lasts_s) as traffic_runs:
+        turns = _Turns(dict(zip((Side.A, Side.B), states, strict=True)), stack)
         while not found or _goes_on(found, plan):
             now = side(sum(not run.excluded for run in runs))
             if turns.take(now):
@@ -148,7 +142,7 @@ def compare(
             found = {way: _judged(kept, way, plan) for way in ways}
         refuse(traffic_runs.finish(traffic))
     seconds = time.monotonic() - clock
-    return _record(link, traffic, (state_a, state_b), plan, runs, found, started, seconds, builds)
+    return _record(link, traffic, states, plan, runs, found, started, seconds, builds)
 
 
 def _judged(kept: list[_Run], way: Direction, plan: ComparisonPlan) -> Comparison:

@@ -119,12 +119,3 @@ class Ladder:
         return LadderRecord(
             loss=self.traffic.loss, knee_bps=None if knee is None else streams * knee.rate.bps, steps=steps
         )
-
-
-def measure_ladder(runs: Runs, traffic: Traffic, profile: Profile) -> Ladder | None:
-    """Measure all steps of ladder traffic; return None for other traffic. Raises LabError or UnsupportedError."""
-    if not isinstance(traffic, LadderTraffic):
-        return None
-    ladder = Ladder(traffic, profile)
-    ladder.measure(runs)
-    return ladder

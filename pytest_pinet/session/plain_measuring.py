@@ -29,7 +29,7 @@ from pytest_pinet.session.result_builder import RAW_KEY, ResultBuilder
 if TYPE_CHECKING:
     from pytest_pinet.lab.link.link import Link
     from pytest_pinet.measure.comparison import State
-    from pytest_pinet.measure.traffic_runner import ProgressOfWays
+    from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
 
 
 class PlainMeasuring:
@@ -73,8 +73,7 @@ class PlainMeasuring:
         plan = GatePlan(tuple(limits), budget, references, self._link_ups, self.error_rate)
 
         def measure(raw: dict[str, str]) -> ResultRecord:
-            tool, progress = self.access.tool_for(traffic), self.progress_of(link.id, link, traffic)
-            return measurement.measure(link, traffic, plan, tool, progress, self.access.watch, raw)
+            return measurement.measure(self.context(link.id, link, traffic, raw), traffic, plan)
 
         return self._run(item, link, traffic, measure)
 
@@ -102,14 +101,10 @@ class PlainMeasuring:
 
         def measure(raw: dict[str, str]) -> ResultRecord:
             found = compare(
-                link,
+                self.context(link.id, link, traffic, raw),
                 traffic,
-                *states,
-                self.access.tool,
+                states,
                 plan,
-                self.progress_of(link.id, link, traffic),
-                self.access.watch,
-                raw,
                 lambda side: links.update({side: replace(link, combination=combination)}),
             )
             return compared_record(links[Side.B], traffic, found)
@@ -128,7 +123,14 @@ class PlainMeasuring:
         self.access.check(combination)
         return record
 
-    def progress_of(self, label: str, link: Link, traffic: Traffic) -> ProgressOfWays | None:
+    def context(self, label: str, link: Link, traffic: Traffic, raw: dict[str, str]) -> MeasureContext:
+        """Return what measuring this traffic needs. Its progress is shown with ``label``."""
+        from pytest_pinet.measure.traffic_runner import MeasureContext
+
+        progress = self._progress_of(label, link, traffic)
+        return MeasureContext(link, self.access.tool_for(traffic), raw, progress, self.access.watch)
+
+    def _progress_of(self, label: str, link: Link, traffic: Traffic) -> ProgressOfWays | None:
         """Return what shows the progress of this traffic; None if no progress is shown."""
         if not self.progress.shown:
             return None

@@ -12,6 +12,7 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import reduced
 from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
+from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.record.comparison import ComparisonRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from tests.support.gate_project import GateLab
@@ -34,8 +35,9 @@ def shaped(link: Link, part: Callable[[], float]) -> Callable[[], AbstractContex
 
 def compared(opened: tuple[LabAccess, Link], a: State, b: State, way: Direction = Direction.TX) -> ComparisonRecord:
     here, link = opened
+    traffic = Traffic(way, duration_s=2.0, warmup_s=None)
     with here.measuring(link.combination):
-        return compare(link, Traffic(way, duration_s=2.0, warmup_s=None), a, b, here.tool, ComparisonPlan(most_pairs=6))
+        return compare(MeasureContext(link, here.tool), traffic, (a, b), ComparisonPlan(most_pairs=6))
 
 
 def drifting(begin: float) -> Callable[[], float]:

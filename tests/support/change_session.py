@@ -27,6 +27,7 @@ from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.build import Build, RunningBuild
 from pytest_pinet.model.combination import Combination
@@ -241,8 +242,8 @@ def install(plan: Plan) -> None:
     _PATCHES.setattr(LabAccess, "close", close)
     _PATCHES.setattr(LabAccess, "open", lambda self, combination, reset=False: lab.open(self, combination))
 
-    def take(self: TurnSeries, link: Link, boot: int, side: Side, at_s: float, *_: object) -> None:
-        lab.take(self, link, boot, side, at_s)
+    def take(self: TurnSeries, context: MeasureContext, boot: int, side: Side, at_s: float) -> None:
+        lab.take(self, context.link, boot, side, at_s)
 
     _PATCHES.setattr(TurnSeries, "take", take)
 

@@ -11,7 +11,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import Rates, rate_for
 from pytest_pinet.matrix.inventory import select_combinations
 from pytest_pinet.measure.default_traffic import attempt_at
-from pytest_pinet.measure.traffic_runner import observed, run_once
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from tests.support.gate_project import GateLab
@@ -42,8 +42,8 @@ def rates(link: Link, tx: float, rx: float) -> Rates:
 def goodput(here: LabAccess, link: Link, way: Direction) -> float:
     """Measure two seconds of traffic. Return the goodput as a share of the goodput of PAIR."""
     traffic = Traffic(way, duration_s=1.0, warmup_s=1.0)
-    with here.measuring(link.combination), observed(link, traffic.seconds) as observers:
-        one = run_once(link, traffic, here.tool, observers)
+    with here.measuring(link.combination), Runs(MeasureContext(link, here.tool), traffic.seconds) as runs:
+        one = runs.again(traffic)
     return attempt_at(one, way).goodput.bps / GOODPUT.bps
 
 

@@ -11,6 +11,7 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import is_reduced, reduced
 from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
+from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.record.comparison import ComparisonRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from tests.support.gate_project import GateLab
@@ -35,7 +36,7 @@ def compared(opened: tuple[LabAccess, Link], a: State, b: State) -> ComparisonRe
     here, link = opened
     traffic = Traffic(Direction.TX, duration_s=2.0, warmup_s=None)
     with here.measuring(link.combination):
-        return compare(link, traffic, a, b, here.tool, SIX_PAIRS)
+        return compare(MeasureContext(link, here.tool), traffic, (a, b), SIX_PAIRS)
 
 
 def order(record: ComparisonRecord) -> str:

@@ -13,7 +13,7 @@ from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.measure.traffic_runner import Runs
-from pytest_pinet.measure.udp_ladder import Ladder, measure_ladder
+from pytest_pinet.measure.udp_ladder import Ladder
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
@@ -49,13 +49,9 @@ class Wire:
 def climb(wire: Wire, loss: float = 0.001) -> Ladder:
     rates = tuple(Bitrate.mbps(rate) for rate in RATES)
     traffic = LadderTraffic(Direction.TX, True, bitrate=rates[-1], rates=rates, loss=loss)
-    ladder = measure_ladder(cast(Runs, wire), traffic, FAST)
-    assert ladder is not None
+    ladder = Ladder(traffic, FAST)
+    ladder.measure(cast(Runs, wire))
     return ladder
-
-
-def test_other_traffic_has_no_ladder() -> None:
-    assert measure_ladder(cast(Runs, Wire({})), Traffic(Direction.TX), FAST) is None
 
 
 def test_the_knee_is_the_highest_rate_with_little_loss() -> None:

@@ -14,8 +14,10 @@ import pytest
 from pytest_pinet.errors import PinetError, TrafficError, UnsupportedError
 from pytest_pinet.model.events import EventKind
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.iperf3_parser import flows, parse_client
+from pytest_pinet.traffic.iperf3_parser import flows
+from pytest_pinet.traffic.iperf3_report import read
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole
+from tests.support.iperf3_output import parse_client
 
 DATA = Path(__file__).parents[2] / "data" / "iperf3"
 GOOD = (DATA / "3.12-debian12" / "rev.json").read_text()
@@ -267,7 +269,7 @@ def test_a_client_that_sent_tells_its_own_time_and_the_server_what_arrived(durat
     """The duration in the server's time is irrelevant if the client's clock counts."""
     names = (DATA / "pairs" / f"tcp-3.12-3.12.{role}.json" for role in ProcessRole)
     client, server = (
-        Output(role, "a", "b", 0, name.read_text(), "") for role, name in zip(ProcessRole, names, strict=True)
+        read(Output(role, "a", "b", 0, name.read_text(), "")) for role, name in zip(ProcessRole, names, strict=True)
     )
     traffic = Traffic(Direction.TX, streams=2, duration_s=duration_s, warmup_s=1.0)
     flow = flows(traffic, client, server)[Direction.TX]

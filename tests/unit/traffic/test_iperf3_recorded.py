@@ -10,8 +10,8 @@ import pytest
 
 from pytest_pinet.errors import LinkError, PinetError, TrafficError, UnsupportedError
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.iperf3_parser import parse_client
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole, explain
+from tests.support.iperf3_output import parse_client
 
 DATA = Path(__file__).parents[2] / "data" / "iperf3"
 BUILDS = ("3.7", "3.9", "3.12-debian12", "3.16", "3.21")

@@ -21,7 +21,7 @@ OTHERS = """
 text = "no tool"
 class Half:
     def __init__(self, lab): pass
-    def prepare(self, dut, peer, traffic): pass
+    def prepare(self, job): pass
 def broken(lab): raise RuntimeError("no licence")
 def no_argument(): pass
 """

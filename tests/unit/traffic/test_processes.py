@@ -6,16 +6,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_pinet.errors import SshError
+from pytest_pinet.errors import SshError, TrafficError
 from pytest_pinet.evidence import observer
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic import iperf3_watch, mid_run_probe
+from pytest_pinet.traffic import iperf3_run, mid_run_probe, processes
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide
 from pytest_pinet.traffic.iperf3_run import run_both
 from pytest_pinet.traffic.mid_run_probe import MidRunProbe
-from pytest_pinet.traffic.process_guard import LISTENING
+from pytest_pinet.traffic.processes import LISTENING
+from pytest_pinet.traffic.tool import TrafficJob
 
 STOP_S = 2.0  # an ssh process waits this long for a node that does not answer
 
@@ -87,9 +88,8 @@ class Job:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(iperf3_watch, "time", clock)
-    monkeypatch.setattr(mid_run_probe, "time", clock)
-    monkeypatch.setattr(observer, "time", clock)
+    for module in (iperf3_run, processes, mid_run_probe, observer):
+        monkeypatch.setattr(module, "time", clock)
     return clock
 
 
@@ -100,7 +100,13 @@ def run_for(seconds: int, client: Machine, server: Machine) -> None:
     )
     midway = MidRunProbe({Direction.TX: (client, server), Direction.RX: (server, client)}, run.port, 1, run.middle_s)
     with Observer(client, "eth0", "p1", seconds) as near, Observer(server, "eth0", "p2", seconds) as far:
-        run_both(run, client, server, 15.0, lambda _: [one.rate() for one in (near, far)].clear(), midway.look)
+
+        def show(_: float) -> None:
+            for one in (near, far):
+                one.rate()
+
+        # The client is at the receiving end.
+        run_both(run, TrafficJob(server, client, "", "", run.traffic, on_progress=show, watch=midway.look))
 
 
 @pytest.mark.parametrize("seconds", [1, 5, 6, 9, 10, 11, 60])
@@ -116,29 +122,31 @@ def test_a_machine_that_hangs_is_reported_within_20_s(clock: Clock, seconds: int
         assert clock.now - frozen < 20, f"frozen at {frozen} s"
 
 
+def await_two(
+    clock: Clock, seconds: float, ends_at: float, grace_s: float = 15.0, quiet: bool = False
+) -> list[Machine]:
+    """Wait for traffic between two machines that ends at this time, and return the machines."""
+    machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
+
+    def hanging(late_s: float) -> TrafficError:
+        raise AssertionError("both machines answer")
+
+    processes.await_traffic(lambda: clock.now >= ends_at, machines, seconds, hanging, grace_s=grace_s, quiet=quiet)
+    return machines
+
+
 @pytest.mark.parametrize(
     ("seconds", "expected"), [(5, [7]), (6, [5, 8]), (10, [5, 12]), (18, [5, 10, 15, 20])], ids=str
 )
 def test_ends_are_checked_during_and_after_the_traffic(clock: Clock, seconds: int, expected: list[float]) -> None:
-    machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
-    client, server = (iperf3_watch.Iperf3Process(machine.spawn(""), machine) for machine in machines)
-    client.process.ends_at = server.process.ends_at = seconds + 2.5  # type: ignore[attr-defined]
-    iperf3_watch.await_client(client, server, 20_000, seconds, 15.0)
-    for machine in machines:
+    for machine in await_two(clock, seconds, ends_at=seconds + 2.5):
         assert machine.signs_of_life() == pytest.approx(expected, abs=0.3)
 
 
 def test_a_run_that_ends_in_time_is_not_checked_after_its_end(clock: Clock) -> None:
-    machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
-    client, server = (iperf3_watch.Iperf3Process(machine.spawn(""), machine) for machine in machines)
-    client.process.ends_at = server.process.ends_at = 5.5  # type: ignore[attr-defined]
-    iperf3_watch.await_client(client, server, 20_000, 5, 15.0)
-    assert [machine.asked for machine in machines] == [[], []]
+    assert [machine.asked for machine in await_two(clock, 5, ends_at=5.5)] == [[], []]
 
 
 def test_an_end_with_a_virtual_clock_is_not_checked_before_it_is_overdue(clock: Clock) -> None:
-    machines = [Machine(name, clock) for name in ("dut-1", "peer-1")]
-    client, server = (iperf3_watch.Iperf3Process(machine.spawn(""), machine) for machine in machines)
-    client.process.ends_at = server.process.ends_at = 40.0  # type: ignore[attr-defined]
-    iperf3_watch.await_client(client, server, 20_000, 5, 75.0, quiet=True)
+    machines = await_two(clock, 5, ends_at=40.0, grace_s=75.0, quiet=True)
     assert [machine.asked for machine in machines] == [[], []]
