@@ -10,7 +10,8 @@ from enum import StrEnum
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.trends import counts
-from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, BaselineChange, compare
+from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, compare
+from pytest_pinet.judge.difference import Relation
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.tolerance import Tolerance
 
@@ -31,11 +32,11 @@ class ComparisonOutcome(StrEnum):
 
 
 _ORDER = list(ComparisonOutcome)
-_OF_CHANGE = {
-    BaselineChange.SLOWER: ComparisonOutcome.SLOWER,
-    BaselineChange.FASTER: ComparisonOutcome.FASTER,
-    BaselineChange.SAME: ComparisonOutcome.SAME,
-    BaselineChange.INCONCLUSIVE: ComparisonOutcome.INCONCLUSIVE,
+_OF_RELATION = {
+    Relation.SLOWER: ComparisonOutcome.SLOWER,
+    Relation.FASTER: ComparisonOutcome.FASTER,
+    Relation.SAME: ComparisonOutcome.SAME,
+    Relation.INCONCLUSIVE: ComparisonOutcome.INCONCLUSIVE,
 }
 
 
@@ -91,8 +92,8 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
     if len(a) >= LEAST_RUNS and a_bps:
         accepted = Baseline(Bitrate(a_bps), tuple(Bitrate(_rate(point)) for point in a))
         found = compare([Bitrate(_rate(point)) for point in b], accepted, Tolerance(Share(tolerance)))
-        if found.change in _OF_CHANGE:
-            return Compared(figure, a_bps, b_bps, _OF_CHANGE[found.change], found.why, change)
+        if found.result in _OF_RELATION:
+            return Compared(figure, a_bps, b_bps, _OF_RELATION[found.result], found.why, change)
     return _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
 
 

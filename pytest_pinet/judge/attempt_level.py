@@ -87,6 +87,13 @@ def read(attempt: Attempt) -> AttemptLevel | None:
     )
 
 
+def remarks(attempt: Attempt) -> tuple[str, ...]:
+    """Return a sentence for each event of an attempt, or else for each dip: an event says more of the same moment."""
+    reading = read(attempt)
+    dips = () if reading is None else reading.dips
+    return tuple(event.text for event in attempt.events) or tuple(str(dip) for dip in dips)
+
+
 def _is_disturbed(attempt: Attempt, dips: Sequence[Dip], usual: float) -> bool:
     slow_starts = [event for event in attempt.events if event.kind is EventKind.SLOW_START]
     ends = [s.start_s + s.seconds for s in attempt.samples if s.warmup]

@@ -29,15 +29,14 @@ class Ruling:
     """The verdict so far. ``wanted`` is what must be fresh for another attempt, None if the verdict is final.
 
     ``stopped`` says why traffic stopped. ``state`` is the outcome of a suspicion (``confirmed``, ``cleared``,
-    ``undecided``; empty: there was none). ``low`` and ``high`` (bit/s) are the interval of the value at the error rate.
+    ``undecided``; empty: there was none). ``interval`` (bit/s) is that of the value at the error rate.
     """
 
     judgement: Judgement
     wanted: Fresh | None = None
     stopped: str = ""
     state: str = ""
-    low: float | None = None
-    high: float | None = None
+    interval: tuple[float, float] | None = None
     error_rate: float = ERROR_RATE
 
 
@@ -82,11 +81,11 @@ def gating(baseline: Baseline | None) -> Baseline | None:
 
 def _improved(ruling: Ruling, limit: Limit | None, baseline: Baseline | None) -> Ruling:
     """Make a pass improved if it is certainly better than the baseline by more than the tolerance."""
-    if baseline is None or ruling.low is None or ruling.judgement.verdict is not Verdict.PASS:
+    if baseline is None or ruling.interval is None or ruling.judgement.verdict is not Verdict.PASS:
         return ruling
     bound = limit.bound if limit is not None else None
     relative = bound.relative.fraction if isinstance(bound, Tolerance) else DEFAULT_TOLERANCE.relative.fraction
-    if ruling.low <= baseline.figure.bps * (1 + relative):
+    if ruling.interval[0] <= baseline.figure.bps * (1 + relative):
         return ruling
     reason = f"{ruling.judgement.reason}; better than the baseline {baseline.figure}: accept it as the new one?"
     return replace(ruling, judgement=replace(ruling.judgement, verdict=Verdict.IMPROVED, reason=reason))
@@ -143,11 +142,8 @@ def _final(judged: Judgement, decision: Decision, counted: Sequence[Attempt]) ->
     if verdict is Verdict.FAIL and decision.flagged:
         # Events come first in the sentence, then the goodput.
         reason = f"{'; '.join(dict.fromkeys(decision.flagged))}: {reason}"
-    return Ruling(
-        replace(judged, verdict=verdict, reason=reason),
-        None,
-        decision.why,
-        state,
-        None if decision.low is None else decision.low * limit.bps,
-        None if decision.high is None else decision.high * limit.bps,
-    )
+    interval = None
+    if decision.interval is not None:
+        low, high = decision.interval
+        interval = low * limit.bps, high * limit.bps
+    return Ruling(replace(judged, verdict=verdict, reason=reason), None, decision.why, state, interval)

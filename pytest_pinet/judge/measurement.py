@@ -239,7 +239,7 @@ class _Judging:
             error_rate=ruling.error_rate,
             limit=judgement.limit,
             rule=judgement.rule,
-            interval=None if ruling.low is None or ruling.high is None else (ruling.low, ruling.high),
+            interval=ruling.interval,
             stopped=ruling.stopped,
             state=ruling.state,
             flows=flows,
@@ -258,9 +258,9 @@ class _Judging:
             len(accepted.runs),
             accepted.date,
             tuple(accepted.builds),
-            found.relative,
-            None if found.low is None or found.high is None else (found.low, found.high),
-            str(found.change),
+            found.change,
+            found.interval,
+            str(found.result),
             found.why,
         )
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from pytest_pinet.judge.attempts import MeasuredFlow
+from pytest_pinet.judge.difference import VERDICTS, AgainstA, Relation, judge_against_a
 from pytest_pinet.judge.flow_limits import Bounds
-from pytest_pinet.judge.interleaved import Result
-from pytest_pinet.judge.two_states import VERDICTS, AgainstA, judge_against_a
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.judgement import DirectionJudgement, JudgedAttempt, MeasurementJudgement
@@ -58,7 +57,7 @@ def _against_a(way: Direction, found: ComparisonRecord) -> AgainstA:
         Bitrate(side.a_bps),
         Bitrate(side.b_bps),
         found.tolerance,
-        VERDICTS[Result(side.result)],
+        VERDICTS[Relation(side.result)],
         f"{found.b} against {found.a}: {side.why}",
         side.why,
         None if low is None or high is None else (low, high),

@@ -51,9 +51,9 @@ def test_a_regression_needs_fresh_connections() -> None:
     assert len(slow) == STANDARD.fails_after
     ruling = ruled(slow)
     assert (ruling.judgement.verdict, ruling.state) == (Verdict.FAIL, "confirmed")
-    assert ruling.low is not None
-    assert ruling.high is not None
-    assert ruling.low < 800e6 < ruling.high < 900e6
+    assert ruling.interval is not None
+    low, high = ruling.interval
+    assert low < 800e6 < high < 900e6
 
 
 def test_a_suspicion_requires_a_fresh_link_up_before_it_is_a_regression() -> None:

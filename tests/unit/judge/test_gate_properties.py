@@ -63,7 +63,7 @@ def test_attempts_after_the_end_change_neither_verdict_nor_why(
     attempts, ended = to_the_end(level, noise_mbps, seed)
     more = ruled([*attempts, *[steady(rate) for rate in later]], fresh_link=True)
     assert more.wanted is None
-    assert (more.stopped, more.low, more.high) == (ended.stopped, ended.low, ended.high)
+    assert (more.stopped, more.interval) == (ended.stopped, ended.interval)
     if ended.judgement.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
         assert (more.judgement.verdict, more.state) == (ended.judgement.verdict, ended.state)
     else:
