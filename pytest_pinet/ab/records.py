@@ -17,9 +17,9 @@ from pytest_pinet.judge.difference import VERDICTS_SO_FAR, AgainstA, Difference,
 from pytest_pinet.judge.interleaved import Side, figure_of_attempt
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
-from pytest_pinet.judge.suspected_causes import Suspect, of_costs, of_settings
+from pytest_pinet.judge.suspected_causes import of_costs, of_settings
 from pytest_pinet.measure.default_traffic import attempt_at
-from pytest_pinet.model.diagnosis import Diagnosis
+from pytest_pinet.model.diagnosis import Diagnosis, Suspect
 from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.metric_key import MetricKey
@@ -28,7 +28,6 @@ from pytest_pinet.model.record.change import (
     ChangedConnectionRecord,
     ChangedDirectionRecord,
     ChangeRecord,
-    SuspectRecord,
     TurnRecord,
 )
 from pytest_pinet.model.record.result import ResultRecord
@@ -144,7 +143,7 @@ def _change(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot], suspect
             for turn in series.turns
             for one in turn.tries
         ),
-        suspects=tuple(SuspectRecord(name=one.name, a=one.a, b=one.b, text=one.text) for one in suspects),
+        suspects=tuple(suspects),
     )
 
 

@@ -11,8 +11,7 @@ from statistics import fmean, median
 from pytest_pinet.judge.stalls import RAMP_S, Dip, find_dips, moving
 from pytest_pinet.judge.statistics import robust_sd, variance
 from pytest_pinet.model.attempt import Attempt
-from pytest_pinet.model.events import EventKind
-from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.measurement import EventKind, Sample
 
 # No link carries more; a higher value comes from a broken clock or counter.
 HIGHEST_BPS = 1e15

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.noise import UNKNOWN, Noise
-from pytest_pinet.judge.statistics import student, variance
+from pytest_pinet.judge.statistics import logarithms, mean, student, variance
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE, Tolerance
@@ -43,19 +43,16 @@ def compare(
     difference of mean logarithms, with a common variance. The result is slower only if the interval lies below both
     parts of the tolerance, faster if it lies above both, and the same if its lower end is within the tolerance.
     """
-    usable = [run.bps for run in baseline.runs if _is_figure(run)]
-    found = [run.bps for run in candidate if _is_figure(run)]
-    if len(usable) < LEAST_RUNS:
-        return Difference(Relation.NOT_GATED, f"not gated: {len(usable)} of {LEAST_RUNS} baseline runs")
-    if not found:
+    old, new = logarithms(run.bps for run in baseline.runs), logarithms(run.bps for run in candidate)
+    if len(old) < LEAST_RUNS:
+        return Difference(Relation.NOT_GATED, f"not gated: {len(old)} of {LEAST_RUNS} baseline runs")
+    if not new:
         return Difference(Relation.NOT_GATED, "not gated: no run of the candidate gave a value")
-    old, new = [math.log(bps) for bps in usable], [math.log(bps) for bps in found]
     freedom = len(old) + len(new) - 2
     pooled = (_squares(old) + _squares(new)) / freedom
     half = student(1 - error_rate, freedom) * math.sqrt(pooled * (1 / len(old) + 1 / len(new)))
-    mean = math.fsum(new) / len(new) - math.fsum(old) / len(old)
-    middle = math.exp(math.fsum(old) / len(old))
-    relative, low, high = math.expm1(mean), math.expm1(mean - half), math.expm1(mean + half)
+    apart, middle = mean(new) - mean(old), math.exp(mean(old))
+    relative, low, high = math.expm1(apart), math.expm1(apart - half), math.expm1(apart + half)
     allowed = 1 - tolerance.lowest(Bitrate(middle)).bps / middle
     if high < -allowed:
         result = Relation.SLOWER
@@ -65,13 +62,9 @@ def compare(
         result = Relation.SAME
     else:
         result = Relation.INCONCLUSIVE
-    runs = f"{len(found)} run{'s' if len(found) > 1 else ''} against {len(usable)} of the baseline"
+    runs = f"{len(new)} run{'s' if len(new) > 1 else ''} against {len(old)} of the baseline"
     why = f"{result}: {relative * 100:+.1f} % ({low * 100:+.1f} to {high * 100:+.1f} %), tolerance {tolerance}; {runs}"
     return Difference(result, why, change=relative, interval=(low, high))
-
-
-def _is_figure(run: Bitrate) -> bool:
-    return math.isfinite(run.bps) and run.bps > 0
 
 
 def _squares(logs: Sequence[float]) -> float:

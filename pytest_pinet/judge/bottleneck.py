@@ -107,9 +107,8 @@ class _Gathering:
     def _wire(self, path: Path) -> Oracle:
         """Return the limit of the wire alone: buses and windows are separate causes."""
         traffic = self._traffic
-        segment = traffic.length if traffic.udp else traffic.mss
         return physical_limit(
-            path.speed_mbps, path.mtu, path.timestamps, Bus.SOC, traffic.direction, traffic.udp, segment
+            path.speed_mbps, path.mtu, path.timestamps, Bus.SOC, traffic.direction, traffic.udp, traffic.segment
         )
 
     def _involved(self, flows: Sequence[MeasuredFlow], chosen: Sequence[int]) -> list[int]:
@@ -122,8 +121,7 @@ class _Gathering:
         seen = [one.evidence[index] for one in self._tries if index < len(one.evidence)]
         pcie = (conditions.pcie if conditions is not None else None) or _SLOTS.get(end.bus)
         traffic = self._traffic
-        segment = traffic.length if traffic.udp else traffic.mss
-        leaves = None if pcie is None else pcie_leaves(pcie, path.mtu, path.timestamps, traffic.udp, segment)
+        leaves = None if pcie is None else pcie_leaves(pcie, path.mtu, path.timestamps, traffic.udp, traffic.segment)
         return EndFacts(
             name=str(end),
             under_test=end.node == self._link.ends[0].node,

@@ -14,9 +14,16 @@ from statistics import fmean
 from pytest_pinet.judge.attempt_level import AttemptLevel, read
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.interleaved import Side, judge_readings
-from pytest_pinet.judge.likelihood import certainty_threshold, likelihood, required
 from pytest_pinet.judge.noise import UNKNOWN, Noise
-from pytest_pinet.judge.statistics import chi_square, normal, variance
+from pytest_pinet.judge.statistics import (
+    certainty_threshold,
+    chi_square,
+    likelihood,
+    logarithms,
+    normal,
+    required,
+    variance,
+)
 from pytest_pinet.judge.text import percent
 from pytest_pinet.model.attempt import Attempt
 
@@ -120,7 +127,7 @@ def judge_change(
     """
     if not 0 < tolerance < 0.5:
         raise ValueError(f"the tolerance {tolerance} is not between 0 and 0.5; expected a fraction such as {TOLERANCE}")
-    known = [_Row(boot, value) for boot in boots if (value := _log_mean(boot.levels)) is not None]
+    known = [_Row(boot, fmean(logs)) for boot in boots if (logs := logarithms(boot.levels))]
     of_each = [sum(row.boot.side is side for row in known) for side in Side]
     n = len(known)
     over = len(boots) >= most_boots
@@ -205,16 +212,6 @@ def _expected(noise: Noise, connections: float) -> float:
     return noise.sessions**2 + noise.connections**2 / max(connections, 1.0)
 
 
-def _log_mean(levels: Sequence[float]) -> float | None:
-    """Return the value of a boot; None if it has none."""
-    usable = _usable(levels)
-    return fmean(map(math.log, usable)) if usable else None
-
-
-def _usable(levels: Sequence[float]) -> list[float]:
-    return [level for level in levels if math.isfinite(level) and level > 0]
-
-
 def _fit(rows: Sequence[_Row]) -> _Fit:
     """Fit build and time by least squares."""
     n = len(rows)
@@ -279,8 +276,7 @@ def _spread(fit: _Fit, known: Sequence[_Row], noise: Noise) -> tuple[float, floa
     more = len(known) - 3
     pooled = (freedom * expected + fit.left) / max(freedom + more, 1.0)
     seen = fit.left / more if more > 1 else 0.0
-    logs = [[math.log(level) for level in _usable(row.boot.levels)] for row in known]
-    rough = [variance(one) for one in logs if len(one) > 1]
+    rough = [variance(logs) for row in known if len(logs := logarithms(row.boot.levels)) > 1]
     within = fmean(rough) / usual if rough else 0.0
     return max(pooled, seen, within, FLOOR**2), max(freedom + more, 1.0)
 

@@ -22,9 +22,6 @@ class Relation(StrEnum):
     INCONCLUSIVE = "inconclusive"
     NOT_GATED = "not gated"  # the baseline has too few runs, or the candidate has none
 
-    def __str__(self) -> str:
-        return self.value
-
 
 @dataclass(frozen=True)
 class Difference:

@@ -12,10 +12,9 @@ from enum import StrEnum
 
 from pytest_pinet.judge.attempt_level import AttemptLevel, read, remarks
 from pytest_pinet.judge.difference import Difference, Relation
-from pytest_pinet.judge.likelihood import certainty_threshold, likelihood, required
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.sequential import MOST_DISTURBED
-from pytest_pinet.judge.statistics import chi_square, normal
+from pytest_pinet.judge.statistics import certainty_threshold, chi_square, likelihood, normal, required
 from pytest_pinet.judge.text import counted, percent
 from pytest_pinet.model.attempt import Attempt
 
@@ -39,9 +38,6 @@ class Side(StrEnum):
 
     A = "A"  # the known state: the old build, the current tuning
     B = "B"  # the candidate
-
-    def __str__(self) -> str:
-        return self.value
 
 
 def side(index: int) -> Side:

@@ -9,11 +9,10 @@ from enum import StrEnum
 from functools import lru_cache
 
 from pytest_pinet.judge.attempt_level import AttemptLevel, read, remarks, traffic_seconds, unusable
-from pytest_pinet.judge.likelihood import certainty_threshold, required
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.spread import FEW, NINE_OF_TEN, Spread, margin_at, spread_of
-from pytest_pinet.judge.statistics import chi_square, normal
+from pytest_pinet.judge.statistics import certainty_threshold, chi_square, normal, required
 from pytest_pinet.judge.text import counted, percent, place
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate

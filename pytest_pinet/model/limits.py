@@ -47,9 +47,6 @@ class Metric(StrEnum):
     LATENCY = "latency"
     CPU = "cpu"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 # The metrics whose limit is a maximum.
 MAXIMA = (Metric.RETRANSMITS, Metric.LOSS, Metric.LATENCY, Metric.CPU)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import astuple
 
 from pytest_pinet.model.diagnosis import Diagnosis
 from pytest_pinet.model.evidence import EndEvidence, Heat, ProcessorLoad
-from pytest_pinet.model.record.evidence import EvidenceRecord, HeatRecord, LimitedByRecord, ProcessorRecord
+from pytest_pinet.model.record.evidence import EvidenceRecord, HeatRecord, LimitedByRecord
 
 # Only the most frequent interrupts are recorded; the raw files have all.
 INTERRUPTS = 6
@@ -28,7 +29,7 @@ def evidence_record(attempt: int, found: EndEvidence) -> EvidenceRecord:
         machine=found.machine,
         window_s=found.window_s,
         traffic_s=found.traffic_s,
-        processors=None if found.processors is None else tuple(_processor(load) for load in found.processors),
+        processors=None if found.processors is None else tuple(_rounded(load) for load in found.processors),
         interrupts=_by_cpu(interrupts),
         softirqs=_by_cpu(found.softirqs),
         softnet=_by_cpu(found.softnet),
@@ -52,16 +53,9 @@ def _by_cpu(counts: Mapping[str, tuple[int, ...]] | None) -> dict[str, tuple[int
     return None if counts is None else {name: tuple(values) for name, values in counts.items()}
 
 
-def _processor(load: ProcessorLoad) -> ProcessorRecord:
-    return ProcessorRecord(
-        cpu=load.cpu,
-        busy=round(load.busy, 4),
-        user=round(load.user, 4),
-        system=round(load.system, 4),
-        irq=round(load.irq, 4),
-        softirq=round(load.softirq, 4),
-        steal=round(load.steal, 4),
-    )
+def _rounded(load: ProcessorLoad) -> ProcessorLoad:
+    cpu, *shares = astuple(load)
+    return ProcessorLoad(cpu, *(round(share, 4) for share in shares))
 
 
 def _heat(heat: Heat | None) -> HeatRecord | None:

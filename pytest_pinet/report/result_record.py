@@ -23,9 +23,7 @@ from pytest_pinet.model.record.direction import (
     AttemptRecord,
     BaselineRecord,
     DirectionRecord,
-    EvennessRecord,
     EventRecord,
-    ExtraRecord,
     FlowRecord,
     SampleRecord,
 )
@@ -37,7 +35,6 @@ from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.evidence import evidence_record, limited_by_record
 from pytest_pinet.report.traffic import most_apart, sockets_record
-from pytest_pinet.report.tunings import tuning_records
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,7 @@ def result_record(parts: ResultParts, test: str = "", rerun: str = "") -> Result
         traffic_seconds=parts.traffic_seconds,
         directions={str(way): direction_record(one) for way, one in parts.directions.items()},
         flows=tuple(flow_record(one) for one in parts.flows),
-        evenness=None if parts.evenness is None else evenness_record(parts.evenness),
+        evenness=parts.evenness,
         cables=tuple(parts.cables),
         files=tuple(parts.files),
         rerun=rerun,
@@ -110,7 +107,7 @@ def result_record(parts: ResultParts, test: str = "", rerun: str = "") -> Result
         parameters=parts.parameters,
         evidence=None if parts.evidence is None else _evidence(parts.evidence),
         limited_by=None if parts.limited_by is None else limited_by_record(parts.limited_by),
-        tunings=None if parts.tunings is None else tuning_records(parts.tunings),
+        tunings=None if parts.tunings is None else tuple(dict.fromkeys(parts.tunings)),
         windows=tuple(parts.windows) or None,
         start_skew_s=skew_s,
         start_skew_within_s=skew_within_s,
@@ -158,18 +155,6 @@ def flow_record(flow: FlowJudgement) -> FlowRecord:
     )
 
 
-def evenness_record(even: EvennessJudgement) -> EvennessRecord:
-    """Return the record of how evenly several flows shared the link."""
-    return EvennessRecord(
-        least_share=even.least_share,
-        least_flow=even.least_flow,
-        jain=even.jain,
-        rule=even.rule,
-        verdict=even.verdict,
-        reason=even.reason,
-    )
-
-
 def _direction(judged: DirectionJudgement) -> dict[str, object]:
     # Jitter and sockets belong to a single flow; a sum of flows has none.
     only = judged.flows[0] if len(judged.flows) == 1 else Flow(Direction.TX, ())
@@ -187,10 +172,7 @@ def _direction(judged: DirectionJudgement) -> dict[str, object]:
         "stopped": judged.stopped,
         "state": judged.state,
         "attempts": tuple(_attempt(attempt) for attempt in judged.attempts),
-        "extras": tuple(
-            ExtraRecord(metric=str(one.metric), rule=one.rule, verdict=one.verdict, reason=one.reason)
-            for one in judged.extras
-        ),
+        "extras": judged.extras,
         "baseline": None if judged.baseline is None else _baseline(judged.baseline),
         "retransmits": _total(flow.retransmits for flow in judged.flows),
         "lost_packets": _total(flow.lost_packets for flow in judged.flows),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from pytest_pinet.model.http import HttpReport
-from pytest_pinet.model.measurement import Flow, Window
+from pytest_pinet.model.measurement import Flow, HttpReport, Window
 from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.model.record.traffic import (
     HttpRecord,

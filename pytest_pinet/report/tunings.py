@@ -1,28 +1,11 @@
-"""The outcome of tunings, as plain data and in words."""
+"""The outcome of tunings in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.tuning import TuningRecord
-from pytest_pinet.model.tuning import SettingOutcome, Tuned
-
-
-def tuning_records(tunings: Iterable[Tuned]) -> tuple[TuningRecord, ...]:
-    """Return the record of each setting once, in the order of application."""
-    return tuple(
-        TuningRecord(
-            end=one.end,
-            name=one.name,
-            asked=one.asked,
-            before=one.before,
-            found=one.found,
-            outcome=one.outcome.value,
-            why=one.why,
-        )
-        for one in dict.fromkeys(tunings)
-    )
+from pytest_pinet.model.tuning import Tuned
 
 
 def tuning_notes(tunings: Iterable[Tuned]) -> list[str]:
@@ -32,6 +15,5 @@ def tuning_notes(tunings: Iterable[Tuned]) -> list[str]:
 
 def ineffective(results: Sequence[ResultRecord]) -> list[str]:
     """Return a line for each setting without effect, once per run."""
-    records = [record for result in results for record in result.tunings or ()]
-    tunings = [Tuned(**{**record.model_dump(), "outcome": SettingOutcome(record.outcome)}) for record in records]
+    tunings = [tuned for result in results for tuned in result.tunings or ()]
     return list(dict.fromkeys(str(one) for one in tunings if not one.outcome.holds))

@@ -19,9 +19,8 @@ from pathlib import Path
 
 from pytest_pinet.errors import LabError, LeaseError
 from pytest_pinet.lab.queue.contention import all_domains, exclusive, lab_key
-from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.scale import Scale
 from pytest_pinet.virtual.speed_probe import ENOUGH
 
 SMALL = 0.1

@@ -5,6 +5,7 @@ Rates are bit/s, durations seconds, changes are fractions (-0.05: 5 % slower).
 
 from __future__ import annotations
 
+from pytest_pinet.model.diagnosis import Suspect
 from pytest_pinet.model.record.base import Record
 
 
@@ -76,15 +77,6 @@ class ChangedDirectionRecord(Record):
     why: str
 
 
-class SuspectRecord(Record):
-    """A difference between the builds beside the goodput. ``text`` is a sentence for readers."""
-
-    name: str
-    a: str
-    b: str
-    text: str
-
-
 class ChangeRecord(Record):
     """Both builds for one combination and traffic. ``suspects`` starts with the most likely cause."""
 
@@ -95,7 +87,7 @@ class ChangeRecord(Record):
     directions: dict[str, ChangedDirectionRecord]
     turns: tuple[TurnRecord, ...]
     connections: tuple[ChangedConnectionRecord, ...]
-    suspects: tuple[SuspectRecord, ...]
+    suspects: tuple[Suspect, ...]
 
 
 class ChangeEntryRecord(Record):

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from pytest_pinet.model.evidence import ProcessorLoad
 from pytest_pinet.model.record.base import Rare, Record, SparseRecord
-
-
-class ProcessorRecord(Record):
-    """One CPU during the traffic: the shares (0 to 1) of the time that it spent in each state."""
-
-    cpu: int
-    busy: float
-    user: float
-    system: float
-    irq: float
-    softirq: float
-    steal: float
 
 
 class HeatRecord(Record):
@@ -47,7 +36,7 @@ class EvidenceRecord(SparseRecord):
     machine: str | None
     window_s: float | None
     traffic_s: float
-    processors: tuple[ProcessorRecord, ...] | None
+    processors: tuple[ProcessorLoad, ...] | None
     interrupts: dict[str, tuple[int, ...]] | None
     softirqs: dict[str, tuple[int, ...]] | None
     softnet: dict[str, tuple[int, ...]] | None

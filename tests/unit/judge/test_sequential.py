@@ -15,8 +15,7 @@ from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import Decision, DecisionOutcome, decide
 from pytest_pinet.model.attempt import Attempt, Fresh
-from pytest_pinet.model.events import Event, EventKind
-from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.measurement import Event, EventKind, Sample
 from pytest_pinet.model.quantities import Bitrate
 from tests.support.judge_attempts import attempt_of, steady, with_dips
 

@@ -15,9 +15,8 @@ from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.judge.extras import extras_of
 from pytest_pinet.lab.queue.contention import exclusive, lab_key
 from pytest_pinet.measure.counter_check import CounterCheck
-from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.model.limits import Metric
-from pytest_pinet.model.scale import Scale
 from pytest_pinet.virtual import scale
 from pytest_pinet.virtual.link_models import wire_rate
 from pytest_pinet.virtual.scale import Trial, Trials
