@@ -12,8 +12,7 @@ from pytest_pinet.history.points import Point
 from pytest_pinet.history.trends import counts
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, compare
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 
 
 class ComparisonOutcome(StrEnum):

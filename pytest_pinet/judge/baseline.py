@@ -13,8 +13,7 @@ from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.statistics import logarithms, mean, student, variance
 from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE, Tolerance
+from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
 
 # With fewer runs, the noise of the unchanged link is not known.
 LEAST_RUNS = 5

@@ -97,8 +97,9 @@ class _Gathering:
             rtt_s=_mean([one[Metric.LATENCY] for one in extras]) or _mean([one.rtt_s for one in known]),
             rtt_min_s=min((one.rtt_min_s for one in known if one.rtt_min_s is not None), default=None),
             window=None if window is None or self._traffic.udp else window * self._traffic.streams * len(chosen),
-            receiver_limited=_limited([one.receiver_limited for one in known]),
-            sender_limited=_limited([one.sender_limited for one in known]),
+            # Only of the connections that were seen: the read during the traffic may come too late.
+            receiver_limited=_mean([one.receiver_limited for one in known if one.receiver_limited is not None]),
+            sender_limited=_mean([one.sender_limited for one in known if one.sender_limited is not None]),
             retransmit_rate=_mean([one[Metric.RETRANSMITS] for one in extras]),
             loss_rate=_mean([one[Metric.LOSS] for one in extras]),
             spread=_spread([[one.flows[i].flow.counted for i in chosen] for one in self._tries]),
@@ -160,12 +161,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
     """Return the mean; None if one value is not known."""
     known = [value for value in values if value is not None]
     return fmean(known) if known and len(known) == len(values) else None
-
-
-def _limited(values: Sequence[float | None]) -> float | None:
-    """Return the mean over the connections that were seen: the read during the traffic may come too late."""
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
 
 
 def _typical(loads: Sequence[ProcessorLoad | None]) -> ProcessorLoad | None:

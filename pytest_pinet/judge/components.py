@@ -65,7 +65,7 @@ def components(attempts: Iterable[Attempt]) -> Components:
     not known.
     """
     every_attempt = list(attempts)
-    disturbed = [attempt for attempt in every_attempt if _is_disturbed(attempt)]
+    disturbed = [one for one in every_attempt if (reading := read(one)) is not None and reading.disturbed]
     boots = grouped(every_attempt)
     ups = [up for boot in boots for up in boot]
     every = [x for up in ups for x in up]
@@ -119,11 +119,6 @@ def is_steady(attempt: Attempt) -> bool:
     """Return whether an attempt shows pure noise: its value is above 0, and it was not disturbed."""
     reading = read(attempt)
     return reading is not None and reading.level > 0 and not reading.disturbed
-
-
-def _is_disturbed(attempt: Attempt) -> bool:
-    reading = read(attempt)
-    return reading is not None and reading.disturbed
 
 
 def _left_out(disturbed: Sequence[Attempt], of: int) -> str:

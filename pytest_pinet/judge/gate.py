@@ -14,8 +14,7 @@ from pytest_pinet.judge.sequential import ERROR_RATE, Decision, DecisionOutcome,
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Limit
-from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE, Tolerance
+from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
 from pytest_pinet.model.verdict import Verdict
 
 # Paced senders stay this near to their rate limit (facts: 400.6 of 400 Mbit/s).

@@ -83,20 +83,15 @@ def judge_readings(
     """
     found = judged(lambda one: one.level)
     disturbed = sum(one.disturbed for one in of_a), sum(one.disturbed for one in of_b)
+    share_a, share_b = disturbed[0] / max(len(of_a), 1), disturbed[1] / max(len(of_b), 1)
     if any(disturbed) and found.result is not Relation.SLOWER:
         means = judged(lambda one: one.mean)
         if means.result is Relation.SLOWER:
             found = replace(means, why=f"{means.why}{stalls}")
-        elif found.result in (Relation.SAME, Relation.FASTER) and _is_worse(of_a, of_b):
+        elif found.result in (Relation.SAME, Relation.FASTER) and share_b > max(share_a, MOST_DISTURBED):
             result = Relation.INCONCLUSIVE if over else Relation.GO_ON
             found = replace(found, result=result, why=f"{counted(disturbed[1], len(of_b))} of B disturbed")
     return replace(found, disturbed=disturbed)
-
-
-def _is_worse(of_a: Sequence[AttemptLevel], of_b: Sequence[AttemptLevel]) -> bool:
-    """Return whether B is disturbed too often, and more often than A."""
-    share_a, share_b = (sum(one.disturbed for one in part) / max(len(part), 1) for part in (of_a, of_b))
-    return share_b > MOST_DISTURBED and share_b > share_a
 
 
 def compare_in_turn(

@@ -23,7 +23,7 @@ from pytest_pinet.measure.traffic_runner import ProgressOfWays, Runs
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.comparison import ComparisonRecord, ConnectionRecord, SideRecord
+from pytest_pinet.model.record.change import ComparisonRecord, ConnectionRecord, SideRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.tool import TrafficTool
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from pytest_pinet.judge.attempts import total
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.diagnosis import Diagnosis
 from pytest_pinet.model.evidence import EndEvidence
@@ -17,8 +18,7 @@ from pytest_pinet.model.judgement import (
     JudgedAttempt,
 )
 from pytest_pinet.model.measurement import Flow, Path
-from pytest_pinet.model.record.change import ChangeRecord
-from pytest_pinet.model.record.comparison import ComparisonRecord
+from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord
 from pytest_pinet.model.record.direction import (
     AttemptRecord,
     BaselineRecord,
@@ -174,9 +174,9 @@ def _direction(judged: DirectionJudgement) -> dict[str, object]:
         "attempts": tuple(_attempt(attempt) for attempt in judged.attempts),
         "extras": judged.extras,
         "baseline": None if judged.baseline is None else _baseline(judged.baseline),
-        "retransmits": _total(flow.retransmits for flow in judged.flows),
-        "lost_packets": _total(flow.lost_packets for flow in judged.flows),
-        "packets": _total(flow.packets for flow in judged.flows),
+        "retransmits": total([flow.retransmits for flow in judged.flows]),
+        "lost_packets": total([flow.lost_packets for flow in judged.flows]),
+        "packets": total([flow.packets for flow in judged.flows]),
         "jitter_ms": only.jitter_ms,
         "streams_bps": tuple(stream.bps for stream in streams),
         "samples": tuple(
@@ -203,12 +203,6 @@ def _baseline(found: BaselineDifference) -> BaselineRecord:
         change=found.change,
         text=found.text,
     )
-
-
-def _total(values: Iterable[int | None]) -> int | None:
-    """Return the sum, or None if one value was not counted, because a partial sum would be wrong."""
-    known = list(values)
-    return None if None in known else sum(value for value in known if value is not None)
 
 
 def _attempt(attempt: JudgedAttempt) -> AttemptRecord:

@@ -11,8 +11,7 @@ from pydantic import Field
 
 from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.record.base import Beside, Later, Rare, Record, SparseRecord
-from pytest_pinet.model.record.change import ChangeRecord
-from pytest_pinet.model.record.comparison import ComparisonRecord
+from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord
 from pytest_pinet.model.record.direction import DirectionRecord, FlowRecord
 from pytest_pinet.model.record.evidence import EvidenceRecord, LimitedByRecord
 from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, PingRecord, WindowRecord

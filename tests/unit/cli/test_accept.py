@@ -20,9 +20,8 @@ from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
 from pytest_pinet.judge.baseline import compare
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE
 from tests.support.history_records import FIGURE, day, kept
 
 LAB = """\

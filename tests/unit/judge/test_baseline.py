@@ -12,8 +12,7 @@ from pytest_pinet.judge.baseline import Baseline, Reference, compare
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
 from tests.support import link_stand_in
 

@@ -15,8 +15,7 @@ from pytest_pinet.judge.rules import Rule, goodput_rule, part_rule
 from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.limit_parser import parse_limit, parse_marginal
 from pytest_pinet.model.limits import MAXIMA, Limit, Metric, Origin
-from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, Tolerance
 from pytest_pinet.model.verdict import Verdict
 
 MOST = Bitrate.mbps(941.5)
