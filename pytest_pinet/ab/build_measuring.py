@@ -25,8 +25,8 @@ from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.ping import Ping
+from pytest_pinet.model.quantities import Tolerance
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.tolerance import Tolerance
 from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
 from pytest_pinet.session.plain_measuring import PlainMeasuring
 

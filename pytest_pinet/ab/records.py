@@ -12,15 +12,14 @@ from pytest_pinet.ab.options import ABOptions
 from pytest_pinet.ab.series import Turn, TurnSeries
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
-from pytest_pinet.judge.change import BuildDifference
 from pytest_pinet.judge.circumstances import Circumstances
-from pytest_pinet.judge.interleaved import Result, Side, figure_of_attempt
+from pytest_pinet.judge.difference import VERDICTS_SO_FAR, AgainstA, Difference, Relation, judge_against_a
+from pytest_pinet.judge.interleaved import Side, figure_of_attempt
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
-from pytest_pinet.judge.suspected_causes import Suspect, of_costs, of_settings
-from pytest_pinet.judge.two_states import VERDICTS_SO_FAR, AgainstA, judge_against_a
+from pytest_pinet.judge.suspected_causes import of_costs, of_settings
 from pytest_pinet.measure.default_traffic import attempt_at
-from pytest_pinet.model.diagnosis import Diagnosis
+from pytest_pinet.model.diagnosis import Diagnosis, Suspect
 from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.metric_key import MetricKey
@@ -29,7 +28,6 @@ from pytest_pinet.model.record.change import (
     ChangedConnectionRecord,
     ChangedDirectionRecord,
     ChangeRecord,
-    SuspectRecord,
     TurnRecord,
 )
 from pytest_pinet.model.record.result import ResultRecord
@@ -111,7 +109,7 @@ def _against_a(series: TurnSeries, way: Direction, asked: ABOptions) -> AgainstA
         VERDICTS_SO_FAR[found.result],
         f"{names[1]} (B) against {names[0]} (A): {found.why}",
         found.why,
-        None if found.low is None or found.high is None else (found.low, found.high),
+        found.interval,
     )
 
 
@@ -143,16 +141,16 @@ def _change(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot], suspect
             for turn in series.turns
             for one in turn.tries
         ),
-        suspects=tuple(SuspectRecord(name=one.name, a=one.a, b=one.b, text=one.text) for one in suspects),
+        suspects=tuple(suspects),
     )
 
 
-def _changed(series: TurnSeries, way: Direction, found: BuildDifference) -> ChangedDirectionRecord:
+def _changed(series: TurnSeries, way: Direction, found: Difference) -> ChangedDirectionRecord:
     return ChangedDirectionRecord(
         a_bps=_figure(series, Side.A, way),
         b_bps=_figure(series, Side.B, way),
         change=found.change,
-        interval=None if found.low is None or found.high is None else (found.low, found.high),
+        interval=found.interval,
         between_turns=found.between,
         result=str(found.result),
         why=found.why,
@@ -179,7 +177,7 @@ def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]
     """Return the differences between the builds that may explain a changed value; none if no value changed."""
     results = {one.result for one in series.found.values()}
     turns_a, turns_b = series.of(Side.A), series.of(Side.B)
-    if not results & {Result.SLOWER, Result.FASTER} or not turns_a or not turns_b:
+    if not results & {Relation.SLOWER, Relation.FASTER} or not turns_a or not turns_b:
         return []
     found = of_settings([turn.settings for turn in turns_a], [turn.settings for turn in turns_b])
     causes = [

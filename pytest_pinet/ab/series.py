@@ -11,9 +11,9 @@ from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.build import read_build, read_settings
 from pytest_pinet.judge.attempts import Try
-from pytest_pinet.judge.change import BuildDifference, connections_per_turn
-from pytest_pinet.judge.change_attempts import MeasuredBoot, judge_boots
-from pytest_pinet.judge.interleaved import Result, Side
+from pytest_pinet.judge.change import MeasuredBoot, connections_per_turn, judge_boots
+from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.pings import PingTurns
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
@@ -68,7 +68,7 @@ class TurnSeries:
     rules: Rules
     connections: int
     turns: list[Turn] = field(default_factory=list)
-    found: dict[Direction, BuildDifference] = field(default_factory=dict)
+    found: dict[Direction, Difference] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.monotonic)
@@ -78,7 +78,7 @@ class TurnSeries:
     def decided(self) -> bool:
         """Whether more turns would change nothing. One slower direction is enough for that."""
         results = [one.result for one in self.found.values()]
-        return bool(results) and (Result.SLOWER in results or Result.GO_ON not in results)
+        return bool(results) and (Relation.SLOWER in results or Relation.GO_ON not in results)
 
     def require_same(self, traffic: Traffic, test: str) -> None:
         """Raise ConfigError if the gate call sends other traffic than in an earlier turn."""
@@ -118,10 +118,10 @@ class TurnSeries:
     def give_up(self) -> None:
         """Make every undecided direction inconclusive, because there are no more turns."""
         for way, one in self.found.items():
-            if one.result is Result.GO_ON:
-                self.found[way] = replace(one, result=Result.INCONCLUSIVE, why=f"undecided: {one.why}")
+            if one.result is Relation.GO_ON:
+                self.found[way] = replace(one, result=Relation.INCONCLUSIVE, why=f"undecided: {one.why}")
 
-    def _judged(self, link: Link, way: Direction) -> BuildDifference:
+    def _judged(self, link: Link, way: Direction) -> Difference:
         before = self.found.get(way)
         if before is not None and before.decided:
             # Later turns are for other values; they must not change a certain result.
@@ -142,7 +142,7 @@ class PingSeries:
     given_up: bool = False
 
     @property
-    def found(self) -> dict[Direction, BuildDifference]:
+    def found(self) -> dict[Direction, Difference]:
         """Empty, because pings have no goodput to compare."""
         return {}
 

@@ -9,7 +9,7 @@ from datetime import date
 from pytest_pinet.config.calibration import Calibration, MeasuredNoise
 from pytest_pinet.judge.components import Component, Components, components, is_steady
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.proposal import Proposal, propose
+from pytest_pinet.judge.spread import Proposal, propose
 from pytest_pinet.judge.text import percent
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.quantities import Bitrate, Share

@@ -12,9 +12,8 @@ import click
 
 from pytest_pinet.cli.options import LAB_OPTION, print_lines, value_of
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.model.quantities import Share
-from pytest_pinet.model.scale import Scale
 
 WIDTH = 80
 MOST_STALE_S = 3600.0

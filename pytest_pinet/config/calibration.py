@@ -19,8 +19,7 @@ from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.quantities import Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Share, Tolerance
 
 WHAT = "a calibration (a list under the key 'calibration')"
 HEADER = "Written by `pinet calibrate`: the noise of each metric, and the tolerance that follows from it."

@@ -18,8 +18,7 @@ from pytest_pinet.matrix.inventory import PAIR, entries
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, Tolerance
 from pytest_pinet.model.traffic import Direction, Traffic
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from pytest_pinet.evidence.counting import grown
-from pytest_pinet.model.events import Event, EventKind
+from pytest_pinet.model.measurement import Event, EventKind
 
 # Some drivers refresh their counters once a second, so a difference can include one more second of traffic.
 REFRESH_S = 1.0

@@ -15,7 +15,7 @@ from types import TracebackType
 from pytest_pinet.errors import PinetError
 from pytest_pinet.evidence.carrier import CarrierReading, carrier_events, parse_reading
 from pytest_pinet.execution.shell import Process, Shell
-from pytest_pinet.model.events import Event
+from pytest_pinet.model.measurement import Event
 
 
 @dataclass

@@ -10,9 +10,9 @@ from enum import StrEnum
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.trends import counts
-from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, BaselineChange, compare
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, compare
+from pytest_pinet.judge.difference import Relation
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 
 
 class ComparisonOutcome(StrEnum):
@@ -85,8 +85,8 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
     if len(a) >= LEAST_RUNS and a_bps:
         accepted = Baseline(Bitrate(a_bps), tuple(Bitrate(_rate(point)) for point in a))
         found = compare([Bitrate(_rate(point)) for point in b], accepted, Tolerance(Share(tolerance)))
-        if found.change is not BaselineChange.NOT_GATED:
-            return Compared(figure, a_bps, b_bps, ComparisonOutcome(found.change.value), found.why, change)
+        if found.result is not Relation.NOT_GATED:
+            return Compared(figure, a_bps, b_bps, ComparisonOutcome(found.result.value), found.why, change)
     return _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
 
 

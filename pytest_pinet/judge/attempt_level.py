@@ -11,8 +11,7 @@ from statistics import fmean, median
 from pytest_pinet.judge.stalls import RAMP_S, Dip, find_dips, moving
 from pytest_pinet.judge.statistics import robust_sd, variance
 from pytest_pinet.model.attempt import Attempt
-from pytest_pinet.model.events import EventKind
-from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.measurement import EventKind, Sample
 
 # No link carries more; a higher value comes from a broken clock or counter.
 HIGHEST_BPS = 1e15
@@ -85,6 +84,13 @@ def read(attempt: Attempt) -> AttemptLevel | None:
         dips=dips,
         disturbed=_is_disturbed(attempt, dips, usual),
     )
+
+
+def remarks(attempt: Attempt) -> tuple[str, ...]:
+    """Return a sentence for each event of an attempt, or else for each dip: an event says more of the same moment."""
+    reading = read(attempt)
+    dips = () if reading is None else reading.dips
+    return tuple(event.text for event in attempt.events) or tuple(str(dip) for dip in dips)
 
 
 def _is_disturbed(attempt: Attempt, dips: Sequence[Dip], usual: float) -> bool:

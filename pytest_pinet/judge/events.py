@@ -12,8 +12,7 @@ from statistics import median
 
 from pytest_pinet.judge.stalls import DEPTH, STALLED, WINDOW_S
 from pytest_pinet.judge.warmup import CAP_S, JITTER_S, reached_after, settled_after
-from pytest_pinet.model.events import Event, EventKind
-from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.measurement import Event, EventKind, Sample
 
 # A stall is below this share of the median for at least so long; a shorter one is a late sample.
 STALL_SHARE, STALL_S = STALLED, 0.2

@@ -15,8 +15,7 @@ from pytest_pinet.errors import PinetError
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.launcher import LabUse, environment, launcher_of
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.lab import Lab, Node
-from pytest_pinet.model.scale import Scale
+from pytest_pinet.model.lab import Lab, Node, Scale
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.link.link import Link

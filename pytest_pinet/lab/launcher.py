@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import Protocol, cast
 
 from pytest_pinet.execution.entry_points import LAUNCHERS
-from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.scale import Scale
+from pytest_pinet.model.lab import Lab, Scale
 
 
 class LabUse(Protocol):

@@ -14,16 +14,8 @@ from statistics import fmean
 
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.judge.baseline import Reference
-from pytest_pinet.judge.interleaved import (
-    MOST_PAIRS,
-    TOLERANCE,
-    Comparison,
-    Result,
-    Side,
-    compare_attempts,
-    figure_of_attempt,
-    side,
-)
+from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Side, compare_attempts, figure_of_attempt, side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
 from pytest_pinet.measure.preconditions import refuse
@@ -31,13 +23,19 @@ from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.comparison import ComparisonRecord, ConnectionRecord, SideRecord
+from pytest_pinet.model.record.change import ComparisonRecord, ConnectionRecord, SideRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 
 # Time of a turn beside its traffic, including a change of state.
 BESIDE_TRAFFIC_S = 10.0
 # The results of the candidate, the worst first. Of two directions the worse result counts.
-_SEVERITY = (Result.SLOWER, Result.INCONCLUSIVE, Result.GO_ON, Result.SAME, Result.FASTER)
+_SEVERITY = (
+    Relation.SLOWER,
+    Relation.INCONCLUSIVE,
+    Relation.GO_ON,
+    Relation.SAME,
+    Relation.FASTER,
+)
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ def compare(
     started = datetime.now(UTC)
     clock = time.monotonic()
     runs: list[_Run] = []
-    found: dict[Direction, Comparison] = {}
+    found: dict[Direction, Difference] = {}
     ways = traffic.direction.parts
     lasts_s = 2 * plan.most_pairs * (traffic.seconds + BESIDE_TRAFFIC_S)
     builds: dict[Side, Mapping[str, str | None]] = {}
@@ -145,17 +143,17 @@ def compare(
     return _record(link, traffic, states, plan, runs, found, started, seconds, builds)
 
 
-def _judged(kept: list[_Run], way: Direction, plan: ComparisonPlan) -> Comparison:
+def _judged(kept: list[_Run], way: Direction, plan: ComparisonPlan) -> Difference:
     noise = plan.references.get(way, Reference()).noise
     return compare_attempts([run.attempts[way] for run in kept], plan.tolerance, noise, plan.error_rate)
 
 
-def _goes_on(found: Mapping[Direction, Comparison], plan: ComparisonPlan) -> bool:
-    if any(one.result is Result.SLOWER for one in found.values()):
+def _goes_on(found: Mapping[Direction, Difference], plan: ComparisonPlan) -> bool:
+    if any(one.result is Relation.SLOWER for one in found.values()):
         # A slower direction decides; the other direction cannot change the result.
         return False
-    pairs = min(one.pairs for one in found.values())
-    return pairs < plan.most_pairs and any(one.result is Result.GO_ON for one in found.values())
+    pairs = min(one.count for one in found.values())
+    return pairs < plan.most_pairs and any(one.result is Relation.GO_ON for one in found.values())
 
 
 def _record(
@@ -164,7 +162,7 @@ def _record(
     states: tuple[State, State],
     plan: ComparisonPlan,
     runs: list[_Run],
-    found: Mapping[Direction, Comparison],
+    found: Mapping[Direction, Difference],
     started: datetime,
     seconds: float,
     builds: Mapping[Side, Mapping[str, str | None]],
@@ -176,11 +174,11 @@ def _record(
         id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
         a=states[0].name,
         b=states[1].name,
-        result=str(Result.INCONCLUSIVE if result is Result.GO_ON else result),
+        result=str(Relation.INCONCLUSIVE if result is Relation.GO_ON else result),
         why=f"{worst}: {found[worst].why}" if several else found[worst].why,
         tolerance=plan.tolerance,
         error_rate=plan.error_rate,
-        pairs=min(one.pairs for one in found.values()),
+        pairs=min(one.count for one in found.values()),
         directions={str(way): _side(way, one, runs) for way, one in found.items()},
         runs=tuple(_run(run) for run in runs),
         started=started.isoformat(),
@@ -190,12 +188,12 @@ def _record(
     )
 
 
-def _side(way: Direction, found: Comparison, runs: list[_Run]) -> SideRecord:
+def _side(way: Direction, found: Difference, runs: list[_Run]) -> SideRecord:
     return SideRecord(
         a_bps=_goodput(way, Side.A, runs).bps,
         b_bps=_goodput(way, Side.B, runs).bps,
         change=found.change,
-        interval=None if found.low is None or found.high is None else (found.low, found.high),
+        interval=found.interval,
         result=str(found.result),
         why="; ".join([found.why, *found.remarks]),
     )

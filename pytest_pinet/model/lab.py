@@ -116,6 +116,24 @@ class Uplink:
 
 
 @dataclass(frozen=True)
+class Scale:
+    """The ``share`` (above 0, at most 1) of their rate at which a launcher runs links.
+
+    ``because`` says why the share was chosen; it is empty if the user set it. Values are converted to full rate
+    (``traffic.scaled``).
+    """
+
+    share: float = 1.0
+    because: str = ""
+
+    def __str__(self) -> str:
+        why = f" ({self.because})" if self.because else ""
+        if self.share == 1:
+            return f"links run at full rate{why}"
+        return f"links run at {self.share:g} of their rate{why}; values are converted to full rate"
+
+
+@dataclass(frozen=True)
 class Lab:
     """Everything in a lab file that is not labgrid's.
 

@@ -57,7 +57,8 @@ class Tuned:
     """One setting of one end: the requested value, the value before, and the value read back.
 
     ``end`` is ``node:interface``, or only the node for settings of the whole node. ``before`` and ``found`` are empty
-    if no value could be read. ``why`` explains an outcome that does not hold.
+    if no value could be read. ``outcome`` is ``applied``, ``unchanged``, ``clamped``, ``unsupported`` or ``rejected``.
+    ``why`` explains an outcome that does not hold.
     """
 
     end: str

@@ -12,7 +12,7 @@ from pytest_pinet.judge.change_verdict import (
     bisect_code,
     exit_code,
 )
-from pytest_pinet.judge.interleaved import Result
+from pytest_pinet.judge.difference import Relation
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -20,11 +20,11 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.text_wrap import first_paragraph
 
 _OF_RESULT = {
-    Result.SLOWER: MetricOutcome.REGRESSION,
-    Result.FASTER: MetricOutcome.IMPROVED,
-    Result.SAME: MetricOutcome.UNCHANGED,
-    Result.INCONCLUSIVE: MetricOutcome.UNDECIDED,
-    Result.GO_ON: MetricOutcome.UNDECIDED,
+    Relation.SLOWER: MetricOutcome.REGRESSION,
+    Relation.FASTER: MetricOutcome.IMPROVED,
+    Relation.SAME: MetricOutcome.UNCHANGED,
+    Relation.INCONCLUSIVE: MetricOutcome.UNDECIDED,
+    Relation.GO_ON: MetricOutcome.UNDECIDED,
 }
 _OF_VERDICT = {
     Verdict.PASS: MetricOutcome.UNCHANGED,
@@ -99,8 +99,8 @@ def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord
 def _of_change(result: ResultRecord, way: str, change: ChangeRecord) -> ChangeEntryRecord:
     """Return the outcome of build B against build A."""
     one = change.directions[way]
-    differs = Result(one.result) in (Result.SLOWER, Result.FASTER)
-    return _entry(result, way, _OF_RESULT[Result(one.result)], one.why).replace(
+    differs = Relation(one.result) in (Relation.SLOWER, Relation.FASTER)
+    return _entry(result, way, _OF_RESULT[Relation(one.result)], one.why).replace(
         a_bps=one.a_bps or None,
         b_bps=one.b_bps or None,
         change=one.change,

@@ -6,20 +6,19 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
 
+from pytest_pinet.judge.attempts import total
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.diagnosis import Diagnosis
-from pytest_pinet.model.evidence import EndEvidence
-from pytest_pinet.model.http import HttpReport
+from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
 from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, FlowJudgement
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.measurement import Flow, Path, Window
+from pytest_pinet.model.measurement import Flow, HttpReport, Path, Window
 from pytest_pinet.model.ping import Ping, PingReport
-from pytest_pinet.model.record.change import ChangeRecord
-from pytest_pinet.model.record.comparison import ComparisonRecord
+from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord
 from pytest_pinet.model.record.direction import (
     AttemptRecord,
     BaselineRecord,
@@ -38,7 +37,6 @@ from pytest_pinet.model.record.traffic import (
     SocketsRecord,
     WindowRecord,
 )
-from pytest_pinet.model.record.tuning import TuningRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.model.verdict import Verdict
@@ -103,7 +101,7 @@ def result_record(parts: ResultParts) -> ResultRecord:
         directions={str(way): direction_record(one) for way, one in parts.directions.items()},
         flows=[flow_record(one) for one in parts.flows],
         evidence=None if parts.evidence is None else evidence,
-        tunings=None if parts.tunings is None else tuning_records(parts.tunings),
+        tunings=None if parts.tunings is None else tuple(dict.fromkeys(parts.tunings)),
         windows=parts.windows or None,
         start_skew_s=skew_s,
         start_skew_within_s=skew_within_s,
@@ -140,9 +138,9 @@ def direction_record(judged: DirectionJudgement) -> DirectionRecord:
         oracle=judged.because,
         attempts=[AttemptRecord.of(one, goodput_bps=one.goodput.bps) for one in judged.attempts],
         baseline=None if found is None else BaselineRecord.of(found, figure_bps=found.baseline.bps),
-        retransmits=_total(flow.retransmits for flow in judged.flows),
-        lost_packets=_total(flow.lost_packets for flow in judged.flows),
-        packets=_total(flow.packets for flow in judged.flows),
+        retransmits=total([flow.retransmits for flow in judged.flows]),
+        lost_packets=total([flow.lost_packets for flow in judged.flows]),
+        packets=total([flow.packets for flow in judged.flows]),
         jitter_ms=only.jitter_ms,
         streams_bps=[stream.bps for stream in streams],
         samples=[
@@ -168,12 +166,6 @@ def sockets_record(flow: Flow) -> SocketsRecord | None:
     return SocketsRecord.of(flow.sockets, rcvbuf_bytes=None if far is None else far.rcvbuf_bytes)
 
 
-def _total(values: Iterable[int | None]) -> int | None:
-    """Return the sum, or None if one value was not counted, because a partial sum would be wrong."""
-    known = list(values)
-    return None if None in known else sum(value for value in known if value is not None)
-
-
 def evidence_record(attempt: int, found: EndEvidence) -> EvidenceRecord:
     """Return the evidence of one end and attempt as plain data."""
     interrupts, interface = found.interrupts, found.interface
@@ -181,14 +173,19 @@ def evidence_record(attempt: int, found: EndEvidence) -> EvidenceRecord:
         interrupts = dict(sorted(interrupts.items(), key=lambda entry: -sum(entry[1]))[:INTERRUPTS])
     if interface is not None:
         interface = {name: count for name, count in interface.items() if count or name == "carrier_changes"}
+    processors = found.processors
+    if processors is not None:
+        processors = tuple(
+            ProcessorLoad(one.cpu, *(round(share, 4) for share in astuple(one)[1:])) for one in processors
+        )
     return EvidenceRecord.of(
-        found, attempt=attempt, interrupts=interrupts, interface=interface, from_attempt=found.first_try
+        found,
+        attempt=attempt,
+        processors=processors,
+        interrupts=interrupts,
+        interface=interface,
+        from_attempt=found.first_try,
     )
-
-
-def tuning_records(tunings: Iterable[Tuned]) -> tuple[TuningRecord, ...]:
-    """Return the record of each setting once, in the order of application."""
-    return tuple(TuningRecord.of(one) for one in dict.fromkeys(tunings))
 
 
 def window_record(attempt: int, window: Window) -> WindowRecord:

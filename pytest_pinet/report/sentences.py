@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, PingRecord
-from pytest_pinet.model.tuning import SettingOutcome, Tuned
+from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.report.text_wrap import rates
 
 
@@ -48,8 +48,7 @@ def tuning_notes(tunings: Iterable[Tuned]) -> list[str]:
 
 def ineffective(results: Sequence[ResultRecord]) -> list[str]:
     """Return a line for each setting without effect, once per run."""
-    records = [record for result in results for record in result.tunings or ()]
-    tunings = [Tuned(**{**record.model_dump(), "outcome": SettingOutcome(record.outcome)}) for record in records]
+    tunings = [tuned for result in results for tuned in result.tunings or ()]
     return list(dict.fromkeys(str(one) for one in tunings if not one.outcome.holds))
 
 

@@ -17,8 +17,7 @@ from pytest_pinet.model.limit_parser import WORDS, parse_arguments
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.ping import Ping
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.session import gate_arguments

@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from pytest_pinet.model.http import HttpReport
-from pytest_pinet.model.measurement import Flow, Measurement, Sample, Sockets
+from pytest_pinet.model.measurement import Flow, HttpReport, Measurement, Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import RESPONSE_HEAD, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.traffic.tool import TrafficJob, TrafficTool, WrappingTool

@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 
 from pytest_pinet.errors import CoordinatorError, LabError
 from pytest_pinet.lab.launcher import LabUse, Launcher
-from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.scale import Scale
+from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.virtual import labgrid_files
 from pytest_pinet.virtual.credentials import SnmpAccess, make_password, make_ssh_keys, password_hash
 from pytest_pinet.virtual.processes import ProcessId, end, wait_gone

@@ -28,9 +28,8 @@ from pathlib import Path
 
 from pytest_pinet.errors import LabError, LeaseError
 from pytest_pinet.lab.queue.contention import all_domains, exclusive, lab_key
-from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.scale import Scale
 from pytest_pinet.virtual.link_models import goodput
 from pytest_pinet.virtual.namespaces import NetNamespace, ip, tc
 from pytest_pinet.virtual.shaping import node_queue, port_queue, token_bucket

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.model.scale import Scale
+from pytest_pinet.model.lab import Scale
 from pytest_pinet.virtual.launcher import PROCESSES
 from pytest_pinet.virtual.processes import ProcessId
 from pytest_pinet.virtual.runtime import Runtime

@@ -13,7 +13,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import reduced
 from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
 from pytest_pinet.measure.traffic_runner import MeasureContext
-from pytest_pinet.model.record.comparison import ComparisonRecord
+from pytest_pinet.model.record.change import ComparisonRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from tests.support.gate_project import GateLab
 from tests.support.visited_link import rates, visited

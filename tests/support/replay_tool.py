@@ -29,9 +29,8 @@ import yaml
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.warmup import settle
-from pytest_pinet.model.http import HttpReport
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.measurement import Flow, Measurement, Sample
+from pytest_pinet.model.measurement import Flow, HttpReport, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import RESPONSE_HEAD, Direction, HttpTraffic, Traffic
 from pytest_pinet.traffic.tool import TrafficJob

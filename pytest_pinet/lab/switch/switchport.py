@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Protocol, cast
 
 from pytest_pinet.execution.entry_points import SWITCH_BACKENDS
-from pytest_pinet.model.counters import PortCounters
+from pytest_pinet.model.evidence import PortCounters
 from pytest_pinet.model.lab import Switch
 
 __all__ = ["Capability", "Neighbour", "PortCounters", "PortState", "SwitchBackend", "connect"]

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from pytest_pinet.model.conditions import Throttling
+from pytest_pinet.model.evidence import ProcessorLoad
 from pytest_pinet.model.record.base import Rare, Record, SparseRecord
-
-Share = Annotated[float, AfterValidator(lambda share: round(share, 4))]
 
 
 def _bits(throttling: object) -> object:
     return throttling.bits if isinstance(throttling, Throttling) else throttling
-
-
-class ProcessorRecord(Record):
-    """One CPU during the traffic: the shares (0 to 1) of the time that it spent in each state."""
-
-    cpu: int
-    busy: Share
-    user: Share
-    system: Share
-    irq: Share
-    softirq: Share
-    steal: Share
 
 
 class HeatRecord(Record):
@@ -56,7 +43,7 @@ class EvidenceRecord(SparseRecord):
     machine: str | None
     window_s: float | None
     traffic_s: float
-    processors: tuple[ProcessorRecord, ...] | None
+    processors: tuple[ProcessorLoad, ...] | None
     interrupts: dict[str, tuple[int, ...]] | None
     softirqs: dict[str, tuple[int, ...]] | None
     softnet: dict[str, tuple[int, ...]] | None

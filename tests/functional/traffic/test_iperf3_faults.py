@@ -18,8 +18,7 @@ import pytest
 from pytest_pinet.errors import LabError, TrafficError
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.judge.preconditions import socket_trouble
-from pytest_pinet.model.events import EventKind
-from pytest_pinet.model.measurement import Measurement
+from pytest_pinet.model.measurement import EventKind, Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.iperf3 import Iperf3
 from pytest_pinet.traffic.tool import TrafficJob

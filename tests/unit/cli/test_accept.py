@@ -18,10 +18,10 @@ from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.history.accepting import candidate, family_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
-from pytest_pinet.judge.baseline import BaselineChange, compare
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.judge.baseline import compare
+from pytest_pinet.judge.difference import Relation
+from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE
 from tests.support.history_records import FIGURE, day, kept
 
 LAB = """\
@@ -162,7 +162,7 @@ def test_accept_writes_the_file_and_prints_the_changes(bench: Path) -> None:
     (found,) = load_baselines(labfile.load("lab/virtual.yaml")).values()
     assert found.reason == "first of this bench"
     difference = compare([Bitrate.mbps(800)] * 3, found.baseline, DEFAULT_TOLERANCE)
-    assert difference.change is BaselineChange.SLOWER
+    assert difference.result is Relation.SLOWER
 
 
 def test_an_entry_stays_in_its_file_and_other_entries_do_not_change(bench: Path) -> None:

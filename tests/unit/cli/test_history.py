@@ -17,7 +17,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pytest_pinet.cli import main, pinet
 from pytest_pinet.history.store import HistoryStore
-from pytest_pinet.model.record.direction import EvennessRecord, FlowRecord
+from pytest_pinet.model.judgement import EvennessJudgement
+from pytest_pinet.model.record.direction import FlowRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.markdown import MOST_CHARACTERS, summary_markdown, verdict_in_words
@@ -265,7 +266,7 @@ def test_a_markdown_page_shows_the_shares_of_flows() -> None:
         )
         for name, rate in (("b>a", 470e6), ("c>a", 471e6))
     ]
-    even = EvennessRecord(least_share=0.998, least_flow="b>a", jain=1.0, rule=None, verdict=Verdict.PASS, reason="")
+    even = EvennessJudgement(least_share=0.998, least_flow="b>a", jain=1.0, rule=None, verdict=Verdict.PASS, reason="")
     one = one.replace(flows=flows, evenness=even)
     shares = r"<br>2 flows, 470.0 to 471.0 Mbit/s; the least got 99.8 % of its fair share \(b\>a\), Jain's index 1.000"
     assert shares in summary_markdown(run_record([one]))

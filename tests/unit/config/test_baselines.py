@@ -13,8 +13,7 @@ from pytest_pinet.config.baselines import AcceptedBaseline, load_baselines, read
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import compare
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 
 MISTAKES = yaml.safe_load(Path(__file__).with_name("baselines_mistakes.yaml").read_text(encoding="utf-8"))
 LAB = """\

@@ -17,8 +17,7 @@ from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab, PortRef
 from pytest_pinet.model.limits import Metric
-from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
 from tests.support.link_stand_in import key
 

@@ -15,8 +15,7 @@ from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import ANY_TOLERANCE, Reference
 from pytest_pinet.judge.noise import UNKNOWN
 from pytest_pinet.model.limits import Metric
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
 from tests.support import doctor_lab
 from tests.support.link_stand_in import key

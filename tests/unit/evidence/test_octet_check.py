@@ -10,7 +10,7 @@ import pytest
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.evidence.device_traffic import Moved
 from pytest_pinet.evidence.octet_check import CableEnd, check_octets, factor, settled
-from pytest_pinet.model.counters import PortCounters
+from pytest_pinet.model.evidence import PortCounters
 
 PAYLOAD = 100_000_000
 CABLES = [

@@ -25,7 +25,7 @@ from pytest_pinet.execution.entry_points import (
     SWITCH_BACKENDS,
     TRAFFIC_TOOLS,
     TUNINGS,
-    Group,
+    Extension,
     missing,
 )
 from pytest_pinet.lab.launcher import Launcher, launcher_of
@@ -60,7 +60,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def install(folder: Path, group: Group, name: str, target: str, package: str = "odd") -> None:
+def install(folder: Path, group: Extension, name: str, target: str, package: str = "odd") -> None:
     metadata = folder / f"{package}-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")

@@ -11,9 +11,8 @@ import pytest
 from pytest_pinet.judge.components import components
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.proposal import propose
 from pytest_pinet.judge.sequential import DecisionOutcome, decide
-from pytest_pinet.judge.spread import smallest_margin
+from pytest_pinet.judge.spread import propose, smallest_margin
 from pytest_pinet.judge.statistics import chi_square, student
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate

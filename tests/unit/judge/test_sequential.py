@@ -15,8 +15,7 @@ from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import Decision, DecisionOutcome, decide
 from pytest_pinet.model.attempt import Attempt, Fresh
-from pytest_pinet.model.events import Event, EventKind
-from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.measurement import Event, EventKind, Sample
 from pytest_pinet.model.quantities import Bitrate
 from tests.support.judge_attempts import attempt_of, steady, with_dips
 
@@ -69,10 +68,10 @@ def test_a_pass_explains_itself() -> None:
     decision = decide([steady(929)], LIMIT, QUIET, STANDARD)
     assert decision.why == "certain after 1 connection (3 s): 3.2 % above the limit, noise 0.30 %"
     assert decision.ratio == pytest.approx(929 / 900)
-    assert decision.low is not None
     assert decision.ratio is not None
-    assert decision.high is not None
-    assert 1.02 < decision.low < decision.ratio < decision.high < 1.05
+    assert decision.interval is not None
+    low, high = decision.interval
+    assert 1.02 < low < decision.ratio < high < 1.05
 
 
 def test_a_fail_explains_itself() -> None:

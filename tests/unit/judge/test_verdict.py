@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_pinet.judge.gate import judge
 from pytest_pinet.judge.oracle import Oracle, physical_limit
-from pytest_pinet.judge.verdict import judge
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.measurement import Flow, Sample

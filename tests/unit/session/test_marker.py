@@ -12,8 +12,7 @@ from pytest_pinet.judge.profile import DEFAULT_PROFILE
 from pytest_pinet.matrix.request import Request
 from pytest_pinet.model.limit_parser import parse_arguments
 from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.session.marker import read_marker, read_profile
 from pytest_pinet.session.options import command_line_limits

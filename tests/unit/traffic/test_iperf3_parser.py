@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import PinetError, TrafficError, UnsupportedError
-from pytest_pinet.model.events import EventKind
+from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.iperf3_parser import flows
 from pytest_pinet.traffic.iperf3_report import read

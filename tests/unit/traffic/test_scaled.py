@@ -10,8 +10,7 @@ import pytest
 from pytest_pinet.judge.bottleneck import limited_by
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.diagnosis import Cause, Diagnosis
-from pytest_pinet.model.http import HttpReport
-from pytest_pinet.model.measurement import Flow, Measurement, Sample, Sockets
+from pytest_pinet.model.measurement import Flow, HttpReport, Measurement, Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.traffic.scaled import sent, unscale_measurement, wrap_scaled

@@ -15,7 +15,6 @@ from pytest_pinet.matrix.request import Request
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
-from pytest_pinet.report.result_record import tuning_records
 from pytest_pinet.report.sentences import ineffective, tuning_notes
 from pytest_pinet.session.error_reports import require_tunings
 from pytest_pinet.session.marker import read_marker
@@ -196,7 +195,7 @@ def test_a_setting_without_effect_is_not_in_the_id() -> None:
         "tuning xps=all of pi4b-1:usb: unsupported: eth1 has one transmit queue (the value was measured without it)",
         "tuning rps=0xff of pi4b-1:usb: clamped, it is f (the value was measured without it)",
     ]
-    records = tuning_records([GONE, GOOD])
+    records = (GONE, GOOD)
     assert [record.outcome for record in records] == ["unsupported", "applied"]
     untuned = result("pi4b:usb/pair", {})
     assert ineffective([untuned.replace(tunings=records), untuned.replace(tunings=records), untuned]) == [

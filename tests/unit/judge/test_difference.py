@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.interleaved import Result
-from pytest_pinet.judge.two_states import VERDICTS, VERDICTS_SO_FAR, AgainstA, judge_against_a
+from pytest_pinet.judge.difference import VERDICTS, VERDICTS_SO_FAR, AgainstA, Relation, judge_against_a
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
@@ -49,6 +48,6 @@ def test_a_value_above_the_physical_limit_stays_invalid() -> None:
 
 
 def test_an_undecided_comparison_passes_while_turns_continue() -> None:
-    assert VERDICTS[Result.GO_ON] is Verdict.INCONCLUSIVE
-    assert VERDICTS_SO_FAR[Result.GO_ON] is Verdict.PASS
-    assert all(VERDICTS[one] is VERDICTS_SO_FAR[one] for one in Result if one is not Result.GO_ON)
+    assert VERDICTS[Relation.GO_ON] is Verdict.INCONCLUSIVE
+    assert VERDICTS_SO_FAR[Relation.GO_ON] is Verdict.PASS
+    assert all(VERDICTS[one] is VERDICTS_SO_FAR[one] for one in Relation if one is not Relation.GO_ON)

@@ -1,25 +1,61 @@
-"""Judge a measurement of two states or builds: B is judged, and A is its limit."""
+"""How a value differs from an earlier one, and the judgement of B in two states or builds, whose limit is A."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
-from pytest_pinet.judge.interleaved import Result
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 
+
+class Relation(StrEnum):
+    """How B is in comparison with A, or a candidate in comparison with its baseline."""
+
+    GO_ON = "go on"
+    SLOWER = "slower"
+    FASTER = "faster"
+    SAME = "same"  # not slower by more than the tolerance
+    INCONCLUSIVE = "inconclusive"
+    NOT_GATED = "not gated"  # the baseline has too few runs, or the candidate has none
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How B differs from A, or a candidate from its baseline; and why.
+
+    ``count`` is the number of compared pairs or boots. ``change`` is B over A minus one, ``interval`` its interval at
+    the error rate; both are None with too few values. ``between`` is the relative standard deviation between boots.
+    ``disturbed`` counts the connections of A and of B with a dip or an event; ``remarks`` has a sentence for each.
+    """
+
+    result: Relation
+    why: str
+    count: int = 0
+    change: float | None = None
+    interval: tuple[float, float] | None = None
+    between: float | None = None
+    disturbed: tuple[int, int] = (0, 0)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def decided(self) -> bool:
+        return self.result is not Relation.GO_ON
+
+
 VERDICTS = {
-    Result.SLOWER: Verdict.FAIL,
-    Result.SAME: Verdict.PASS,
-    Result.FASTER: Verdict.IMPROVED,
-    Result.INCONCLUSIVE: Verdict.INCONCLUSIVE,
-    Result.GO_ON: Verdict.INCONCLUSIVE,
+    Relation.SLOWER: Verdict.FAIL,
+    Relation.SAME: Verdict.PASS,
+    Relation.FASTER: Verdict.IMPROVED,
+    Relation.INCONCLUSIVE: Verdict.INCONCLUSIVE,
+    Relation.GO_ON: Verdict.INCONCLUSIVE,
+    Relation.NOT_GATED: Verdict.SKIPPED,
 }
 # While turns continue, an undecided comparison is not bad yet.
-VERDICTS_SO_FAR = {**VERDICTS, Result.GO_ON: Verdict.PASS}
+VERDICTS_SO_FAR = {**VERDICTS, Relation.GO_ON: Verdict.PASS}
 
 
 @dataclass(frozen=True)
