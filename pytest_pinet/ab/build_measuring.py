@@ -120,7 +120,9 @@ class AlternatingMeasuring:
         self, item: pytest.Item, link: Link, traffic: Traffic, limits: Sequence[Limit], profile: Profile
     ) -> ResultRecord:
         # No hook is called when a gate call returns earlier results.
-        hooks = self._plain.hooks.measurement(item, link, traffic) if self.is_measuring(item) else nullcontext()
+        hooks = (
+            self._plain.recorder.hooks.measurement(item, link, traffic) if self.is_measuring(item) else nullcontext()
+        )
         with self._plain.progress, hooks:
             if isinstance(traffic, LadderTraffic):
                 self._leave_out("a ladder")
@@ -184,7 +186,7 @@ class AlternatingMeasuring:
                 series.take(link, boot.number, boot.side, boot.started_s, tool, raw, progress, access.watch)
             access.check(link.combination)
         finally:
-            series.files += plain.results.write_raw(f"{link.id}-{boot.side}{boot.number}", raw) if raw else []
+            series.files += plain.recorder.folder.write_raw(f"{link.id}-{boot.side}{boot.number}", raw) if raw else []
 
     def unfinished(self) -> Iterator[tuple[pytest.Item, ResultRecord | PinetError]]:
         """Yield each test with its results so far, after the last boot. Values that are not certain are undecided."""

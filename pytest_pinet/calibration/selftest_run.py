@@ -7,8 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from statistics import median
 
-from pytest_pinet.calibration.selftest_counts import Mark, SelftestOutcome, mark
-from pytest_pinet.calibration.selftest_plan import BASELINE_CONNECTIONS, SelftestCase, SelftestPlan
+from pytest_pinet.calibration.selftest import (
+    BASELINE_CONNECTIONS,
+    Mark,
+    SelftestCase,
+    SelftestOutcome,
+    SelftestPlan,
+    mark,
+)
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.judge.measurement import GatePlan

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.options import LAB_OPTION, print_result, value_of
-from pytest_pinet.cli.progress import Steps
+from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result, value_of
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError
 from pytest_pinet.model.traffic import Direction, Traffic
 

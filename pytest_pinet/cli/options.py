@@ -1,9 +1,12 @@
-"""Options that several subcommands share, and how they read values and print and write results."""
+"""Options that several subcommands share, and how they read values, show progress, and print and write results."""
 
 from __future__ import annotations
 
 import json
 import secrets
+import shutil
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +17,8 @@ from pytest_pinet.errors import ConfigError
 
 DEFAULT_LAB = "lab/virtual.yaml"
 DEFAULT_HISTORY = ".pinet/history.db"
+# Without a terminal, such as in the log of a CI job, one line of progress in this time is enough.
+_INTERVAL_S = 10.0
 
 LAB_OPTION = click.option(
     "--lab", "lab_file", metavar="FILE", default=DEFAULT_LAB, envvar="PINET_LAB", show_default=True,
@@ -71,3 +76,32 @@ def write_output(texts: Iterable[str], output: str | None, option: str = "-o") -
     except OSError as error:
         message = f"cannot write {output}: {error.strerror or error}; choose another file with {option}"
         raise ConfigError(message) from None
+
+
+class Steps:
+    """Shows progress on stderr: one line that is overwritten on a terminal, else separate lines.
+
+    Call it with a text about the step that was just done.
+    """
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._last_s = -_INTERVAL_S
+
+    def __call__(self, text: str) -> None:
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1
+            click.echo(f"\r\x1b[K{text[:width]}", err=True, nl=False)
+        elif time.monotonic() - self._last_s >= _INTERVAL_S:
+            self._last_s = time.monotonic()
+            click.echo(text, err=True)
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        self.end()
+        click.echo(text, err=True)
+
+    def end(self) -> None:
+        """Clear the progress line."""
+        if self._terminal:
+            click.echo("\r\x1b[K", err=True, nl=False)

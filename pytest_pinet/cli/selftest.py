@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.options import LAB_OPTION, print_lines, value_of
-from pytest_pinet.cli.progress import Steps
+from pytest_pinet.cli.options import LAB_OPTION, Steps, print_lines, value_of
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError
 from pytest_pinet.model.quantities import Share
 from pytest_pinet.model.traffic import Direction
@@ -18,7 +17,7 @@ from pytest_pinet.model.traffic import Direction
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_pinet.calibration.selftest_plan import SelftestPlan
+    from pytest_pinet.calibration.selftest import SelftestPlan
     from pytest_pinet.calibration.selftest_run import SelftestReport
     from pytest_pinet.config.calibration import Calibration
     from pytest_pinet.config.lab_of_file import LabOfFile
@@ -60,7 +59,7 @@ def selftest(
 
     Exit code: 0 if all verdicts are right; 1 for wrong verdicts or after an error of the lab; 4 for wrong arguments.
     """
-    from pytest_pinet.calibration.selftest_plan import SelftestPlan as Plan
+    from pytest_pinet.calibration.selftest import SelftestPlan as Plan
     from pytest_pinet.calibration.selftest_run import SelftestReport as Report
     from pytest_pinet.config.calibration import load_calibration
     from pytest_pinet.config.labfile import load
@@ -131,7 +130,7 @@ def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> l
 
 def _show(reports: list[SelftestReport], as_json: bool) -> bool:
     """Print the results. Return whether any verdict is wrong."""
-    from pytest_pinet.calibration.selftest_counts import Mark, count, sentence, table
+    from pytest_pinet.calibration.selftest import Mark, count, sentence, table
 
     records = []
     wrong = False

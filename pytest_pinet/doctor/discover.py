@@ -24,9 +24,6 @@ class SearchOutcome(StrEnum):
     WRONG = "wrong"
     UNKNOWN = "unknown"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 @dataclass(frozen=True)
 class NicLocation:

@@ -11,9 +11,16 @@ from pytest_pinet.doctor.cabling import check_cabling
 from pytest_pinet.doctor.clock import check_clock
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.doctor.hardware import check_board_and_nics
-from pytest_pinet.doctor.lab_checks import check_coordinator, check_exporters, check_places
 from pytest_pinet.doctor.links import check_link_speed, check_switch_ports
-from pytest_pinet.doctor.node_checks import check_iperf3, check_power, check_serial_login, check_ssh
+from pytest_pinet.doctor.node_checks import (
+    check_coordinator,
+    check_exporters,
+    check_iperf3,
+    check_places,
+    check_power,
+    check_serial_login,
+    check_ssh,
+)
 from pytest_pinet.doctor.noise import check_noise
 from pytest_pinet.doctor.tolerance import check_tolerances
 from pytest_pinet.errors import ConfigError, PinetError

@@ -10,8 +10,7 @@ from fnmatch import fnmatchcase
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest
 from pytest_pinet.matrix.endpoints import EndpointSelector
-from pytest_pinet.matrix.expansion import combinations
-from pytest_pinet.matrix.request import Request
+from pytest_pinet.matrix.expansion import Request, combinations
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.topology import KINDS, LARGEST, Topology, parse_topology

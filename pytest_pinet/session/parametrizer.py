@@ -9,8 +9,7 @@ import pytest
 
 from pytest_pinet.errors import Where
 from pytest_pinet.matrix import expansion
-from pytest_pinet.matrix.expansion import CombinationCase
-from pytest_pinet.matrix.request import Request
+from pytest_pinet.matrix.expansion import CombinationCase, Request
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.session.hook_calls import HookCalls

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.warmup import cap_for
-from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
@@ -22,9 +20,9 @@ from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.report.progress import Progress
-from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.result_builder import RAW_KEY, ResultBuilder
+from pytest_pinet.session.run_recorder import RunRecorder
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.link.link import Link
@@ -35,22 +33,14 @@ if TYPE_CHECKING:
 class PlainMeasuring:
     """Implements ``MeasuringMode`` for runs without a build under test."""
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        lab: LabOfFile | None,
-        access: LabAccess,
-        progress: Progress,
-        hooks: HookCalls,
-        results: ResultBuilder,
-    ) -> None:
-        self.access = access
-        self.references = ReferenceData(lab)
-        self.error_rate: float = config.getoption("--pinet-error-rate")
+    def __init__(self, recorder: RunRecorder, results: ResultBuilder, progress: Progress) -> None:
+        self.recorder = recorder
+        self.access = recorder.access
+        self.references = ReferenceData(recorder.lab)
+        self.error_rate: float = recorder.config.getoption("--pinet-error-rate")
         self.progress = progress
-        self.hooks = hooks
-        self.results = results
-        self._link_ups = config.getoption("--pinet-confirm") == "link-up"
+        self._results = results
+        self._link_ups = recorder.config.getoption("--pinet-confirm") == "link-up"
 
     def is_measuring(self, item: pytest.Item) -> bool:
         return True
@@ -122,9 +112,9 @@ class PlainMeasuring:
         """Call ``measure`` with the hooks around it, keep the files that it collects, and check the lease."""
         combination: Combination = link.combination
         raw = item.stash[RAW_KEY] = {}
-        with self.access.exclusive(combination), self.progress, self.hooks.measurement(item, link, traffic):
+        with self.access.exclusive(combination), self.progress, self.recorder.hooks.measurement(item, link, traffic):
             record = measure(raw)
-        record = self.results.with_files(item, record, raw)
+        record = self._results.with_files(item, record, raw)
         self.access.check(combination)
         return record
 
