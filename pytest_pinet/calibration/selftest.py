@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean, median
 
 from pytest_pinet.judge.profile import Profile
+from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
@@ -106,6 +107,20 @@ class SelftestOutcome:
             "seconds": self.seconds,
             "reason": self.reason,
         }
+
+
+@dataclass
+class SelftestReport:
+    """The results of a self-test of one combination so far. They stay valid if the test ends early.
+
+    The limit of every gate is ``tolerance`` (0.03 = 3 %) below the baseline of its direction.
+    """
+
+    combination: Combination
+    tolerance: float
+    ways: Sequence[Direction]
+    baselines: dict[Direction, Bitrate] = field(default_factory=dict)
+    outcomes: list[SelftestOutcome] = field(default_factory=list)
 
 
 def mark(outcome: SelftestOutcome, tolerance: float) -> Mark:

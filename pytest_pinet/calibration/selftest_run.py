@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 
 from pytest_pinet.calibration.selftest import (
@@ -13,12 +13,12 @@ from pytest_pinet.calibration.selftest import (
     SelftestCase,
     SelftestOutcome,
     SelftestPlan,
+    SelftestReport,
     mark,
 )
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.judge.measurement import GatePlan
-from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import Rates, rate_for, reduced
 from pytest_pinet.lab.visit import Visit
@@ -26,7 +26,6 @@ from pytest_pinet.measure import measurement
 from pytest_pinet.measure.default_traffic import attempt_at, standard_traffic
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import Runs
-from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate
@@ -37,41 +36,19 @@ from pytest_pinet.model.verdict import Verdict
 SHAPER_EXTRA_S = 120.0
 
 
-@dataclass
-class SelftestReport:
-    """The results of a self-test of one combination so far. They stay valid if the test ends early.
-
-    The limit of every gate is ``tolerance`` (0.03 = 3 %) below the baseline of its direction.
-    """
-
-    combination: Combination
-    tolerance: float
-    ways: Sequence[Direction]
-    baselines: dict[Direction, Bitrate] = field(default_factory=dict)
-    outcomes: list[SelftestOutcome] = field(default_factory=list)
-
-
+@dataclass(frozen=True)
 class Selftest:
     """Runs on one open link. ``known`` has the noise of its metrics.
 
     ``on_step`` gets a text after each step. ``on_odd`` gets the reason if a gate's verdict cannot be counted.
     """
 
-    def __init__(
-        self,
-        visit: Visit,
-        link: Link,
-        plan: SelftestPlan,
-        known: ReferenceData,
-        on_step: Callable[[str], None],
-        on_odd: Callable[[str], None],
-    ) -> None:
-        self._visit = visit
-        self._link = link
-        self._plan = plan
-        self._known = known
-        self._on_step = on_step
-        self._on_odd = on_odd
+    visit: Visit
+    link: Link
+    plan: SelftestPlan
+    known: ReferenceData
+    on_step: Callable[[str], None]
+    on_odd: Callable[[str], None]
 
     def run(self, report: SelftestReport) -> None:
         """Measure the baselines and run all gates.
@@ -80,8 +57,8 @@ class Selftest:
         """
         for way in report.ways:
             report.baselines[way] = self._baseline(way)
-            self._on_step(f"baseline {way}: {report.baselines[way]}")
-        cases = self._plan.order(report.ways)
+            self.on_step(f"baseline {way}: {report.baselines[way]}")
+        cases = self.plan.order(report.ways)
         for number, case in enumerate(cases, 1):
             try:
                 outcome = self._gate(case, report.baselines, report.tolerance)
@@ -89,24 +66,20 @@ class Selftest:
                 # A busy end or an under-voltage does not affect the next gate.
                 outcome = SelftestOutcome(case, Verdict.INVALID, Bitrate(0.0), 0.0, 0.0, str(error))
             report.outcomes.append(outcome)
-            self._on_step(
+            self.on_step(
                 f"gate {number} of {len(cases)}: {case.way}, {case.reduction * 100:g} % slower: {outcome.verdict} "
                 f"after {outcome.traffic_s:.0f} s, {outcome.goodput}"
             )
             if mark(outcome, report.tolerance) is Mark.INVALID:
-                self._on_odd(outcome.reason)
-
-    @property
-    def _profile(self) -> Profile:
-        return self._plan.profile
+                self.on_odd(outcome.reason)
 
     def _baseline(self, way: Direction) -> Bitrate:
         """Return the median goodput of several connections."""
-        traffic = standard_traffic(way, self._profile.connection_s)
-        lasts_s = BASELINE_CONNECTIONS * (self._profile.connection_s + 1.0)
+        traffic = standard_traffic(way, self.plan.profile.connection_s)
+        lasts_s = BASELINE_CONNECTIONS * (self.plan.profile.connection_s + 1.0)
         with (
-            self._visit.measuring(self._link.combination),
-            Runs(self._link, self._visit.tool, lasts_s, watch=self._visit.watch) as runs,
+            self.visit.measuring(self.link.combination),
+            Runs(self.link, self.visit.tool, lasts_s, watch=self.visit.watch) as runs,
         ):
             while sum(not one.excluded for one in runs.tries) < BASELINE_CONNECTIONS:
                 runs.again(traffic)
@@ -115,7 +88,7 @@ class Selftest:
         return Bitrate(median(attempt.goodput.bps for attempt in found if not attempt.excluded))
 
     def _gate(self, case: SelftestCase, baselines: Mapping[Direction, Bitrate], tolerance: float) -> SelftestOutcome:
-        link, baseline = self._link, baselines[case.way]
+        link, baseline = self.link, baselines[case.way]
         here = link.combination
         limit = Limit(
             Bitrate(baseline.bps * (1 - tolerance)),
@@ -125,10 +98,10 @@ class Selftest:
             here.nic,
             here.topology.name,
         )
-        traffic = standard_traffic(case.way, self._profile.connection_s)
-        plan = GatePlan([limit], self._profile, self._known.of_traffic(here.identity, traffic))
-        with self._visit.measuring(here), self._shaper(case.reduction, baselines):
-            record = measurement.measure(link, traffic, plan, self._visit.tool, None, watch=self._visit.watch)
+        traffic = standard_traffic(case.way, self.plan.profile.connection_s)
+        plan = GatePlan([limit], self.plan.profile, self.known.of_traffic(here.identity, traffic))
+        with self.visit.measuring(here), self._shaper(case.reduction, baselines):
+            record = measurement.measure(link, traffic, plan, self.visit.tool, None, watch=self.visit.watch)
         direction = record.directions[str(case.way)]
         return SelftestOutcome(
             case,
@@ -142,8 +115,8 @@ class Selftest:
     def _shaper(self, reduction: float, baselines: Mapping[Direction, Bitrate]) -> AbstractContextManager[None]:
         if not reduction:
             return nullcontext()
-        rates = shaped(baselines, reduction, self._link.path, self._link.scale)
-        return reduced(self._link.peer, rates, 2 * self._profile.budget_s + SHAPER_EXTRA_S)
+        rates = shaped(baselines, reduction, self.link.path, self.link.scale)
+        return reduced(self.link.peer, rates, 2 * self.plan.profile.budget_s + SHAPER_EXTRA_S)
 
 
 def shaped(baselines: Mapping[Direction, Bitrate], reduction: float, path: Path, scale: float) -> Rates:

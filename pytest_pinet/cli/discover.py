@@ -9,6 +9,8 @@ from collections.abc import Mapping
 import click
 
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
+from pytest_pinet.config import port_edit
+from pytest_pinet.config.labfile import load
 from pytest_pinet.model.lab import Interface, PortRef
 
 WRONG = 1
@@ -22,7 +24,6 @@ def discover(lab_file: str, write: bool) -> None:
 
     Exit code: 0 if no port differs from the lab file, or if the file was corrected; 1 if a port differs.
     """
-    from pytest_pinet.config.labfile import load
     from pytest_pinet.doctor import discover as core
 
     warnings: list[str] = []
@@ -47,8 +48,6 @@ def discover(lab_file: str, write: bool) -> None:
 
 
 def _write(lab_file: str, corrections: Mapping[Interface, PortRef]) -> None:
-    from pytest_pinet.config import port_edit
-
     before = port_edit.read(lab_file)
     after = port_edit.with_ports(before, lab_file, corrections)
     port_edit.replace(lab_file, after)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, write_output
+from pytest_pinet.cli.run_selection import side_of
+from pytest_pinet.report.exporters import exporter
 
 
 @click.command()
@@ -22,8 +24,5 @@ def export(history_url: str, what: str, form: str, output: str | None) -> None:
     (tool: customBiggerIsBetter). RUN is a results.json, a run folder, or a run of the history ('latest', an id); the
     default is the last run in this folder. To write the whole history, use: pinet history export.
     """
-    from pytest_pinet.cli.run_selection import side_of
-    from pytest_pinet.report.exporters import exporter
-
     write = exporter(form)
     write_output([write(side_of(what, history_url).points)], output)

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.judge.change_verdict import SKIP
+from pytest_pinet.model.record.change import ChangeHeadRecord
 
 if TYPE_CHECKING:
     import pytest
-
-    from pytest_pinet.errors import PinetError
-    from pytest_pinet.model.record.change import ChangeHeadRecord
 
 MISTAKE = 4
 INTERRUPTED = 130
@@ -51,8 +50,6 @@ def gate(
     Exit code with --bisect: 0 for good; 1 for bad; 125 to skip a commit that cannot be loaded, does not boot or gives
     no decision; 132 for wrong arguments, which ends the bisection.
     """
-    from pytest_pinet.builds.load import load_build
-
     if bisect:
         try:
             load_build(build)

@@ -7,8 +7,15 @@ import subprocess
 import click
 
 from pytest_pinet.cli.options import LAB_OPTION, print_lines, value_of, write_output
+from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, UnsupportedError
+from pytest_pinet.lab.queue.contention import all_domains, domains_of
+from pytest_pinet.matrix import inventory
 from pytest_pinet.model.traffic import Direction
+from pytest_pinet.report.diagrams.combination_dot import combination_dot
+from pytest_pinet.report.diagrams.combination_text import combination_text
+from pytest_pinet.report.diagrams.lab_dot import lab_dot
+from pytest_pinet.report.diagrams.lab_text import lab_text
 
 # Graphviz draws fifty nodes in a second, but needs minutes for a mesh of fifty.
 _RENDER_TIMEOUT_S = 60.0
@@ -27,14 +34,6 @@ def graph(
     lab_file: str, combination: str | None, direction: str | None, dot_file: str | None, svg_file: str | None
 ) -> None:
     """Draw a lab, or the part of it that a combination such as pi4b:onboard/incast:5 uses."""
-    from pytest_pinet.config.labfile import load
-    from pytest_pinet.lab.queue.contention import all_domains, domains_of
-    from pytest_pinet.matrix import inventory
-    from pytest_pinet.report.diagrams.combination_dot import combination_dot
-    from pytest_pinet.report.diagrams.combination_text import combination_text
-    from pytest_pinet.report.diagrams.lab_dot import lab_dot
-    from pytest_pinet.report.diagrams.lab_text import lab_text
-
     lab = load(lab_file)
     if combination is None:
         if direction is not None:
