@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,13 +25,11 @@ from pytest_pinet.errors import (
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.build import Build
+from pytest_pinet.model.combination import Combination
 from pytest_pinet.tuning.registry import boot_part
-
-if TYPE_CHECKING:
-    from pytest_pinet.lab.link.link import Link
-    from pytest_pinet.lab.node.node_session import NodeSession
-    from pytest_pinet.model.combination import Combination
 
 
 class RefusedBuild(Exception):

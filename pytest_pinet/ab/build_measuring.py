@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
 
@@ -20,6 +20,7 @@ from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
@@ -29,9 +30,6 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tolerance import Tolerance
 from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
 from pytest_pinet.session.plain_measuring import PlainMeasuring
-
-if TYPE_CHECKING:
-    from pytest_pinet.measure.comparison import State
 
 T = TypeVar("T", TurnSeries, PingSeries)
 

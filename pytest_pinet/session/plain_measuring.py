@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.judge.measurement import GatePlan, fitted
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.warmup import cap_for
+from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure import measurement
+from pytest_pinet.measure import ping as measure_ping
+from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
+from pytest_pinet.measure.comparison_record import compared_record
+from pytest_pinet.measure.traffic_runner import ProgressOfWays
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit
@@ -23,11 +31,6 @@ from pytest_pinet.report.progress import Progress
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.result_builder import RAW_KEY, ResultBuilder
 from pytest_pinet.session.run_recorder import RunRecorder
-
-if TYPE_CHECKING:
-    from pytest_pinet.lab.link.link import Link
-    from pytest_pinet.measure.comparison import State
-    from pytest_pinet.measure.traffic_runner import ProgressOfWays
 
 
 class PlainMeasuring:
@@ -55,9 +58,6 @@ class PlainMeasuring:
     def measure(
         self, item: pytest.Item, link: Link, traffic: Traffic, limits: Sequence[Limit], profile: Profile
     ) -> ResultRecord:
-        from pytest_pinet.judge.measurement import GatePlan, fitted
-        from pytest_pinet.measure import measurement
-
         references = self.references.of_traffic(link.combination.identity, traffic)
         budget = fitted(profile, traffic.seconds_with(cap_for(link.path.speed_mbps)))
         plan = GatePlan(tuple(limits), budget, references, self._link_ups, self.error_rate)
@@ -71,8 +71,6 @@ class PlainMeasuring:
     def ping(
         self, item: pytest.Item, link: Link, ping: Ping, limits: Sequence[Limit], profile: Profile
     ) -> ResultRecord:
-        from pytest_pinet.measure import ping as measure_ping
-
         def measure(raw: dict[str, str]) -> ResultRecord:
             return measure_ping.measure(link, ping, limits, profile, raw, self.access.watch)
 
@@ -81,10 +79,6 @@ class PlainMeasuring:
     def compare(
         self, item: pytest.Item, link: Link, traffic: Traffic, states: tuple[State, State], tolerance: float
     ) -> ResultRecord:
-        from pytest_pinet.judge.interleaved import Side
-        from pytest_pinet.measure.comparison import ComparisonPlan, compare
-        from pytest_pinet.measure.comparison_record import compared_record
-
         references = self.references.of_traffic(link.combination.identity, traffic)
         plan = ComparisonPlan(tolerance, self.error_rate, references=references)
         # State B may have another MTU, and the physical limit depends on the MTU.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.history.database import OFF
+from pytest_pinet.history.save import keep_run
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots
 from pytest_pinet.lab.access import LabAccess
@@ -27,13 +28,12 @@ from pytest_pinet.report.run_folder import RunFolder
 from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
 from pytest_pinet.report.transport import attached_results
+from pytest_pinet.report.trend_lines import trend_lines
 from pytest_pinet.scheduling.plan import WORKER_INPUT
+from pytest_pinet.session.dry_run import DryRun
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import is_parametrized
 from pytest_pinet.version import __version__
-
-if TYPE_CHECKING:
-    from pytest_pinet.session.dry_run import DryRun
 
 
 def after_failures(interrupt: pytest.ExceptionInfo[BaseException]) -> bool:
@@ -239,7 +239,6 @@ class RunRecorder:
             self._warnings.append(str(error))
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
             return
-        from pytest_pinet.history.save import keep_run
 
         if trouble := keep_run(self._chosen_history or None, run, self.folder.path):
             self._warnings.append(trouble)
@@ -285,8 +284,6 @@ class RunRecorder:
                 verbose=verbosity > 0,
             )
             if self._results and self.lab is not None:
-                from pytest_pinet.report.trend_lines import trend_lines
-
                 lines += trend_lines(self.history_url, self._results, self.lab.name)
             if verbosity > 0:
                 error_rate = self.config.getoption("--pinet-error-rate")

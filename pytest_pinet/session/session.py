@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -26,7 +26,9 @@ from pytest_pinet.errors import (
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES, Profile
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.link import tuning_session
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
@@ -48,9 +50,6 @@ from pytest_pinet.session.plain_measuring import PlainMeasuring
 from pytest_pinet.session.result_builder import ResultBuilder
 from pytest_pinet.session.run_recorder import RunRecorder
 from pytest_pinet.tuning.registry import boot_part, read_tuning
-
-if TYPE_CHECKING:
-    from pytest_pinet.measure.comparison import State
 
 # Set if the lab caused an error during a measurement: its nodes must be logged into again.
 TROUBLE_KEY: pytest.StashKey[bool] = pytest.StashKey()
@@ -198,7 +197,6 @@ class PinetSession:
             raise ConfigError(f"{item.nodeid}: tune: {error}") from None
         if not self.mode.is_measuring(item):
             return nullcontext(())
-        from pytest_pinet.lab.link import tuning_session
 
         return tuning_session.tuned(link, tuning, self.recorder.warn)
 
