@@ -54,10 +54,7 @@ class MadeBoot:
 
 
 class BuildBooter:
-    """Boots the device under test of a link with the build of the current turn.
-
-    Peers keep the build that they run, because only the device under test is judged.
-    """
+    """Boots the device under test with the build of the turn. Peers keep their build, because they are not judged."""
 
     def __init__(self, options: ABOptions, access: LabAccess, on_boot: Callable[[str], None]) -> None:
         self.options = options

@@ -181,7 +181,7 @@ class AlternatingMeasuring:
         try:
             with access.exclusive(link.combination):
                 progress = plain.progress_of(f"{boot.side}{boot.number} {link.id}", link, series.traffic)
-                series.take(link, boot.number, boot.side, boot.started_s, tool, raw, progress, access.watch)
+                series.take(link, boot, tool, raw, progress, access.watch)
             access.check(link.combination)
         finally:
             series.files += plain.recorder.folder.write_raw(f"{link.id}-{boot.side}{boot.number}", raw) if raw else []

@@ -48,10 +48,7 @@ _IDENTITY = ("uname", "build_id", "model", "eeprom")
 
 
 def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) -> ResultRecord:
-    """Return values of B, limits from A, and the difference. Before the first turn of B, the values are values of A.
-
-    The caller fills in ``test``, ``rerun`` and ``scale``.
-    """
+    """Return values of B (of A before the first turn of B), limits from A, and the difference."""
     last = (series.of(Side.B) or series.turns)[-1]
     link, traffic = last.link, series.traffic
     judged = judge_against_a(_own(series, last), {way: _against_a(series, way, asked) for way in series.found})

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.build import read_build, read_settings
@@ -98,16 +99,9 @@ class TurnSeries:
         return [one for turn in self.of(side) for one in turn.kept]
 
     def take(
-        self,
-        link: Link,
-        boot: int,
-        side: Side,
-        at_s: float,
-        tool: TrafficTool,
-        raw: dict[str, str],
-        on_progress: ProgressOfWays | None,
-        watch: Callable[[], None] | None,
-    ) -> None:
+        self, link: Link, boot: MadeBoot, tool: TrafficTool, raw: dict[str, str],
+        on_progress: ProgressOfWays | None, watch: Callable[[], None]
+    ) -> None:  # fmt: skip
         """Measure in the current boot, and judge all turns. Raises the errors of ``Runs``."""
         lasts_s = (self.connections + DROPS_MAX) * (self.traffic.seconds + BESIDE_TRAFFIC_S)
         settings = read_settings(link.dut.shell, link.dut.device)
@@ -116,7 +110,8 @@ class TurnSeries:
             while sum(not one.excluded for one in runs.tries) < self.connections:
                 runs.again(self.traffic, Fresh.CONNECTION)
             runs.finish(self.traffic)
-            turn = Turn(side, boot, at_s, replace(link), tuple(runs.tries), runs.conditions.before, settings, build)
+            tries, before = tuple(runs.tries), runs.conditions.before
+            turn = Turn(boot.side, boot.number, boot.started_s, replace(link), tries, before, settings, build)
         self.add(turn)
 
     def add(self, turn: Turn) -> None:

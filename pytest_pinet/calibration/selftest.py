@@ -39,10 +39,7 @@ class SelftestCase:
 
 @dataclass(frozen=True)
 class SelftestPlan:
-    """The reductions to test, with ``repeats`` gates for each reduction and for none, in alternating directions.
-
-    ``seed`` sets the random order.
-    """
+    """``repeats`` gates for each reduction and for none, in alternating directions and the random order of ``seed``."""
 
     reductions: tuple[float, ...]
     repeats: int
@@ -60,10 +57,7 @@ class SelftestPlan:
         return cases
 
     def seconds(self, ways: int, tolerance: float) -> float:
-        """Return the approximate duration for one combination (s).
-
-        Gates near the limit take up to half of the budget.
-        """
+        """Return the approximate duration for one combination (s). Gates near the limit take half of the budget."""
         connection_s = self.profile.connection_s + SET_UP_S
         total = OPENING_S + ways * BASELINE_CONNECTIONS * connection_s
         for reduction in (0.0, *self.reductions):
@@ -111,10 +105,7 @@ class SelftestOutcome:
 
 @dataclass
 class SelftestReport:
-    """The results of a self-test of one combination so far. They stay valid if the test ends early.
-
-    The limit of every gate is ``tolerance`` (0.03 = 3 %) below the baseline of its direction.
-    """
+    """The results of one combination so far. Each limit is ``tolerance`` (0.03 = 3 %) below its baseline."""
 
     combination: Combination
     tolerance: float
@@ -124,10 +115,7 @@ class SelftestReport:
 
 
 def mark(outcome: SelftestOutcome, tolerance: float) -> Mark:
-    """Rate a verdict.
-
-    A reduction below the tolerance must pass, above it must fail; at the tolerance both are right.
-    """
+    """Rate a verdict: a reduction below the tolerance must pass, above it fail; at the tolerance both are right."""
     if outcome.verdict is Verdict.INCONCLUSIVE:
         return Mark.INCONCLUSIVE
     if outcome.verdict not in (*_PASSED, Verdict.FAIL):

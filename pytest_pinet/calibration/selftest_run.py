@@ -38,10 +38,7 @@ SHAPER_EXTRA_S = 120.0
 
 @dataclass(frozen=True)
 class Selftest:
-    """Runs on one open link. ``known`` has the noise of its metrics.
-
-    ``on_step`` gets a text after each step. ``on_odd`` gets the reason if a gate's verdict cannot be counted.
-    """
+    """The gates on one open link. ``on_odd`` gets the reason if a gate's verdict cannot be counted."""
 
     visit: Visit
     link: Link
@@ -51,10 +48,7 @@ class Selftest:
     on_odd: Callable[[str], None]
 
     def run(self, report: SelftestReport) -> None:
-        """Measure the baselines and run all gates.
-
-        Raises LabError or UnsupportedError; the report keeps earlier results.
-        """
+        """Measure the baselines, then run all gates. Raises LabError or UnsupportedError; earlier results stay."""
         for way in report.ways:
             report.baselines[way] = self._baseline(way)
             self.on_step(f"baseline {way}: {report.baselines[way]}")

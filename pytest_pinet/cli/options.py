@@ -79,10 +79,7 @@ def write_output(texts: Iterable[str], output: str | None, option: str = "-o") -
 
 
 class Steps:
-    """Shows progress on stderr: one line that is overwritten on a terminal, else separate lines.
-
-    Call it with a text about the step that was just done.
-    """
+    """Shows progress on stderr: one line that is overwritten on a terminal, else separate lines."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()

@@ -51,10 +51,7 @@ class Sighting:
 
 
 def locate(nics: Sequence[AnnouncedNic], neighbours: Neighbours) -> list[Sighting]:
-    """Return a sighting for each NIC.
-
-    ``neighbours`` must not include uplink ports, where a switch learns the NICs of other switches.
-    """
+    """Return a sighting for each NIC. ``neighbours`` has no uplink ports: they learn the NICs of other switches."""
     # Boards with the same host name (raspberrypi) cannot be distinguished by it.
     hosts = Counter(host for host, _ in {(nic.host, nic.interface.node) for nic in nics})
     return [_locate(nic, neighbours, hosts[nic.host] == 1) for nic in nics]

@@ -70,10 +70,7 @@ CHECKS = (
 
 
 def examine(lab_file: str, names: Sequence[str], on_wait: Callable[[str], None]) -> Iterator[tuple[str, list[Finding]]]:
-    """Yield every check with its findings as they come; the nodes are restored at the end.
-
-    ``names`` are the nodes to check, all nodes if empty. Raises ConfigError for an unknown name.
-    """
+    """Yield each check with its findings, for these nodes or all. Restore them at the end. Raises ConfigError."""
     try:
         lab = labfile.load(lab_file)
     except ConfigError as error:

@@ -113,16 +113,13 @@ def _missing(lab: Lab, request: Request, topology: Topology) -> list[Missing]:
             if any(fnmatchcase(name, nic) for i in there for name in names_of(i)):
                 continue
             id_ = _UNSAFE.sub("any", f"{board}:{nic}/{topology}")
-            if not there:
-                near = nearest(board, boards)
-                hint = f"nearest is {near!r}; " if near else ""
-                reason = f"no board {board!r} in lab {lab.name} ({hint}it has {', '.join(boards)})"
-            else:
-                labels = sorted({i.label for i in there})
+            what, near, has = f"board {board!r}", nearest(board, boards), boards
+            if there:
+                what = f"NIC {nic!r} on {what}"
                 near = nearest(nic, sorted({name for i in there for name in names_of(i)}))
-                hint = f"nearest is {near!r}; " if near else ""
-                reason = f"no NIC {nic!r} on board {board!r} in lab {lab.name} ({hint}it has {', '.join(labels)})"
-            result.append(Missing(id_, reason))
+                has = sorted({i.label for i in there})
+            hint = f"nearest is {near!r}; " if near else ""
+            result.append(Missing(id_, f"no {what} in lab {lab.name} ({hint}it has {', '.join(has)})"))
     return result
 
 
@@ -144,10 +141,7 @@ T = TypeVar("T")
 
 
 def fewest_boots(items: Sequence[T], case_of: Callable[[T], CombinationCase | None]) -> list[T]:
-    """Return the tests sorted so that tests with boot tunings come last, and equal boot tunings are consecutive.
-
-    All other tests keep their order.
-    """
+    """Return the tests with boot tunings last, and equal boot tunings together. Other tests keep their order."""
     groups: dict[tuple[str, str], int] = {}
 
     def rank(item: T) -> int:

@@ -32,10 +32,7 @@ def entries(
     ends: EndpointSelector | None = None,
     tunings: Sequence[Tuning] = AS_IT_IS,
 ) -> list[MatrixEntry]:
-    """Return board x NIC x topology x tuning, in the order of the lab file, with the same choice as for tests.
-
-    Boards and NICs must match the globs. Whether a node supports a tuning is known only when it is applied.
-    """
+    """Return board x NIC x topology x tuning of these globs, in the order of the lab file, chosen as for tests."""
     request = Request(tuple(boards), tuple(nics), tuple(topologies), (), tunings=tuple(tunings))
     found = []
     for cell in combinations(lab, request, ends):

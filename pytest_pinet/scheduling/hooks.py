@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -20,6 +20,9 @@ from pytest_pinet.report.run_folder import RunFolder
 from pytest_pinet.scheduling import plan
 from pytest_pinet.scheduling.plan import WORKER_INPUT, Estimates, Needs, PlannedTest
 
+if TYPE_CHECKING:
+    import execnet
+
 # Set by the plugin's pytest_cmdline_main before xdist sets its default: the user gave no --dist option.
 UNCHOSEN = "pinet_dist_unchosen"
 # Assumed duration of a test that needs no lab.
@@ -32,20 +35,12 @@ UNDO_S = 180.0
 QUIET_S = 1.0
 
 
-class _Channel(Protocol):
-    def isclosed(self) -> bool: ...
-
-
-class _Gateway(Protocol):
-    def hasreceiver(self) -> bool: ...
-
-
 class XdistWorker(Protocol):
     """A worker as xdist's controller sees it (``WorkerController``). A worker that did not start has no ``channel``."""
 
     workerinput: dict[str, str]
-    channel: _Channel
-    gateway: _Gateway
+    channel: execnet.Channel
+    gateway: execnet.Gateway
 
     def shutdown(self) -> None: ...
 

@@ -24,10 +24,7 @@ _LATEST_RUNS = 5
 
 @dataclass(frozen=True)
 class Needs:
-    """The places that a test holds and the contention domains in which it measures.
-
-    Both are empty if it needs no lab.
-    """
+    """The places that a test holds and the contention domains in which it measures; empty if it needs no lab."""
 
     places: frozenset[str] = frozenset()
     domains: frozenset[str] = frozenset()
@@ -58,10 +55,7 @@ def joined(needs: Mapping[str, Needs]) -> dict[str, Needs]:
 
 
 def write(folder: Path, needs: Mapping[str, Needs]) -> None:
-    """Write the needs by node ID, as a whole or not at all.
-
-    All workers write the same content, so the last one may win.
-    """
+    """Write the needs by node ID, whole or not at all. All workers write the same, so the last one may win."""
     tests = {nodeid: [sorted(need.places), sorted(need.domains)] for nodeid, need in needs.items()}
     draft = folder / f".{FILE}.{os.getpid()}"
     draft.write_text(json.dumps(tests), encoding="utf-8")

@@ -78,10 +78,7 @@ class Planner:
             self._leases.request(worker, places, now)
 
     def remove_worker(self, worker: Worker) -> list[PlannedTest]:
-        """Remove a worker. Return its unfinished tests, the running one first; ``requeue`` makes them available again.
-
-        The rest of its group becomes free.
-        """
+        """Remove a worker and free its group. Return its unfinished tests for ``requeue``, the running one first."""
         load = self._loads.pop(worker)
         self._leases.remove(worker)
         for job in load.pending:

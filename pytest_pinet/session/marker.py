@@ -42,10 +42,7 @@ def read_profile(where: str, value: object) -> str | None:
 
 
 def read_marker(test: str, markers: Sequence[pytest.Mark], where: Where | None = None) -> Request:
-    """Return the request of a test. For each argument, the marker nearest to the function counts. Raises ConfigError.
-
-    ``where`` is the place of the test in its file.
-    """
+    """Return the request of a test. For each argument, the marker nearest to it counts. Raises ConfigError."""
     arguments: dict[str, object] = {}
     for marker in reversed(markers):
         if marker.args:

@@ -29,10 +29,7 @@ ACQUIRE_TIMEOUT_S = 900.0
 
 
 def repeated_options(chosen: Callable[[str], Any]) -> list[str]:
-    """Return the options of this run that affect measuring or judging, for the command that repeats a test.
-
-    ``chosen`` returns the value of an option. Options that select tests are left out, because the test's id selects it.
-    """
+    """Return the options that affect measuring or judging. Its id selects a test, so other options are left out."""
     words = [f"{option}={text}" for option in ("--pinet-min", "--pinet-tolerance") for text in chosen(option)]
     if profile := chosen("--pinet-profile"):
         words.append(f"--pinet-profile={profile}")

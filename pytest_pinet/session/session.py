@@ -64,10 +64,7 @@ class MeasuringMode(Protocol):
     """
 
     def is_measuring(self, item: pytest.Item) -> bool:
-        """Return whether this run of the test sends traffic.
-
-        If not, no node is touched: gate calls return results of earlier boots, or print their plan.
-        """
+        """Return whether this run of the test sends traffic. If not, no node is touched."""
 
     def open(self, item: pytest.Item, case: CombinationCase) -> AbstractContextManager[Any]:
         """Open the link of a test."""
@@ -90,10 +87,7 @@ class MeasuringMode(Protocol):
 
 
 class PinetSession:
-    """Opens links for tests, measures through its ``mode``, and reports errors by their kind.
-
-    The constructor reads the lab file and the limits of the command line. Raises ConfigError.
-    """
+    """Opens links for tests, measures through its ``mode``, and reports errors by their kind. Raises ConfigError."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -185,10 +179,7 @@ class PinetSession:
     def tuned(
         self, item: pytest.Item, link: Any, settings: Mapping[str, object]
     ) -> AbstractContextManager[Sequence[Tuned]]:
-        """Tune the link until the context is left. The run's summary names settings that could not be undone.
-
-        Raises ConfigError, LabError.
-        """
+        """Tune the link until the context is left. What cannot be undone is a warning. Raises ConfigError, LabError."""
         try:
             tuning = read_tuning(settings)
             if boot := boot_part(tuning):
@@ -344,10 +335,7 @@ def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, t
 
 
 def require_tunings(tunings: Sequence[Tuned]) -> None:
-    """Skip a test with ``tuning_required`` if the kernel or driver lacks its settings.
-
-    Raises InvalidMeasurement if a setting was rejected, or read back with another value.
-    """
+    """Skip a test whose settings the kernel lacks. Raises InvalidMeasurement if a setting has another value."""
     lost = [one for one in tunings if not one.outcome.holds]
     if lost and all(one.outcome is SettingOutcome.UNSUPPORTED for one in lost):
         pytest.skip("; ".join(map(str, lost)))
