@@ -27,6 +27,8 @@ A slow link raises none of these errors. It is a plain test failure.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -60,6 +62,15 @@ class ConfigError(PinetError):
         super().__init__(message if where is None else f"{where}: {message}")
         self.message = message
         self.where = where
+
+
+@contextmanager
+def mistake_in(what: str, where: Where | None = None) -> Iterator[None]:
+    """Turn a ValueError about the value of an option or argument into a ConfigError that names it."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(f"{what}: {error}", where) from None
 
 
 class ChangedBuildError(ConfigError):

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_pinet.calibration.outcome import CalibrationOutcome, outcome, table
-from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result, value_of
+from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result
 from pytest_pinet.config.calibration import read_calibration, write_calibration
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.labfile import load
-from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError
+from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.matrix.inventory import select_combinations
 from pytest_pinet.measure.default_traffic import datagrams, standard_traffic, ways
@@ -76,12 +76,12 @@ def calibrate(
 
     if length is not None and bitrate is None:
         raise ConfigError(f"--length {length} needs --udp BITRATE, because TCP has no datagrams")
-    with value_of("--udp"):
+    with mistake_in("--udp"):
         rate = Bitrate.parse(bitrate) if bitrate is not None else None
     lab = load(lab_file)
     one_way = Direction(direction) if direction is not None else None
     chosen = select_combinations(lab, combinations)
-    with value_of("--direction"):
+    with mistake_in("--direction"):
         wanted = {combination: ways(combination, one_way) for combination in chosen}
     levels = Levels(runs, links, boots)
     connection_s = PROFILES[lab.profile].connection_s

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Mapping
 
 import click
 
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
 from pytest_pinet.config import port_edit
 from pytest_pinet.config.labfile import load
-from pytest_pinet.model.lab import Interface, PortRef
 
 WRONG = 1
 
@@ -42,13 +40,9 @@ def discover(lab_file: str, write: bool) -> None:
     if not write or not corrections:
         click.echo("  -> move the cables" + (f", or: pinet discover --lab {lab_file} --write" if corrections else ""))
         sys.exit(WRONG)
-    _write(lab_file, corrections)
-    if len(corrections) < len(wrong):
-        sys.exit(WRONG)
-
-
-def _write(lab_file: str, corrections: Mapping[Interface, PortRef]) -> None:
     before = port_edit.read(lab_file)
     after = port_edit.with_ports(before, lab_file, corrections)
     port_edit.replace(lab_file, after)
     print_lines(difflib.unified_diff(before.splitlines(), after.splitlines(), lab_file, lab_file, n=0, lineterm=""))
+    if len(corrections) < len(wrong):
+        sys.exit(WRONG)

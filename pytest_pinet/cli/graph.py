@@ -6,9 +6,9 @@ import subprocess
 
 import click
 
-from pytest_pinet.cli.options import LAB_OPTION, print_lines, value_of, write_output
+from pytest_pinet.cli.options import LAB_OPTION, print_lines, write_output
 from pytest_pinet.config.labfile import load
-from pytest_pinet.errors import ConfigError, UnsupportedError
+from pytest_pinet.errors import ConfigError, UnsupportedError, mistake_in
 from pytest_pinet.lab.queue.contention import all_domains, domains_of
 from pytest_pinet.matrix import inventory
 from pytest_pinet.model.traffic import Direction
@@ -43,7 +43,7 @@ def graph(
     else:
         chosen = inventory.combination(lab, combination)
         way = Direction(direction) if direction is not None else chosen.topology.directions[0]
-        with value_of("--direction"):
+        with mistake_in("--direction"):
             chosen.topology.runs(way)
         own = domains_of(lab, chosen)
         lines, dot = combination_text(lab, chosen, way, own), combination_dot(lab, chosen, way, own)

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from pytest_pinet.cli.options import LAB_OPTION, print_lines, value_of
+from pytest_pinet.cli.options import LAB_OPTION, print_lines
 from pytest_pinet.config.labfile import load
-from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.errors import ConfigError, LabError, mistake_in
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.quantities import Share
 from pytest_pinet.model.scale import Scale
@@ -100,7 +100,7 @@ def degrade(target: str, lab_file: str, **faults: Any) -> None:
 
     TARGET is NODE, NODE:INTERFACE, SWITCH, SWITCH/PORT, pdu, or pdu/NODE for one outlet of the power switch.
     """
-    with value_of("--loss"):
+    with mistake_in("--loss"):
         faults["loss"] = None if faults["loss"] is None else Share.parse(faults["loss"]).fraction
     _check_faults(target, faults)
     click.echo(f"degraded: {', '.join(_ask(lab_file, 'degrade', target=target, **faults))}")

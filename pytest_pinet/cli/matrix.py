@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from pytest_pinet.cli.options import LAB_OPTION, print_result, value_of
+from pytest_pinet.cli.options import LAB_OPTION, print_result
 from pytest_pinet.config.labfile import load
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
 from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.report.diagrams.matrix import matrix_records, matrix_text
@@ -47,7 +47,7 @@ def matrix(
             chosen += largest(lab, *wanted) if name == EVERYTHING else [parse_topology(name)]
         except ValueError as error:
             raise ConfigError(f"--topology: {error}, or {EVERYTHING!r}") from None
-    with value_of("--tuning"):
+    with mistake_in("--tuning"):
         tuned = tuple(dict.fromkeys(map(parse_key, tunings))) or AS_IT_IS
     found = entries(lab, list(dict.fromkeys(chosen)), *wanted, tunings=tuned)
     print_result(as_json, lambda: matrix_records(lab, found), lambda: matrix_text(lab, found))

@@ -7,8 +7,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
@@ -29,15 +28,6 @@ HISTORY_OPTION = click.option(
     show_envvar=True, help="The history: an SQLite file or postgresql://user@host/name.",
 )  # fmt: skip
 OUTPUT_OPTION = click.option("-o", "--output", metavar="FILE", help="Write to this file instead of the terminal.")
-
-
-@contextmanager
-def value_of(option: str) -> Iterator[None]:
-    """Turn a ValueError about the value of this option into a ConfigError that names the option."""
-    try:
-        yield
-    except ValueError as error:
-        raise ConfigError(f"{option}: {error}") from None
 
 
 def print_lines(lines: Iterable[str]) -> None:

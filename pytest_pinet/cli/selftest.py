@@ -10,12 +10,12 @@ from collections.abc import Mapping
 import click
 
 from pytest_pinet.calibration.selftest import Mark, SelftestPlan, SelftestReport, count, sentence, table
-from pytest_pinet.cli.options import LAB_OPTION, Steps, print_lines, value_of
+from pytest_pinet.cli.options import LAB_OPTION, Steps, print_lines
 from pytest_pinet.config.calibration import Calibration, load_calibration
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.labfile import load
 from pytest_pinet.config.reference_data import ReferenceData
-from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError
+from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.matrix.inventory import select_combinations
 from pytest_pinet.measure.default_traffic import ways
@@ -151,7 +151,7 @@ def _calibrated(combination: Combination, calibration: Mapping[str, Calibration]
 
 
 def _share(option: str, text: str) -> float:
-    with value_of(option):
+    with mistake_in(option):
         share = Share.parse(text).fraction
     if not 0 < share <= _MOST:
         raise ConfigError(f"{option} {text.strip()}: expected a share above 0%, at most {_MOST:.0%}")

@@ -132,32 +132,23 @@ def _is_on(session: NodeSession, silent: dict[str, str]) -> bool | None:
 def check_serial_login(bench: Bench) -> Sequence[Finding]:
     """Check the login over the serial console."""
 
-    def look(node: Node) -> Sequence[Finding]:
+    def log_in(node: Node) -> None:
         if node.name in bench.refused:
             raise bench.refused[node.name]
-        timeout_s = _patience_s(bench, node, ANSWER_TIMEOUT_S)
-        _log_in(
-            bench, node, ConsoleError, "on its serial console", lambda: bench.session(node).strategy.log_in(timeout_s)
-        )
-        return []
+        bench.session(node).strategy.log_in(_patience_s(bench, node, ANSWER_TIMEOUT_S))
 
-    return bench.one_by_one(look)
+    return _logins(bench, ConsoleError, "on its serial console", log_in)
 
 
 def check_ssh(bench: Bench) -> Sequence[Finding]:
     """Check the login over ssh. Later checks use this connection."""
 
-    def look(node: Node) -> Sequence[Finding]:
+    def log_in(node: Node) -> None:
         session = bench.session(node)
+        session.strategy.connect(_patience_s(bench, node, SSH_TIMEOUT_S))
+        session.log_in()
 
-        def log_in() -> None:
-            session.strategy.connect(_patience_s(bench, node, SSH_TIMEOUT_S))
-            session.log_in()
-
-        _log_in(bench, node, SshError, "over ssh", log_in)
-        return []
-
-    return bench.one_by_one(look)
+    return _logins(bench, SshError, "over ssh", log_in)
 
 
 def _patience_s(bench: Bench, node: Node, least_s: float) -> float:
@@ -165,18 +156,23 @@ def _patience_s(bench: Bench, node: Node, least_s: float) -> float:
     return least_s if deadline is None else max(least_s, deadline.remaining_s)
 
 
-def _log_in(
-    bench: Bench, node: Node, kind: type[ConsoleError | SshError], how: str, log_in: Callable[[], object]
-) -> None:
-    """Log in. Raises PinetError; errors of labgrid become an error of this kind."""
-    try:
-        log_in()
-    except PinetError:
-        raise
-    except Exception as error:
-        client = f"labgrid-client -x {bench.coordinator.address} -p {node.place}"
-        act = f"look at its console: {client} console; if it hangs: {client} power cycle"
-        raise kind(f"{node.name} does not answer {how}: {first_line(error.__cause__ or error)}", act) from None
+def _logins(
+    bench: Bench, kind: type[ConsoleError | SshError], how: str, log_in: Callable[[Node], None]
+) -> list[Finding]:
+    """Log in to each ready node. Errors of labgrid become an error of this kind."""
+
+    def look(node: Node) -> Sequence[Finding]:
+        try:
+            log_in(node)
+        except PinetError:
+            raise
+        except Exception as error:
+            client = f"labgrid-client -x {bench.coordinator.address} -p {node.place}"
+            act = f"look at its console: {client} console; if it hangs: {client} power cycle"
+            raise kind(f"{node.name} does not answer {how}: {first_line(error.__cause__ or error)}", act) from None
+        return []
+
+    return bench.one_by_one(look)
 
 
 def check_iperf3(bench: Bench) -> Sequence[Finding]:

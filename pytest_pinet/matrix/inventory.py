@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import nearest
 from pytest_pinet.matrix.endpoints import EndpointSelector
 from pytest_pinet.matrix.expansion import Request, combinations
@@ -66,10 +66,8 @@ def split_tuning(id_: str) -> tuple[str, Tuning]:
     plain, _, key = id_.rpartition("/")
     if "/" not in plain or "=" not in key:
         return id_, Tuning()
-    try:
+    with mistake_in(repr(id_)):
         return plain, parse_key(key)
-    except ValueError as error:
-        raise ConfigError(f"{id_!r}: {error}") from None
 
 
 def combination(lab: Lab, id_: str) -> Combination:

@@ -113,12 +113,7 @@ class DryRun:
         return None if tool in (None, Lab.traffic_tool, Lab.http_tool) else tool
 
     def compare(
-        self,
-        item: pytest.Item,
-        link: PlannedLink,
-        traffic: Traffic,
-        states: tuple[State, State],
-        tolerance: float,
+        self, item: pytest.Item, link: PlannedLink, traffic: Traffic, states: tuple[State, State], tolerance: float
     ) -> NoReturn:
         """Plan a connection in one state and skip the rest of the test."""
         self._plan_traffic(item, link, traffic)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.model.lab import Lab, names_of
@@ -61,10 +61,8 @@ def _limit(text: str, lab: Lab | None, metric: Metric) -> Limit:
     board, _, rest = (selectors[0] if selectors else "*").partition(":")
     nic, _, topology = rest.partition("/")
     given = (board or "*", nic or "*", topology or "*", selectors[1] if len(selectors) == 2 else None)
-    try:
+    with mistake_in(f"{option} {text!r}"):
         limit = parse_limit(metric, written, Origin.COMMAND_LINE, f"{option} {text}", *given)
-    except ValueError as error:
-        raise ConfigError(f"{option} {text!r}: {error}") from None
     return limit if lab is None else _of_lab(limit, lab, f"{option} {text!r}")
 
 

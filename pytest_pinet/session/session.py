@@ -22,6 +22,7 @@ from pytest_pinet.errors import (
     PinetError,
     QuarantineError,
     UnsupportedError,
+    mistake_in,
 )
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES, Profile
 from pytest_pinet.lab.access import LabAccess
@@ -180,12 +181,10 @@ class PinetSession:
         self, item: pytest.Item, link: Any, settings: Mapping[str, object]
     ) -> AbstractContextManager[Sequence[Tuned]]:
         """Tune the link until the context is left. What cannot be undone is a warning. Raises ConfigError, LabError."""
-        try:
+        with mistake_in(f"{item.nodeid}: tune"):
             tuning = read_tuning(settings)
             if boot := boot_part(tuning):
                 raise ValueError(f"{boot.key} needs a boot: write it into the marker, as tuning={dict(boot.settings)}")
-        except ValueError as error:
-            raise ConfigError(f"{item.nodeid}: tune: {error}") from None
         if not self.mode.is_measuring(item):
             return nullcontext(())
 
