@@ -35,10 +35,7 @@ T = TypeVar("T", TurnSeries, PingSeries)
 
 
 class AcceptedMeasuring:
-    """Implements ``MeasuringMode``: boots only the build under test; the accepted baselines judge its values.
-
-    The known-good build is booted only to find out whether the build or the lab is the cause of a broken link.
-    """
+    """Implements ``MeasuringMode``: boots only the build under test; the accepted baselines judge its values."""
 
     def __init__(self, boots: BuildBooter, plain: PlainMeasuring) -> None:
         self.boots = boots

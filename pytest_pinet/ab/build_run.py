@@ -75,11 +75,9 @@ class BuildRun:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """Keep the results of earlier boots for tests that pytest itself does not run any more: boots take long.
-
-        A worker does nothing: the controller does not listen to it any more.
-        """
+        """Keep the results of earlier boots for tests that pytest itself does not run any more: boots take long."""
         session = self._session
+        # The controller does not listen to a worker any more.
         if session.is_worker or self._alternating is None:
             return
         reported = session.recorder.reported_tests

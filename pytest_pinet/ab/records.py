@@ -128,7 +128,17 @@ def _change(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot], suspect
         tolerance=max(series.rules.tolerances.values()),
         connections_per_turn=series.connections,
         directions={str(way): _changed(series, way, one) for way, one in series.found.items()},
-        turns=tuple(_turn(boot) for boot in boots),
+        turns=tuple(
+            TurnRecord(
+                number=boot.number,
+                side=str(boot.side),
+                started_s=boot.started_s,
+                seconds=boot.seconds,
+                running=dict(boot.running),
+                trouble=boot.trouble,
+            )
+            for boot in boots
+        ),
         connections=tuple(
             ChangedConnectionRecord(
                 turn=turn.boot,
@@ -155,17 +165,6 @@ def _changed(series: TurnSeries, way: Direction, found: BuildDifference) -> Chan
         between_turns=found.between,
         result=str(found.result),
         why=found.why,
-    )
-
-
-def _turn(boot: MadeBoot) -> TurnRecord:
-    return TurnRecord(
-        number=boot.number,
-        side=str(boot.side),
-        started_s=boot.started_s,
-        seconds=boot.seconds,
-        running=dict(boot.running),
-        trouble=boot.trouble,
     )
 
 

@@ -13,7 +13,6 @@ import click
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, LabError, mistake_in
-from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.quantities import Share
 from pytest_pinet.model.scale import Scale
 from pytest_pinet.report.table import text_table
@@ -37,7 +36,10 @@ def lab() -> None:
 @LAB_OPTION
 def up(lab_file: str) -> None:
     """Start the lab, unless it runs, and print its environment variables."""
-    print_lines(_exports(launcher().up(_load(lab_file))))
+    virtual = load(lab_file)
+    if virtual.launcher != "virtual":
+        raise ConfigError(f"{lab_file} has no `launcher: virtual`, so there is no virtual lab to start")
+    print_lines(_exports(launcher().up(virtual)))
     found = read_status(lab_file) or {}
     if found.get("scale_because") or found.get("scale", 1.0) != 1:
         # A shell evaluates stdout.
@@ -155,13 +157,6 @@ def execute(lab_file: str, node: str, command: tuple[str, ...]) -> None:
     """Run COMMAND on NODE, such as: pinet lab exec pi4b-1 -- ip addr"""
     argv = ssh_command(lab_file, node, command[1:] if command[0] == "--" else command)
     os.execvp(argv[0], argv)
-
-
-def _load(lab_file: str) -> Lab:
-    found = load(lab_file)
-    if found.launcher != "virtual":
-        raise ConfigError(f"{lab_file} has no `launcher: virtual`, so there is no virtual lab to start")
-    return found
 
 
 def _ask(lab_file: str, op: str, **arguments: Any) -> list[str]:

@@ -42,10 +42,7 @@ def print_result(as_json: bool, records: Callable[[], object], lines: Callable[[
 
 
 def write_output(texts: Iterable[str], output: str | None, option: str = "-o") -> None:
-    """Print texts, or write them to the file of this option. Readers of the file see all of it or nothing.
-
-    Texts are written one by one, because a history can exceed the memory. Raises ConfigError.
-    """
+    """Print texts, or write them to a file, all or nothing. Raises ConfigError."""
     if output is None or output == "-":
         for text in texts:
             click.echo(text, nl=False)
@@ -57,6 +54,7 @@ def write_output(texts: Iterable[str], output: str | None, option: str = "-o") -
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            # Texts are written one by one, because a history can exceed the memory.
             with draft.open("w", encoding="utf-8", errors="backslashreplace") as file:
                 file.writelines(texts)
             draft.replace(path)

@@ -19,14 +19,7 @@ from pytest_pinet.history.database import OFF
 from pytest_pinet.history.history import History
 from pytest_pinet.history.results_file import run_of
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.report.allure.derived import (
-    KnownTest,
-    allure2_history,
-    allure3_history,
-    known_tests,
-    remembered,
-    runs_of,
-)
+from pytest_pinet.report.allure import derived
 from pytest_pinet.report.allure.run_files import RUN_FILE
 from pytest_pinet.report.allure.tool import Allure, find_allure, generate
 from pytest_pinet.report.page.page import page as own_page
@@ -73,7 +66,7 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
             # A page of such results is empty, and looks as if nothing were wrong.
             why = "no test ran, or --alluredir was missing"
             click.echo(f"pinet: {results} has no test results, so the report is empty: {why}", err=True)
-        tests = remembered(known_tests(results), MEMORY)
+        tests = derived.remembered(derived.known_tests(results), MEMORY)
         place = _by_allure(allure, results, tests, found, output)
         made_by = str(allure)
     else:
@@ -105,14 +98,14 @@ def _series(url: str, lab_file: str | None, last: int) -> list[FigureSeries]:
 
 
 def _by_allure(
-    allure: Allure, results: Path, tests: Sequence[KnownTest], found: list[FigureSeries], output: Path
+    allure: Allure, results: Path, tests: Sequence[derived.KnownTest], found: list[FigureSeries], output: Path
 ) -> Path:
     try:
         run = json.loads((results / RUN_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         run = {}
-    runs = runs_of(found, str(run.get("run", "")))
-    history = allure3_history(runs, tests) if allure.version[0] >= 3 else allure2_history(runs, tests)
+    runs = derived.runs_of(found, str(run.get("run", "")))
+    history = derived.allure3_history(runs, tests) if allure.version[0] >= 3 else derived.allure2_history(runs, tests)
     single = len(list(results.glob("*-result.json"))) <= MOST_IN_ONE_FILE
     place = output if single else output.with_suffix("")
     generate(allure, results.absolute(), history, str(run.get("build") or "pytest-pinet"), place.absolute(), single)

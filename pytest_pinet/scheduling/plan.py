@@ -32,10 +32,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class PlannedTest:
-    """A test as the planner sees it. ``index`` is the test's number in the collection.
-
-    ``total_s`` is the expected duration. For ``traffic_s`` of it the test measures, alone in its contention domains.
-    """
+    """A test: its number in the collection, its expected duration, and the part that measures alone in its domains."""
 
     index: int
     needs: Needs
@@ -79,11 +76,11 @@ class Estimate:
     traffic_s: float
 
 
-class Estimates:
+class Estimates(dict[str, Estimate]):
     """Estimates by node ID, from the latest run of each test. Other tests get the median."""
 
-    def __init__(self, known: dict[str, Estimate]) -> None:
-        self._known = known
+    def __init__(self, known: Mapping[str, Estimate]) -> None:
+        super().__init__(known)
         total = median([e.total_s for e in known.values()]) if known else DEFAULT_TOTAL_S
         traffic = median([e.traffic_s for e in known.values()]) if known else DEFAULT_TRAFFIC_S
         self._usual = Estimate(total, traffic)
@@ -93,12 +90,11 @@ class Estimates:
         """Read the results of the latest runs below this folder. The latest result of each test counts."""
         known: dict[str, Estimate] = {}
         for file in sorted(runs.glob("*/results.jsonl"), reverse=True)[:_LATEST_RUNS]:
-            for nodeid, estimate in _read(file).items():
-                known.setdefault(nodeid, estimate)
+            known = _read(file) | known
         return cls(known)
 
-    def __getitem__(self, nodeid: str) -> Estimate:
-        return self._known.get(nodeid, self._usual)
+    def __missing__(self, nodeid: str) -> Estimate:
+        return self._usual
 
 
 def _read(file: Path) -> dict[str, Estimate]:

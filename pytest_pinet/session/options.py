@@ -94,10 +94,9 @@ def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab, prefix: str = "--pin
     }
     for axis, globs in axes.items():
         for glob in globs if axis in there else ():
-            if axis == "topology" and not any(fnmatchcase(name, glob) for name in there[axis]):
-                raise ConfigError(f"{prefix}{axis}: {unknown(axis, glob, KINDS)}")
             if not any(fnmatchcase(name, glob) for name in there[axis]):
-                raise ConfigError(f"{prefix}{axis}: {unknown(f'{axis} of lab {lab.name}', glob, there[axis])}")
+                what, known = (axis, KINDS) if axis == "topology" else (f"{axis} of lab {lab.name}", there[axis])
+                raise ConfigError(f"{prefix}{axis}: {unknown(what, glob, known)}")
 
 
 def check_tunings(globs: Sequence[str]) -> None:

@@ -268,6 +268,7 @@ class RunRecorder:
         json_path = self.config.getoption("--pinet-json")
         if self._is_worker or self.config.option.collectonly or verbosity < -1:
             return
+        lines: list[str] = []
         if self._dry_run is not None:
             lines = self._dry_run.lines()
         elif self.record is not None and self.record.change is not None:
@@ -294,8 +295,6 @@ class RunRecorder:
             scale = self.access.scale
             if scale.share != 1 or (scale.because and verbosity > 0):
                 lines += wrap(f"lab {self.lab.name if self.lab else ''}: {scale}", hanging="  ")
-        else:
-            lines = []
         if lines:
             terminalreporter.section("pinet throughput")
             for line in lines:
