@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
 
@@ -20,6 +20,7 @@ from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
@@ -30,17 +31,11 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
 from pytest_pinet.session.plain_measuring import PlainMeasuring
 
-if TYPE_CHECKING:
-    from pytest_pinet.measure.comparison import State
-
 T = TypeVar("T", TurnSeries, PingSeries)
 
 
 class AcceptedMeasuring:
-    """Implements ``MeasuringMode``: boots only the build under test; the accepted baselines judge its values.
-
-    The known-good build is booted only to find out whether the build or the lab is the cause of a broken link.
-    """
+    """Implements ``MeasuringMode``: boots only the build under test; the accepted baselines judge its values."""
 
     def __init__(self, boots: BuildBooter, plain: PlainMeasuring) -> None:
         self.boots = boots
@@ -120,7 +115,9 @@ class AlternatingMeasuring:
         self, item: pytest.Item, link: Link, traffic: Traffic, limits: Sequence[Limit], profile: Profile
     ) -> ResultRecord:
         # No hook is called when a gate call returns earlier results.
-        hooks = self._plain.hooks.measurement(item, link, traffic) if self.is_measuring(item) else nullcontext()
+        hooks = (
+            self._plain.recorder.hooks.measurement(item, link, traffic) if self.is_measuring(item) else nullcontext()
+        )
         with self._plain.progress, hooks:
             if isinstance(traffic, LadderTraffic):
                 self._leave_out("a ladder")
@@ -180,10 +177,10 @@ class AlternatingMeasuring:
         try:
             with access.exclusive(link.combination):
                 context = plain.context(f"{boot.side}{boot.number} {link.id}", link, series.traffic, raw)
-                series.take(context, boot.number, boot.side, boot.started_s)
+                series.take(context, boot)
             access.check(link.combination)
         finally:
-            series.files += plain.results.write_raw(f"{link.id}-{boot.side}{boot.number}", raw) if raw else []
+            series.files += plain.recorder.folder.write_raw(f"{link.id}-{boot.side}{boot.number}", raw) if raw else []
 
     def unfinished(self) -> Iterator[tuple[pytest.Item, ResultRecord | PinetError]]:
         """Yield each test with its results so far, after the last boot. Values that are not certain are undecided."""

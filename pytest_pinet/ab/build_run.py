@@ -61,11 +61,6 @@ class BuildRun:
             self.boards = self._alternating.rounds
         session.recorder.head = self._head
 
-    @property
-    def refused(self) -> PinetError | None:
-        """Why the run ended before everything was measured: a board cannot take the build, or the build changed."""
-        return self.boots.refused
-
     def _head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
         options = self._options
@@ -73,18 +68,16 @@ class BuildRun:
         turns = len(self.boots.made) + self._turns_of_workers
         head = change_head(sides[0], sides[1], results, options.accepted, turns, failed, interrupted)
         # A regression stays certain.
-        if self.refused is not None and head.answer != ChangeVerdict.REGRESSION:
-            why = first_paragraph(str(self.refused))
+        if self.boots.refused is not None and head.answer != ChangeVerdict.REGRESSION:
+            why = first_paragraph(str(self.boots.refused))
             return head.replace(sentence=f"No answer on {options.name(Side.B)}: {why}.")
         return head
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """Keep the results of earlier boots for tests that pytest itself does not run any more: boots take long.
-
-        A worker does nothing: the controller does not listen to it any more.
-        """
+        """Keep the results of earlier boots for tests that pytest itself does not run any more: boots take long."""
         session = self._session
+        # The controller does not listen to a worker any more.
         if session.is_worker or self._alternating is None:
             return
         reported = session.recorder.reported_tests
@@ -117,9 +110,9 @@ class BuildRun:
         if output is None:
             return
         output[_TURNS] = len(self.boots.made)
-        if self.refused is not None:
-            output[_REFUSED] = str(self.refused)
-            output[_MISTAKE] = isinstance(self.refused, ConfigError)
+        if self.boots.refused is not None:
+            output[_REFUSED] = str(self.boots.refused)
+            output[_MISTAKE] = isinstance(self.boots.refused, ConfigError)
 
     # Last, because it can end the run: other plugins first take over the nodes and warnings of the worker.
     @pytest.hookimpl(optionalhook=True, trylast=True)

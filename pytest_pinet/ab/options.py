@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.matching import require_any_pi
 from pytest_pinet.errors import BuildError, ConfigError
 from pytest_pinet.judge.change import LEAST_BOOTS, MOST_BOOTS
@@ -108,8 +109,6 @@ def read_ab_options(new: str | None, baseline: str | None, boots: int | None) ->
 
 
 def _load(path: str, option: str) -> Build:
-    from pytest_pinet.builds.load import load_build
-
     try:
         return load_build(path)
     except ConfigError as error:

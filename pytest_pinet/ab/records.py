@@ -44,10 +44,7 @@ _IDENTITY = ("uname", "build_id", "model", "eeprom")
 
 
 def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) -> ResultRecord:
-    """Return values of B, limits from A, and the difference. Before the first turn of B, the values are values of A.
-
-    The caller fills in ``test``, ``rerun`` and ``scale``.
-    """
+    """Return values of B (of A before the first turn of B), limits from A, and the difference."""
     last = (series.of(Side.B) or series.turns)[-1]
     link, traffic = last.link, series.traffic
     judged = judge_against_a(_own(series, last), {way: _against_a(series, way, asked) for way in series.found})
@@ -127,7 +124,17 @@ def _change(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot], suspect
         tolerance=max(series.rules.tolerances.values()),
         connections_per_turn=series.connections,
         directions={str(way): _changed(series, way, one) for way, one in series.found.items()},
-        turns=tuple(_turn(boot) for boot in boots),
+        turns=tuple(
+            TurnRecord(
+                number=boot.number,
+                side=str(boot.side),
+                started_s=boot.started_s,
+                seconds=boot.seconds,
+                running=dict(boot.running),
+                trouble=boot.trouble,
+            )
+            for boot in boots
+        ),
         connections=tuple(
             ChangedConnectionRecord(
                 turn=turn.boot,
@@ -154,17 +161,6 @@ def _changed(series: TurnSeries, way: Direction, found: Difference) -> ChangedDi
         between_turns=found.between,
         result=str(found.result),
         why=found.why,
-    )
-
-
-def _turn(boot: MadeBoot) -> TurnRecord:
-    return TurnRecord(
-        number=boot.number,
-        side=str(boot.side),
-        started_s=boot.started_s,
-        seconds=boot.seconds,
-        running=dict(boot.running),
-        trouble=boot.trouble,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.build import read_build, read_settings
@@ -96,7 +97,7 @@ class TurnSeries:
         """Return all connections of a build that count."""
         return [one for turn in self.of(side) for one in turn.kept]
 
-    def take(self, context: MeasureContext, boot: int, side: Side, at_s: float) -> None:
+    def take(self, context: MeasureContext, boot: MadeBoot) -> None:
         """Measure in the current boot, and judge all turns. Raises the errors of ``Runs``."""
         link = context.link
         lasts_s = (self.connections + DROPS_MAX) * (self.traffic.seconds + BESIDE_TRAFFIC_S)
@@ -106,7 +107,8 @@ class TurnSeries:
             while sum(not one.excluded for one in runs.tries) < self.connections:
                 runs.again(self.traffic, Fresh.CONNECTION)
             runs.finish(self.traffic)
-            turn = Turn(side, boot, at_s, replace(link), tuple(runs.tries), runs.conditions.before, settings, build)
+            tries, before = tuple(runs.tries), runs.conditions.before
+            turn = Turn(boot.side, boot.number, boot.started_s, replace(link), tries, before, settings, build)
         self.add(turn)
 
     def add(self, turn: Turn) -> None:

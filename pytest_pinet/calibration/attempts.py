@@ -26,10 +26,7 @@ LONGEST_LINK_UP_S = 15.0
 
 @dataclass(frozen=True)
 class Levels:
-    """The repetitions: ``runs`` connections per link-up (at least 2), fresh link-ups per boot, and reboots.
-
-    The existing link-up and boot count, too: 2 fresh ones make 3.
-    """
+    """Connections per link-up (at least 2), fresh link-ups per boot, and reboots, besides the existing ones."""
 
     runs: int
     links: int
@@ -55,10 +52,7 @@ def fresh_of(boot: int, link_up: int, run: int) -> Fresh:
 
 @dataclass
 class CalibrationAttempts:
-    """The attempts of each metric by ID, in the order of measuring, and the build of the device under test.
-
-    ``notes`` are remarks for the reader, such as why link-ups were not repeated.
-    """
+    """The attempts of each metric by ID, in order, the build of the device under test, and notes for the reader."""
 
     figures: dict[str, list[Attempt]] = field(default_factory=dict)
     build: dict[str, str | None] = field(default_factory=dict)
@@ -72,10 +66,7 @@ def calibrate(
     levels: Levels,
     on_step: Callable[[str], None],
 ) -> CalibrationAttempts:
-    """Measure one combination, with alternating directions. Raises LabError, UnsupportedError, InvalidMeasurement.
-
-    If a link cannot be taken down, because our ssh or a route uses it, fresh link-ups are left out.
-    """
+    """Measure one combination, with alternating directions. Raises LabError, UnsupportedError, InvalidMeasurement."""
     course = CalibrationAttempts()
     ways = list(traffics)
     for boot in range(levels.boots + 1):

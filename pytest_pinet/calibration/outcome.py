@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 
 from pytest_pinet.config.calibration import Calibration, MeasuredNoise
@@ -19,10 +19,7 @@ ERROR_RATE = 0.01
 
 @dataclass(frozen=True)
 class CalibrationOutcome:
-    """The result for one metric, and its entry for the calibration file.
-
-    ``seconds``: traffic for a verdict at the proposed tolerance.
-    """
+    """The result for one metric. ``seconds``: traffic for a verdict at the proposed tolerance."""
 
     goodput: Bitrate
     components: Components
@@ -32,17 +29,13 @@ class CalibrationOutcome:
 
     def as_json(self) -> dict[str, object]:
         """Return one entry of ``pinet calibrate --json``."""
-        parts = self.components
+        parts = asdict(self.components)
         return {
             "id": self.calibration.id,
             "goodput_bps": self.goodput.bps,
-            "noise": {
-                "connections": _json(parts.connections),
-                "links": _json(parts.links),
-                "boots": _json(parts.boots),
-            },
-            "runs": parts.figures,
-            "disturbed": parts.disturbed,
+            "noise": {level: parts[level] for level in ("connections", "links", "boots")},
+            "runs": self.components.figures,
+            "disturbed": self.components.disturbed,
             "tolerance": self.proposal.tolerance,
             "repeats": self.proposal.repeats,
             "traffic_seconds": self.seconds,
@@ -50,12 +43,6 @@ class CalibrationOutcome:
             "date": self.calibration.date.isoformat(),
             "build": dict(self.calibration.build),
         }
-
-
-def _json(component: Component | None) -> dict[str, float] | None:
-    if component is None:
-        return None
-    return {"sd": component.sd, "at_most": component.at_most, "freedom": component.freedom}
 
 
 def outcome(
@@ -96,10 +83,7 @@ def outcome(
 
 
 def table(outcomes: Iterable[CalibrationOutcome]) -> list[str]:
-    """Return two lines for each metric, in 80 columns: ID and goodput; noise, and the values that follow.
-
-    A third line says how many connections were left out.
-    """
+    """Return the lines for each metric, in 80 columns: goodput, noise and its consequences, connections left out."""
     lines = [
         "result, goodput",
         "  noise (degrees of freedom) of                  at 1 % errors",

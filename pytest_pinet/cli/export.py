@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, write_output
+from pytest_pinet.cli.run_selection import side_of
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.execution.entry_points import EXPORTERS
-
-if TYPE_CHECKING:
-    from pytest_pinet.history.points import Point
+from pytest_pinet.history.points import Point
 
 
 @click.command()
@@ -30,8 +28,6 @@ def export(history_url: str, what: str, form: str, output: str | None) -> None:
     (tool: customBiggerIsBetter). RUN is a results.json, a run folder, or a run of the history ('latest', an id); the
     default is the last run in this folder. To write the whole history, use: pinet history export.
     """
-    from pytest_pinet.cli.run_selection import side_of
-
     write = exporter(form)
     write_output([write(side_of(what, history_url).points)], output)
 

@@ -6,18 +6,15 @@ pytest runs the tests. The exit code is the decision.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
+import pytest
 
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.judge.change_verdict import SKIP
-
-if TYPE_CHECKING:
-    import pytest
-
-    from pytest_pinet.errors import PinetError
-    from pytest_pinet.model.record.change import ChangeHeadRecord
+from pytest_pinet.model.record.change import ChangeHeadRecord
+from pytest_pinet.session.run_recorder import after_failures
 
 MISTAKE = 4
 INTERRUPTED = 130
@@ -51,8 +48,6 @@ def gate(
     Exit code with --bisect: 0 for good; 1 for bad; 125 to skip a commit that cannot be loaded, does not boot or gives
     no decision; 132 for wrong arguments, which ends the bisection.
     """
-    from pytest_pinet.builds.load import load_build
-
     if bisect:
         try:
             load_build(build)
@@ -64,7 +59,9 @@ def gate(
     words += [f"--pinet-lab={lab_file}"] if lab_file is not None else []
     words += [f"--pinet-boots={boots}"] if boots is not None else []
     answer = RunWatcher()
-    status = answer.without_workers(_pytest([*words, *pytest_args], answer))
+    # pytest cannot rewrite the assertions of modules that `pinet` has imported. None of them needs it.
+    quiet = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
+    status = answer.without_workers(int(pytest.main([quiet, *words, *pytest_args], plugins=[answer])))
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)
     sys.exit(code_of(status, answer.head, answer.refused, bisect))
@@ -82,14 +79,10 @@ class RunWatcher:
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Note an interruption; ``-x`` with ``-n`` also ends this way."""
-        from pytest_pinet.session.run_recorder import after_failures
-
         self._failed = after_failures(excinfo)
 
     def without_workers(self, status: int) -> int:
         """Return pytest's exit code as it would be without ``-n``."""
-        import pytest
-
         return int(pytest.ExitCode.TESTS_FAILED) if self._failed and status == pytest.ExitCode.INTERRUPTED else status
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
@@ -101,15 +94,7 @@ class RunWatcher:
         record = session.recorder.record
         self.head = record.change if record is not None else None
         builds = config.pluginmanager.get_plugin("pinet-builds")
-        self.refused = builds.refused if builds is not None else None
-
-
-def _pytest(words: list[str], answer: RunWatcher) -> int:
-    import pytest
-
-    # pytest cannot rewrite the assertions of modules that `pinet` has imported. None of them needs it.
-    quiet = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
-    return int(pytest.main([quiet, *words], plugins=[answer]))
+        self.refused = builds.boots.refused if builds is not None else None
 
 
 def code_of(status: int, head: ChangeHeadRecord | None, refused: PinetError | None, bisect: bool) -> int:
@@ -118,8 +103,6 @@ def code_of(status: int, head: ChangeHeadRecord | None, refused: PinetError | No
     If a board refuses a build that does not fit the board (a module of another kernel), the user made no mistake.
     If a board can boot no build at all, it is the user's mistake.
     """
-    import pytest
-
     if status == pytest.ExitCode.INTERRUPTED:
         return INTERRUPTED
     if status == pytest.ExitCode.USAGE_ERROR:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import click
 
-from pytest_pinet.cli.options import LAB_OPTION, print_result, value_of
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.cli.options import LAB_OPTION, print_result
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import ConfigError, mistake_in
+from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
+from pytest_pinet.model.topology import parse_topology
+from pytest_pinet.report.diagrams.matrix import matrix_records, matrix_text
+from pytest_pinet.session.options import check_axes
+from pytest_pinet.tuning.registry import parse_key
 
 EVERYTHING = "all"
 
@@ -32,13 +38,6 @@ def matrix(
     as_json: bool,
 ) -> None:
     """List every board x NIC x topology of a lab: its nodes and its limit, or why the lab cannot run it."""
-    from pytest_pinet.config.labfile import load
-    from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
-    from pytest_pinet.model.topology import parse_topology
-    from pytest_pinet.report.diagrams.matrix import matrix_records, matrix_text
-    from pytest_pinet.session.options import check_axes
-    from pytest_pinet.tuning.registry import parse_key
-
     lab = load(lab_file)
     check_axes({"board": boards, "nic": nics}, lab, "--")
     wanted = (boards or ALL, nics or ALL)
@@ -48,7 +47,7 @@ def matrix(
             chosen += largest(lab, *wanted) if name == EVERYTHING else [parse_topology(name)]
         except ValueError as error:
             raise ConfigError(f"--topology: {error}, or {EVERYTHING!r}") from None
-    with value_of("--tuning"):
+    with mistake_in("--tuning"):
         tuned = tuple(dict.fromkeys(map(parse_key, tunings))) or AS_IT_IS
     found = entries(lab, list(dict.fromkeys(chosen)), *wanted, tunings=tuned)
     print_result(as_json, lambda: matrix_records(lab, found), lambda: matrix_text(lab, found))

@@ -39,10 +39,7 @@ class NicFacts:
 
 
 def check_board_and_nics(bench: Bench) -> Sequence[Finding]:
-    """Check that board and NICs match the lab file, and that each NIC's bus runs at its expected speed.
-
-    The result is unknown for a board without a device tree, and for a network device without a bus.
-    """
+    """Check that board and NICs match the lab file, and that each NIC's bus runs at its expected speed."""
 
     def look(node: Node) -> list[Finding]:
         devices = " ".join(interface.device for interface in node.interfaces)

@@ -29,10 +29,7 @@ def check_tolerances(bench: Bench) -> Sequence[Finding]:
 
 
 def look(lab: LabOfFile) -> list[Finding]:
-    """Return the findings for all pairs of a lab. Raises ConfigError for a file that cannot be read.
-
-    These are tolerances below the smallest margin for the noise of their metric, and pairs that are not calibrated.
-    """
+    """Return tolerances below the smallest margin for their noise, and uncalibrated pairs. Raises ConfigError."""
     pairs = [e.combination for e in entries(lab, [PAIR]) if e.combination is not None]
     baselines = {name: one.goodput for name, one in load_baselines(lab).items()}
     calibration = load_calibration(lab)

@@ -19,10 +19,7 @@ ENOUGH = 2
 
 
 class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no type information
-    """Plans the tests if any of them needs a lab. Otherwise it is xdist's own ``load`` scheduler.
-
-    ``jobs_of`` turns the collected node IDs into jobs, or returns None if no test needs a lab.
-    """
+    """Plans the tests. If none needs a lab (``jobs_of`` returns None), it is xdist's own ``load`` scheduler."""
 
     def __init__(
         self,

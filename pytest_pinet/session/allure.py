@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def attach(config: pytest.Config, directory: str, recorder: RunRecorder, lab: La
             path,
             lambda item: subject_of(item, case_of(item)),
             lambda found: _trends(recorder, lab, found),
-            lambda item: _nodes(case_of(item)),
+            lambda item: [node.name for node in case.combination.nodes] if (case := case_of(item)) else [],
             lambda: recorder.folder.path,
             recorder.warn,
         )
@@ -69,10 +69,6 @@ def subject_of(item: pytest.Item, case: CombinationCase | None) -> Subject | Non
         path,
         tuning=combination.tuning.key,
     )
-
-
-def _nodes(case: CombinationCase | None) -> Iterable[str]:
-    return [node.name for node in case.combination.nodes] if case is not None else []
 
 
 def _trends(recorder: RunRecorder, lab: LabOfFile | None, results: Sequence[ResultRecord]) -> list[FigureSeries]:

@@ -6,8 +6,17 @@ from collections import Counter
 
 import pytest
 
-from pytest_pinet.calibration.selftest_counts import Count, Mark, SelftestOutcome, count, mark, sentence, table
-from pytest_pinet.calibration.selftest_plan import SelftestCase, SelftestPlan
+from pytest_pinet.calibration.selftest import (
+    Count,
+    Mark,
+    SelftestCase,
+    SelftestOutcome,
+    SelftestPlan,
+    count,
+    mark,
+    sentence,
+    table,
+)
 from pytest_pinet.calibration.selftest_run import shaped
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.measurement import Path

@@ -9,7 +9,7 @@ import pytest
 from pytest_pinet.config import labfile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.profile import DEFAULT_PROFILE
-from pytest_pinet.matrix.request import Request
+from pytest_pinet.matrix.expansion import Request
 from pytest_pinet.model.limit_parser import parse_arguments
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance

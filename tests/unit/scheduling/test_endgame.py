@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.generated_labs import generate
 from benchmarks.simulated_workers import simulate
+from pytest_pinet.scheduling.endgame import Block, WorkerLane, rehearse
 from pytest_pinet.scheduling.plan import Needs, PlannedTest
-from pytest_pinet.scheduling.rehearsal import Block, WorkerLane, rehearse
 
 A, B, C = 1, 2, 4
 

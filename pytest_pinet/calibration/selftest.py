@@ -1,22 +1,73 @@
-"""Counts how often the gate was right, and its traffic time, for the table and the sentence of a self-test."""
+"""The gates of a self-test: their plan, and the counts of right verdicts for its table and its sentence. No I/O."""
 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean, median
 
-from pytest_pinet.calibration.selftest_plan import AT_THE_LIMIT, SelftestCase
+from pytest_pinet.judge.profile import Profile
+from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.table import text_table
 
+# Connections for the baseline of each direction. Its error is then less than half of one connection's error.
+BASELINE_CONNECTIONS = 5
+# Time of a connection besides traffic, of adding and removing a shaper, and of opening the link (s, virtual lab).
+SET_UP_S = 0.4
+SHAPER_S = 0.4
+OPENING_S = 5.0
+# For a reduction this near to the tolerance, both pass and fail are right.
+AT_THE_LIMIT = 0.002
 # The largest allowed difference between the requested and the measured reduction.
 SHAPER_ERROR = 0.005
 _PASSED = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
+
+
+@dataclass(frozen=True)
+class SelftestCase:
+    """One gate: traffic in one direction of a link that is slower by ``reduction`` (0.05 = 5 %)."""
+
+    way: Direction
+    reduction: float
+
+
+@dataclass(frozen=True)
+class SelftestPlan:
+    """``repeats`` gates for each reduction and for none, in alternating directions and the random order of ``seed``."""
+
+    reductions: tuple[float, ...]
+    repeats: int
+    profile: Profile
+    seed: int
+
+    def order(self, ways: Sequence[Direction]) -> list[SelftestCase]:
+        """Return all gates in random order, so that slow drift of the lab cannot look like a reduction."""
+        cases = [
+            SelftestCase(ways[index % len(ways)], reduction)
+            for reduction in (0.0, *self.reductions)
+            for index in range(self.repeats)
+        ]
+        random.Random(self.seed).shuffle(cases)
+        return cases
+
+    def seconds(self, ways: int, tolerance: float) -> float:
+        """Return the approximate duration for one combination (s). Gates near the limit take half of the budget."""
+        connection_s = self.profile.connection_s + SET_UP_S
+        total = OPENING_S + ways * BASELINE_CONNECTIONS * connection_s
+        for reduction in (0.0, *self.reductions):
+            margin = abs(reduction - tolerance)
+            if margin <= AT_THE_LIMIT:
+                connections = self.profile.budget_s / self.profile.connection_s / 2
+            else:
+                connections = self.profile.fails_after if reduction > tolerance else self.profile.passes_after
+            total += self.repeats * (connections * connection_s + (SHAPER_S if reduction else 0.0))
+        return total
 
 
 class Mark(StrEnum):
@@ -26,9 +77,6 @@ class Mark(StrEnum):
     WRONG = "wrong"
     INCONCLUSIVE = "inconclusive"
     INVALID = "invalid"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True)
@@ -55,11 +103,19 @@ class SelftestOutcome:
         }
 
 
-def mark(outcome: SelftestOutcome, tolerance: float) -> Mark:
-    """Rate a verdict.
+@dataclass
+class SelftestReport:
+    """The results of one combination so far. Each limit is ``tolerance`` (0.03 = 3 %) below its baseline."""
 
-    A reduction below the tolerance must pass, above it must fail; at the tolerance both are right.
-    """
+    combination: Combination
+    tolerance: float
+    ways: Sequence[Direction]
+    baselines: dict[Direction, Bitrate] = field(default_factory=dict)
+    outcomes: list[SelftestOutcome] = field(default_factory=list)
+
+
+def mark(outcome: SelftestOutcome, tolerance: float) -> Mark:
+    """Rate a verdict: a reduction below the tolerance must pass, above it fail; at the tolerance both are right."""
     if outcome.verdict is Verdict.INCONCLUSIVE:
         return Mark.INCONCLUSIVE
     if outcome.verdict not in (*_PASSED, Verdict.FAIL):
