@@ -58,7 +58,7 @@ def _point(run: str, moment: datetime, figure: int, build: dict[str, str | None]
         885e6,
         "94% of 941.5 Mbit/s (lab/virtual.yaml:88)",
         941.5e6,
-        "941.0 Mbit/s holds the limit 885.0 Mbit/s (+6.4 %)",
+        "941.0 Mbit/s meets the limit 885.0 Mbit/s (+6.4 %)",
         build,
         {"dut": "10000000abcdef01"},
         {"dut": "3.18", "peer": "3.18"},

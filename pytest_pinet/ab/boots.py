@@ -93,8 +93,8 @@ class BuildBooter:
         """
         if boot := boot_part(combination.tuning):
             pytest.skip(
-                f"{boot.key} needs a boot, but here each boot belongs to a build: write it into the build, under "
-                "config or cmdline"
+                f"tuning {boot.key} needs a boot, but with --pinet-build each boot belongs to a build: write this "
+                "setting into build.yaml, under config or cmdline"
             )
         if self.refused is not None:
             pytest.exit(str(self.refused), returncode=pytest.ExitCode.USAGE_ERROR)

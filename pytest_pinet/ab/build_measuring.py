@@ -70,7 +70,7 @@ class AcceptedMeasuring:
         finally:
             self.boots.next(Side.B)
         kind = BootTrouble(Side.B, error, opening=True, no_device=missing).kind
-        message = f"{first_line(error)}; the known-good build, booted right after it, has the correct link"
+        message = f"{first_line(error)}; with the known-good build, booted right after, the link is correct"
         raise BuildError(message, kind, error.excerpt) from error
 
 
@@ -144,7 +144,7 @@ class AlternatingMeasuring:
 
     def _leave_out(self, what: str) -> NoReturn:
         """Skip a test whose measurement cannot be split into alternating boots."""
-        pytest.skip(f"{what} cannot compare two builds; --pinet-baseline accepted measures it")
+        pytest.skip(f"{what} cannot be measured on two builds alternately; use --pinet-baseline accepted")
 
     def _of_call(self, item: pytest.Item, kind: type[T]) -> T | None:
         """Return the earlier measurements of this gate call; None in the first boot. Raises ConfigError."""
@@ -154,7 +154,7 @@ class AlternatingMeasuring:
             return None
         found = tested.series[number] if number < len(tested.series) else None
         if not isinstance(found, kind):
-            raise ConfigError(f"{item.nodeid}: a gate call is not the same as in an earlier boot: {SAME_CALLS}")
+            raise ConfigError(f"{item.nodeid}: a gate call differs from the call in an earlier boot: {SAME_CALLS}")
         return found
 
     def _record(self, series: TurnSeries) -> ResultRecord:

@@ -36,9 +36,11 @@ def measure_builds(session: PinetSession) -> None:
         return
     dist = getattr(config.option, "dist", "no")
     if dist != "no" and not (config.option.numprocesses and getattr(config.option, UNCHOSEN)):
-        raise ConfigError(f"{BUILD}: --dist {dist} can split the tests of a board; use -n without --dist")
+        raise ConfigError(
+            f"{BUILD}: --dist {dist} can run the tests of one board in several workers; use -n without --dist"
+        )
     if session.lab is None:
-        raise ConfigError(f"{BUILD}: no lab to boot the build in; pass --pinet-lab FILE, or set PINET_LAB")
+        raise ConfigError(f"{BUILD}: no lab is configured for the build; pass --pinet-lab FILE, or set PINET_LAB")
     run = BuildRun(session, options)
     config.pluginmanager.register(run, "pinet-builds")
     config.pluginmanager.register(run.boards, "pinet-boards")
@@ -70,7 +72,7 @@ class BuildRun:
         # A regression stays certain.
         if self.boots.refused is not None and head.answer != ChangeVerdict.REGRESSION:
             why = first_paragraph(str(self.boots.refused))
-            return head.replace(sentence=f"No answer on {options.name(Side.B)}: {why}.")
+            return head.replace(sentence=f"No decision on {options.name(Side.B)}: {why}.")
         return head
 
     @pytest.hookimpl(tryfirst=True)
@@ -100,8 +102,8 @@ class BuildRun:
         keys = getattr(session.config, "workerinput", {}).get(_KEYS)
         if keys is not None and keys != self._options.keys:
             self.boots.refused = ChangedBuildError(
-                "a file of a build changed while the workers of this run read it; do not change a build while it is "
-                "gated, or gate a copy of it"
+                "a file of a build changed while this run read the file, so the workers have different builds; do not "
+                "change a build during a run, or gate a copy"
             )
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

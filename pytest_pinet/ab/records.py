@@ -52,7 +52,7 @@ def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) 
     suspects = _suspects(series, judged)
     reports = [m.http for one in tries for m in one.measurements if m.http is not None]
     http = http_record(traffic.size, traffic.streams, reports) if isinstance(traffic, HttpTraffic) and reports else None
-    between = [f"between the builds: {one.text}" for one in suspects[:3]]
+    between = [f"the builds differ: {one.text}" for one in suspects[:3]]
     return result_record(
         ResultParts(
             id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
@@ -210,7 +210,7 @@ def folded(notes: Iterable[str]) -> list[str]:
     alike: dict[str, list[str]] = {}
     for note in dict.fromkeys(notes):
         alike.setdefault(_NUMBER.sub("#", note), []).append(note)
-    return [f"{same[0]} (and {len(same) - 1} more like it)" if len(same) > 1 else same[0] for same in alike.values()]
+    return [f"{same[0]} (and {len(same) - 1} similar)" if len(same) > 1 else same[0] for same in alike.values()]
 
 
 def _costs(one: Try) -> dict[str, float]:

@@ -86,7 +86,7 @@ class TurnSeries:
         if traffic != self.traffic:
             raise ConfigError(
                 f"{test} measures {traffic.key} {traffic.direction} in this boot, but {self.traffic.key} "
-                f"{self.traffic.direction} in an earlier one: {SAME_CALLS}"
+                f"{self.traffic.direction} in an earlier boot: {SAME_CALLS}"
             )
 
     def of(self, side: Side) -> list[Turn]:

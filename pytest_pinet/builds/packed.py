@@ -28,7 +28,7 @@ def _zstd(data: bytes) -> bytes:
     except ImportError:
         tool = shutil.which("zstd")
         if tool is None:
-            raise Unreadable("it is compressed by zstd; install the command zstd, or Python 3.14") from None
+            raise Unreadable("it is compressed with zstd; install the command zstd, or use Python 3.14") from None
         done = subprocess.run([tool, "-dcq"], input=data, capture_output=True, timeout=ZSTD_TIMEOUT_S, check=False)
         if done.returncode:
             raise Unreadable(done.stderr.decode("utf-8", "replace").strip() or "zstd failed") from None
@@ -105,7 +105,7 @@ def tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
                     continue
                 path = PurePosixPath(member.name.lstrip("/"))
                 if ".." in path.parts:
-                    raise Unreadable(f"it contains a path outside its own folder: {member.name[:80]}")
+                    raise Unreadable(f"it contains a path that leads out of the archive: {member.name[:80]}")
                 file = archive.extractfile(member)
                 if file is not None:
                     yield str(path), file.read()

@@ -232,7 +232,7 @@ def sentence(name: str, tolerance: float, counts: Sequence[Count]) -> str:
         if one.at_limit:
             continue
         seconds = f"{one.median_s:.0f} s of traffic (90 %: {one.most_s:.0f} s)"
-        right, what = one.marks[Mark.RIGHT], f"{percent(one.reduction)} slower"
+        right, what = one.marks[Mark.RIGHT], f"a link {percent(one.reduction)} slower"
         what = "an unchanged link" if not one.reduction else what
         verb = "passes" if one.reduction < tolerance else "is detected"
         if not one.judged:
@@ -240,9 +240,9 @@ def sentence(name: str, tolerance: float, counts: Sequence[Count]) -> str:
         elif right == one.judged:
             parts.append(f"{what} {verb} after {seconds}")
         else:
-            parts.append(f"{what} {verb} in {right} of {one.judged} gates only, after {seconds}")
+            parts.append(f"{what} {verb} only in {right} of {one.judged} gates, after {seconds}")
     text = f"{name}, limit {percent(tolerance)} below the baseline: {'; '.join(parts)}"
     for one in counts:
         if one.at_limit:
-            text += f"; {percent(one.reduction)} slower is at the limit: {one.passed} of {one.judged} passed"
+            text += f"; a link {percent(one.reduction)} slower is at the limit: {one.passed} of {one.judged} passed"
     return text

@@ -35,11 +35,11 @@ NOTHING = 1
     help="Use only runs of builds whose version contains this text, such as 6.12.25.",
 )
 @click.option(
-    "--last", type=click.IntRange(min=1), default=200, show_default=True, help="The number of latest runs to use."
+    "--last", type=click.IntRange(min=1), default=200, show_default=True, help="Use at most this many latest runs."
 )
 @click.option(
     "--least", type=click.IntRange(min=1), default=5, show_default=True,
-    help="The fewest runs for a baseline. The gate ignores a baseline of fewer than 5 runs.",
+    help="The fewest runs that make a baseline. The gate ignores baselines of fewer than 5 runs.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print the changes, and write nothing.")
 def accept(
@@ -92,7 +92,7 @@ def _line(one: Candidate) -> str:
     if one.baseline is None:
         hint = ""
         if "fail" in one.refused:
-            hint = "\n  to accept a lower value, delete its entry from the file in a reviewed change, and measure again"
+            hint = "\n  to accept a lower value, delete the old entry in a reviewed change, and measure again"
         return f"{one.figure}: not accepted: {one.why}{left_out}{hint}"
     spread = f"spread between runs {one.spread * 100:.2f} %"
     return f"{one.figure}: {one.baseline.goodput}, {len(one.baseline.runs)} runs, {spread}{left_out}"

@@ -18,7 +18,7 @@ from pytest_pinet.report.comparison_table import comparison_records, comparison_
 @click.argument("b")
 @click.option(
     "--tolerance", type=click.FloatRange(min=0, max=99), default=3.0, show_default=True, metavar="PERCENT",
-    help="Accept a B that is slower than A by up to this.",
+    help="B may be slower than A by at most this percentage.",
 )  # fmt: skip
 @click.option("-k", "only", metavar="TEXT", default="", help="Compare only results whose id contains this text.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list instead of the table.")

@@ -63,7 +63,7 @@ def _rendered(dot: str) -> str:
         raise UnsupportedError(f"--svg needs Graphviz (Debian package graphviz), but {why}") from None
     except subprocess.TimeoutExpired:
         raise UnsupportedError(
-            f"--svg: Graphviz did not finish within {_RENDER_TIMEOUT_S:g} s; --dot writes its input without running it"
+            f"--svg: Graphviz did not finish within {_RENDER_TIMEOUT_S:g} s; use --dot, which does not run Graphviz"
         ) from None
     if done.returncode:
         raise UnsupportedError(f"--svg: Graphviz failed with exit code {done.returncode}: {done.stderr.strip()}")

@@ -38,12 +38,12 @@ def history() -> None:
 @HISTORY_OPTION
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option("--lab", "lab", metavar="NAME", help="Show only results of this lab.")
-@click.option("--last", type=click.IntRange(min=1), default=200, show_default=True, help="The number of latest runs.")
+@click.option("--last", type=click.IntRange(min=1), default=200, show_default=True, help="Show at most this many runs.")
 @click.option(
     "--matters", type=click.FloatRange(min=0, max=100), default=1.0, show_default=True, metavar="PERCENT",
     help="Ignore level changes smaller than this.",
 )  # fmt: skip
-@click.option("--runs", "only_runs", is_flag=True, help="List the runs instead.")
+@click.option("--runs", "only_runs", is_flag=True, help="List the runs instead of the results.")
 @click.option("--changed", is_flag=True, help="Show only results with a level change.")
 @click.option("--json", "as_json", is_flag=True, help="Print points and changes as JSON.")
 def show(

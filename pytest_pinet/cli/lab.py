@@ -137,7 +137,7 @@ def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
 
     if target is not None and without_leases:
         raise ConfigError(
-            f"--without-leases and the target {target} exclude each other: ports are restored without a TARGET only"
+            f"--without-leases cannot be used with the target {target}: ports are restored only without a TARGET"
         )
     done = []
     if target is not None or load(lab_file).launcher is not None:

@@ -26,7 +26,7 @@ EVERYTHING = "all"
 @click.option("--nic", "nics", multiple=True, metavar="GLOB", help="Only these NICs.")
 @click.option(
     "--tuning", "tunings", multiple=True, metavar="SETTINGS",
-    help="Settings, such as rps=all+mtu=9000. Repeat it for further tunings; 'none': no tuning.",
+    help="Settings, such as rps=all+mtu=9000. Repeat the option for more tunings; 'none': no tuning.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print a list for the job matrix of a CI system.")
 def matrix(

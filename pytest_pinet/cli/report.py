@@ -81,9 +81,7 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
     series = sum(bool(one.measured) for one in found)
     click.echo(f"report: {place} ({size / 1e6:.1f} MB, {series} results, {seconds:.1f} s, {made_by})")
     if place.is_dir():
-        click.echo(
-            f"to read it, serve it over HTTP (browsers do not open it from a file): python3 -m http.server -d {place}"
-        )
+        click.echo(f"browsers cannot show this report from a file; serve the folder: python3 -m http.server -d {place}")
 
 
 def _series(url: str, lab_file: str | None, last: int) -> list[FigureSeries]:

@@ -24,7 +24,7 @@ HEADER = "Accepted baselines: goodput at the receiver, and the goodput of each r
 
 def _something(rate: Bitrate) -> Bitrate:
     if not rate.bps:
-        raise ValueError("a baseline of 0 bit/s can never be missed; expected more than 0 bit/s")
+        raise ValueError("no value can be below a baseline of 0 bit/s; expected more than 0 bit/s")
     return rate
 
 

@@ -132,7 +132,7 @@ def read_calibration(path: Path) -> Mapping[str, Calibration]:
         if own.id in found:
             raise ConfigError(f"'{own.id}' is a duplicate; the first one is in {found[own.id].where}", where)
         if own.noise.runs < 2:
-            message = f"{own.noise.runs} run gives no noise; expected at least 2 runs"
+            message = f"{own.noise.runs} run is too few to compute the noise; expected at least 2 runs"
             raise ConfigError(message, document.value((*at, "noise", "runs")))
         if own.noise.link_ups >= own.noise.runs:
             message = f"{own.noise.runs} runs on {own.noise.link_ups} link-ups; at least one link-up needs two runs"

@@ -91,12 +91,12 @@ def _build(section: PinetSection, targets: Mapping[str, object] | None, document
     _check_outlets(section, document)
     _check_runner(section, document)
     if section.scale != 1 and section.launcher is None:
-        message = "key 'scale' needs a launcher, which runs the links at this share; this lab has no launcher"
+        message = "key 'scale' needs a launcher, which runs links at a share of their rate; this lab has no launcher"
         raise ConfigError(message, document.key(("pinet", "scale")))
     emulated = next((node.name for node in nodes.values() if node.is_emulated), None)
     if section.scale != 1 and emulated is not None:
         message = (
-            f"key 'scale' needs links that the launcher shapes; links of emulated nodes such as '{emulated}' are not"
+            f"key 'scale' does not support emulated nodes such as '{emulated}': the launcher does not shape their links"
         )
         raise ConfigError(message, document.key(("pinet", "scale")))
     folder = Path(document.file).parent
@@ -130,7 +130,7 @@ def _check_targets(nodes: Iterable[Node], targets: Mapping[str, object] | None, 
     for node in nodes:
         path = ("pinet", "nodes", node.name)
         if targets is not None and node.target not in targets and not node.runner:
-            message = f"node '{node.name}' has no target in labgrid's half of the file: "
+            message = f"node '{node.name}' has no target in the labgrid part of the file: "
             raise ConfigError(message + unknown("target", node.target, targets), document.value((*path, "target")))
         for kind, name, taken in (("place", node.place, places), ("target", node.target, roles)):
             other = taken.setdefault(name, node)

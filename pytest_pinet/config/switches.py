@@ -146,8 +146,8 @@ def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -
     settings, where = switch.settings, ".".join(path)
     groups = group_vlans(switch)
     if switch.backend != "fixed" and len(groups) < len(switch.ports):
-        message = f"{where} has {len(switch.ports)} ports but only {len(groups)} VLANs for groups of them; "
-        raise ConfigError(f"{message}expected one for each port in group_vlans", document.value((*path, "group_vlans")))
+        message = f"{where} has {len(switch.ports)} ports, but only {len(groups)} VLANs in group_vlans; "
+        raise ConfigError(f"{message}expected one VLAN for each port", document.value((*path, "group_vlans")))
     if default_vlan(switch) in groups:
         message = (
             f"{where}: default_vlan {default_vlan(switch)} is one of the group_vlans, which are reserved for tests"

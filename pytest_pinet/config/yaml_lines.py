@@ -111,7 +111,7 @@ def _check_structure(text: str, file: str) -> None:
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
             if documents > 1:
-                raise ConfigError("a second YAML document begins here; expected one", where)
+                raise ConfigError("a second YAML document begins here; expected only one", where)
         elif isinstance(event, yaml.AliasEvent):
             alias = quoted(f"*{event.anchor}")
             if event.anchor not in anchors:
@@ -153,7 +153,7 @@ class _Reader:
         self.value_lines[path] = _line(node)
         if len(self.value_lines) > MAX_VALUES or len(path) >= MAX_DEPTH:
             bound = f"{MAX_VALUES} values" if len(path) < MAX_DEPTH else f"{MAX_DEPTH} levels"
-            message = f"this has more than {bound} after aliases are expanded"
+            message = f"an entry has more than {bound} after aliases are expanded"
             raise ConfigError(message, Where(self.file, self.key_lines.get(path[:1])))
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)

@@ -71,7 +71,7 @@ def examine(lab_file: str, names: Sequence[str], on_wait: Callable[[str], None])
     with open_bench(lab, nodes, on_wait, left.extend) as bench:
         yield from run(CHECKS, bench)
     if left:
-        act = "check what the message names; pinet lab restore restores switch ports"
+        act = "check the part that the message names; for switch ports, run: pinet lab restore"
         yield LEFT_AS_FOUND, [Finding(Status.WRONG, message=warning, act=act) for warning in left]
 
 

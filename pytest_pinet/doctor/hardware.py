@@ -89,7 +89,7 @@ def judge(node: Node, model: str | None, nics: Mapping[str, NicFacts]) -> list[F
         found.append(Finding(Status.UNKNOWN, node.name, "the board has no device tree, so its model is unknown"))
     if bare:
         drivers = " and ".join(sorted({str(nics[i.device].driver) for i in bare}))
-        found.append(Finding(Status.UNKNOWN, node.name, f"the network devices of driver {drivers} are on no bus"))
+        found.append(Finding(Status.UNKNOWN, node.name, f"no bus is known for devices of driver {drivers}"))
     return found or [Finding(Status.OK, node.name, model or "")]
 
 

@@ -117,8 +117,8 @@ def _is_on(session: NodeSession, silent: dict[str, str]) -> bool | None:
     host: str | None = getattr(getattr(session.strategy.power, "port", None), "host", None)
     if host in silent:
         # Each request to a dead power switch takes seconds, and many nodes can share it.
-        message = f"its power switch at {host} already did not answer for {silent[host]}"
-        raise PowerError(message, f"the lab's admin: see {silent[host]}")
+        message = f"its power switch at {host} did not answer, see {silent[host]}"
+        raise PowerError(message, f"the lab's admin: follow the advice for {silent[host]}")
     started = time.monotonic()
     try:
         on: bool | None = session.strategy.node_power.is_on()

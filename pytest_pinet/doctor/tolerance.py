@@ -46,10 +46,10 @@ def look(lab: LabOfFile) -> list[Finding]:
             margin = smallest_margin(calibrated.judged_noise, PROFILES[lab.profile])
             if tolerance is not None and tolerance < margin:
                 message = (
-                    f"the tolerance of {name} is {percent(tolerance)} ({source}), but its noise alone can cost "
+                    f"the tolerance of {name} is {percent(tolerance)} ({source}), but noise alone can lower goodput by "
                     f"{percent(margin)}: an unchanged kernel can fail"
                 )
-                act = f"raise the tolerance, or remove the cause of the noise and measure it again: {command} {pair.id}"
+                act = f"raise the tolerance, or remove the cause of the noise and calibrate again: {command} {pair.id}"
                 found.append(Finding(Status.WRONG, message=message, act=act))
     if missing:
         everything = len(missing) == len(pairs)

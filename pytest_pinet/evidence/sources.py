@@ -115,5 +115,5 @@ def _source(name: str) -> EvidenceSource:
     EVIDENCE_SOURCES.require(made, what, EvidenceSource)
     source = cast(EvidenceSource, made)
     if source.name != name:
-        raise ConfigError(f"{what} calls itself {source.name!r}; expected the name that the package registers")
+        raise ConfigError(f"{what} has the name {source.name!r}; expected the name that its package registers")
     return source

@@ -47,7 +47,7 @@ class Extension:
             raise ConfigError(unknown(self.kind, name, self.names))
         if len(found) > 1:
             packages = " and in ".join(sorted(package for _, package in found))
-            raise ConfigError(f"{self.kind} '{name}' is in {packages}: keep one")
+            raise ConfigError(f"{self.kind} '{name}' is in {packages}: uninstall all but one")
         ((_, package), point), *_ = found.items()
         what = f"{self.kind} '{name}' of {package}"
         try:
@@ -79,7 +79,7 @@ class Extension:
         """Raise ConfigError, with the names of the missing methods, if an object lacks members of its protocol."""
         if lacks := missing(made, protocol):
             named = ", ".join(repr(one) for one in lacks)
-            raise ConfigError(f"{what} is no {self.kind}: {type(made).__name__} has no method {named}")
+            raise ConfigError(f"{what} is not a {self.kind}: {type(made).__name__} has no method {named}")
 
 
 # A factory, called with the `Lab`; returns a `traffic.tool.TrafficTool`.

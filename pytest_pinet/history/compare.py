@@ -75,7 +75,7 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
     if a_bps is None or b_bps is None:
         if a_bps is None and b_bps is None:
             return Compared(
-                figure, None, None, ComparisonOutcome.NOT_COMPARABLE, "neither has a value that can be judged"
+                figure, None, None, ComparisonOutcome.NOT_COMPARABLE, "neither side has a value that can be judged"
             )
         outcome = ComparisonOutcome.NEW if a_bps is None else ComparisonOutcome.MISSING
         return Compared(figure, a_bps, b_bps, outcome, f"only {'B' if a_bps is None else 'A'} has a value")
@@ -103,7 +103,7 @@ def _by_intervals(
         outcome = ComparisonOutcome.FASTER
     else:
         outcome = ComparisonOutcome.SAME
-    why = "the intervals of both overlap; " if outcome is ComparisonOutcome.INCONCLUSIVE else ""
+    why = "the intervals of A and B overlap; " if outcome is ComparisonOutcome.INCONCLUSIVE else ""
     runs = f"{len(a)} against {len(b)} run{'s' if len(b) > 1 else ''}"
     return Compared(figure, a_bps, b_bps, outcome, why + runs, change)
 
@@ -117,9 +117,9 @@ def _interval(points: Sequence[Point]) -> tuple[float, float]:
 def _mismatch(a: Sequence[Point], b: Sequence[Point]) -> str:
     """Return why the values cannot be compared; empty if they can."""
     if a[-1].emulated != b[-1].emulated:
-        return "one is emulated, the other measured on hardware"
+        return "one side is emulated, the other was measured on hardware"
     parameters = {point.parameters for point in (*a, *b) if point.parameters}
-    return "measured with other parameters" if len(parameters) > 1 else ""
+    return "measured with different parameters" if len(parameters) > 1 else ""
 
 
 def _rate(point: Point) -> float:

@@ -101,7 +101,7 @@ def _url_of(text: str) -> URL:
     if url.drivername in ("postgres", "postgresql"):
         url = url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise ConfigError(f"--pinet-history: no history in {url.drivername!r}; expected {FORM}")
+        raise ConfigError(f"--pinet-history: database {url.drivername!r} is not supported; expected {FORM}")
     return url
 
 
@@ -114,10 +114,10 @@ def _check_file(path: Path, create: bool) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"history {path}: {error.strerror}; choose another with --pinet-history") from None
+            raise ConfigError(f"history {path}: {error.strerror}; choose another file with --pinet-history") from None
     elif not path.exists():
-        message = f"there is no history {path}; a run with a lab makes one"
-        raise ConfigError(f"{message}, 'pinet history import results.json' too; another with --history")
+        message = f"there is no history {path}; run pytest with a lab, or 'pinet history import results.json'"
+        raise ConfigError(f"{message}, or choose another file with --history")
 
 
 def _share_file(engine: Engine) -> None:
@@ -148,10 +148,10 @@ def _settle(database: Database, create: bool) -> None:
     with database.reading() as connection:
         found = _version_in(connection)
     if found is None and not create:
-        raise ConfigError(f"{database.shown} holds no history of pytest-pinet; expected one that a run has made")
+        raise ConfigError(f"{database.shown} is not a history of pytest-pinet; expected a file that a run has created")
     if found is not None and found > newest:
-        message = f"history {database.shown} is of version {found}, and this pytest-pinet reads up to {newest}"
-        raise ConfigError(f"{message}: update it")
+        message = f"history {database.shown} has version {found}, but this pytest-pinet reads at most {newest}"
+        raise ConfigError(f"{message}: update pytest-pinet")
     if found == newest:
         return
     with database.writing() as connection:

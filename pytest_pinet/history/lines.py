@@ -62,7 +62,7 @@ def runs_of(lines: Iterable[str], where: str) -> Iterator[tuple[StoredRun, list[
             elif run is not None:
                 points.append(_point(entry["point"], run))
             else:
-                raise ValueError("a point before its run")
+                raise ValueError("a point comes before its run")
         except (ValueError, KeyError, TypeError) as error:
             why = first_problem(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
             raise ConfigError(f"{where}:{number}: {why}; expected lines of 'pinet history export'") from None
@@ -87,7 +87,7 @@ def _check_heading(entry: Any) -> None:
     if not isinstance(entry, dict) or entry.get("format") != FORMAT:
         raise ValueError("no heading")
     if entry.get("version") != VERSION:
-        raise ValueError(f"version {entry.get('version')!r}, and this pytest-pinet reads {VERSION}: update it")
+        raise ValueError(f"version {entry.get('version')!r}, but pytest-pinet reads {VERSION}: update pytest-pinet")
 
 
 def _line(entry: dict[str, Any]) -> str:
@@ -97,5 +97,5 @@ def _line(entry: dict[str, Any]) -> str:
 def _point(plain: dict[str, Any], run: StoredRun) -> Point:
     point = _POINT.validate_python(plain | {name: getattr(run, name) for name in _OF_RUN})
     if point.run != run.id:
-        raise ValueError(f"a point of run {point.run!r} below run {run.id!r}")
+        raise ValueError(f"a point of run {point.run!r} follows run {run.id!r}")
     return point

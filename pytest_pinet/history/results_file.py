@@ -54,7 +54,7 @@ def _parse(text: bytes, where: str) -> RunRecord:
 def run_of(data: object, where: str = "") -> RunRecord:
     """Return the run of parsed JSON. Raises ConfigError if this is no run, or one of an unknown version."""
     if not isinstance(data, dict) or not isinstance(data.get("results"), list) or "run" not in data:
-        raise ConfigError(f"{where or 'this'} is no results.json of pytest-pinet; expected 'run' and 'results' in it")
+        raise ConfigError(f"{where or 'this'} is no results.json of pytest-pinet; expected keys 'run' and 'results'")
     _check_version(data.get("schema"), where)
     try:
         return RunRecord.model_validate(data)
@@ -69,7 +69,7 @@ def broken(where: str, what: str) -> str:
 
 def _check_version(version: object, where: str) -> None:
     if version not in KNOWN_SCHEMAS:
-        message = f"{where or 'results.json'} is of version {version!r}"
+        message = f"{where or 'results.json'} has version {version!r}"
         raise ConfigError(f"{message}; expected {KNOWN_SCHEMAS[-1]}: update pytest-pinet")
 
 
@@ -93,7 +93,7 @@ def record_of(lines: Path) -> tuple[RunRecord, int]:
     """
     head = lines.with_name(HEAD)
     if goes_on(head):
-        raise ConfigError(f"the run of {lines} still goes on; expected one that was killed: wait until it has ended")
+        raise ConfigError(f"the run of {lines} is still active; wait until it has ended")
     try:
         run = json.loads(head.read_text(encoding="utf-8"))
         text = lines.read_text(encoding="utf-8", errors="replace")
@@ -102,9 +102,9 @@ def record_of(lines: Path) -> tuple[RunRecord, int]:
             f"{error.filename}: {error.strerror}; expected {HEAD} and {LINES} of one run in a folder"
         ) from None
     except ValueError as error:
-        raise ConfigError(f"{head} is no JSON ({error}); expected what a run writes when it begins") from None
+        raise ConfigError(f"{head} is no JSON ({error}); expected the file that a run writes when it begins") from None
     if not isinstance(run, dict) or "started" not in run:
-        raise ConfigError(f"{head} has no 'started'; expected what a run writes when it begins")
+        raise ConfigError(f"{head} lacks the key 'started'; expected the file that a run writes when it begins")
     results, cut = _results(text)
     found = run_of({**run, "results": results, "complete": False}, str(lines))
     return found.replace(finished=_last_seen(found)), cut

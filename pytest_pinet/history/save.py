@@ -30,7 +30,7 @@ def keep_run(url: str | None, run: RunRecord, folder: Path) -> str | None:
         with open_history(target, create=True) as store:
             store.add(record, points)
     except ConfigError as error:
-        return f"{error}\nnot in the history; later: pinet history import {folder / 'results.json'}"
+        return f"{error}\nthis run is not in the history; later: pinet history import {folder / 'results.json'}"
     return None
 
 
@@ -44,7 +44,7 @@ def import_killed(store: HistoryStore, path: Path) -> tuple[bool, str]:
         return import_results(store, whole), ""
     record, cut = record_of(path)
     run, points = points_of(record, str(path.parent.absolute()), str(path))
-    lines = f"{cut} line{'s' if cut > 1 else ''} of it cut short and left out" if cut else ""
+    lines = f"{cut} incomplete line{'s' if cut > 1 else ''} left out" if cut else ""
     return store.add(run, points), lines
 
 

@@ -54,9 +54,9 @@ def unusable(attempt: Attempt) -> str:
             return event.text
     for sample in attempt.samples:
         if not math.isfinite(sample.seconds) or sample.seconds < 0 or sample.bytes < 0:
-            return f"a sample of {'fewer than 0' if sample.bytes < 0 else 'some'} bytes in {sample.seconds} s"
+            return f"impossible sample: {'fewer than 0' if sample.bytes < 0 else 'some'} bytes in {sample.seconds} s"
         if sample.bytes * 8 > HIGHEST_BPS * sample.seconds:
-            return f"a sample of more than {HIGHEST_BPS / 1e12:.0f} Tbit/s, which no link carries"
+            return f"impossible sample: more than {HIGHEST_BPS / 1e12:.0f} Tbit/s"
     if not any(s.seconds > 0 for s in attempt.counted):
         return "no sample after the warm-up"
     return ""

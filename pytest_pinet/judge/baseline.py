@@ -44,9 +44,9 @@ def compare(
     """
     old, new = logarithms(run.bps for run in baseline.runs), logarithms(run.bps for run in candidate)
     if len(old) < LEAST_RUNS:
-        return Difference(Relation.NOT_GATED, f"not gated: {len(old)} of {LEAST_RUNS} baseline runs")
+        return Difference(Relation.NOT_GATED, f"not gated: the baseline has {len(old)} runs, but needs {LEAST_RUNS}")
     if not new:
-        return Difference(Relation.NOT_GATED, "not gated: no run of the candidate gave a value")
+        return Difference(Relation.NOT_GATED, "not gated: no run under test gave a value")
     freedom = len(old) + len(new) - 2
     pooled = (_squares(old) + _squares(new)) / freedom
     half = student(1 - error_rate, freedom) * math.sqrt(pooled * (1 / len(old) + 1 / len(new)))

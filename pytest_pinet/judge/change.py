@@ -107,7 +107,7 @@ def judge_boots(
         ]
         return judge_change(figured, tolerance, noise, error_rate, figures, most_boots)
 
-    return judge_readings(of_a, of_b, judged, len(boots) >= most_boots, "; its connections stall")
+    return judge_readings(of_a, of_b, judged, len(boots) >= most_boots, "; connections of B stall")
 
 
 def judge_change(
@@ -132,7 +132,7 @@ def judge_change(
     n = len(known)
     over = len(boots) >= most_boots
     if n < LEAST_BOOTS or min(of_each) < 2:
-        why = f"{n} turn{'' if n == 1 else 's'} are too few to compare the builds"
+        why = f"too few turns to compare the builds: {n}"
         return Difference(Relation.INCONCLUSIVE if over else Relation.GO_ON, why, n)
     known, odd = _without_odd(known, noise)
     fit = _fit(known)
@@ -145,7 +145,7 @@ def judge_change(
     change, low, high = math.expm1(fit.change), math.expm1(fit.change - half), math.expm1(fit.change + half)
     found = (n, change, (low, high), math.sqrt(own))
     text = f"B is {change * 100:+.2f} % against A ({low * 100:+.2f} to {high * 100:+.2f} %)"
-    text = "; ".join([text, *(f"an outlier of {row.boot.side} left out" for row in odd)])
+    text = "; ".join([text, *(f"an outlier of {row.boot.side} was left out" for row in odd)])
     after = f"after {n} turns"
     enough = certainty_threshold(error_rate / LOOKS)
     # One of many unchanged values is below its limit by chance more often than a single one.

@@ -1,4 +1,4 @@
-"""What changes a verdict besides goodput: settings, requests, a ladder, the ends. All of it is known before judging."""
+"""Facts besides goodput that change a verdict: settings without effect, failed requests, lost datagrams, busy ends."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _left_out(disturbed: Sequence[Attempt], of: int) -> str:
     if not disturbed:
         return ""
     cause = remarks(disturbed[0])[0]
-    return f"; {len(disturbed)} of {of} were disturbed, such as {cause}: find out why before calibrating"
+    return f"; {len(disturbed)} of {of} were disturbed, for example: {cause}; remove the cause, then calibrate"
 
 
 def _component(mean_square: float, freedom: int, below: float, size: float, freedom_below: int = 0) -> Component:

@@ -153,7 +153,7 @@ def _slow_start(samples: Sequence[Sample], cap_s: float, grain: float) -> list[E
     text = f"slow start: {RAMP_SHARE * 100:.0f} % of the usual rate only after {reached:.1f} s"
     if reached < cap_s - JITTER_S:
         text = (
-            f"slow start: {RAMP_SHARE * 100:.0f} % of the usual rate after {reached:.1f} s, all of it after {cap_s:g} s"
+            f"slow start: {RAMP_SHARE * 100:.0f} % of the usual rate after {reached:.1f} s, full rate after {cap_s:g} s"
         )
     return [Event(EventKind.SLOW_START, seen[0].start_s, reached - seen[0].start_s, text)]
 

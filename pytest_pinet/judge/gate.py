@@ -119,7 +119,7 @@ def _improved(judged: DirectionJudgement, limit: Limit | None, baseline: Baselin
     relative = bound.relative.fraction if isinstance(bound, Tolerance) else DEFAULT_TOLERANCE.relative.fraction
     if judged.interval[0] <= baseline.figure.bps * (1 + relative):
         return judged
-    reason = f"{judged.reason}; better than the baseline {baseline.figure}: accept it as the new one?"
+    reason = f"{judged.reason}; better than the baseline {baseline.figure}: see 'pinet accept'"
     return replace(judged, verdict=Verdict.IMPROVED, reason=reason)
 
 
@@ -164,7 +164,7 @@ def _final(judged: DirectionJudgement, decision: Decision, counted: Sequence[Att
         reason = f"{reason}, but this is not certain: {decision.why}"
     elif state == "cleared":
         below = sum(attempt.goodput < limit for attempt in counted)
-        reason = f"{reason}; below it in {below} of {len(counted)} connections, but repetitions cleared the suspicion"
+        reason = f"{reason}; below the limit in {below} of {len(counted)} connections, but the repetitions passed"
         if decision.flagged:
             reason = f"{'; '.join(dict.fromkeys(decision.flagged))}: {reason}"
     elif verdict is Verdict.MARGINAL and decision.flagged:

@@ -1,6 +1,6 @@
 """Compare two states of one link, measured alternately (A B B A B A A B), so that drift cancels out.
 
-A few odd connections do not decide, either.
+A few outliers do not decide the result.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def judge_readings(
             found = replace(means, why=f"{means.why}{stalls}")
         elif found.result in (Relation.SAME, Relation.FASTER) and share_b > max(share_a, MOST_DISTURBED):
             result = Relation.INCONCLUSIVE if over else Relation.GO_ON
-            found = replace(found, result=result, why=f"{counted(disturbed[1], len(of_b))} of B disturbed")
+            found = replace(found, result=result, why=f"{counted(disturbed[1], len(of_b))} of B had disturbances")
     return replace(found, disturbed=disturbed)
 
 
@@ -108,7 +108,7 @@ def compare_in_turn(
     n = len(pairs)
     if n < 2 or not any(order != pairs[0][1] for _, order in pairs):
         over = len(figures) >= 2 * MOST_PAIRS
-        why = f"{n} pair{'' if n == 1 else 's'} are too few to distinguish a difference from drift"
+        why = f"too few pairs to distinguish a difference from drift: {n}"
         return Difference(Relation.INCONCLUSIVE if over else Relation.GO_ON, why, n)
     mean, drift, variance, between = _without_drift(pairs, noise)
     half = normal(1 - error_rate) * math.sqrt(variance)

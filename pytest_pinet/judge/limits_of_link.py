@@ -60,7 +60,7 @@ def slow_link(facts: DiagnosisFacts) -> Diagnosis | None:
     tested = max((end.rated_mbps or 0 for end in known if end.under_test), default=0)
     if slowest.under_test or speed >= tested:
         return None
-    text = f"the peer {slowest.name} has a link of {speed} Mbit/s, the NIC under test supports {tested}: {reached}"
+    text = f"the peer {slowest.name} has a link of {speed} Mbit/s, but the NIC under test supports {tested}: {reached}"
     return Diagnosis(Cause.PEER, text, {**numbers, "rated_mbps": float(tested)})
 
 
@@ -89,11 +89,11 @@ def usb_bus(facts: DiagnosisFacts) -> Diagnosis | None:
     if not slow or most is None or facts.wire <= most or not USB2_LEAST <= total.bps / most.bps <= 1:
         return None
     end = max(slow, key=lambda one: one.under_test)
-    found = "enumerated at" if end.usb_mbps is not None else "which signals"
+    found = "enumerated at" if end.usb_mbps is not None else "nominal"
     together = f"both directions together {total}" if facts.both is not None else f"{total}"
     text = (
-        f"the USB 2 bus of {end.name}, {found} {USB2_MBPS} Mbit/s and shared by both directions: {together} of the "
-        f"{most} that it carries at most"
+        f"both directions share the USB 2 bus of {end.name} ({found} {USB2_MBPS} Mbit/s): {together} of the "
+        f"{most} that the bus can carry"
     )
     numbers = {"total_bps": total.bps, "bus_bps": most.bps}
     return Diagnosis(Cause.USB, text, numbers)
@@ -108,8 +108,8 @@ def usb_adapter(facts: DiagnosisFacts) -> Diagnosis | None:
         return None
     end = max(adapters, key=lambda one: one.under_test)
     text = (
-        f"the USB NIC {end.name} shares its bus and its driver's work among both directions: together {facts.both}, "
-        f"where one alone has {facts.wire}"
+        f"both directions share the bus and the driver of the USB NIC {end.name}: together {facts.both}, "
+        f"while one direction alone can have {facts.wire}"
     )
     numbers = {"total_bps": facts.both.bps, "limit_bps": facts.wire.bps}
     return Diagnosis(Cause.USB, text, numbers)
@@ -131,7 +131,7 @@ def pcie_bus(facts: DiagnosisFacts) -> Diagnosis | None:
         if not (1 - PCIE_MODEL) * least.bps <= facts.goodput.bps <= (1 + PCIE_MODEL) * most.bps:
             continue
         payload = "" if end.pcie.payload is None else f" with payloads of {end.pcie.payload} bytes"
-        text = f"the PCIe link of {end.name} ({end.pcie}){payload} leaves {least} to {most}"
+        text = f"the PCIe link of {end.name} ({end.pcie}){payload} allows {least} to {most}"
         numbers = {"least_bps": least.bps, "most_bps": most.bps, "gtps": end.pcie.gtps, "lanes": float(end.pcie.lanes)}
         return Diagnosis(Cause.PCIE, text, numbers)
     return None
@@ -198,7 +198,7 @@ def _tool(facts: DiagnosisFacts) -> Diagnosis | None:
     if end is None or percent < TOOL_PERCENT:
         return None
     who = end.name if end.under_test else f"the peer {end.name}"
-    text = f"the traffic tool used {percent:.0f} % of a core on {who}, and it has one thread"
+    text = f"the traffic tool used {percent:.0f} % of a core on {who}, and has only one thread"
     return Diagnosis(Cause.CPU if end.under_test else Cause.PEER, text, {"tool_percent": percent})
 
 

@@ -86,7 +86,7 @@ class PingTurns:
         if of_b and missed == of_b and self.decided:
             if of_b < OFTEN:
                 return Verdict.INCONCLUSIVE, "too few turns to decide which build is the cause"
-            turns = f"{of_b} of {of_b} turns of the build under test and in none of {len(self.of(Side.A))} of the other"
+            turns = f"{of_b} of {of_b} turns of the build under test, 0 of {len(self.of(Side.A))} turns of the other"
             return Verdict.FAIL, f"missed in {turns}"
         if missed:
             return Verdict.PASS, f"missed in {missed} of {of_b} turns of the build under test"

@@ -51,7 +51,7 @@ class Rule:
             return Verdict.INVALID, f"{noun}{value} is not a finite number: a measurement error"
         at_most = self.limit.metric in MAXIMA
         misses = value > self.threshold if at_most else value < self.threshold
-        relation = f"is {'above' if at_most else 'below'}" if misses else "holds"
+        relation = f"is {'above' if at_most else 'below'}" if misses else "meets"
         reason = f"{noun}{show(value)} {relation} the limit {show(self.threshold)}{self._difference(value)}"
         verdict = Verdict.FAIL if misses else Verdict.PASS
         if not misses and self._is_close(value):

@@ -225,7 +225,7 @@ def _explained(known: Decision) -> Decision:
     assert known.ratio is not None
     assert known.noise is not None
     where, noise = place(known.ratio), percent(known.noise)
-    odd = f"; {counted(known.disturbed, known.connections)} disturbed" if known.disturbed else ""
+    odd = f"; {counted(known.disturbed, known.connections)} had disturbances" if known.disturbed else ""
     if known.outcome is DecisionOutcome.PASS:
         why = f"certain after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
     elif known.outcome is DecisionOutcome.FAIL:
@@ -243,9 +243,9 @@ def _obstacle(known: Decision) -> str:
     assert known.noise is not None
     assert known.carries is not None
     if known.disturbed > MOST_DISTURBED * known.connections:
-        return f"{counted(known.disturbed, known.connections)} disturbed, such as {known.flagged[0]}"
-    possible = f"the smallest margin that can be judged with it is {percent(known.carries)}"
+        return f"{counted(known.disturbed, known.connections)} had disturbances, such as: {known.flagged[0]}"
+    possible = f"the smallest margin that this noise allows is {percent(known.carries)}"
     if known.carries >= 1:
-        possible = "no margin can be judged with it"
+        possible = "this noise allows no margin"
     margin = percent(known.ratio - 1)
-    return f"noise {percent(known.noise)} between connections is more than the margin {margin} allows; {possible}"
+    return f"noise {percent(known.noise)} between connections is too much for the margin {margin}; {possible}"

@@ -35,7 +35,7 @@ class _Obstacle:
 
     def __str__(self) -> str:
         if self.exporter is not None:
-            return f"exporter {self.exporter} of place {self.place} is away"
+            return f"exporter {self.exporter} of place {self.place} is not connected"
         return f"held by {self.holding or 'an unknown user'}"
 
 
@@ -122,7 +122,7 @@ class Leases:
         elif patience.hangs:
             raise LeaseError(
                 f"waited {patience.sibling_s:.0f} s for place {place}, {obstacle}, a worker of this run, "
-                "which did not release it once",
+                "which never released this place",
                 "check whether a test of that worker hangs; if its tests need the place for so long, increase "
                 "--pinet-acquire-timeout",
             )

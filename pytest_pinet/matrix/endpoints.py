@@ -65,7 +65,7 @@ class EndpointSelector:
             raise NotEnoughNodes(self._alone(dut, "pair", 2))
         if self._clock(dut) == WALL != self._clock(found):
             raise NotEnoughNodes(
-                f"every peer of {dut.node} has a virtual clock, so its measurements say nothing about {dut.node}"
+                f"every peer of {dut.node} has a virtual clock, so measurements with it say nothing about {dut.node}"
             )
         return found
 

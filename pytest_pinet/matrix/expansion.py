@@ -113,13 +113,13 @@ def _missing(lab: Lab, request: Request, topology: Topology) -> list[Missing]:
             if any(fnmatchcase(name, nic) for i in there for name in names_of(i)):
                 continue
             id_ = _UNSAFE.sub("any", f"{board}:{nic}/{topology}")
-            what, near, has = f"board {board!r}", nearest(board, boards), boards
+            what, kind, near, has = f"board {board!r}", "boards", nearest(board, boards), boards
             if there:
-                what = f"NIC {nic!r} on {what}"
+                what, kind = f"NIC {nic!r} on {what}", "NICs"
                 near = nearest(nic, sorted({name for i in there for name in names_of(i)}))
                 has = sorted({i.label for i in there})
             hint = f"nearest is {near!r}; " if near else ""
-            result.append(Missing(id_, f"no {what} in lab {lab.name} ({hint}it has {', '.join(has)})"))
+            result.append(Missing(id_, f"no {what} in lab {lab.name} ({hint}{kind}: {', '.join(has)})"))
     return result
 
 

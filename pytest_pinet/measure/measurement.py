@@ -152,7 +152,7 @@ def _ungated(link: LinkFacts, traffic: Traffic, plan: GatePlan) -> list[str]:
     """Return a sentence if an accepted baseline was ignored."""
     if link.scale == 1 or not any(plan.reference(way).baseline for way in traffic.direction.parts):
         return []
-    return [f"accepted baseline ignored: it was recorded at full link rate, these links run at {link.scale:g} of it"]
+    return [f"accepted baseline ignored: it was recorded at full link rate, but links run at {link.scale:g} of it"]
 
 
 def _windows(tries: Sequence[Try]) -> list[WindowRecord]:

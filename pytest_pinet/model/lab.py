@@ -170,7 +170,7 @@ class Lab:
     def meaning(self) -> str:
         """What emulated values mean: the end of a sentence that begins with the lab's name."""
         if self.counts_instructions:
-            return "counts instructions, not seconds: they tell how long a packet's way is, not how fast a board"
+            return "counts instructions, not seconds: values show the code path of a packet, not the speed of a board"
         return "sets the rates of its links itself"
 
     def interfaces(self) -> list[Interface]:

@@ -1,4 +1,4 @@
-"""The one parser of limits: lab file, marker, call and command line gather the words, and add where these stand."""
+"""The only parser of limits: lab file, marker, gate call and command line pass their words here, with their origin."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def parse_arguments(
     try:
         marginal = parse_marginal(written.pop(word)) if word in written else None
         if marginal is not None and not written:
-            raise ValueError(f"a band needs a limit beside it; expected one of {', '.join(METRICS)} too")
+            raise ValueError(f"a marginal band needs a limit; add one of {', '.join(METRICS)}")
         for word, value in written.items():
             source = f"{word}={value!r} of the {origin.name.lower()}"
             for direction, bound in _by_direction(Metric(word), value).items():

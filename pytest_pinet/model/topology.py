@@ -80,7 +80,7 @@ class Topology:
         if direction not in self.directions:
             accepted = " or ".join(map(str, self.directions))
             raise ValueError(
-                f"direction {str(direction)!r} makes no sense in topology {self.name}; accepted: {accepted}"
+                f"direction {str(direction)!r} is not possible in topology {self.name}; accepted: {accepted}"
             )
         opposed = self.kind == "opposed"
         return tuple(

@@ -71,6 +71,6 @@ class Tuned:
 
     def __str__(self) -> str:
         """Return ``tuning mtu=9000 of pi4b-1:usb: rejected, it is 1500: Invalid argument``."""
-        found = f", it is {self.found}" if self.found and not self.outcome.holds else ""
+        found = f", the value is {self.found}" if self.found and not self.outcome.holds else ""
         why = f": {self.why}" if self.why else ""
         return f"tuning {self.name}={self.asked} of {self.end}: {self.outcome}{found}{why}"

@@ -53,7 +53,7 @@ def change_lines(
 
 def _build(name: str, build: BuildRecord, head: ChangeHeadRecord) -> str:
     if name == "A" and not build.key:
-        what = "the accepted baselines" if head.baseline == "accepted" else "what the boards run by themselves"
+        what = "the accepted baselines" if head.baseline == "accepted" else "the build that is installed on the boards"
         return f"A: {what}"
     release = f", kernel {build.release}" if build.release else ""
     files = len(build.files)

@@ -43,12 +43,12 @@ def verdict_in_words(run: RunRecord) -> str:
     if verdicts[Verdict.FAIL]:
         sentence = f"Throughput fails in {verdicts[Verdict.FAIL]} of {measured} measurements."
     elif not measured:
-        sentence = "Nothing was measured, so nothing is known."
+        sentence = "Nothing was measured, so there is no verdict."
     elif bad := [verdict for verdict in verdicts if verdict not in (*GOOD, Verdict.SKIPPED)]:
         said = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in sorted(bad))
         sentence = f"No verdict: nothing failed, but {said} of {len(run.results)} measurements."
     else:
-        said = f"all {measured} measurements keep their limits" if measured > 1 else "one measurement keeps its limit"
+        said = f"all {measured} measurements meet their limits" if measured > 1 else "one measurement meets its limit"
         sentence = f"Throughput holds: {said}."
     if run.figures == "emulated":
         sentence += " The values are emulated."

@@ -22,7 +22,7 @@ def evenness_note(result: ResultRecord) -> str:
     assert even is not None, "only several flows share"
     least, most = rates(min(goodputs), max(goodputs))
     return (
-        f"{len(goodputs)} flows, {least} to {most}; the least got {even.least_share * 100:.1f} % of its fair share "
+        f"{len(goodputs)} flows, {least} to {most}; the worst got {even.least_share * 100:.1f} % of its fair share "
         f"({even.least_flow}), Jain's index {even.jain:.3f}"
     )
 
@@ -43,7 +43,7 @@ def scales_text(scales: Iterable[float]) -> str:
 
 def tuning_notes(tunings: Iterable[Tuned]) -> list[str]:
     """Return a note for each setting without effect."""
-    return [f"{one} (the value was measured without it)" for one in dict.fromkeys(tunings) if not one.outcome.holds]
+    return [f"{one} (measured without this setting)" for one in dict.fromkeys(tunings) if not one.outcome.holds]
 
 
 def ineffective(results: Sequence[ResultRecord]) -> list[str]:
@@ -92,8 +92,8 @@ def ladder_text(record: LadderRecord) -> str:
     last = record.steps[-1]
     text = f"{record.knee_bps / 1e6:g} Mbit/s is the highest of {tried} rates held with {bound}"
     if last.held:
-        return f"{text}, and the highest that was tried"
+        return f"{text}, and also the highest rate tried"
     if not last.reached:
-        return f"{text}; at {last.rate_bps / 1e6:g} Mbit/s the sender did not get rid of all"
+        return f"{text}; at {last.rate_bps / 1e6:g} Mbit/s the sender could not send all packets"
     lost = "" if last.loss is None else f" {last.loss * 100:.3g} % were lost"
     return f"{text}; at {last.rate_bps / 1e6:g} Mbit/s{lost}"

@@ -261,7 +261,7 @@ class Gate:
         """
         try:
             if link.combination.topology.name != "pair":
-                raise ConfigError(f"a {link.combination.topology.name} cannot be compared; expected topology 'pair'")
+                raise ConfigError(f"topology {link.combination.topology.name} cannot be compared; expected 'pair'")
             match [limit.bound for limit in parse_arguments({"tolerance": tolerance}, Origin.CALL)]:
                 case [Tolerance(Share(part), None)]:
                     pass

@@ -281,7 +281,7 @@ class HttpRun:
         why = said[-1].partition("[emerg]")[2].strip() or said[-1] if said else f"exit status {done.returncode}"
         raise TrafficError(
             f"nginx on {self.server.name} does not start: {why}",
-            f"look at what nginx needs on {self.server.name}",
+            f"check the installation of nginx on {self.server.name}",
             done.stdout + done.stderr,
         )
 

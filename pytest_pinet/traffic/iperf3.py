@@ -177,7 +177,7 @@ def _verify(run: Iperf3Run, client: Iperf3Report, server: Iperf3Report) -> tuple
 def _check_ran_as_requested(run: Iperf3Run, report: Iperf3Report) -> None:
     for key, expected in (("duration", run.seconds), ("omit", 0)):
         if (found := iperf3_json.number(report.test, key)) != expected:
-            raise BadJson(f"it ran with {key} {found:g}, not {expected}")
+            raise BadJson(f"iperf3 ran with {key} {found:g}, not {expected}")
 
 
 def _window(run: Iperf3Run, report: Iperf3Report) -> list[str]:
@@ -209,5 +209,5 @@ def _notes(run: Iperf3Run, tools: Mapping[str, Tool], cpu: Mapping[str, float]) 
     if not run.traffic.udp and run.congestion is None:
         found.append("the kernels' default congestion control was used, since cubic is not available on both ends")
     if len({tool.version.threaded for tool in tools.values()}) > 1:
-        found.append("iperf3 has threads on one end only (3.16 and newer): do not compare with other pairs of versions")
+        found.append("iperf3 has threads on one end only (3.16 and newer): do not compare with other iperf3 versions")
     return tuple(found)

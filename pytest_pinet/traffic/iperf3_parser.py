@@ -85,7 +85,7 @@ def _check_request(report: Iperf3Report, traffic: Traffic) -> None:
     """Compare what ran with the requested traffic. Raises BadJson."""
     protocol = "UDP" if traffic.udp else "TCP"
     if (ran := iperf3_json.text(report.test, "protocol")) != protocol:
-        raise BadJson(f"it ran {ran}, not {protocol}")
+        raise BadJson(f"iperf3 ran {ran}, not {protocol}")
     bidirectional = traffic.direction is Direction.BIDIR
     if report.bidirectional != bidirectional:
         raise BadJson("only one direction ran, not both" if bidirectional else "both directions ran, not one")
@@ -132,12 +132,12 @@ def _flow(report: Iperf3Report, traffic: Traffic, direction: Direction, cap_s: f
     seconds = sum(r.sample.seconds for r in counted)
     _check_samples(samples, report, traffic, direction)
     if len(streams) != traffic.streams:
-        raise BadJson(f"{len(streams)} of {traffic.streams} streams are in its intervals")
+        raise BadJson(f"its intervals contain {len(streams)} of {traffic.streams} streams")
     if f"sum_received{suffix}" in report.end:
         final = iperf3_json.count(iperf3_json.member(report.end, f"sum_received{suffix}"), "bytes")
         shown = sum(s.bytes for s in samples)
         if abs(final - shown) > AGREEMENT * max(final, shown):
-            raise BadJson(f"its intervals have {shown} bytes and its final sum {final}")
+            raise BadJson(f"its intervals have {shown} bytes, but its final sum has {final}")
     udp = [r for r in counted if r.packets is not None]
     last = iperf3_json.member(report.end, f"sum{suffix}") if traffic.udp else {}
     return Flow(
@@ -158,8 +158,8 @@ def _from_final_sum(report: Iperf3Report, traffic: Traffic, direction: Direction
     suffix = _suffix(traffic, direction)
     if f"sum_received{suffix}" not in report.end:
         raise UnsupportedError(
-            f"the iperf3 {report.version} of {report.output.end} does not report what the receiver got of the "
-            f"{'UDP' if traffic.udp else 'TCP'} traffic that it sent: this needs 3.11 or newer, or the client on the "
+            f"iperf3 {report.version} of {report.output.end} does not report how much of the "
+            f"{'UDP' if traffic.udp else 'TCP'} traffic arrived: this needs 3.11 or newer, or the client on the "
             "receiving end"
         )
     if traffic.warmup_s != 0:

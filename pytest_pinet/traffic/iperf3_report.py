@@ -106,7 +106,7 @@ class Iperf3Report:
             seam = after.sample.start_s - (before.sample.start_s + before.sample.seconds)
             if abs(seam) > _SEAM_S:
                 what = "overlap by" if seam < 0 else "leave a gap of"
-                raise BadJson(f"its intervals {what} {abs(seam):.1f} s (iperf3's omit timer does that)")
+                raise BadJson(f"its intervals {what} {abs(seam):.1f} s (caused by iperf3's omit timer)")
         return found
 
 

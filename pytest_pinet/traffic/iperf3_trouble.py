@@ -216,7 +216,7 @@ def explain(output: Output) -> PinetError:
             f"the connection to {output.end} was lost while its iperf3 {output.role} ran", f"look at {output.end}"
         )
     reason = said or (f"exit status {status}" if status else "it printed nothing")
-    return failed(f"{process} failed: {reason}", "see what it printed")
+    return failed(f"{process} failed: {reason}", "look at the output of iperf3")
 
 
 def _make(kind: type[LabError] | type[UnsupportedError], message: str, act: str, output: Output) -> PinetError:

@@ -59,7 +59,7 @@ class Iperf3Feature:
 # Versions come from the release notes. --bidir counts only from 3.11 because of recorded outputs. Features of 3.7 and
 # all later versions (-R -P -w -M -l -b -u -C -B -i --connect-timeout -1 -J) need no line.
 FEATURES: tuple[Iperf3Feature, ...] = (
-    Iperf3Feature("iperf3", Version(3, 7), "outputs of older versions are unknown to us", lambda _: True),
+    Iperf3Feature("iperf3", Version(3, 7), "pinet does not know the output of older versions", lambda _: True),
     Iperf3Feature(
         "--bidir",
         Version(3, 11),

@@ -88,5 +88,5 @@ def _note(end: str, flow: Flow, way: Direction, receives: bool) -> str:
     other: tuple[Sample, ...] = flow.sender_samples if receives else flow.counted
     seconds = sum(sample.seconds for sample in other)
     beside = Bitrate(sum(sample.bytes for sample in other) * 8 / seconds) if seconds else None
-    said = f"; by the clock of the other end it is {beside}" if beside is not None else ""
+    said = f"; by the clock of the other end, goodput is {beside}" if beside is not None else ""
     return f"{way}: measured in the virtual time of {end}, which counts instructions{said}"

@@ -102,7 +102,7 @@ class KernelParameter:
     """One or more parameters of the kernel command line (cmdline.txt), separated by spaces."""
 
     name = "kernel"
-    form = "a kernel parameter such as 'pci=pcie_bus_perf', or several with spaces between"
+    form = "a kernel parameter such as 'pci=pcie_bus_perf', or several, separated by spaces"
 
     def parse(self, value: object) -> str:
         return _words(value, self.form)
@@ -192,7 +192,7 @@ class DeviceTree:
     """Device-tree parameters such as ``dtparam=eee=off``. Only some of them can be read back."""
 
     name = "dtparam"
-    form = "a device-tree parameter such as 'eee=off' or 'pciex1_gen=3', or several with spaces between"
+    form = "a device-tree parameter such as 'eee=off' or 'pciex1_gen=3', or several, separated by spaces"
 
     def parse(self, value: object) -> str:
         return _words(value, self.form)
@@ -207,7 +207,7 @@ class DeviceTree:
             name, _, value = word.partition("=")
             reader = _READERS.get(name)
             if reader is None:
-                raise NoKnob(f"it is in config.txt, but no known value shows whether dtparam {name} works")
+                raise NoKnob(f"dtparam {name} is in config.txt, but pinet cannot read back whether it works")
             values[name] = reader(place, value)
         return SettingReading(values, " ".join(f"{name}={value}" for name, value in values.items()))
 

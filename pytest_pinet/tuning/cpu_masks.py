@@ -62,5 +62,5 @@ class Xps(QueueMask):
             raise NoKnob(f"{place.device} has no tx queues in /sys")
         if len(queues) == 1:
             # With one queue the file exists, but every write to it fails (ENOENT).
-            raise NoKnob(f"{place.device} has one transmit queue, so there is no choice")
+            raise NoKnob(f"{place.device} has one transmit queue, so there is no queue to choose")
         return super().read(place, asked)

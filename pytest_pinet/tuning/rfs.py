@@ -26,7 +26,7 @@ class Rfs(FileSetting):
         tables = [path for path in found.values if path.endswith(_GLOBAL)]
         if not tables:
             # A network namespace other than the first has no such file.
-            raise NoKnob(f"there is no net.core.{_GLOBAL} here, which flow steering needs")
+            raise NoKnob(f"flow steering needs net.core.{_GLOBAL}, which this network namespace lacks")
         if len(tables) == len(found.values):
             raise NoKnob(f"{place.device} has no receive queue with rps_flow_cnt")
         return found

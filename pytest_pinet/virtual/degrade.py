@@ -68,8 +68,8 @@ class SwitchTarget:
     async def degrade(self, request: Request) -> list[str]:
         if (request.get("lie") or request.get("stale_counters")) and self.switch.spec.management != "snmp":
             raise ConfigError(
-                f"switch {self.name} is managed over ssh, so --dead is its only fault; "
-                "only one with backend snmp lies or has stale counters"
+                f"switch {self.name} is managed over ssh, so only --dead is supported; "
+                "--lie and --stale-counters need a switch with backend snmp"
             )
         faults = self.switch.firmware.faults
         if request.get("dead"):

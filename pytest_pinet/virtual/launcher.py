@@ -272,7 +272,7 @@ def _await(
     while (value := found()) is None:
         ended = process.poll()
         if ended is not None or time.monotonic() > deadline:
-            why = f"not within {UP_TIMEOUT_S:g} s" if ended is None else f"the process exited with {ended}"
+            why = f"{UP_TIMEOUT_S:g} s passed" if ended is None else f"the process exited with {ended}"
             raise CoordinatorError(
                 f"the virtual lab did not start: it waited for {what}, but {why}", f"look at the logs in {runtime.path}"
             )

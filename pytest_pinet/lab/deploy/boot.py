@@ -195,7 +195,7 @@ class Booted:
             card = read_card(access.shell, access.folders)
         except Refused as why:
             act = f"look at the card of {self._board.name}"
-            raise LabError(f"{why}; its boot files changed after {build} was checked", act) from None
+            raise LabError(f"{why}; the boot files of the board changed after {build} was checked", act) from None
         initramfs = bool(build.of(BuildFileRole.INITRAMFS)) or card.initramfs is not None
         texts: dict[str, Content] = {
             f"{TRYBOOT}{KEPT}.new": tryboot_text(card, build, initramfs).encode(),

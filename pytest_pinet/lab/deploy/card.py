@@ -17,7 +17,7 @@ from pytest_pinet.tuning.files import reason
 OURS = "pytest-pinet"
 TRYBOOT = "tryboot.txt"
 KERNEL, INITRAMFS = "kernel8.img", "initramfs8"
-HEADER = "# By pytest-pinet: boots a build under test once; config.txt is what boots otherwise"
+HEADER = "# By pytest-pinet: boots a build under test once; every other boot uses config.txt"
 # The kernels that the firmware starts when config.txt names no kernel, newest boards first.
 _DEFAULTS = ("kernel_2712.img", "kernel8.img", "kernel7l.img", "kernel7.img", "kernel.img")
 # Lines that name the files of the known-good build.

@@ -1,4 +1,4 @@
-"""Record labgrid's own steps (power, console, ssh) below our steps."""
+"""Record labgrid's own steps (power, console, ssh) as children of our steps, for reports."""
 
 from __future__ import annotations
 

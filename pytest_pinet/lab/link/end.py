@@ -83,7 +83,7 @@ def check_not_management(end: End, around: Surroundings) -> None:
     """Refuse to rewire a port that carries our ssh connection. Raises LinkError."""
     if around.carries_ssh:
         raise LinkError(
-            f"{end} carries our own ssh connection, which moving its port into a group of its own would cut",
+            f"{end} carries the ssh connection of this run; moving its port to another VLAN would cut the connection",
             f"reach {end.shell.name} over a second NIC, or give the switch `backend: fixed` in the lab file",
         )
 

@@ -191,7 +191,7 @@ def _check_forwarding(near: End, far: End, dut: End) -> None:
     if not Deadline(FORWARDING_TIMEOUT_S).wait_until(reaches):
         raise LinkError(
             f"{near} does not reach {far} through {dut.shell.name} within {FORWARDING_TIMEOUT_S:.0f} s: {last}",
-            f"on {dut.shell.name}: look for a firewall that drops what is forwarded (nft list ruleset)",
+            f"on {dut.shell.name}: look for a firewall that drops forwarded packets (nft list ruleset)",
         )
     if near.shell.run(f"{ping} -t 1 {far.ip}").returncode == 0:
         raise LinkError(

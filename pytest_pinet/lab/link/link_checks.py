@@ -49,7 +49,7 @@ def check_negotiation(end: End, state: InterfaceState) -> None:
         )
     if state.duplex == "half":
         raise InvalidMeasurement(
-            f"{end} negotiated half duplex: not measured\n  -> let both ends of the cable negotiate"
+            f"{end} negotiated half duplex: not measured\n  -> enable autonegotiation at both ends"
         )
 
 

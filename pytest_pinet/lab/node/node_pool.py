@@ -62,7 +62,7 @@ class NodePool:
         for session in sessions:
             # Kernel problems on the console of an idle node, since its last test.
             for finding in session.take_unreported() if session.ready else ():
-                self.warnings.append(f"{finding.kind} on {finding.node} between two tests {finding}: rebooted the node")
+                self.warnings.append(f"rebooted {finding.node} because of {finding.kind} between two tests {finding}")
                 session.reset_due = True
             session.reset_due |= reset
         fresh = [session for session in sessions if session.reset_due or not session.ready]

@@ -172,8 +172,8 @@ class CliSwitch:
                 raise SwitchError(
                     f"switch {self._switch.name} shows no byte counters of port {port} in its answer to "
                     f"{self._commands(('counters',))}",
-                    "this firmware uses another output format: describe it in a family of your own, and name that file "
-                    "in `families:` of the lab file",
+                    "this firmware uses another output format: describe the format in your own switch family, and name "
+                    "the file in `families:` of the lab file",
                 )
             result[port] = PortCounters(
                 time.monotonic(), rx, tx, rx_errors, tx_errors, rx_discards, tx_discards, first.get("epoch")
@@ -223,7 +223,7 @@ class CliSwitch:
             if vlan is None:
                 raise SwitchError(
                     f"switch {self._switch.name} shows no access VLAN of port {port} in its answer to "
-                    f"{self._commands(('vlan',))}. The port was not changed, because it could not be restored",
+                    f"{self._commands(('vlan',))}. The port was not changed, because pinet could not restore it later",
                     "the lab's admin: make it an access port of one VLAN, or remove it from the lab file",
                 )
             result[port] = vlan

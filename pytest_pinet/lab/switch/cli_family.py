@@ -49,7 +49,7 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text, re.MULTILINE)
     except re.error as error:
-        raise ValueError(f"{quoted(text)} is no regular expression: {error}") from None
+        raise ValueError(f"{quoted(text)} is not a regular expression: {error}") from None
     return text
 
 
@@ -57,7 +57,7 @@ def _placeholders(command: str, accepted: tuple[str, ...]) -> set[str]:
     try:
         names = {name for _, name, _, _ in Formatter().parse(command) if name is not None}
     except ValueError as error:
-        raise ValueError(f"{quoted(command)}: {error}; write a brace of the command itself twice") from None
+        raise ValueError(f"{quoted(command)}: {error}; write each brace of the command itself twice") from None
     for name in sorted(names - set(accepted)):
         raise ValueError(f"{quoted(command)}: " + unknown("placeholder", f"{{{name}}}", [f"{{{a}}}" for a in accepted]))
     return names
@@ -158,7 +158,7 @@ class SettingCommands(FamilyEntry):
         for one, other in (("up", "down"), ("poe_on", "poe_off"), ("vlan", "remove_vlan")):
             if (getattr(self, one) is None) != (getattr(self, other) is None):
                 lacking = other if getattr(self, other) is None else one
-                raise ValueError(f"'{lacking}' is missing: '{one}' and '{other}' need each other")
+                raise ValueError(f"'{lacking}' is missing; expected both '{one}' and '{other}'")
         return self
 
 
@@ -295,7 +295,7 @@ def _expanded(name: str, own: Document | None, families: dict[str, object], seen
     if not isinstance(like, str) or like not in {*families, *built_in()} or (like in seen and like not in built_in()):
         where = document.value((name, _LIKE))
         if isinstance(like, str) and like in seen:
-            raise ConfigError(f"{name} is like {like}, which is like {name}: copy one of them instead", where)
+            raise ConfigError(f"{name} and {like} refer to each other by `like:`; copy one of them instead", where)
         raise ConfigError(unknown("switch family", str(like), [*families, *built_in()]), where)
     source, base = _expanded(like, own, families, [*seen, name])
     if not isinstance(base, dict):

@@ -1,7 +1,7 @@
 """A Linux machine as a switch (a bridge, DSA, OpenWrt), with commands over ssh: one command for all ports of a call.
 
 If the bridge of a port filters VLANs, the port's VLAN is changed in that bridge. Else each VLAN is a separate bridge,
-``br<vlan>``, which every kernel supports. Each port is handled in its own way.
+``br<vlan>``, which every kernel supports. One switch can have ports of both kinds.
 """
 
 from __future__ import annotations

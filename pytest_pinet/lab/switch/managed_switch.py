@@ -180,7 +180,7 @@ class ManagedSwitch:
             if state.vlan is None:
                 raise SwitchError(
                     f"switch {self.name} shows that port {port} is not in exactly one access VLAN. The port was not "
-                    "changed, because it could not be restored",
+                    "changed, because pinet could not restore it later",
                     "the lab's admin: make it an access port (untagged in one VLAN), or remove it from the lab file",
                 )
 

@@ -104,7 +104,7 @@ class SnmpSwitch:
             some = ", ".join(sorted(names, key=lambda name: (len(name), name))[:12]) or "none"
             raise SwitchError(
                 f"switch {self._switch.name} has no port with the name, description, alias or number {port!r}; "
-                f"it has {some}",
+                f"ports of this switch: {some}",
                 f"correct the ports of {self._switch.name} in {self._switch.where}",
             )
         return names[port]

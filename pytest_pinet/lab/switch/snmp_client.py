@@ -265,7 +265,7 @@ class SnmpClient:
             raise self._no_answer("ask", "", True) from None
         except (self._api.PySnmpError, OSError) as error:
             raise SwitchError(
-                f"switch {access.name}: no SNMP with {access.host}:{access.port}: "
+                f"switch {access.name}: SNMP with {access.host}:{access.port} failed: "
                 f"{str(error).partition('caused by')[0].rstrip()}",
                 f"correct the settings of {access.name} in {access.where}",
             ) from None

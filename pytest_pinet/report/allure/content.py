@@ -158,7 +158,7 @@ def _said(result: ResultRecord) -> list[str]:
     if result.change is not None:
         change = result.change
         found += [f"{way}: {one.why} (A {change.a}, B {change.b})" for way, one in change.directions.items()]
-        found += [f"between the builds: {suspect.text}" for suspect in change.suspects]
+        found += [f"the builds differ: {suspect.text}" for suspect in change.suspects]
     return [*found, *ineffective([result])]
 
 
@@ -240,7 +240,7 @@ def _files(results: Sequence[ResultRecord], folder: Path) -> list[Attachment]:
         kind = _TYPES.get(path.suffix, "text/plain")
         if len(content) > MOST_BYTES:
             kind = "text/plain"
-            left_out = f"[{len(content) - MOST_BYTES} bytes left out; all of it: {path}]\n".encode()
+            left_out = f"[{len(content) - MOST_BYTES} bytes left out; the whole file: {path}]\n".encode()
             content = left_out + content[-MOST_BYTES:]
         found.append((title, kind, content))
     return found

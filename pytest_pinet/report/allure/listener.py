@@ -83,7 +83,7 @@ class AllureResults:
         try:
             self._stand_in = write_stand_in(self.directory, subject)
         except OSError as error:
-            self.warn(f"cannot write {self.directory}: {error.strerror}; choose another with --alluredir")
+            self.warn(f"cannot write {self.directory}: {error.strerror}; choose another folder with --alluredir")
         self._consoles = {}
         for node in self.nodes_of(item):
             path = self.folder() / "console" / f"{node}.log"

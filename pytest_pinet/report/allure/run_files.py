@@ -76,7 +76,7 @@ class AllureRun:
             # In allure-pytest each worker would empty the folder again; our plugin prevents it.
             warn(f"--clean-alluredir emptied {directory} once, before the workers began")
         elif (directory / RUN_FILE).exists():
-            why = "Allure takes two results of a test for retries, and shows one of them"
+            why = "Allure treats two results of one test as retries, and shows only one"
             warn(f"{directory} holds an earlier run: {why}; add --clean-alluredir, or name another folder")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -199,7 +199,7 @@ def environment(run: RunRecord) -> str:
         "pytest-pinet": {run.pinet},
         "run": {run.run},
         "profile": {result.profile for result in results},
-        "scale": {f"{result.scale:g} of the rate of links" for result in results if result.scale is not None},
+        "scale": {f"links at {result.scale:g} of their rate" for result in results if result.scale is not None},
     }
     for result in results:
         tool = _TITLES.get(name := result.tool or ("wrk" if result.http is not None else "iperf3"), name)

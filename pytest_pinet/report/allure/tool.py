@@ -58,7 +58,7 @@ def find_allure(places: Sequence[Path]) -> Allure | None:
     if named:
         found = _ask(named)
         if found is None:
-            raise ConfigError(f"{VARIABLE}={named} does not tell its version; expected the path of an allure command")
+            raise ConfigError(f"{VARIABLE}={named} does not report its version; expected the path of an allure command")
         return found
     commands = [str(place / "node_modules" / ".bin" / "allure") for place in places]
     commands += filter(None, [shutil.which("allure")])
@@ -111,7 +111,7 @@ def generate(allure: Allure, results: Path, history: str | dict[str, str], name:
         _run(allure, [allure.command, "generate", str(results), *options], work)
         page = made / "index.html"
         if not page.is_file():
-            raise ConfigError(f"{allure} made no index.html of {results}; run it by hand: {allure.command} generate")
+            raise ConfigError(f"{allure} made no index.html from {results}; run by hand: {allure.command} generate")
         for path in made.rglob("*.html"):
             _strip(path)
         _replace(page if single else made, out)
@@ -170,12 +170,12 @@ def _run(allure: Allure, words: Sequence[str], work: Path) -> None:
         done = _call(words, _GENERATE_TIMEOUT_S, work)
     except subprocess.TimeoutExpired:
         raise ConfigError(
-            f"{allure} did not end within {_GENERATE_TIMEOUT_S:g} s; give it less, or use --page"
+            f"{allure} did not end within {_GENERATE_TIMEOUT_S:g} s; use fewer results, or --page"
         ) from None
     except OSError as error:
         raise ConfigError(f"{allure} cannot be run: {error.strerror}") from None
     if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
+        last = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[-1]
         raise ConfigError(f"{allure} failed with exit code {done.returncode}: {last}; --page needs no Allure")
 
 
@@ -190,9 +190,7 @@ def _strip(path: Path) -> None:
         return
     stripped = without_analytics(text)
     if _HOST in stripped:
-        raise ConfigError(
-            f"{path.name} still asks {_HOST}: this version of Allure is not known; --page needs no Allure"
-        )
+        raise ConfigError(f"{path.name} still contacts {_HOST}: this version of Allure is not supported; use --page")
     path.write_text(stripped, encoding="utf-8")
 
 

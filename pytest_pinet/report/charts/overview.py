@@ -31,7 +31,7 @@ def overview_chart(rows: Sequence[ResultRow], title: str, note: str) -> Paper:
     for number, row in enumerate(shown):
         _bar(paper, xs, _HEAD + _ROW * number, row)
     if rest:
-        paper.text(14, bottom + 20, f"and {rest} more, none of them worse", "f-muted", SMALL)
+        paper.text(14, bottom + 20, f"and {rest} more results, none of them worse", "f-muted", SMALL)
     return paper
 
 

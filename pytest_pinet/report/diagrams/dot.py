@@ -44,7 +44,7 @@ def lab_dot(lab: Lab, domains: Mapping[str, Sequence[str]]) -> str:
     facts = [lab_summary(lab).partition(": ")[2]]
     if domains:
         named = "; ".join(f"{name}: {domain_members(lab, members)}" for name, members in domains.items())
-        facts.append(f"contention domains, in each one measurement at a time: {named}")
+        facts.append(f"contention domains (one measurement at a time in each): {named}")
     left = _left(lab)
     body = [_node(node, lab, domains) for node in lab.nodes.values()]
     body += [_switch(lab, name, left) for name in lab.switches]
@@ -121,7 +121,7 @@ def combination_dot(lab: Lab, combination: Combination, direction: Direction, do
     facts = [f"lab {lab.name}: {traffic(combination, direction)}"]
     facts += [f"limit {line}" for line in held_lines(held(combination, lab.limits))]
     facts.append(f"leases {', '.join(combination.places)}")
-    facts += [f"contention domains, nothing else is measured there meanwhile: {', '.join(domains)}"] if domains else []
+    facts += [f"contention domains (no other measurement runs there): {', '.join(domains)}"] if domains else []
     body = [line for index in range(len(combination.topology.segments)) for line in _group(lab, combination, index)]
     return graph(combination.id, facts, [*body, *_flows(combination, direction)])
 

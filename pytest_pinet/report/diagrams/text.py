@@ -47,7 +47,7 @@ def lab_text(lab: Lab, domains: Mapping[str, Sequence[str]]) -> list[str]:
         lines += columns(_ports(lab, switch.name), _MOST_OF_LAB, indent="|-- ", hanging="|   ")
         free = ranges(free_ports(lab, switch.name))
         lines += wrap("free: " + (", ".join(free) or "none"), indent="`-- ", hanging="    ")
-    lines += ["", "contention domains, in each one measurement at a time:"] if domains else []
+    lines += ["", "contention domains (one measurement at a time in each):"] if domains else []
     for domain, members in domains.items():
         lines += wrap(f"{domain}: {domain_members(lab, members)}", indent="  ", hanging="    ")
     return lines
@@ -79,7 +79,7 @@ def combination_text(lab: Lab, combination: Combination, direction: Direction, d
     facts = [
         ("limit", "\n".join(held_lines(held(combination, lab.limits))) or "none"),
         ("leases", ", ".join(combination.places)),
-        ("domains", f"{', '.join(domains)} (nothing else is measured there meanwhile)" if domains else "none"),
+        ("domains", f"{', '.join(domains)} (no other measurement runs there)" if domains else "none"),
     ]
     return lines + columns(facts, (7,))
 

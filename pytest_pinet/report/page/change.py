@@ -14,7 +14,7 @@ from pytest_pinet.report.charts.turns import turns_chart
 from pytest_pinet.report.page.words import paragraph, runs_table, unbroken, verdict_html
 from pytest_pinet.report.text_wrap import rate
 
-_HEADS = ("metric", "A", "B", "change", "outcome", "turns, in their order")
+_HEADS = ("metric", "A", "B", "change", "outcome", "turns in order")
 
 
 def change_section(run: RunRecord, head: ChangeHeadRecord) -> str:
@@ -63,7 +63,7 @@ def _percent(part: float | None) -> str:
 def _build(name: str, build: BuildRecord) -> str:
     """Return a build as folded HTML, with the hash of every file."""
     if not build.key:
-        what = build.name if build.name != "running" else "what the boards run by themselves"
+        what = build.name if build.name != "running" else "the build that is installed on the boards"
         return paragraph(f"{name}: {what}")
     release = f", kernel {build.release}" if build.release else ""
     items = "".join(f"<li>{written(part)}</li>" for part in build_parts(build, 64))

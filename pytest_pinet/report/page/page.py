@@ -182,7 +182,7 @@ def _attention(shown: Sequence[FigureSeries]) -> str:
     if len(newest) > _MOST_CHANGES:
         changes.append(f"<li>and {len(newest) - _MOST_CHANGES} older ones</li>")
     found = f"<h2>What needs attention</h2><ul>{''.join(items)}</ul>" if items else ""
-    found += f"<h2>Where levels moved</h2><ul>{''.join(changes)}</ul>" if changes else ""
+    found += f"<h2>Level changes</h2><ul>{''.join(changes)}</ul>" if changes else ""
     return f"<section>{found}</section>" if found else ""
 
 
@@ -213,13 +213,14 @@ def _figure(series: FigureSeries, runs: int) -> str:
         lines.append(paragraph(f"Limited by {dot.limited_by}", "note"))
     if series.shifts:
         items = "".join(f"<li>{unbroken(shift_words(shift))}</li>" for shift in series.shifts)
-        lines.append(f"<p>Where its level moved:</p><ul>{items}</ul>")
+        lines.append(f"<p>Level changes:</p><ul>{items}</ul>")
     if series.measured:
         wide, narrow = trend_chart(series, runs), trend_chart(series, _NARROW_RUNS, NARROW)
         lines.append(f'<div class="chart wide">{wide.inline()}</div><div class="chart narrow">{narrow.inline()}</div>')
     else:
         # A series with a traffic name but without values is a ping, which never has goodput.
-        lines.append(paragraph("No goodput, and so no trend." if series.traffic else trend_words(series), "muted"))
+        words = "This metric has no goodput, so there is no trend." if series.traffic else trend_words(series)
+        lines.append(paragraph(words, "muted"))
     lines.append(_runs(series))
     return "".join(lines)
 

@@ -80,7 +80,7 @@ def lead(all_series: Sequence[FigureSeries]) -> str:
         if verdict in _MEANS and counts[verdict]
     ]
     if not parts:
-        return f"All {total} metrics hold their limits." if total else "Nothing was measured yet."
+        return f"All {total} metrics meet their limits." if total else "Nothing was measured yet."
     listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
     return f"Of {total} metrics, {listed}."
 

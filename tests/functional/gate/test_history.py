@@ -84,7 +84,7 @@ def test_a_history_that_cannot_be_written_costs_no_figure(project: Project) -> N
     output = project.pytest("-k", "pi5", timeout_s=LONGEST_S, PYTHONPATH=str(project.path / "no"))
     output.assert_outcomes(passed=1, deselected=1)
     output.stdout.fnmatch_lines(
-        ["pinet: history needs SQLAlchemy: pip install *", "not in the history; later: *results.json"]
+        ["pinet: history needs SQLAlchemy: pip install *", "this run is not in the history; later: *results.json"]
     )
     assert output.ret == 0
 

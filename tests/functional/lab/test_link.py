@@ -124,7 +124,7 @@ def test_the_port_that_carries_our_ssh_is_never_rewired(bench: Bench, rewires: b
         assert bench.left.addresses() == ["192.168.1.7/24"]
         return
     bench.switch = RewiringSwitch(bench.fixed, FixedSwitch(), bench.journal)
-    with pytest.raises(LinkError, match=r"left eth0 .* carries our own ssh connection(?s:.*)-> reach left over a sec"):
+    with pytest.raises(LinkError, match=r"left eth0 .* carries the ssh connection(?s:.*)-> reach left over a sec"):
         bench.connect()
     assert bench.undo.close() == []
     assert bench.left.addresses() == ["192.168.1.7/24"]

@@ -117,10 +117,8 @@ def test_with_many_results_the_report_is_a_folder_that_must_be_served(history: P
     done = report("--allure-results", "res", "-o", "report.html")
     assert done.exit_code == 0, done.exception
     assert (history / "report" / "index.html").is_file()
-    assert (
-        "to read it, serve it over HTTP (browsers do not open it from a file): python3 -m http.server -d report"
-        in done.output
-    )
+    said = "browsers cannot show this report from a file; serve the folder: python3 -m http.server -d report"
+    assert said in done.output
 
 
 def test_option_last_limits_the_number_of_runs(history: Path) -> None:

@@ -100,7 +100,7 @@ def test_an_efi_zboot_image_is_unpacked() -> None:
     zboot = b"MZ\0\0zimg" + (64).to_bytes(4, "little") + len(packed).to_bytes(4, "little") + bytes(8) + b"gzip\0"
     assert arm64_image(zboot.ljust(64, b"\0") + packed, "vmlinuz") == IMAGE
     assert arm64_image(packed, "vmlinuz") == IMAGE
-    with pytest.raises(LabError, match="compressed by zstd; expected gzip, xz, lzma or zstd"):
+    with pytest.raises(LabError, match="compressed with zstd; expected gzip, xz, lzma or zstd"):
         arm64_image(zboot.replace(b"gzip", b"zstd").ljust(64, b"\0"), "vmlinuz")
     with pytest.raises(LabError, match=r"vmlinuz is not an arm64 kernel: .* at offset 0x38"):
         arm64_image(bytes(128), "vmlinuz")

@@ -66,7 +66,7 @@ def test_what_a_killed_run_left_is_kept_as_an_interrupted_run() -> None:
     path = left_by(day(3), '{"id": "pi4b:onbo')
     done = imported(path)
     assert done.stdout == "1 run read, 1 of them new\n"
-    assert done.stderr == f"{path}: 1 line of it cut short and left out\n"
+    assert done.stderr == f"{path}: 1 incomplete line left out\n"
     with open_history(".pinet/history.db") as history:
         (run,) = history.runs()
         (point,) = history.trend(FIGURE).points
@@ -98,7 +98,7 @@ def test_a_run_that_goes_on_is_refused_until_it_is_killed(tmp_path: Path) -> Non
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         assert goes_on(tmp_path / "run.json")
-        with pytest.raises(ConfigError, match=r"results\.jsonl still goes on; expected one that was killed"):
+        with pytest.raises(ConfigError, match=r"results\.jsonl is still active; wait until it has ended"):
             record_of(tmp_path / "results.jsonl")
         process.send_signal(signal.SIGKILL)
         process.wait(10)
@@ -126,7 +126,7 @@ def test_its_results_can_be_summed_up_and_compared(here: Path) -> None:
     left_by(day(2, 880))
     (here / ".pinet" / "latest").symlink_to("runs/night-2")
     told = CliRunner().invoke(pinet, ["summary"]).output
-    words = "Throughput holds: one measurement keeps its limit. The values are emulated. The run was interrupted."
+    words = "Throughput holds: one measurement meets its limit. The values are emulated. The run was interrupted."
     assert told.splitlines()[0] == words
     done = CliRunner().invoke(pinet, ["compare", ".pinet/runs/night-1", ".pinet/latest"])
     assert (done.exit_code, done.output.splitlines()[-1]) == (1, "1 metric: 1 slower")
@@ -136,10 +136,10 @@ def test_its_results_can_be_summed_up_and_compared(here: Path) -> None:
     ("head", "said"),
     [
         (None, r"run\.json: No such file or directory; expected run\.json and results\.jsonl of one run in a folder"),
-        ('{"run":', r"run\.json is no JSON \(.*\); expected what a run writes when it begins"),
-        ("[]", r"run\.json has no 'started'; expected what a run writes when it begins"),
+        ('{"run":', r"run\.json is no JSON \(.*\); expected the file that a run writes when it begins"),
+        ("[]", r"run\.json lacks the key 'started'; expected the file that a run writes when it begins"),
         ('{"started": "2026"}', r"results\.jsonl is no results\.json of pytest-pinet"),
-        ('{"started": "2026-11-22", "run": "r", "schema": 9}', r"results\.jsonl is of version 9; expected 1: update"),
+        ('{"started": "2026-11-22", "run": "r", "schema": 9}', r"results\.jsonl has version 9; expected 1: update"),
     ],
 )
 def test_a_head_that_says_nothing_is_a_mistake(tmp_path: Path, head: str | None, said: str) -> None:

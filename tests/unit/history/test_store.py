@@ -205,19 +205,19 @@ def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE pinet_meta SET value = '9'")
     connection.close()
-    with pytest.raises(ConfigError, match=r"new\.db is of version 9, and this pytest-pinet reads up to 1: update it"):
+    with pytest.raises(ConfigError, match=r"new\.db has version 9, but this pytest-pinet reads at most 1: update"):
         HistoryStore.open(str(path), create=True)
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("missing.db", r"^there is no history missing\.db; a run with a lab makes one"),
+        ("missing.db", r"^there is no history missing\.db; run pytest with a lab"),
         ("folder", r"^history folder is a folder; expected a path such as '\.pinet/history\.db'"),
         ("text.db", r"^history text\.db: file is not a database; expected a path such as"),
-        ("other.db", r"^other\.db holds no history of pytest-pinet; expected one that a run has made$"),
-        ("mysql://me:secret@host/x", r"^--pinet-history: no history in 'mysql'; expected a path such as"),
-        ("what://", r"^--pinet-history: no history in 'what'; expected a path such as"),
+        ("other.db", r"^other\.db is not a history of pytest-pinet; expected a file that a run has created$"),
+        ("mysql://me:secret@host/x", r"^--pinet-history: database 'mysql' is not supported; expected a path such as"),
+        ("what://", r"^--pinet-history: database 'what' is not supported; expected a path such as"),
         ("sqlite://", r"^--pinet-history: a database in memory is lost when pytest ends; expected a path such as"),
         ("nonsense ://secret", r"^--pinet-history: this is no URL; expected a path such as"),
     ],
@@ -247,7 +247,7 @@ def test_without_sqlalchemy_a_run_says_how_to_get_it(tmp_path: Path, monkeypatch
     said = keep_run(None, day(1), tmp_path / ".pinet" / "runs" / "r")
     assert said is not None
     assert said.splitlines()[0] == MISSING
-    assert said.splitlines()[1].startswith("not in the history; later: pinet history import ")
+    assert said.splitlines()[1].startswith("this run is not in the history; later: pinet history import ")
 
 
 def test_a_run_is_kept_beside_the_run_folders(tmp_path: Path) -> None:
@@ -282,9 +282,9 @@ def test_results_are_imported_with_their_folder(store: HistoryStore, tmp_path: P
         ("{}", r"^x:1: ValueError: no heading; expected lines of 'pinet history export'$"),
         (
             '{"format":"pytest-pinet history","version":3}',
-            r"^x:1: ValueError: version 3, and this pytest-pinet reads 1",
+            r"^x:1: ValueError: version 3, but pytest-pinet reads 1",
         ),
-        ('{"format":"pytest-pinet history","version":1}\n{"point":{}}', "^x:2: ValueError: a point before its run"),
+        ('{"format":"pytest-pinet history","version":1}\n{"point":{}}', "^x:2: ValueError: a point comes before"),
         ('{"format":"pytest-pinet history","version":1}\n{"run":{}}', "^x:2: id: Field required; expected lines"),
         ('{"format":"pytest-pinet history","version":1}\nwhat', "^x:2: JSONDecodeError: "),
     ],

@@ -32,7 +32,7 @@ STEADY = baseline(940, 941, 940, 939, 940)
 
 def test_too_few_runs_are_not_gated() -> None:
     found = compare(runs(900, 900), baseline(940, 941), THREE)
-    assert (found.result, found.why) == (Relation.NOT_GATED, "not gated: 2 of 5 baseline runs")
+    assert (found.result, found.why) == (Relation.NOT_GATED, "not gated: the baseline has 2 runs, but needs 5")
     assert found.change is None
     assert compare([], STEADY, THREE).result is Relation.NOT_GATED
 
@@ -91,7 +91,7 @@ def test_the_interval_contains_the_true_value_as_often_as_claimed() -> None:
 def test_values_that_are_not_positive_do_not_count_as_runs(odd: float) -> None:
     assert compare((*runs(940), Bitrate(odd)), STEADY, THREE).result is Relation.SAME
     assert compare(runs(940), Baseline(STEADY.figure, (*runs(940, 940), *[Bitrate(odd)] * 5)), THREE).why == (
-        "not gated: 2 of 5 baseline runs"
+        "not gated: the baseline has 2 runs, but needs 5"
     )
 
 

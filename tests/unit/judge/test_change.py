@@ -168,7 +168,7 @@ def test_one_outlier_in_six_boots_does_not_decide() -> None:
     result, count = end(made, UNKNOWN)
     assert result is Relation.SAME
     assert count >= 7, "an odd boot of B takes four of B"
-    assert "an outlier of B left out" in judge_change(made[:count]).why
+    assert "an outlier of B was left out" in judge_change(made[:count]).why
 
 
 def test_a_build_with_outliers_in_half_of_its_boots_does_not_pass() -> None:

@@ -41,7 +41,7 @@ def test_each_limit_gives_a_judgement_with_its_metric_rule_and_source() -> None:
     assert [str(one.metric) for one in found] == ["retransmits", "loss", "latency", "cpu"]
     assert [one.verdict for one in found] == [Verdict.PASS] * 4
     assert found[0].rule == "at most 0.1% of segments retransmitted (retransmits='0.1%' of the marker)"
-    assert found[2].reason == "mean round-trip time 0.8 ms holds the limit 5 ms"
+    assert found[2].reason == "mean round-trip time 0.8 ms meets the limit 5 ms"
 
 
 def test_a_metric_without_a_limit_is_not_judged() -> None:

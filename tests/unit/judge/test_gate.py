@@ -66,7 +66,7 @@ def test_a_cleared_suspicion_is_marginal_and_the_reason_says_so() -> None:
         attempts.append(attempt(938))
     ruling = ruled(attempts)
     assert (ruling.judgement.verdict, ruling.judgement.state) == (Verdict.MARGINAL, "cleared")
-    assert f"below it in 1 of {len(attempts)} connections" in ruling.judgement.reason
+    assert f"below the limit in 1 of {len(attempts)} connections" in ruling.judgement.reason
 
 
 def test_attempts_after_the_decision_do_not_change_it() -> None:

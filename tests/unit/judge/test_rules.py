@@ -126,7 +126,7 @@ def test_a_value_inside_the_band_above_a_minimum_is_marginal() -> None:
     found = rule(Metric.GOODPUT, "900 Mbit/s", "2%")
     assert found.judge(900e6) == (
         Verdict.MARGINAL,
-        "900.0 Mbit/s holds the limit 900.0 Mbit/s (+0.0 %), within the marginal band of 2%",
+        "900.0 Mbit/s meets the limit 900.0 Mbit/s (+0.0 %), within the marginal band of 2%",
     )
     assert found.judge(917.9e6)[0] is Verdict.MARGINAL
     assert found.judge(918.1e6)[0] is Verdict.PASS

@@ -21,7 +21,7 @@ def limit(minimum: str) -> Limit:
 def test_at_or_above_the_limit_passes() -> None:
     judged = judge(Bitrate.mbps(941), GIGABIT, limit("900 Mbit/s"))
     assert judged.verdict is Verdict.PASS
-    assert judged.reason == "941.0 Mbit/s holds the limit 900.0 Mbit/s (+4.6 %)"
+    assert judged.reason == "941.0 Mbit/s meets the limit 900.0 Mbit/s (+4.6 %)"
     assert judge(Bitrate.mbps(900), GIGABIT, limit("900 Mbit/s")).verdict is Verdict.PASS
 
 

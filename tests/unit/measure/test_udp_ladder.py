@@ -78,7 +78,7 @@ def test_one_missed_try_does_not_end_the_ladder() -> None:
     assert wire.sent.count(50) == FAST.fails_after
     # One of two attempts is less than two thirds.
     assert ladder.record().knee_bps == 120e6
-    assert ladder_text(ladder.record()).endswith("and the highest that was tried")
+    assert ladder_text(ladder.record()).endswith("and also the highest rate tried")
 
 
 def test_a_rate_that_the_sender_does_not_reach_fails() -> None:
@@ -87,7 +87,7 @@ def test_a_rate_that_the_sender_does_not_reach_fails() -> None:
     assert record.knee_bps == 90e6
     assert record.steps[3].loss == 0
     assert not record.steps[3].reached
-    assert ladder_text(record).endswith("at 120 Mbit/s the sender did not get rid of all")
+    assert ladder_text(record).endswith("at 120 Mbit/s the sender could not send all packets")
 
 
 def test_a_ladder_fails_if_no_rate_is_held() -> None:

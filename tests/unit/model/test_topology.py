@@ -78,7 +78,7 @@ def test_an_unknown_topology_is_refused_with_the_accepted_ones(text: str, says: 
 
 
 def test_an_impossible_direction_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"direction 'tx' makes no sense in topology incast:2; accepted: rx"):
+    with pytest.raises(ValueError, match=r"direction 'tx' is not possible in topology incast:2; accepted: rx"):
         parse_topology("incast:2").runs(Direction.TX)
 
 

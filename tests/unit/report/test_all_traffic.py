@@ -187,7 +187,7 @@ def test_a_page_names_a_ping_and_draws_no_trend_of_it(here: Path) -> None:
     part = text.partition("<h2>pi4b:onboard/pair</h2>")[2].partition("</article>")[0]
     assert "ping-c10-i0.2-s56</h3>" in part
     after = part.partition("ping-c10-i0.2-s56</h3>")[2].partition("<h3")[0]
-    assert "No goodput, and so no trend." in after
+    assert "This metric has no goodput, so there is no trend." in after
     assert '<div class="chart' not in after
     assert "fail" in after
 
@@ -221,7 +221,7 @@ def test_markdown_tells_round_trips_requests_and_rates_that_were_held() -> None:
 
 def test_a_run_of_pings_alone_measured_something() -> None:
     assert verdict_in_words(run_record([ping_result()])).startswith(
-        "Throughput holds: one measurement keeps its limit."
+        "Throughput holds: one measurement meets its limit."
     )
     assert verdict_in_words(run_record([ping_result("fail")])).startswith("Throughput fails in 1 of 1 measurements.")
 
@@ -306,7 +306,7 @@ def test_the_diagnosis_stands_in_allure_and_on_the_page(here: Path) -> None:
 
 
 def test_a_setting_that_does_not_hold_is_reported_in_allure() -> None:
-    told = "<p>tuning mtu=9000 of pi4b-1:onboard: rejected, it is 1500: Invalid argument</p>"
+    told = "<p>tuning mtu=9000 of pi4b-1:onboard: rejected, the value is 1500: Invalid argument</p>"
     assert told in content.description_html([tuned()], [])
 
 

@@ -97,8 +97,8 @@ TOLERANCE_FORM = "a tolerance such as '3%', '3% and 20 Mbit/s' or {relative: 3%,
         ({"min": {"tx": None}}, "min: expected a rate such as '2.3 Gbit/s' or a share such as '94%', got nothing"),
         (
             {"marginal": "2%"},
-            "marginal: a band needs a limit beside it; expected one of min, sum, share, fairness, tolerance, "
-            "retransmits, loss, latency, cpu too",
+            "marginal: a marginal band needs a limit; add one of min, sum, share, fairness, tolerance, "
+            "retransmits, loss, latency, cpu",
         ),
         ({"profile": "soke"}, "unknown profile 'soke', did you mean 'soak'? (accepted: fast, full, soak, standard)"),
         ({"profile": 3}, "unknown profile '3'; accepted: fast, full, soak, standard"),

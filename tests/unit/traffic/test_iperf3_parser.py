@@ -69,8 +69,8 @@ def test_the_good_one_is_good() -> None:
         (GOOD.replace("11992336", '"11992336"'), "it has no number 'bytes'"),
         (GOOD.replace("11992336", "true"), "it has no number 'bytes'"),
         (GOOD.replace("11992336", "1.5"), "'bytes' is 1.5, not a whole number"),
-        (GOOD.replace("11992336", "21992336"), "its intervals have 33947024 bytes and its final sum 23947024"),
-        (GOOD.replace('"TCP"', '"UDP"'), "it ran UDP, not TCP"),
+        (GOOD.replace("11992336", "21992336"), "its intervals have 33947024 bytes, but its final sum has 23947024"),
+        (GOOD.replace('"TCP"', '"UDP"'), "iperf3 ran UDP, not TCP"),
     ],
 )
 def test_odd_text_is_refused(stdout: str, sentence: str) -> None:

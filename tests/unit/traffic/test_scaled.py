@@ -79,7 +79,7 @@ def test_a_scaled_link_has_the_same_bottleneck(tmp_path: Path) -> None:
     window = cause(link, Flow(TX, (Sample(0, 1, 6_000_000),), sockets=waits, rtt_s=0.01), Traffic(TX, window=65536))
     assert window.cause is Cause.WINDOW
     assert window.numbers["window_over_rtt_bps"] == pytest.approx(65536 * 8 / 0.001)
-    assert "round trip of 1 ms" in window.text
+    assert "round trips of 1 ms" in window.text
     lost = Flow(TX, (Sample(0, 1, 3_000_000),), retransmits=20, sockets=Sockets(1, 1448, rtt_s=0.01), rtt_s=0.01)
     assert cause(link, lost, Traffic(TX)).cause is Cause.LOSS
     line = Flow(TX, (Sample(0, 1, 11_760_000),), retransmits=20)

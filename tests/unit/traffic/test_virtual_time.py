@@ -56,14 +56,14 @@ def test_sent_goodput_is_in_the_time_of_the_board_with_the_peers_value_in_a_note
     assert tx.received_bytes * 8 / 2 == pytest.approx(700e6, rel=1e-3)
     assert found.notes == (
         "tx: measured in the virtual time of board, which counts instructions; "
-        "by the clock of the other end it is 700.0 Mbit/s",
+        "by the clock of the other end, goodput is 700.0 Mbit/s",
     )
 
 
 def test_received_goodput_is_in_the_time_of_the_board() -> None:
     found = measured(Direction.RX, "board")
     assert found.flows[Direction.RX].goodput.bps == pytest.approx(700e6, rel=1e-3)
-    assert "by the clock of the other end it is 600.0 Mbit/s" in found.notes[0]
+    assert "by the clock of the other end, goodput is 600.0 Mbit/s" in found.notes[0]
 
 
 def test_both_directions_at_once_are_in_the_time_of_the_board() -> None:

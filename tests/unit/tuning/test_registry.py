@@ -191,8 +191,8 @@ GOOD = Tuned("pi4b-1:usb", "mtu", "9000", "1500", "9000", SettingOutcome.APPLIED
 
 def test_a_setting_without_effect_is_not_in_the_id() -> None:
     assert tuning_notes([GONE, LOW, GOOD, GONE]) == [
-        "tuning xps=all of pi4b-1:usb: unsupported: eth1 has one transmit queue (the value was measured without it)",
-        "tuning rps=0xff of pi4b-1:usb: clamped, it is f (the value was measured without it)",
+        "tuning xps=all of pi4b-1:usb: unsupported: eth1 has one transmit queue (measured without this setting)",
+        "tuning rps=0xff of pi4b-1:usb: clamped, the value is f (measured without this setting)",
     ]
     records = (GONE, GOOD)
     assert [record.outcome for record in records] == ["unsupported", "applied"]
@@ -206,7 +206,7 @@ def test_a_test_that_cannot_do_without() -> None:
     require_tunings([GOOD])
     with pytest.raises(pytest.skip.Exception, match="tuning xps=all of pi4b-1:usb: unsupported"):
         require_tunings([GOOD, GONE])
-    with pytest.raises(InvalidMeasurement, match="clamped, it is f, and tuning_required is set: not measured"):
+    with pytest.raises(InvalidMeasurement, match="clamped, the value is f, and tuning_required is set: not measured"):
         require_tunings([LOW])
 
 

@@ -66,7 +66,7 @@ def test_an_own_correction_of_a_built_in_family(load: Load) -> None:
         ("title:", "titel:", "own.yaml:1: zyxel lacks the key 'title'; did you mean 'titel'?"),
         ("    link:", "    lnk:", "own.yaml:6: unknown key 'lnk' in zyxel.show, did you mean 'link'?"),
         ("  device_type: zyxel_os\n", "", "own.yaml:1: zyxel lacks the key 'device_type'"),
-        ("'^Error'", "'^(Error'", "own.yaml:4: zyxel.refused[0]: '^(Error' is no regular expression: missing ), "),
+        ("'^Error'", "'^(Error'", "own.yaml:4: zyxel.refused[0]: '^(Error' is not a regular expression: missing ), "),
         (
             "(?P<carrier>",
             "(?P<carier>",
@@ -93,8 +93,8 @@ def test_mistakes(load: Load, old: str, new: str, message: str) -> None:
     ("commands", "message"),
     [
         ("up: [enable]", "own.yaml:9: zyxel.set.up: the placeholder {port} is missing in 'enable'"),
-        ("up: ['enable {port}']", "own.yaml:9: zyxel.set: 'down' is missing: 'up' and 'down' need each other"),
-        ("vlan: ['{port} {vlan}']", "'remove_vlan' is missing: 'vlan' and 'remove_vlan' need each other"),
+        ("up: ['enable {port}']", "own.yaml:9: zyxel.set: 'down' is missing; expected both 'up' and 'down'"),
+        ("vlan: ['{port} {vlan}']", "'remove_vlan' is missing; expected both 'vlan' and 'remove_vlan'"),
         ("vlan: ['port {port}']", "zyxel.set.vlan: the placeholder {vlan} is missing in 'port {port}'"),
         ('up: ["a\\nb {port}"]', "zyxel.set.up[0]: expected one command, got 'a b {port}'"),
     ],
@@ -122,7 +122,7 @@ def test_unknown_family(load: Load) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: {like: b}\nb: {like: a}\n", "b is like a, which is like b: copy one of them instead"),
+        ("a: {like: b}\nb: {like: a}\n", "b and a refer to each other by `like:`; copy one of them instead"),
         ("a: {like: cisco}\n", "unknown switch family 'cisco'"),
         ("a: {like: 7}\n", "unknown switch family '7'"),
         ("a: {like: b}\nb: 5\n", "b: expected a mapping, got '5'"),

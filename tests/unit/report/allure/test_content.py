@@ -96,7 +96,7 @@ def test_of_a_huge_file_the_end_is_attached_and_says_where_the_rest_is(tmp_path:
     found = content.attachments([LAB.replace(files=["big.json"])], [], tmp_path, {})
     name, kind, body = found[0]
     assert (name, kind) == ("big.json", "text/plain")
-    assert body.startswith(b"[13 bytes left out; all of it: ")
+    assert body.startswith(b"[13 bytes left out; the whole file: ")
     assert body.endswith(b"end")
 
 

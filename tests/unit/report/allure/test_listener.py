@@ -347,7 +347,7 @@ def test_a_folder_that_holds_an_earlier_run_is_warned_of(bench: Bench) -> None:
     bench.write("test_a.py", RATE)
     bench.write("res/pinet-run.json", "{}")
     bench.run().stdout.fnmatch_lines(
-        ["WARNING */res holds an earlier run: Allure takes two results of a test for retries*; add --clean-alluredir*"]
+        ["WARNING */res holds an earlier run: Allure treats two results of one test as*; add --clean-alluredir*"]
     )
     bench.run("--clean-alluredir").stdout.no_fnmatch_line("WARNING*")
 

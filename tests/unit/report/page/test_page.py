@@ -59,7 +59,7 @@ def text() -> str:
 
 def test_the_first_sentence_says_what_is_wrong() -> None:
     assert lead(ALL) == "Of 4 metrics, 1 misses its limit and 1 was not measured because of the lab."
-    assert lead([series()]) == "All 1 metrics hold their limits."
+    assert lead([series()]) == "All 1 metrics meet their limits."
     assert lead([]) == "Nothing was measured yet."
 
 
