@@ -20,7 +20,8 @@ EVERYTHING = "all"
 @LAB_OPTION
 @click.option(
     "--topology", "topologies", multiple=True, default=("pair",), show_default=True, metavar="NAME",
-    help="pair, pairs:3, incast:5, chain, ...; 'all': the largest of each kind that the lab can run.",
+    help="pair, pairs:N, incast:N, outcast:N, mesh:N, chain or opposed; 'all': the largest of each kind that the lab "
+    "can run. Repeat the option for more topologies.",
 )  # fmt: skip
 @click.option("--board", "boards", multiple=True, metavar="GLOB", help="Only these boards.")
 @click.option("--nic", "nics", multiple=True, metavar="GLOB", help="Only these NICs.")

@@ -1,5 +1,7 @@
 """Compare a result with an accepted earlier one: the difference and its interval, from runs.
 
+In a gated test this difference is shown only; the verdict comes from `gate`. In `pinet compare` the difference decides.
+
 `Reference` is all earlier knowledge about a metric.
 """
 

@@ -137,7 +137,7 @@ _CLIENT_RULES = (
     TroubleRule(
         "Cannot assign requested address",
         "{end} does not have the address that its iperf3 must use",
-        "set the address of the measured interface on {end}",
+        "find out what removed the address on {end} (NetworkManager, a DHCP client?), then repeat",
         LinkError,
     ),
     # 3.9 does not distinguish refused from unreachable, nor busy from ended.

@@ -84,7 +84,7 @@ def tuned(link: Link, tuning: Tuning, on_failure: Callable[[str], None]) -> Iter
         if not failures:
             settle(link, bounced)
     if failures:
-        raise LabError("; ".join(failures), "look at the node; it is booted before its next use")
+        raise LabError("; ".join(failures), "look at the node; the next test boots it first")
 
 
 def _booting_at_failure(link: Link, undo: UndoStack) -> change.Register:
@@ -153,7 +153,8 @@ def boot_tuned(
         except LabError as error:
             if not wanted:
                 raise
-            act = f"restore the boot files on the card of {dut.node.name} from the originals beside them (*{KEPT})"
+            card = f"if {dut.node.name} does not boot, restore its boot files from the originals beside them (*{KEPT})"
+            act = "; ".join(filter(None, (error.act, card)))
             again = type(error)(f"{error.message} (booted with {wanted.key})", act)
             again.excerpt = error.excerpt
             raise again from error

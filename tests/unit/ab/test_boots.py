@@ -69,7 +69,7 @@ def test_a_link_that_fails_twice_and_only_with_the_new_build_is_a_finding(
     assert bench.boots == "ABBA"
     assert [entry["finding"] for entry in bench.head["entries"]] == [kind]
     assert (bench.head["exit"], bench.head["bisect_exit"]) == (1, bisect)
-    printed(result, "this happened in 2 of")
+    printed(result, "all 2 turns")
 
 
 def test_a_link_that_fails_with_the_known_good_build_too_is_a_lab_error(bench: Bench) -> None:
