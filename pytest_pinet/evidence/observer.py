@@ -131,7 +131,7 @@ class Observer:
         self._open = False
         trouble = self._stop()
         if trouble is not None and error is not None:
-            error.add_note(f"the observer of {self._port_name} could not be stopped: {trouble}")
+            error.add_note(f"could not stop the process that samples {self._port_name}; it ends by itself: {trouble}")
 
     def _stop(self) -> PinetError | None:
         """Stop the remote process. Return the error if that failed."""

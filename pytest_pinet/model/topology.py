@@ -136,7 +136,8 @@ def parse_topology(text: str) -> Topology:
     if not colon:
         return make(f"{kind}:{least}", least)
     if not number.isascii() or not number.isdigit() or not least <= int(number) <= LARGEST:
-        raise ValueError(f"{text!r}: {kind} takes a number from {least} to {LARGEST}, such as '{kind}:{least + 1}'")
+        example = f"{kind}:{least + 1}"
+        raise ValueError(f"{text!r}: the N of topology {kind}:N must be {least} to {LARGEST}, such as {example!r}")
     return make(f"{kind}:{int(number)}", int(number))
 
 

@@ -12,7 +12,7 @@ from pytest_pinet.model.verdict import SEVERITY
 def openmetrics(points: Sequence[Point]) -> str:
     """Return one exposition. If a metric was measured several times, the last value counts.
 
-    The values have no timestamps: the text file collector of node_exporter and the Pushgateway reject them.
+    The values have no timestamps, because the text file collector of node_exporter and the Pushgateway reject those.
     """
     newest = {(point.lab, point.figure): point for point in points}.values()
     lines: list[str] = []

@@ -167,7 +167,9 @@ class ControllerHooks:
         try:
             end_workers(workers, folder, self._say)
         except OSError as error:
-            self._keeper.warn(f"cannot write the file that stops the workers of the interrupted run: {error}")
+            self._keeper.warn(
+                f"the workers end after their current test, not at once: cannot write their stop file: {error}"
+            )
         silent = [worker for worker in workers if not hasattr(worker, "workeroutput")]
         for worker in workers:
             if worker in silent:
@@ -235,10 +237,14 @@ def end_workers(workers: Sequence[XdistWorker], folder: Path, on_wait: Callable[
 
     xdist waits five seconds for a worker and kills it after ten. Removing a build, restoring switch ports and powering
     off nodes can take longer, and a worker in mid-traffic might not know that the run is over. Ctrl-C ends the wait.
-    Raises OSError if the stop file cannot be written.
+    Raises OSError if the stop file cannot be written; the workers then end after their current test.
     """
     stop_file = folder / STOP_FILE
-    stop_file.touch()
+    try:
+        stop_file.touch()
+        failed = None
+    except OSError as error:
+        failed = error
     for worker in workers:
         if hasattr(worker, "channel"):
             worker.shutdown()
@@ -250,6 +256,8 @@ def end_workers(workers: Sequence[XdistWorker], folder: Path, on_wait: Callable[
         if not Deadline(QUIET_S).wait_until(over):
             on_wait(f"waiting until {_names(workers)} restored the lab (at most {UNDO_S:.0f} s)")
             Deadline(UNDO_S).wait_until(over)
+    if failed is not None:
+        raise failed
     if over():
         stop_file.unlink(missing_ok=True)
 

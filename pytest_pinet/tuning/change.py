@@ -45,7 +45,7 @@ def apply(setting: Setting, place: SettingPlace, asked: str, register: Register,
     what = f"{setting.name}={asked} of {who}"
     entries = [JournalEntry.new(what, setting.restore(place, before, None), journal)]
     register(what, lambda: _undo(setting, place, asked, before, entries), place.node)
-    done = place.change(f"{entries[0].kept()} || exit 99; {command}")
+    done = place.change(f"{entries[0].kept()} || exit {_NO_JOURNAL}; {command}")
     if done.returncode == _NO_JOURNAL:
         why = reason(done.stderr)
         raise LabError(

@@ -58,7 +58,7 @@ def figure_words(direction: DirectionRecord) -> str:
     text = rate(direction.goodput_bps)
     limit, oracle = direction.limit_bps, direction.oracle_bps
     if limit and direction.goodput_bps < limit:
-        return f"{text} ({(1 - direction.goodput_bps / limit) * 100:.1f} % below limit)"
+        return f"{text} ({(1 - direction.goodput_bps / limit) * 100:.1f} % below the limit)"
     return f"{text} ({direction.goodput_bps / oracle * 100:.1f} % of max)" if oracle else text
 
 

@@ -16,7 +16,7 @@ _MOST = 80
 
 
 def overview_chart(rows: Sequence[ResultRow], title: str, note: str) -> Paper:
-    """Draw the overview, worst row first. A dashed tick on each bar shows the limit."""
+    """Draw the overview. ``rows`` are sorted, worst first. A dashed tick on each bar shows the limit."""
     shown = rows[:_MOST]
     rest = len(rows) - len(shown)
     paper = Paper(_WIDTH, _HEAD + _ROW * len(shown) + (34 if rest else 16), title, note)

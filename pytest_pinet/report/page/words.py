@@ -55,9 +55,9 @@ def share_text(dot: Point) -> str:
 
 
 def current(all_series: Sequence[FigureSeries]) -> list[FigureSeries]:
-    """Return the series that show the current state: series with values, and series that belong to the newest run.
+    """Return the series for the grid and the counts: all but those that are only history.
 
-    A series without values from an older run is history once a later run of the combination exists.
+    A series is history if none of its runs has a value and its combination (board, NIC, topology) has a newer run.
     """
     newest: dict[tuple[str, str], Point] = {}
     for series in all_series:

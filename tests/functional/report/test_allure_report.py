@@ -115,7 +115,9 @@ def test_the_gate_is_what_it_is_without_allure(runs: Runs) -> None:
 def test_a_result_tells_all_that_was_done_and_found(runs: Runs) -> None:
     found = runs.result("tcp-P1 tx")
     assert found["status"] == "failed"
-    assert re.fullmatch(r"pi3b:onboard/pair · tcp-P1 tx 8\d\.\d Mbit/s \(\d+\.\d % below limit\) · fail", found["name"])
+    assert re.fullmatch(
+        r"pi3b:onboard/pair · tcp-P1 tx 8\d\.\d Mbit/s \(\d+\.\d % below the limit\) · fail", found["name"]
+    )
     assert found["statusDetails"]["message"].startswith("regression: tx 8")
     steps = [step["name"].partition(" ")[0] for step in found["steps"]]
     assert [word for word in dict.fromkeys(steps) if word in ("lease", "boot", "cable", "measure", "judge")] == [

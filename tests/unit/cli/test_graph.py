@@ -121,7 +121,7 @@ def test_the_matrix_lists_uplinks(tmp_path: Path) -> None:
         (["--board", "pi4"], "pinet: --board: unknown board of lab virtual 'pi4', did you mean 'pi4b'?"),
         (["--nic", "rtl8135"], "pinet: --nic: unknown nic of lab virtual 'rtl8135', did you mean 'rtl8153'?"),
         (["--topology", "pare"], "pinet: --topology: 'pare' is not a topology; expected pair, pairs:N, incast:N"),
-        (["--topology", "mesh:2"], "pinet: --topology: 'mesh:2': mesh takes a number from 3 to 64"),
+        (["--topology", "mesh:2"], "pinet: --topology: 'mesh:2': the N of topology mesh:N must be 3 to 64"),
     ],
 )
 def test_a_wrong_option_of_matrix_is_explained_in_one_line(

@@ -28,7 +28,9 @@ INVALID = result(
 
 def test_the_title_contains_the_value() -> None:
     assert content.title(SUBJECT, [GOOD]) == "pi4b:onboard/pair · tcp-P1 tx 941.3 Mbit/s (100.0 % of max)"
-    assert content.title(SUBJECT, [SLOW]) == "pi4b:onboard/pair · tcp-P1 tx 700.2 Mbit/s (20.9 % below limit) · fail"
+    assert (
+        content.title(SUBJECT, [SLOW]) == "pi4b:onboard/pair · tcp-P1 tx 700.2 Mbit/s (20.9 % below the limit) · fail"
+    )
     assert content.title(SUBJECT, [LAB]) == "pi4b:onboard/pair · error"
 
 
