@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import gzip
 import io
 import lzma
 import shutil
@@ -11,6 +12,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
+from typing import IO, cast
 
 _AR = b"!<arch>\n"
 _AR_HEADER = 60
@@ -94,12 +96,25 @@ def _ar_members(path: Path) -> Iterator[tuple[str, bytes]]:
             file.read(size % 2)
 
 
+def _stream(data: bytes) -> IO[bytes]:
+    """Return a stream that unpacks while it is read, because a kernel package has 300 MB.
+
+    tarfile's own streams read only the first of several compressed streams, which parallel packers write.
+    """
+    packed = io.BytesIO(data)
+    if data.startswith(b"\x1f\x8b"):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=packed))
+    if data.startswith((b"\xfd7zXZ\x00", b"\x5d\x00\x00")):
+        return lzma.open(packed)
+    if data.startswith(b"BZh"):
+        return bz2.open(packed)
+    return io.BytesIO(unpacked(data))
+
+
 def tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the regular files of a tar archive, compressed or not; links and devices are skipped. Raises Unreadable."""
     try:
-        # Unpacks while it reads, because a kernel package has 300 MB. Before Python 3.14 tarfile knows no zstd.
-        packed = io.BytesIO(unpacked(data) if data.startswith(_ZSTD) else data)
-        with tarfile.open(fileobj=packed, mode="r|*") as archive:
+        with tarfile.open(fileobj=_stream(data), mode="r|") as archive:
             for member in archive:
                 if not member.isfile():
                     continue

@@ -92,7 +92,10 @@ def _line(one: Candidate) -> str:
     if one.baseline is None:
         hint = ""
         if "fail" in one.refused:
-            hint = "\n  to accept a lower value, delete the old entry in a reviewed change, and measure again"
+            hint = (
+                "\n  to accept a lower value, delete the old entry from the baselines file in a reviewed change, and "
+                "measure again"
+            )
         return f"{one.figure}: not accepted: {one.why}{left_out}{hint}"
     spread = f"spread between runs {one.spread * 100:.2f} %"
     return f"{one.figure}: {one.baseline.goodput}, {len(one.baseline.runs)} runs, {spread}{left_out}"

@@ -6,15 +6,18 @@ pytest runs the tests. The exit code is the decision.
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
-import pytest
 
-from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.judge.change_verdict import SKIP
-from pytest_pinet.model.record.change import ChangeHeadRecord
-from pytest_pinet.session.run_recorder import after_failures
+
+# pytest and the session take a second to import, and the help needs neither.
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_pinet.model.record.change import ChangeHeadRecord
 
 MISTAKE = 4
 INTERRUPTED = 130
@@ -48,6 +51,10 @@ def gate(
     Exit code with --bisect: 0 for good; 1 for bad; 125 to skip a commit that cannot be loaded, does not boot or gives
     no decision; 132 for wrong arguments, which ends the bisection.
     """
+    import pytest
+
+    from pytest_pinet.builds.load import load_build
+
     if bisect:
         try:
             load_build(build)
@@ -79,10 +86,14 @@ class RunWatcher:
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Note an interruption; ``-x`` with ``-n`` also ends this way."""
+        from pytest_pinet.session.run_recorder import after_failures
+
         self._failed = after_failures(excinfo)
 
     def without_workers(self, status: int) -> int:
         """Return pytest's exit code as it would be without ``-n``."""
+        import pytest
+
         return int(pytest.ExitCode.TESTS_FAILED) if self._failed and status == pytest.ExitCode.INTERRUPTED else status
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
@@ -103,6 +114,8 @@ def code_of(status: int, head: ChangeHeadRecord | None, refused: PinetError | No
     If a board refuses a build that does not fit the board (a module of another kernel), the user made no mistake.
     If a board can boot no build at all, it is the user's mistake.
     """
+    import pytest
+
     if status == pytest.ExitCode.INTERRUPTED:
         return INTERRUPTED
     if status == pytest.ExitCode.USAGE_ERROR:

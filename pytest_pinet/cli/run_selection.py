@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.compare import RunSet
@@ -11,8 +12,10 @@ from pytest_pinet.history.history import open_history
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import LINES, read_run, record_of
-from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.record.run import RunRecord
+
+if TYPE_CHECKING:
+    from pytest_pinet.history.store import HistoryStore
 
 LATEST = ".pinet/latest"
 FORM = "a results.json, a run folder, a run of the history ('latest', 'latest~1', an id), or a build ('6.12.25')"

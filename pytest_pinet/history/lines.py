@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.points import Point, StoredRun
-from pytest_pinet.history.results_file import first_problem
+from pytest_pinet.history.results_file import first_problem, in_utc
 
 if TYPE_CHECKING:
     from pytest_pinet.history.store import HistoryStore
@@ -59,6 +59,7 @@ def runs_of(lines: Iterable[str], where: str) -> Iterator[tuple[StoredRun, list[
                 if run is not None:
                     yield run, points
                 run, points = _RUN.validate_python(entry["run"]), []
+                run = replace(run, started=in_utc(run.started), finished=in_utc(run.finished))
             elif run is not None:
                 points.append(_point(entry["point"], run))
             else:
@@ -98,4 +99,4 @@ def _point(plain: dict[str, Any], run: StoredRun) -> Point:
     point = _POINT.validate_python(plain | {name: getattr(run, name) for name in _OF_RUN})
     if point.run != run.id:
         raise ValueError(f"a point of run {point.run!r} follows run {run.id!r}")
-    return point
+    return replace(point, time=in_utc(point.time))

@@ -81,7 +81,11 @@ def first_problem(error: ValidationError) -> str:
 
 def moment(text: str) -> datetime:
     """Parse an ISO 8601 time; without a time zone it is UTC. Raises ValueError."""
-    time = datetime.fromisoformat(text)
+    return in_utc(datetime.fromisoformat(text))
+
+
+def in_utc(time: datetime) -> datetime:
+    """Convert a time to UTC; without a time zone it is UTC already."""
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 

@@ -57,7 +57,7 @@ def excused(
 ) -> DirectionJudgement:
     """Make a value below its limit invalid, not a failure, if an end was busy or peers cannot reach the limit.
 
-    ``capacities`` are those of this flow's peers; for the sum of several flows, one value for all peers together. Other
+    ``capacities`` are the values of this flow's peers; for the sum of several flows, one value for all peers. Other
     failures stay.
     """
     limit = found.limit

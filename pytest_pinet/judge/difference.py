@@ -1,4 +1,4 @@
-"""How a value differs from an earlier one, and the judgement of B in two states or builds, whose limit is A."""
+"""The result of a comparison of B with A (states, builds, a run and its baseline), and the verdict on B from it."""
 
 from __future__ import annotations
 

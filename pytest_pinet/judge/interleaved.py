@@ -29,7 +29,7 @@ MOST_AGREE = 2 / 3
 # The comparison is not given up before this many pairs.
 FEW_PAIRS = 4
 TOLERANCE = 0.03
-# The spread of a few pairs is often estimated too low. Half of the errors keep to the set rate (simulated).
+# The spread of a few pairs is often estimated too low. So the test uses half of the set error rate (simulated).
 LOOKS = 2
 
 

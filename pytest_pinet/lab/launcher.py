@@ -41,7 +41,7 @@ class Launcher(Protocol):
     """
 
     def find(self, lab: Lab) -> Mapping[str, str] | None:
-        """Return the lab's environment if the lab is up and answers, else None."""
+        """Return the lab's environment if it is up and answers, else None. Raises LabError if the lab file changed."""
 
     def up(self, lab: Lab) -> Mapping[str, str]:
         """Start the lab, or find it running; it stays up until ``down``. Raises LabError naming what is missing."""

@@ -73,9 +73,9 @@ def _matches(name: str, globs: Iterable[str]) -> bool:
 def combinations(lab: Lab, request: Request, ends: EndpointSelector | None = None) -> list[Combination | Missing]:
     """Return one combination for each matching board, NIC, topology and tuning, in the order of the lab file.
 
-    If several nodes have the same board and NIC, the first one that can be used stands for all. Every board and NIC
-    that is named without a wildcard and does not exist becomes a Missing. ``ends`` is a selector of this lab, for
-    callers that have one.
+    If several nodes have the same board and NIC, the first one that can be used stands for all. Each pair of a board
+    and a NIC of the request, also with wildcards, that matches nothing becomes a Missing. ``ends`` is a selector of
+    this lab, for callers that have one.
     """
     chooser = ends or EndpointSelector(lab)
     found: dict[str, Combination | Missing] = {}

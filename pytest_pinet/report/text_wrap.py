@@ -1,4 +1,4 @@
-"""Fits text to a terminal: plain ASCII, wrapped, and with long names shortened so that they stay different."""
+"""Text for all reports: bit rates, first sentences; for the terminal also plain ASCII, wrapping and short names."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ class RunRecorder:
 
     @property
     def _chosen_history(self) -> str:
-        """The history of the option, the environment or the ini key; empty without any. A file is below the rootdir."""
+        """The history of the option, the environment or the ini key; empty without any."""
         if chosen := self.config.getoption("--pinet-history") or os.environ.get("PINET_HISTORY"):
             return str(chosen)
         url = str(self.config.getini("pinet_history"))

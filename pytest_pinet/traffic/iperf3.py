@@ -168,8 +168,8 @@ def _verify(run: Iperf3Run, client: Iperf3Report, server: Iperf3Report) -> tuple
         used = client.end.get(key)
         if run.congestion is not None and used is not None and used != run.congestion:
             raise InvalidMeasurement(
-                f"congestion control {run.congestion} was requested, but {used} was used between {near.end} and "
-                f"{far.end}"
+                f"congestion control {run.congestion} was requested between {near.end} and {far.end}, "
+                f"but the {key.partition('_')[0]} used {used}"
             )
     return tuple(unmet)
 

@@ -37,9 +37,10 @@ def validate(traffic: Traffic) -> None:
         )
     if traffic.apart and traffic.direction is not Direction.BIDIR:
         word = "peer_bitrate" if traffic.peer_bitrate is not None else "opposed"
+        instead = "use bitrate=" if word == "peer_bitrate" else "leave it out"
         raise ConfigError(
             f"{word} needs both directions at once (direction='bidir'); "
-            f"with direction={str(traffic.direction)!r}, use bitrate="
+            f"with direction={str(traffic.direction)!r}, {instead}"
         )
     if traffic.peer_bitrate is not None and not (
         math.isfinite(traffic.peer_bitrate.bps) and traffic.peer_bitrate.bps >= 1

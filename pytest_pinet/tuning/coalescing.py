@@ -19,7 +19,8 @@ class Coalescing(EthtoolSetting):
     """One ``parameter`` of ``ethtool -C``, such as ``rx-usecs``."""
 
     sets = "-C"
-    # A driver refuses parameters that it does not have, even with the values that it shows.
+    # The undo that is prepared before the change sets only this parameter: a driver refuses parameters that it does
+    # not have, even with the values that it shows.
     undoes_all = False
 
     def __init__(self, parameter: str) -> None:

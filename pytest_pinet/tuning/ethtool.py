@@ -47,7 +47,7 @@ class EthtoolSetting(DeviceSetting, ABC):
 
     sets: str
     parameter: str
-    # The parameters that the undo restores if the process dies before the change is read back.
+    # Whether the undo restores all parameters or only this one, if the process dies before the change is read back.
     undoes_all = True
 
     @abstractmethod

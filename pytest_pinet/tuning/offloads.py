@@ -85,6 +85,13 @@ class Offload(EthtoolSetting):
         # The group first, so that an undo writes the values of its features last, and they stay.
         return SettingReading({self.parameter: own.state} | others, own.state)
 
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
+        different = {n: v for n, v in before.values.items() if after is None or after.values.get(n) != v}
+        if self.parameter in different:
+            # A group that is written also sets features that were off before and after. So all are written after it.
+            different = dict(before.values)
+        return self._command(place, different) if different else "true"
+
     def word(self, name: str) -> str:
         return _SHORT.get(name, name)
 

@@ -25,8 +25,10 @@ class Rfs(FileSetting):
         found = super().read(place, asked)
         tables = [path for path in found.values if path.endswith(_GLOBAL)]
         if not tables:
-            # A network namespace other than the first has no such file.
-            raise NoKnob(f"flow steering needs net.core.{_GLOBAL}, which this network namespace lacks")
+            raise NoKnob(
+                f"flow steering needs net.core.{_GLOBAL}, which is missing: the kernel has no CONFIG_RPS, or "
+                f"{place.node} is not the first network namespace"
+            )
         if len(tables) == len(found.values):
             raise NoKnob(f"{place.device} has no receive queue with rps_flow_cnt")
         return found

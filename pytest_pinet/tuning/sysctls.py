@@ -64,6 +64,6 @@ class TcpBuffers(FileSetting):
 
 
 def _with_largest(content: str, largest: int) -> str:
-    """Replace the largest size. Also lower the other two where necessary, since the kernel refuses larger ones."""
+    """Replace the largest size. Also lower the other two where necessary, so that none is larger."""
     least, usual, _ = (int(part) for part in content.split())
     return f"{min(least, largest)} {min(usual, largest)} {largest}"

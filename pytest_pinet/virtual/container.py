@@ -152,9 +152,13 @@ class Container(MachineProcess):
     def _signal(self, number: int) -> None:
         """Send a signal to PID 1 and to all other processes of the namespace at once."""
         argv = ["nsenter", "--target", str(self.init), "--pid", "sh", "-c", f"kill -{int(number)} -1"]
-        subprocess.run(argv, check=False, capture_output=True, timeout=KILL_TIMEOUT_S)
-        with suppress(ProcessLookupError):
-            os.kill(self.init, number)
+        try:
+            subprocess.run(argv, check=False, capture_output=True, timeout=KILL_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{self._what} cannot be frozen or continued within {KILL_TIMEOUT_S:g} s") from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(self.init, number)
 
     async def command(self, argv: Sequence[str]) -> str:
         """Run a command inside the machine. Raises LabError if it fails."""

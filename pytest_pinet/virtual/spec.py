@@ -165,8 +165,9 @@ def _node(node: Node, lab: Lab) -> NodeSpec:
     )
     if outlet == "poe_mib" and (switch := lab.switches[spec.feed.switch]).backend != "snmp":
         raise ConfigError(
-            f"node {node.name} has outlet poe_mib, which switches the power of port {switch.name}/{spec.feed.port} by "
-            f"SNMP, but switch {switch.name} has backend {switch.backend}; expected backend snmp",
+            f"the virtual lab switches node {node.name} (outlet poe_mib) by SNMP on port "
+            f"{switch.name}/{spec.feed.port}, but switch {switch.name} has backend {switch.backend}; "
+            "set backend snmp, or remove the outlet",
             node.where,
         )
     return spec

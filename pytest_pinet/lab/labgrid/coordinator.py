@@ -203,7 +203,7 @@ class Coordinator:
             if refused and (self.holder(place) is not None or _TAKEN in (error.details() or "")):
                 return False
             raise LeaseError(
-                f"the coordinator refused place {place}: {error.details()}",
+                f"the coordinator did not let this run acquire place {place}: {error.details()}",
                 f"labgrid-client -x {self.address} -p {place} show; check that its exporter runs",
             ) from error
         return True

@@ -19,7 +19,7 @@ class Targets:
         try:
             self._environment = Environment(lab.file)
         except (InvalidConfigError, ImportError) as error:
-            raise ConfigError(f"labgrid cannot use this file: {error}") from error
+            raise ConfigError(f"labgrid cannot use {lab.file}: {error}") from error
         self.address = address_of(self._environment)
 
     def make(self, node: Node) -> object:

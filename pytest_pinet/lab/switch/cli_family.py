@@ -291,13 +291,15 @@ def _expanded(name: str, own: Document | None, families: dict[str, object], seen
         data = _entries(document)[name]
     if not isinstance(data, dict) or _LIKE not in data:
         return document, data
-    like = data[_LIKE]
-    if not isinstance(like, str) or like not in {*families, *built_in()} or (like in seen and like not in built_in()):
+    like, chain = data[_LIKE], [*seen, name]
+    if not isinstance(like, str) or like not in {*families, *built_in()} or (like in chain and like not in built_in()):
         where = document.value((name, _LIKE))
-        if isinstance(like, str) and like in seen:
-            raise ConfigError(f"{name} and {like} refer to each other by `like:`; copy one of them instead", where)
+        if isinstance(like, str) and like in chain:
+            circle = " -> ".join([*chain[chain.index(like) :], like])
+            why = f"these switch families are like each other: {circle}"
+            raise ConfigError(f"{why}; in one of them, replace `like:` by its own keys", where)
         raise ConfigError(unknown("switch family", str(like), [*families, *built_in()]), where)
-    source, base = _expanded(like, own, families, [*seen, name])
+    source, base = _expanded(like, own, families, chain)
     if not isinstance(base, dict):
         raise ConfigError(f"{like}: expected a mapping, got {shown(base)}", source.value((like,)))
     return document, merged(base, {key: value for key, value in data.items() if key != _LIKE})

@@ -6,6 +6,7 @@ Each process has one file under ``$XDG_STATE_HOME/pinet/journal``. The file is r
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import socket
@@ -43,6 +44,9 @@ class _Content(BaseModel):
     labs: dict[str, _Entries] = {}
 
 
+_log = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True)
 class _JournalFile:
     path: Path
@@ -55,8 +59,11 @@ class _JournalFile:
     def _read(self) -> _Content:
         try:
             return _Content.model_validate_json(self.path.read_bytes())
-        except (OSError, ValueError):
+        except OSError:
+            return _Content()
+        except ValueError as error:
             # Our files are written by rename, so a broken file is not ours.
+            _log.warning("%s cannot be read, so its switch ports are not restored: %s", self.path, error)
             return _Content()
 
     @property
@@ -82,10 +89,10 @@ class _JournalFile:
         if not kept:
             self.path.unlink(missing_ok=True)
             return
-        content = self._read() if self.path.exists() else _Content(host=socket.gethostname(), boot=_boot())
+        content = _Content(host=socket.gethostname(), boot=_boot(), labs=dict(kept))
         fresh = self.path.with_suffix(".new")
         with fresh.open("w", encoding="utf-8") as file:
-            file.write(content.model_copy(update={"labs": kept}).model_dump_json(indent=1, exclude_none=True))
+            file.write(content.model_dump_json(indent=1, exclude_none=True))
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self.path)

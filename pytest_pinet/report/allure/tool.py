@@ -176,7 +176,9 @@ def _run(allure: Allure, words: Sequence[str], work: Path) -> None:
         raise ConfigError(f"{allure} cannot be run: {error.strerror}") from None
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[-1]
-        raise ConfigError(f"{allure} failed with exit code {done.returncode}: {last}; --page needs no Allure")
+        raise ConfigError(
+            f"{allure} failed with exit code {done.returncode}: {last}; pinet report --page needs no Allure"
+        )
 
 
 def without_analytics(page: str) -> str:

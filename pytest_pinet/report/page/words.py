@@ -55,7 +55,7 @@ def share_text(dot: Point) -> str:
 
 
 def current(all_series: Sequence[FigureSeries]) -> list[FigureSeries]:
-    """Return the series for the grid and the counts: all but those that are only history.
+    """Return the series for the grid and the counts: all but the series that are only history.
 
     A series is history if none of its runs has a value and its combination (board, NIC, topology) has a newer run.
     """

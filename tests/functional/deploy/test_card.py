@@ -204,7 +204,7 @@ def test_a_build_that_the_board_cannot_run_is_refused_before_any_change(board: C
     both = Deployment(board)
     both.check(build)
     with pytest.raises(
-        UnsupportedError, match="takes 2 MB, beside 2 MB of another build, and /boot/firmware of pi4b-1"
+        UnsupportedError, match="takes 2 MB, beside 2 MB of another build, but /boot/firmware of pi4b-1"
     ):
         both.check(other)
     (board.folder / "bin" / "df").unlink()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,12 @@ def test_a_stored_export_of_version_1_is_read(store: HistoryStore) -> None:
     assert import_lines(store, lines, "v1.jsonl") == (2, 2)
     assert import_lines(store, lines, "v1.jsonl") == (0, 2)
     assert list(lines_of(store.everything())) == lines
+
+
+def test_times_without_a_zone_are_utc_and_others_become_utc(store: HistoryStore) -> None:
+    lines = (DATA / "history" / "v1.jsonl").read_text().replace("+00:00", "").splitlines()
+    assert import_lines(store, lines, "v1.jsonl") == (2, 2)
+    assert [run.started.utcoffset() for run in store.runs()] == [timedelta(0)] * 2
 
 
 def test_an_older_file_is_migrated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

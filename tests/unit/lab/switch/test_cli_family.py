@@ -122,7 +122,9 @@ def test_unknown_family(load: Load) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: {like: b}\nb: {like: a}\n", "b and a refer to each other by `like:`; copy one of them instead"),
+        ("a: {like: b}\nb: {like: a}\n", "these switch families are like each other: a -> b -> a; in one of them"),
+        ("a: {like: a}\n", "these switch families are like each other: a -> a; in one of them, replace"),
+        ("a: {like: b}\nb: {like: c}\nc: {like: a}\n", "like each other: a -> b -> c -> a; in one of them, replace"),
         ("a: {like: cisco}\n", "unknown switch family 'cisco'"),
         ("a: {like: 7}\n", "unknown switch family '7'"),
         ("a: {like: b}\nb: 5\n", "b: expected a mapping, got '5'"),

@@ -181,7 +181,7 @@ def test_a_report_of_many_files_replaces_an_old_one_as_a_whole(proof: Path, tmp_
     [
         (
             "echo no space left >&2; exit 3",
-            r"failed with exit code 3: no space left; --page needs no Allure",
+            r"failed with exit code 3: no space left; pinet report --page needs no Allure",
         ),
         ("exit 0", r"made no index.html from .*; run by hand"),
     ],
