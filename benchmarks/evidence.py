@@ -21,10 +21,10 @@ from pathlib import Path
 from benchmarks.observer import interval, paired, report
 from pytest_pinet.config.labfile import load
 from pytest_pinet.evidence.collecting import Collector, EndReader
+from pytest_pinet.lab.access import LabAccess, visit
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.lab.visit import Visit, visit
 from pytest_pinet.matrix.inventory import select_combinations
-from pytest_pinet.measure.traffic_runner import observed, run_once
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.traffic import Direction, Traffic
 
 LAB = Path(__file__).parents[1] / "lab" / "virtual.yaml"
@@ -70,16 +70,18 @@ def is_cheap(link: Link) -> bool:
     return good
 
 
-def goodput(here: Visit, link: Link, seconds: float, reading: bool) -> float:
+def goodput(here: LabAccess, link: Link, seconds: float, reading: bool) -> float:
     """Return the goodput of one run in bit/s. Observers run in both cases."""
     # A fixed warm-up, so that both runs count the same time.
     traffic = Traffic(Direction.TX, duration_s=seconds, warmup_s=1.0)
-    with here.measuring(link.combination), observed(link, traffic.seconds) as observers:
-        one = run_once(link, traffic, here.tool, observers, collector=collector(link) if reading else None)
+    with here.measuring(link.combination), Runs(MeasureContext(link, here.tool), traffic.seconds) as runs:
+        if not reading:
+            runs.collector = Collector([])
+        one = runs.again(traffic)
     return one.flows[0].flow.goodput.bps
 
 
-def compare(here: Visit, link: Link, least: int, most: int, seconds: float) -> bool | None:
+def compare(here: LabAccess, link: Link, least: int, most: int, seconds: float) -> bool | None:
     """Print how reading changes goodput. Return whether this is allowed; None if ``most`` pairs do not decide."""
 
     def run(reading: bool) -> Callable[[], float]:
@@ -112,7 +114,7 @@ def main() -> int:
     good = True
     with visit(lab, "bench", lambda text: print(text, file=sys.stderr), left.extend) as here:
         for combination in select_combinations(lab, list(PAIRS)):
-            with here.link(combination) as link:
+            with here.open(combination) as link:
                 good &= is_cheap(link)
                 good &= compare(here, link, options.n, options.most, options.seconds) is not False
     for warning in left:

@@ -25,6 +25,7 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic import iperf3_command
 from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.local_shell import LocalShell
 from tests.support.shaped_link import ShapedLink, shaped_link
 
@@ -38,7 +39,7 @@ def goodput(link: ShapedLink, traffic: Traffic, fine: bool, observed: bool) -> f
         if observed:
             for shell in (link.dut, link.peer):
                 stack.enter_context(Observer(shell, "eth0", "p", traffic.seconds))
-        found = Iperf3().measure(link.dut, link.peer, link.dut_address, link.peer_address, traffic)
+        found = Iperf3().measure(TrafficJob(link.dut, link.peer, link.dut_address, link.peer_address, traffic))
         return found.flows[Direction.TX].goodput.bps
 
 
@@ -74,7 +75,7 @@ def iperf3_cpu(link: ShapedLink, streams: int, fine: bool) -> float:
     """Return iperf3's share of a core for slow traffic, in percent, both ends together."""
     iperf3_command.FINE_STREAM_SECONDS = 10_000 if fine else 0
     traffic = Traffic(Direction.TX, duration_s=5.0, warmup_s=0, streams=streams, bitrate=Bitrate.mbps(10))
-    found = Iperf3().measure(link.dut, link.peer, link.dut_address, link.peer_address, traffic)
+    found = Iperf3().measure(TrafficJob(link.dut, link.peer, link.dut_address, link.peer_address, traffic))
     return sum(found.cpu_percent.values())
 
 

@@ -22,9 +22,9 @@ from tempfile import TemporaryDirectory
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.judge.attempts import Try
-from pytest_pinet.lab.visit import visit
+from pytest_pinet.lab.access import visit
 from pytest_pinet.matrix.inventory import select_combinations
-from pytest_pinet.measure.traffic_runner import Runs
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -70,9 +70,9 @@ def measure(source: Path, nic: str, rounds: int, wanted: Mapping[str, Traffic]) 
         copyfile(source, file)
         lab = load(file)
         (combination,) = select_combinations(lab, [f"virt:{nic}/pair"])
-        with visit(lab, "benchmark", _say, lambda troubles: _say(*troubles)) as here, here.link(combination) as link:
+        with visit(lab, "benchmark", _say, lambda troubles: _say(*troubles)) as here, here.open(combination) as link:
             lasts_s = 2 * rounds * sum(traffic.seconds + 5.0 for traffic in wanted.values())
-            with Runs(link, here.tool, lasts_s, watch=here.watch) as runs:
+            with Runs(MeasureContext(link, here.tool, watch=here.watch), lasts_s) as runs:
                 for number, name, busy in product(range(rounds), wanted, (False, True)):
                     # Every other round begins with the busy run.
                     busy ^= number % 2 == 1

@@ -15,7 +15,7 @@ def main(lab_file: str, board: str) -> None:
     from pytest_pinet.lab.labgrid.identity import Identity
     from pytest_pinet.lab.session import LabSession
     from pytest_pinet.matrix import expansion
-    from pytest_pinet.matrix.request import Request
+    from pytest_pinet.matrix.expansion import Request
     from pytest_pinet.model.combination import Combination
     from pytest_pinet.model.topology import parse_topology
 

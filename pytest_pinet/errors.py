@@ -27,6 +27,8 @@ A slow link raises none of these errors. It is a plain test failure.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -36,7 +38,10 @@ class PinetError(Exception):
     ``excerpt`` holds the console lines around the reported line. It is empty if the error reports no console line.
     """
 
-    excerpt: str = ""
+    def __init__(self, message: str, excerpt: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.excerpt = excerpt
 
 
 @dataclass(frozen=True)
@@ -59,15 +64,21 @@ class ConfigError(PinetError):
         self.where = where
 
 
+@contextmanager
+def mistake_in(what: str, where: Where | None = None) -> Iterator[None]:
+    """Turn a ValueError about the value of an option or argument into a ConfigError that names it."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(f"{what}: {error}", where) from None
+
+
 class ChangedBuildError(ConfigError):
     """A build under test was changed after the run began."""
 
 
 class LabError(PinetError):
-    """A problem of the lab, never a regression.
-
-    ``message`` says what happened. ``act`` says who must do what.
-    """
+    """A problem of the lab, never a regression. ``act`` says who must do what."""
 
     def __init__(self, message: str, act: str = "") -> None:
         super().__init__(f"{message}\n  -> {act}" if act else message)
@@ -127,28 +138,20 @@ class KernelError(PinetError):
     """The kernel of the device under test failed while a test ran.
 
     These are panics, oopses, hung tasks, watchdogs and ``NETDEV WATCHDOG``. The test fails, because the change is at
-    fault. ``excerpt`` holds the console lines around the kernel's message.
+    fault.
     """
-
-    def __init__(self, message: str, excerpt: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.excerpt = excerpt
 
 
 class BuildError(PinetError):
     """The build under test is at fault, not the lab.
 
-    ``excerpt`` holds the console lines around the message that shows the fault. ``kind`` is one of ``wrong
-    architecture``, ``panic``, ``oops``, ``hang``, ``no login``, ``fell back``, ``no driver``, ``no link``, ``slow
-    link``, ``no traffic`` and ``mismatch``.
+    ``kind`` is one of ``wrong architecture``, ``panic``, ``oops``, ``hang``, ``no login``, ``fell back``, ``no
+    driver``, ``no link``, ``slow link``, ``no traffic`` and ``mismatch``.
     """
 
     def __init__(self, message: str, kind: str, excerpt: str = "") -> None:
-        super().__init__(message)
-        self.message = message
+        super().__init__(message, excerpt)
         self.kind = kind
-        self.excerpt = excerpt
 
 
 class BuildMismatch(BuildError):

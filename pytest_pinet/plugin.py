@@ -57,7 +57,7 @@ def _error_rate(text: str) -> float:
     except ValueError as error:
         raise pytest.UsageError(f"--pinet-error-rate: {error}") from None
     if not 0 < rate <= 0.2:
-        raise pytest.UsageError(f"--pinet-error-rate: {text!r} makes no sense; expected more than 0 and at most 20%")
+        raise pytest.UsageError(f"--pinet-error-rate: {text!r} is out of range; expected more than 0 and at most 20%")
     return rate
 
 
@@ -103,7 +103,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=0.01,
         metavar="SHARE",
         help="probability of a wrong pass and of a wrong fail in a lab that is calibrated (pinet calibrate) or does "
-        "not drift (default: 1%%); a smaller one takes more traffic",
+        "not drift (default: 1%%); a smaller value takes more traffic",
     )
     add(
         "--pinet-confirm",
@@ -124,12 +124,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="baseline of --pinet-build: a known-good build, 'running' (the boards' own build; default), or 'accepted' "
         "(the accepted baselines)",
     )
-    add(
-        "--pinet-boots",
-        type=int,
-        metavar="N",
-        help="most boots of each board for --pinet-build (default: 16)",
-    )
+    add("--pinet-boots", type=int, metavar="N", help="boot each board at most N times for --pinet-build (default: 16)")
     add("--pinet-dry-run", action="store_true", help="print plan, commands and estimated time; touch no node")
     add("--pinet-json", metavar="PATH", help="write the results also to this file")
     add(
@@ -138,12 +133,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="history of all runs: a file, postgresql://user@host/name, or 'off' (default: $PINET_HISTORY, then "
         "the ini key pinet_history, then .pinet/history.db)",
     )
-    add(
-        "--pinet-run-dir",
-        metavar="DIR",
-        default=None,
-        help="folder for .pinet/ with the run folders (default: the rootdir)",
-    )
+    add("--pinet-run-dir", metavar="DIR", help="folder for .pinet/ with the run folders (default: the rootdir)")
     add(
         "--pinet-acquire-timeout",
         type=_duration,

@@ -13,7 +13,7 @@ from benchmarks.verdicts.rivals import RIVALS
 from pytest_pinet.judge.noise import UNKNOWN
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.attempt import Attempt, Fresh
-from pytest_pinet.model.events import Event, EventKind
+from pytest_pinet.model.measurement import Event, EventKind
 
 # The test in which the lab detects the fault before any rule does.
 IN_THE_LAB = "tests/functional/gate/test_trouble.py"

@@ -9,9 +9,10 @@ from benchmarks.verdicts.links import Session
 from benchmarks.verdicts.recorded import STEP_S
 from benchmarks.verdicts.rivals import LIMIT, Ending, Gate
 from pytest_pinet.judge.components import components
+from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.gate import Ruling, rule_on
-from pytest_pinet.judge.interleaved import Result, Side, compare_attempts, side
+from pytest_pinet.judge.interleaved import Side, compare_attempts, side
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES, Profile
@@ -98,7 +99,7 @@ def flagged_within(session: Session, stored: History, profile: str, seconds: flo
     return bool(decide(attempts, Bitrate.mbps(LIMIT * stored.baseline_mbps), UNKNOWN, own).flagged)
 
 
-def in_turn(session: Session, slower: float, noise: Noise = UNKNOWN, seconds: int = 3) -> tuple[Result, float]:
+def in_turn(session: Session, slower: float, noise: Noise = UNKNOWN, seconds: int = 3) -> tuple[Relation, float]:
     """Compare two states of one session with the interleaved engine. Return the result and the seconds of traffic.
 
     State B is slower by ``slower`` percent.
@@ -108,7 +109,7 @@ def in_turn(session: Session, slower: float, noise: Noise = UNKNOWN, seconds: in
         factor = 1 - slower / 100 if side(len(attempts)) is Side.B else 1.0
         attempts.append(attempt_of([rate * factor for rate in session.connection(seconds)]))
         found = compare_attempts(attempts, 1 - LIMIT, noise)
-        if found.result is not Result.GO_ON:
+        if found.result is not Relation.GO_ON:
             return found.result, float(seconds * len(attempts))
 
 

@@ -9,7 +9,7 @@ from benchmarks.verdicts.links import LINKS
 from benchmarks.verdicts.live import live
 from benchmarks.verdicts.rivals import RIVALS
 from benchmarks.verdicts.trials import OURS, RULES, STALL, Cell, Turns, cases
-from pytest_pinet.judge.interleaved import Result
+from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.judge.stalls import blind_spots
@@ -188,12 +188,12 @@ def _turns(turned: Sequence[Turns]) -> str:
     ]
     for turn in turned:
         shares = []
-        for result in (Result.SLOWER, Result.SAME, Result.FASTER, Result.INCONCLUSIVE):
+        for result in (Relation.SLOWER, Relation.SAME, Relation.FASTER, Relation.INCONCLUSIVE):
             share = turn.results[result]
             wrong = (
-                (result is Result.SLOWER and turn.slower <= 1)
-                or (result is Result.SAME and turn.slower >= 5)
-                or (result is Result.FASTER and turn.slower >= 0)
+                (result is Relation.SLOWER and turn.slower <= 1)
+                or (result is Relation.SAME and turn.slower >= 5)
+                or (result is Relation.FASTER and turn.slower >= 0)
             )
             shares.append(f"**{share:.1f}**" if wrong and share else f"{share:.1f}")
         known = "yes" if turn.calibrated else "no"

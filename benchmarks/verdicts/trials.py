@@ -10,7 +10,7 @@ from statistics import median
 from benchmarks.verdicts.links import LINKS, Session, Stalling
 from benchmarks.verdicts.ours import History, flagged_within, gate, history, in_turn, without_sessions
 from benchmarks.verdicts.rivals import RIVALS, Ending, Gate
-from pytest_pinet.judge.interleaved import Result
+from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.noise import UNKNOWN
 
 # A stored history serves this many gates, then a new one is drawn, so that its own error is part of every result.
@@ -118,7 +118,7 @@ class Turns:
     link: str
     slower: int
     calibrated: bool
-    results: dict[Result, float]
+    results: dict[Relation, float]
     median_s: float
 
 
@@ -131,7 +131,7 @@ def turns(link: str, slower: int, gates: int, calibrated: bool, seed: int = 1) -
         if calibrated and number % PER_HISTORY == 0:
             noise = without_sessions(_stored(link, source).noise)
         found.append(in_turn(LINKS[link].session(0, source), slower, noise))
-    share: dict[Result, float] = {}
-    for r in (Result.SLOWER, Result.SAME, Result.FASTER, Result.INCONCLUSIVE):
+    share: dict[Relation, float] = {}
+    for r in (Relation.SLOWER, Relation.SAME, Relation.FASTER, Relation.INCONCLUSIVE):
         share[r] = 100 * sum(result is r for result, _ in found) / gates
     return Turns(link, slower, calibrated, share, median(seconds for _, seconds in found))

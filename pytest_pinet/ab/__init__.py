@@ -1,1 +1,1 @@
-"""A build under test: which one, booted when, measured how often, and what came of it."""
+"""Gates a build under test: boots it alternately with a known-good build, measures both, and compares the values."""

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,13 +25,11 @@ from pytest_pinet.errors import (
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.build import Build
+from pytest_pinet.model.combination import Combination
 from pytest_pinet.tuning.registry import boot_part
-
-if TYPE_CHECKING:
-    from pytest_pinet.lab.link.link import Link
-    from pytest_pinet.lab.node.node_session import NodeSession
-    from pytest_pinet.model.combination import Combination
 
 
 class RefusedBuild(Exception):
@@ -57,10 +54,7 @@ class MadeBoot:
 
 
 class BuildBooter:
-    """Boots the device under test of a link with the build of the current turn.
-
-    Peers keep the build that they run, because only the device under test is judged.
-    """
+    """Boots the device under test with the build of the turn. Peers keep their build, because they are not judged."""
 
     def __init__(self, options: ABOptions, access: LabAccess, on_boot: Callable[[str], None]) -> None:
         self.options = options
@@ -99,8 +93,8 @@ class BuildBooter:
         """
         if boot := boot_part(combination.tuning):
             pytest.skip(
-                f"{boot.key} needs a boot, but here each boot belongs to a build: write it into the build, under "
-                "config or cmdline"
+                f"tuning {boot.key} needs a boot, but with --pinet-build each boot belongs to a build: write this "
+                "setting into build.yaml, under config or cmdline"
             )
         if self.refused is not None:
             pytest.exit(str(self.refused), returncode=pytest.ExitCode.USAGE_ERROR)

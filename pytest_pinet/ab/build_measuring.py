@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
 
@@ -20,27 +20,22 @@ from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.ping import Ping
+from pytest_pinet.model.quantities import Tolerance
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.tolerance import Tolerance
 from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
 from pytest_pinet.session.plain_measuring import PlainMeasuring
-
-if TYPE_CHECKING:
-    from pytest_pinet.measure.comparison import State
 
 T = TypeVar("T", TurnSeries, PingSeries)
 
 
 class AcceptedMeasuring:
-    """Implements ``MeasuringMode``: boots only the build under test; the accepted baselines judge its values.
-
-    The known-good build is booted only to find out whether the build or the lab is the cause of a broken link.
-    """
+    """Implements ``MeasuringMode``: boots only the build under test; the accepted baselines judge its values."""
 
     def __init__(self, boots: BuildBooter, plain: PlainMeasuring) -> None:
         self.boots = boots
@@ -75,7 +70,7 @@ class AcceptedMeasuring:
         finally:
             self.boots.next(Side.B)
         kind = BootTrouble(Side.B, error, opening=True, no_device=missing).kind
-        message = f"{first_line(error)}; the known-good build, booted right after it, has the correct link"
+        message = f"{first_line(error)}; with the known-good build, booted right after, the link is correct"
         raise BuildError(message, kind, error.excerpt) from error
 
 
@@ -120,7 +115,9 @@ class AlternatingMeasuring:
         self, item: pytest.Item, link: Link, traffic: Traffic, limits: Sequence[Limit], profile: Profile
     ) -> ResultRecord:
         # No hook is called when a gate call returns earlier results.
-        hooks = self._plain.hooks.measurement(item, link, traffic) if self.is_measuring(item) else nullcontext()
+        hooks = (
+            self._plain.recorder.hooks.measurement(item, link, traffic) if self.is_measuring(item) else nullcontext()
+        )
         with self._plain.progress, hooks:
             if isinstance(traffic, LadderTraffic):
                 self._leave_out("a ladder")
@@ -147,7 +144,7 @@ class AlternatingMeasuring:
 
     def _leave_out(self, what: str) -> NoReturn:
         """Skip a test whose measurement cannot be split into alternating boots."""
-        pytest.skip(f"{what} cannot compare two builds; --pinet-baseline accepted measures it")
+        pytest.skip(f"{what} cannot be measured on two builds alternately; use --pinet-baseline accepted")
 
     def _of_call(self, item: pytest.Item, kind: type[T]) -> T | None:
         """Return the earlier measurements of this gate call; None in the first boot. Raises ConfigError."""
@@ -157,7 +154,7 @@ class AlternatingMeasuring:
             return None
         found = tested.series[number] if number < len(tested.series) else None
         if not isinstance(found, kind):
-            raise ConfigError(f"{item.nodeid}: a gate call is not the same as in an earlier boot: {SAME_CALLS}")
+            raise ConfigError(f"{item.nodeid}: a gate call differs from the call in an earlier boot: {SAME_CALLS}")
         return found
 
     def _record(self, series: TurnSeries) -> ResultRecord:
@@ -177,14 +174,13 @@ class AlternatingMeasuring:
         boot = self.boots.of(link.combination.dut.node.name)[-1]
         raw: dict[str, str] = {}
         access, plain = self._plain.access, self._plain
-        tool = access.tool_for(series.traffic)
         try:
             with access.exclusive(link.combination):
-                progress = plain.progress_of(f"{boot.side}{boot.number} {link.id}", link, series.traffic)
-                series.take(link, boot.number, boot.side, boot.started_s, tool, raw, progress, access.watch)
+                context = plain.context(f"{boot.side}{boot.number} {link.id}", link, series.traffic, raw)
+                series.take(context, boot)
             access.check(link.combination)
         finally:
-            series.files += plain.results.write_raw(f"{link.id}-{boot.side}{boot.number}", raw) if raw else []
+            series.files += plain.recorder.folder.write_raw(f"{link.id}-{boot.side}{boot.number}", raw) if raw else []
 
     def unfinished(self) -> Iterator[tuple[pytest.Item, ResultRecord | PinetError]]:
         """Yield each test with its results so far, after the last boot. Values that are not certain are undecided."""

@@ -36,9 +36,11 @@ def measure_builds(session: PinetSession) -> None:
         return
     dist = getattr(config.option, "dist", "no")
     if dist != "no" and not (config.option.numprocesses and getattr(config.option, UNCHOSEN)):
-        raise ConfigError(f"{BUILD}: --dist {dist} can split the tests of a board; use -n without --dist")
+        raise ConfigError(
+            f"{BUILD}: --dist {dist} can run the tests of one board in several workers; use -n without --dist"
+        )
     if session.lab is None:
-        raise ConfigError(f"{BUILD}: no lab to boot the build in; pass --pinet-lab FILE, or set PINET_LAB")
+        raise ConfigError(f"{BUILD}: no lab is configured for the build; pass --pinet-lab FILE, or set PINET_LAB")
     run = BuildRun(session, options)
     config.pluginmanager.register(run, "pinet-builds")
     config.pluginmanager.register(run.boards, "pinet-boards")
@@ -61,11 +63,6 @@ class BuildRun:
             self.boards = self._alternating.rounds
         session.recorder.head = self._head
 
-    @property
-    def refused(self) -> PinetError | None:
-        """Why the run ended before everything was measured: a board cannot take the build, or the build changed."""
-        return self.boots.refused
-
     def _head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
         options = self._options
@@ -73,18 +70,16 @@ class BuildRun:
         turns = len(self.boots.made) + self._turns_of_workers
         head = change_head(sides[0], sides[1], results, options.accepted, turns, failed, interrupted)
         # A regression stays certain.
-        if self.refused is not None and head.answer != ChangeVerdict.REGRESSION:
-            why = first_paragraph(str(self.refused))
-            return head.replace(sentence=f"No answer on {options.name(Side.B)}: {why}.")
+        if self.boots.refused is not None and head.answer != ChangeVerdict.REGRESSION:
+            why = first_paragraph(str(self.boots.refused))
+            return head.replace(sentence=f"No decision on {options.name(Side.B)}: {why}.")
         return head
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """Keep the results of earlier boots for tests that pytest itself does not run any more: boots take long.
-
-        A worker does nothing: the controller does not listen to it any more.
-        """
+        """Keep the results of earlier boots for tests that pytest itself does not run any more: boots take long."""
         session = self._session
+        # The controller does not listen to a worker any more.
         if session.is_worker or self._alternating is None:
             return
         reported = session.recorder.reported_tests
@@ -107,8 +102,8 @@ class BuildRun:
         keys = getattr(session.config, "workerinput", {}).get(_KEYS)
         if keys is not None and keys != self._options.keys:
             self.boots.refused = ChangedBuildError(
-                "a file of a build changed while the workers of this run read it; do not change a build while it is "
-                "gated, or gate a copy of it"
+                "a file of a build changed while this run read the file, so the workers have different builds; do not "
+                "change a build during a run, or gate a copy"
             )
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -117,9 +112,9 @@ class BuildRun:
         if output is None:
             return
         output[_TURNS] = len(self.boots.made)
-        if self.refused is not None:
-            output[_REFUSED] = str(self.refused)
-            output[_MISTAKE] = isinstance(self.refused, ConfigError)
+        if self.boots.refused is not None:
+            output[_REFUSED] = str(self.boots.refused)
+            output[_MISTAKE] = isinstance(self.boots.refused, ConfigError)
 
     # Last, because it can end the run: other plugins first take over the nodes and warnings of the worker.
     @pytest.hookimpl(optionalhook=True, trylast=True)

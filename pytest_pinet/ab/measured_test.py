@@ -100,8 +100,8 @@ class ABTestState:
             return
         last = of_b[-1]
         self.error = BuildError(
-            f"{first_line(last.error)}; this happened in {len(of_b)} of {len(of_b)} turns of the build under test, "
-            f"and in 0 of {self.turns.count(Side.A)} turns of the known-good build",
+            f"{first_line(last.error)}; all {len(of_b)} turns of the build under test had an error, "
+            f"and none of the {self.turns.count(Side.A)} turns of the known-good build",
             last.kind,
             last.error.excerpt,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.matching import require_any_pi
 from pytest_pinet.errors import BuildError, ConfigError
 from pytest_pinet.judge.change import LEAST_BOOTS, MOST_BOOTS
@@ -56,9 +57,10 @@ class ABOptions:
     def turns(self) -> str:
         """The boots of the plan of a dry run. ``{boards}`` stands for the boards under test."""
         if self.accepted:
-            return f"B {self.name(Side.B)}: {{boards}} once, a boot where the build takes one"
+            return f"B {self.name(Side.B)}: once on {{boards}}, with a boot if the build needs a boot"
         names = f"A {self.name(Side.A)}, B {self.name(Side.B)}"
-        return f"{names}: {LEAST_BOOTS} to {self.most_boots} turns of {{boards}}, each a boot where the build takes one"
+        turns = f"{LEAST_BOOTS} to {self.most_boots} turns on {{boards}}"
+        return f"{names}: {turns}, each with a boot if the build needs a boot"
 
     def record(self, side: Side) -> BuildRecord:
         """Return the build of this side for results.json."""
@@ -88,7 +90,7 @@ def read_ab_options(new: str | None, baseline: str | None, boots: int | None) ->
     if not new:
         for option, value in ((BASELINE, baseline), (BOOTS, boots)):
             if value is not None:
-                raise ConfigError(f"{option} {value}: which build is under test? Name it with {BUILD} PATH")
+                raise ConfigError(f"{option} {value}: no build is under test; name a build with {BUILD} PATH")
         return None
     most = MOST_BOOTS if boots is None else boots
     if most < LEAST_BOOTS:
@@ -108,8 +110,6 @@ def read_ab_options(new: str | None, baseline: str | None, boots: int | None) ->
 
 
 def _load(path: str, option: str) -> Build:
-    from pytest_pinet.builds.load import load_build
-
     try:
         return load_build(path)
     except ConfigError as error:

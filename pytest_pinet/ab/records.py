@@ -12,15 +12,14 @@ from pytest_pinet.ab.options import ABOptions
 from pytest_pinet.ab.series import Turn, TurnSeries
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
-from pytest_pinet.judge.change import BuildDifference
 from pytest_pinet.judge.circumstances import Circumstances
-from pytest_pinet.judge.interleaved import Result, Side, figure_of_attempt
+from pytest_pinet.judge.difference import VERDICTS_SO_FAR, AgainstA, Difference, Relation, judge_against_a
+from pytest_pinet.judge.interleaved import Side, figure_of_attempt
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
-from pytest_pinet.judge.suspected_causes import Suspect, of_costs, of_settings
-from pytest_pinet.judge.two_states import VERDICTS_SO_FAR, AgainstA, judge_against_a
+from pytest_pinet.judge.suspected_causes import of_costs, of_settings
 from pytest_pinet.measure.default_traffic import attempt_at
-from pytest_pinet.model.diagnosis import Diagnosis
+from pytest_pinet.model.diagnosis import Diagnosis, Suspect
 from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.metric_key import MetricKey
@@ -29,15 +28,12 @@ from pytest_pinet.model.record.change import (
     ChangedConnectionRecord,
     ChangedDirectionRecord,
     ChangeRecord,
-    SuspectRecord,
     TurnRecord,
 )
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
-from pytest_pinet.report.parameters import parameters_hash
-from pytest_pinet.report.result_record import ResultParts, result_record
-from pytest_pinet.report.traffic import http_record
-from pytest_pinet.report.tunings import tuning_notes
+from pytest_pinet.report.result_record import ResultParts, http_record, parameters_hash, result_record
+from pytest_pinet.report.sentences import tuning_notes
 
 # Notes that differ only in these numbers have the same meaning.
 _NUMBER = re.compile(r"\d[\d.]*(?: [kMGT]?bit/s)?")
@@ -48,10 +44,7 @@ _IDENTITY = ("uname", "build_id", "model", "eeprom")
 
 
 def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) -> ResultRecord:
-    """Return values of B, limits from A, and the difference. Before the first turn of B, the values are values of A.
-
-    The caller fills in ``test``, ``rerun`` and ``scale``.
-    """
+    """Return values of B (of A before the first turn of B), limits from A, and the difference."""
     last = (series.of(Side.B) or series.turns)[-1]
     link, traffic = last.link, series.traffic
     judged = judge_against_a(_own(series, last), {way: _against_a(series, way, asked) for way in series.found})
@@ -59,7 +52,7 @@ def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) 
     suspects = _suspects(series, judged)
     reports = [m.http for one in tries for m in one.measurements if m.http is not None]
     http = http_record(traffic.size, traffic.streams, reports) if isinstance(traffic, HttpTraffic) and reports else None
-    between = [f"between the builds: {one.text}" for one in suspects[:3]]
+    between = [f"the builds differ: {one.text}" for one in suspects[:3]]
     return result_record(
         ResultParts(
             id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
@@ -113,7 +106,7 @@ def _against_a(series: TurnSeries, way: Direction, asked: ABOptions) -> AgainstA
         VERDICTS_SO_FAR[found.result],
         f"{names[1]} (B) against {names[0]} (A): {found.why}",
         found.why,
-        None if found.low is None or found.high is None else (found.low, found.high),
+        found.interval,
     )
 
 
@@ -131,7 +124,17 @@ def _change(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot], suspect
         tolerance=max(series.rules.tolerances.values()),
         connections_per_turn=series.connections,
         directions={str(way): _changed(series, way, one) for way, one in series.found.items()},
-        turns=tuple(_turn(boot) for boot in boots),
+        turns=tuple(
+            TurnRecord(
+                number=boot.number,
+                side=str(boot.side),
+                started_s=boot.started_s,
+                seconds=boot.seconds,
+                running=dict(boot.running),
+                trouble=boot.trouble,
+            )
+            for boot in boots
+        ),
         connections=tuple(
             ChangedConnectionRecord(
                 turn=turn.boot,
@@ -145,30 +148,19 @@ def _change(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot], suspect
             for turn in series.turns
             for one in turn.tries
         ),
-        suspects=tuple(SuspectRecord(name=one.name, a=one.a, b=one.b, text=one.text) for one in suspects),
+        suspects=tuple(suspects),
     )
 
 
-def _changed(series: TurnSeries, way: Direction, found: BuildDifference) -> ChangedDirectionRecord:
+def _changed(series: TurnSeries, way: Direction, found: Difference) -> ChangedDirectionRecord:
     return ChangedDirectionRecord(
         a_bps=_figure(series, Side.A, way),
         b_bps=_figure(series, Side.B, way),
         change=found.change,
-        interval=None if found.low is None or found.high is None else (found.low, found.high),
+        interval=found.interval,
         between_turns=found.between,
         result=str(found.result),
         why=found.why,
-    )
-
-
-def _turn(boot: MadeBoot) -> TurnRecord:
-    return TurnRecord(
-        number=boot.number,
-        side=str(boot.side),
-        started_s=boot.started_s,
-        seconds=boot.seconds,
-        running=dict(boot.running),
-        trouble=boot.trouble,
     )
 
 
@@ -181,7 +173,7 @@ def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]
     """Return the differences between the builds that may explain a changed value; none if no value changed."""
     results = {one.result for one in series.found.values()}
     turns_a, turns_b = series.of(Side.A), series.of(Side.B)
-    if not results & {Result.SLOWER, Result.FASTER} or not turns_a or not turns_b:
+    if not results & {Relation.SLOWER, Relation.FASTER} or not turns_a or not turns_b:
         return []
     found = of_settings([turn.settings for turn in turns_a], [turn.settings for turn in turns_b])
     causes = [
@@ -218,7 +210,7 @@ def folded(notes: Iterable[str]) -> list[str]:
     alike: dict[str, list[str]] = {}
     for note in dict.fromkeys(notes):
         alike.setdefault(_NUMBER.sub("#", note), []).append(note)
-    return [f"{same[0]} (and {len(same) - 1} more like it)" if len(same) > 1 else same[0] for same in alike.values()]
+    return [f"{same[0]} (and {len(same) - 1} similar)" if len(same) > 1 else same[0] for same in alike.values()]
 
 
 def _costs(one: Try) -> dict[str, float]:

@@ -63,7 +63,6 @@ class Rounds(Boards):
         super().__init__()
         self.boots = boots
         self._tested: dict[str, ABTestState] = {}
-        self._groups: dict[str, list[ABTestState]] = {}
         self._over: set[str] = set()
         self._now: ABTestState | None = None
 
@@ -83,7 +82,7 @@ class Rounds(Boards):
     @property
     def calls(self) -> int:
         """How many gate calls share a boot of the current board, as far as this is known."""
-        group = self._groups[board_of(self._now.item)] if self._now is not None else []
+        group = self._group(board_of(self._now.item)) if self._now is not None else []
         return sum(max(len(one.series), 1) for one in group)
 
     @property
@@ -96,18 +95,19 @@ class Rounds(Boards):
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note the tests of each board once no test is deselected any more."""
         super().pytest_collection_finish(session)
-        for board, items in self._items.items():
-            self._groups[board] = [ABTestState(item) for item in items]
-            self._tested |= {one.item.nodeid: one for one in self._groups[board]}
+        self._tested = {item.nodeid: ABTestState(item) for items in self._items.values() for item in items}
+
+    def _group(self, board: str) -> list[ABTestState]:
+        return [self.tested(item) for item in self._items.get(board, [])]
 
     # Outside of all other wrappers: Allure, capture and the like must see only the run of the test by pytest itself.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         """Measure the whole board before its first test."""
         board = board_of(item)
-        if board in self._groups and board not in self._over:
+        if board in self._items and board not in self._over:
             self._over.add(board)
-            self._measure(self._groups[board], item)
+            self._measure(self._group(board), item)
         return (yield)
 
     def _measure(self, group: Sequence[ABTestState], first: pytest.Item) -> None:

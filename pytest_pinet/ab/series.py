@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.build import read_build, read_settings
 from pytest_pinet.judge.attempts import Try
-from pytest_pinet.judge.change import BuildDifference, connections_per_turn
-from pytest_pinet.judge.change_attempts import MeasuredBoot, judge_boots
-from pytest_pinet.judge.interleaved import Result, Side
+from pytest_pinet.judge.change import MeasuredBoot, connections_per_turn, judge_boots
+from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.pings import PingTurns
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
-from pytest_pinet.measure.traffic_runner import DROPS_MAX, ProgressOfWays, Runs
+from pytest_pinet.measure.traffic_runner import DROPS_MAX, MeasureContext, Runs
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.traffic.tool import TrafficTool
 
 # Time of a connection beside its traffic.
 BESIDE_TRAFFIC_S = 10.0
@@ -69,7 +69,7 @@ class TurnSeries:
     rules: Rules
     connections: int
     turns: list[Turn] = field(default_factory=list)
-    found: dict[Direction, BuildDifference] = field(default_factory=dict)
+    found: dict[Direction, Difference] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.monotonic)
@@ -79,14 +79,14 @@ class TurnSeries:
     def decided(self) -> bool:
         """Whether more turns would change nothing. One slower direction is enough for that."""
         results = [one.result for one in self.found.values()]
-        return bool(results) and (Result.SLOWER in results or Result.GO_ON not in results)
+        return bool(results) and (Relation.SLOWER in results or Relation.GO_ON not in results)
 
     def require_same(self, traffic: Traffic, test: str) -> None:
         """Raise ConfigError if the gate call sends other traffic than in an earlier turn."""
         if traffic != self.traffic:
             raise ConfigError(
                 f"{test} measures {traffic.key} {traffic.direction} in this boot, but {self.traffic.key} "
-                f"{self.traffic.direction} in an earlier one: {SAME_CALLS}"
+                f"{self.traffic.direction} in an earlier boot: {SAME_CALLS}"
             )
 
     def of(self, side: Side) -> list[Turn]:
@@ -97,26 +97,18 @@ class TurnSeries:
         """Return all connections of a build that count."""
         return [one for turn in self.of(side) for one in turn.kept]
 
-    def take(
-        self,
-        link: Link,
-        boot: int,
-        side: Side,
-        at_s: float,
-        tool: TrafficTool,
-        raw: dict[str, str],
-        on_progress: ProgressOfWays | None,
-        watch: Callable[[], None] | None,
-    ) -> None:
+    def take(self, context: MeasureContext, boot: MadeBoot) -> None:
         """Measure in the current boot, and judge all turns. Raises the errors of ``Runs``."""
+        link = context.link
         lasts_s = (self.connections + DROPS_MAX) * (self.traffic.seconds + BESIDE_TRAFFIC_S)
         settings = read_settings(link.dut.shell, link.dut.device)
         build = read_build(link.dut.shell, link.dut.device)
-        with Runs(link, tool, lasts_s, raw, on_progress, watch) as runs:
+        with Runs(context, lasts_s) as runs:
             while sum(not one.excluded for one in runs.tries) < self.connections:
                 runs.again(self.traffic, Fresh.CONNECTION)
             runs.finish(self.traffic)
-            turn = Turn(side, boot, at_s, replace(link), tuple(runs.tries), runs.conditions.before, settings, build)
+            tries, before = tuple(runs.tries), runs.conditions.before
+            turn = Turn(boot.side, boot.number, boot.started_s, replace(link), tries, before, settings, build)
         self.add(turn)
 
     def add(self, turn: Turn) -> None:
@@ -128,10 +120,10 @@ class TurnSeries:
     def give_up(self) -> None:
         """Make every undecided direction inconclusive, because there are no more turns."""
         for way, one in self.found.items():
-            if one.result is Result.GO_ON:
-                self.found[way] = replace(one, result=Result.INCONCLUSIVE, why=f"undecided: {one.why}")
+            if one.result is Relation.GO_ON:
+                self.found[way] = replace(one, result=Relation.INCONCLUSIVE, why=f"undecided: {one.why}")
 
-    def _judged(self, link: Link, way: Direction) -> BuildDifference:
+    def _judged(self, link: Link, way: Direction) -> Difference:
         before = self.found.get(way)
         if before is not None and before.decided:
             # Later turns are for other values; they must not change a certain result.
@@ -152,7 +144,7 @@ class PingSeries:
     given_up: bool = False
 
     @property
-    def found(self) -> dict[Direction, BuildDifference]:
+    def found(self) -> dict[Direction, Difference]:
         """Empty, because pings have no goodput to compare."""
         return {}
 

@@ -51,7 +51,7 @@ def bootable(data: bytes) -> bytes:
     payload = data[offset : offset + size]
     plain = unpacked(payload)
     if plain == payload:
-        raise Unreadable(f"it is an EFI zboot image compressed by {kind}; expected gzip, xz, lzma or zstd")
+        raise Unreadable(f"it is an EFI zboot image compressed with {kind}; expected gzip, xz, lzma or zstd")
     return plain
 
 

@@ -1,4 +1,7 @@
-"""Reads the identity of kernel modules from .ko files, also from compressed ones (.ko.xz, .ko.zst, .ko.gz)."""
+"""Reads the identity of kernel modules from .ko files, also from compressed ones (.ko.xz, .ko.zst, .ko.gz).
+
+A build uses it to check that its modules fit its kernel, and that a board has loaded them.
+"""
 
 from __future__ import annotations
 

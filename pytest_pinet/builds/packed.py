@@ -18,6 +18,7 @@ from typing import IO, cast
 _AR = b"!<arch>\n"
 _AR_HEADER = 60
 ZSTD_TIMEOUT_S = 120
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class Unreadable(Exception):
@@ -30,7 +31,7 @@ def _zstd(data: bytes) -> bytes:
     except ImportError:
         tool = shutil.which("zstd")
         if tool is None:
-            raise Unreadable("it is compressed by zstd; install the command zstd, or Python 3.14") from None
+            raise Unreadable("it is compressed with zstd; install the command zstd, or use Python 3.14") from None
         done = subprocess.run([tool, "-dcq"], input=data, capture_output=True, timeout=ZSTD_TIMEOUT_S, check=False)
         if done.returncode:
             raise Unreadable(done.stderr.decode("utf-8", "replace").strip() or "zstd failed") from None
@@ -50,7 +51,7 @@ def _gzip(data: bytes) -> bytes:
 _MAGIC: tuple[tuple[bytes, str, Callable[[bytes], bytes]], ...] = (
     (b"\x1f\x8b", "gzip", _gzip),
     (b"\xfd7zXZ\x00", "xz", lzma.decompress),
-    (b"\x28\xb5\x2f\xfd", "zstd", _zstd),
+    (_ZSTD, "zstd", _zstd),
     (b"BZh", "bzip2", bz2.decompress),
     (b"\x5d\x00\x00", "lzma", lzma.decompress),
 )
@@ -129,12 +130,17 @@ def _ar_members(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _stream(data: bytes) -> IO[bytes]:
-    """Return a stream that unpacks while it is read, because a kernel package has 300 MB."""
+    """Return a stream that unpacks while it is read, because a kernel package has 300 MB.
+
+    tarfile's own streams read only the first of several compressed streams, which parallel packers write.
+    """
     packed = io.BytesIO(data)
     if data.startswith(b"\x1f\x8b"):
         return cast(IO[bytes], gzip.GzipFile(fileobj=packed))
     if data.startswith((b"\xfd7zXZ\x00", b"\x5d\x00\x00")):
         return lzma.open(packed)
+    if data.startswith(b"BZh"):
+        return bz2.open(packed)
     return io.BytesIO(unpacked(data))
 
 
@@ -147,7 +153,7 @@ def tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
                     continue
                 path = PurePosixPath(member.name.lstrip("/"))
                 if ".." in path.parts:
-                    raise Unreadable(f"it contains a path outside its own folder: {member.name[:80]}")
+                    raise Unreadable(f"it contains a path that leads out of the archive: {member.name[:80]}")
                 file = archive.extractfile(member)
                 if file is not None:
                     yield str(path), file.read()

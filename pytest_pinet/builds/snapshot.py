@@ -55,11 +55,11 @@ def size_of(path: Path) -> int:
 
 
 def _gone(path: Path, error: OSError) -> ChangedBuildError:
-    return ChangedBuildError(f"{path} cannot be read now ({error.strerror})")
+    return ChangedBuildError(f"{path} cannot be read any more ({error.strerror})")
 
 
 def _changed(path: Path) -> ChangedBuildError:
     return ChangedBuildError(
-        f"{path} changed during this run, so its results would be of two builds; "
-        "do not change a build while it is tested, or test a copy"
+        f"{path} changed during this run, so the results would be of two different builds; "
+        "do not change a build during a run, or test a copy"
     )

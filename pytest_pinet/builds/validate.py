@@ -65,7 +65,10 @@ def _modules(parts: BuildContents, kernel: KernelId | None) -> tuple[list[BuildF
     modules: dict[str, ModuleId] = {}
     trees = parts.of(BuildFileRole.MODULES)
     if trees and kernel is None:
-        message = f"the modules in {trees[0].path.name} have no kernel; add the key 'kernel', or name single modules"
+        message = (
+            f"the build has modules of {trees[0].path.name}, but no kernel; "
+            "add the key 'kernel', or name single modules"
+        )
         raise ConfigError(message, trees[0].where)
     if len(trees) > 1:
         names = " and ".join(part.path.name for part in trees[:2])

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pytest_pinet.evidence.build import read_build
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
-from pytest_pinet.lab.visit import Visit
 from pytest_pinet.measure.default_traffic import attempt_at, figure_ids
-from pytest_pinet.measure.traffic_runner import Runs
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -26,10 +26,7 @@ LONGEST_LINK_UP_S = 15.0
 
 @dataclass(frozen=True)
 class Levels:
-    """The repetitions: ``runs`` connections per link-up (at least 2), fresh link-ups per boot, and reboots.
-
-    The existing link-up and boot count, too: 2 fresh ones make 3.
-    """
+    """Connections per link-up (at least 2), fresh link-ups per boot, and reboots, besides the existing ones."""
 
     runs: int
     links: int
@@ -55,10 +52,7 @@ def fresh_of(boot: int, link_up: int, run: int) -> Fresh:
 
 @dataclass
 class CalibrationAttempts:
-    """The attempts of each metric by ID, in the order of measuring, and the build of the device under test.
-
-    ``notes`` are remarks for the reader, such as why link-ups were not repeated.
-    """
+    """The attempts of each metric by ID, in order, the build of the device under test, and notes for the reader."""
 
     figures: dict[str, list[Attempt]] = field(default_factory=dict)
     build: dict[str, str | None] = field(default_factory=dict)
@@ -66,20 +60,17 @@ class CalibrationAttempts:
 
 
 def calibrate(
-    visit: Visit,
+    access: LabAccess,
     combination: Combination,
     traffics: Mapping[Direction, Traffic],
     levels: Levels,
     on_step: Callable[[str], None],
 ) -> CalibrationAttempts:
-    """Measure one combination, with alternating directions. Raises LabError, UnsupportedError, InvalidMeasurement.
-
-    If a link cannot be taken down, because our ssh or a route uses it, fresh link-ups are left out.
-    """
+    """Measure one combination, with alternating directions. Raises LabError, UnsupportedError, InvalidMeasurement."""
     course = CalibrationAttempts()
     ways = list(traffics)
     for boot in range(levels.boots + 1):
-        with visit.link(combination, reset=boot > 0) as link:
+        with access.open(combination, reset=boot > 0) as link:
             link_ups = levels.links
             if link_ups and not can_bounce(link):
                 link_ups = 0
@@ -91,7 +82,7 @@ def calibrate(
             course.build = read_build(link.dut.shell, link.dut.device)
             connection_s = max(traffic.seconds for traffic in traffics.values())
             lasts_s = (link_ups + 1) * (levels.runs * len(ways) * (connection_s + 1.0) + LONGEST_LINK_UP_S)
-            with Runs(link, visit.tool, lasts_s, watch=visit.watch) as runs:
+            with Runs(MeasureContext(link, access.tool, watch=access.watch), lasts_s) as runs:
                 for link_up in range(link_ups + 1):
                     for run in range(levels.runs):
                         where = f"boot {boot + 1}, link-up {link_up + 1}, connection {run + 1} of {levels.runs}"
@@ -100,16 +91,16 @@ def calibrate(
                             # A link-up before the first attempt is fresh for the attempts of all directions that
                             # follow.
                             new_link = link_up > 0 and first
-                            rates = _connect(visit, link, runs, traffic, (boot, link_up, run), new_link, course)
+                            rates = _connect(access, link, runs, traffic, (boot, link_up, run), new_link, course)
                             on_step(f"{combination.id} {way}, {where}: {rates}")
-                with visit.measuring(combination):
+                with access.measuring(combination):
                     runs.finish(traffics[ways[0]])
     course.notes = list(dict.fromkeys(course.notes))
     return course
 
 
 def _connect(
-    visit: Visit,
+    access: LabAccess,
     link: Link,
     runs: Runs,
     traffic: Traffic,
@@ -118,7 +109,7 @@ def _connect(
     course: CalibrationAttempts,
 ) -> str:
     """Make one more attempt with this traffic, after a link-up if ``new_link``. Return the values as text."""
-    with visit.measuring(link.combination):
+    with access.measuring(link.combination):
         one = replace(runs.again(traffic, Fresh.LINK if new_link else Fresh.CONNECTION), fresh=fresh_of(*count))
     texts = []
     for part, figure in figure_ids(link, traffic).items():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 
-from pytest_pinet.config.calibration import Calibration
+from pytest_pinet.config.calibration import Calibration, MeasuredNoise
 from pytest_pinet.judge.components import Component, Components, components, is_steady
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.proposal import Proposal, propose
+from pytest_pinet.judge.spread import Proposal, propose
 from pytest_pinet.judge.text import percent
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.quantities import Bitrate, Share
@@ -19,10 +19,7 @@ ERROR_RATE = 0.01
 
 @dataclass(frozen=True)
 class CalibrationOutcome:
-    """The result for one metric, and its entry for the calibration file.
-
-    ``seconds``: traffic for a verdict at the proposed tolerance.
-    """
+    """The result for one metric. ``seconds``: traffic for a verdict at the proposed tolerance."""
 
     goodput: Bitrate
     components: Components
@@ -32,17 +29,13 @@ class CalibrationOutcome:
 
     def as_json(self) -> dict[str, object]:
         """Return one entry of ``pinet calibrate --json``."""
-        parts = self.components
+        parts = asdict(self.components)
         return {
             "id": self.calibration.id,
             "goodput_bps": self.goodput.bps,
-            "noise": {
-                "connections": _json(parts.connections),
-                "links": _json(parts.links),
-                "boots": _json(parts.boots),
-            },
-            "runs": parts.figures,
-            "disturbed": parts.disturbed,
+            "noise": {level: parts[level] for level in ("connections", "links", "boots")},
+            "runs": self.components.figures,
+            "disturbed": self.components.disturbed,
             "tolerance": self.proposal.tolerance,
             "repeats": self.proposal.repeats,
             "traffic_seconds": self.seconds,
@@ -50,12 +43,6 @@ class CalibrationOutcome:
             "date": self.calibration.date.isoformat(),
             "build": dict(self.calibration.build),
         }
-
-
-def _json(component: Component | None) -> dict[str, float] | None:
-    if component is None:
-        return None
-    return {"sd": component.sd, "at_most": component.at_most, "freedom": component.freedom}
 
 
 def outcome(
@@ -70,18 +57,20 @@ def outcome(
     nothing = Share(0.0)
     calibration = Calibration(
         figure,
-        Share(parts.connections.sd),
-        None if parts.links is None else Share(parts.links.at_most),
-        None if parts.boots is None else Share(parts.boots.at_most),
-        parts.figures,
+        MeasuredNoise(
+            Share(parts.connections.sd),
+            None if parts.links is None else Share(parts.links.at_most),
+            None if parts.boots is None else Share(parts.boots.at_most),
+            runs=parts.figures,
+            link_ups=max(1, parts.figures - parts.connections.freedom),
+        ),
         nothing,
         1,
         nothing,
         today,
         build,
-        link_ups=max(1, parts.figures - parts.connections.freedom),
     )
-    (proposal,) = propose(calibration.noise, profile, (ERROR_RATE,))
+    (proposal,) = propose(calibration.judged_noise, profile, (ERROR_RATE,))
     calibration = replace(
         calibration,
         tolerance=Share(proposal.tolerance),
@@ -94,10 +83,7 @@ def outcome(
 
 
 def table(outcomes: Iterable[CalibrationOutcome]) -> list[str]:
-    """Return two lines for each metric, in 80 columns: ID and goodput; noise, and the values that follow.
-
-    A third line says how many connections were left out.
-    """
+    """Return the lines for each metric, in 80 columns: goodput, noise and its consequences, connections left out."""
     lines = [
         "result, goodput",
         "  noise (degrees of freedom) of                  at 1 % errors",

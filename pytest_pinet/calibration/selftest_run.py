@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 
-from pytest_pinet.calibration.selftest_counts import Mark, SelftestOutcome, mark
-from pytest_pinet.calibration.selftest_plan import BASELINE_CONNECTIONS, SelftestCase, SelftestPlan
+from pytest_pinet.calibration.selftest import (
+    BASELINE_CONNECTIONS,
+    Mark,
+    SelftestCase,
+    SelftestOutcome,
+    SelftestPlan,
+    SelftestReport,
+    mark,
+)
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.judge.measurement import GatePlan
-from pytest_pinet.judge.profile import Profile
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import Rates, rate_for, reduced
-from pytest_pinet.lab.visit import Visit
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure.default_traffic import attempt_at, standard_traffic
 from pytest_pinet.measure.preconditions import refuse
-from pytest_pinet.measure.traffic_runner import Runs
-from pytest_pinet.model.combination import Combination
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate
@@ -31,51 +36,23 @@ from pytest_pinet.model.verdict import Verdict
 SHAPER_EXTRA_S = 120.0
 
 
-@dataclass
-class SelftestReport:
-    """The results of a self-test of one combination so far. They stay valid if the test ends early.
-
-    The limit of every gate is ``tolerance`` (0.03 = 3 %) below the baseline of its direction.
-    """
-
-    combination: Combination
-    tolerance: float
-    ways: Sequence[Direction]
-    baselines: dict[Direction, Bitrate] = field(default_factory=dict)
-    outcomes: list[SelftestOutcome] = field(default_factory=list)
-
-
+@dataclass(frozen=True)
 class Selftest:
-    """Runs on one open link. ``known`` has the noise of its metrics.
+    """The gates on one open link. ``on_odd`` gets the reason if a gate's verdict cannot be counted."""
 
-    ``on_step`` gets a text after each step. ``on_odd`` gets the reason if a gate's verdict cannot be counted.
-    """
-
-    def __init__(
-        self,
-        visit: Visit,
-        link: Link,
-        plan: SelftestPlan,
-        known: ReferenceData,
-        on_step: Callable[[str], None],
-        on_odd: Callable[[str], None],
-    ) -> None:
-        self._visit = visit
-        self._link = link
-        self._plan = plan
-        self._known = known
-        self._on_step = on_step
-        self._on_odd = on_odd
+    access: LabAccess
+    link: Link
+    plan: SelftestPlan
+    known: ReferenceData
+    on_step: Callable[[str], None]
+    on_odd: Callable[[str], None]
 
     def run(self, report: SelftestReport) -> None:
-        """Measure the baselines and run all gates.
-
-        Raises LabError or UnsupportedError; the report keeps earlier results.
-        """
+        """Measure the baselines, then run all gates. Raises LabError or UnsupportedError; earlier results stay."""
         for way in report.ways:
             report.baselines[way] = self._baseline(way)
-            self._on_step(f"baseline {way}: {report.baselines[way]}")
-        cases = self._plan.order(report.ways)
+            self.on_step(f"baseline {way}: {report.baselines[way]}")
+        cases = self.plan.order(report.ways)
         for number, case in enumerate(cases, 1):
             try:
                 outcome = self._gate(case, report.baselines, report.tolerance)
@@ -83,24 +60,23 @@ class Selftest:
                 # A busy end or an under-voltage does not affect the next gate.
                 outcome = SelftestOutcome(case, Verdict.INVALID, Bitrate(0.0), 0.0, 0.0, str(error))
             report.outcomes.append(outcome)
-            self._on_step(
+            self.on_step(
                 f"gate {number} of {len(cases)}: {case.way}, {case.reduction * 100:g} % slower: {outcome.verdict} "
                 f"after {outcome.traffic_s:.0f} s, {outcome.goodput}"
             )
             if mark(outcome, report.tolerance) is Mark.INVALID:
-                self._on_odd(outcome.reason)
+                self.on_odd(outcome.reason)
 
-    @property
-    def _profile(self) -> Profile:
-        return self._plan.profile
+    def _context(self) -> MeasureContext:
+        return MeasureContext(self.link, self.access.tool, watch=self.access.watch)
 
     def _baseline(self, way: Direction) -> Bitrate:
         """Return the median goodput of several connections."""
-        traffic = standard_traffic(way, self._profile.connection_s)
-        lasts_s = BASELINE_CONNECTIONS * (self._profile.connection_s + 1.0)
+        traffic = standard_traffic(way, self.plan.profile.connection_s)
+        lasts_s = BASELINE_CONNECTIONS * (self.plan.profile.connection_s + 1.0)
         with (
-            self._visit.measuring(self._link.combination),
-            Runs(self._link, self._visit.tool, lasts_s, watch=self._visit.watch) as runs,
+            self.access.measuring(self.link.combination),
+            Runs(self._context(), lasts_s) as runs,
         ):
             while sum(not one.excluded for one in runs.tries) < BASELINE_CONNECTIONS:
                 runs.again(traffic)
@@ -109,7 +85,7 @@ class Selftest:
         return Bitrate(median(attempt.goodput.bps for attempt in found if not attempt.excluded))
 
     def _gate(self, case: SelftestCase, baselines: Mapping[Direction, Bitrate], tolerance: float) -> SelftestOutcome:
-        link, baseline = self._link, baselines[case.way]
+        link, baseline = self.link, baselines[case.way]
         here = link.combination
         limit = Limit(
             Bitrate(baseline.bps * (1 - tolerance)),
@@ -119,10 +95,10 @@ class Selftest:
             here.nic,
             here.topology.name,
         )
-        traffic = standard_traffic(case.way, self._profile.connection_s)
-        plan = GatePlan([limit], self._profile, self._known.of_traffic(here.identity, traffic))
-        with self._visit.measuring(here), self._shaper(case.reduction, baselines):
-            record = measurement.measure(link, traffic, plan, self._visit.tool, None, watch=self._visit.watch)
+        traffic = standard_traffic(case.way, self.plan.profile.connection_s)
+        plan = GatePlan([limit], self.plan.profile, self.known.of_traffic(here.identity, traffic))
+        with self.access.measuring(here), self._shaper(case.reduction, baselines):
+            record = measurement.measure(self._context(), traffic, plan)
         direction = record.directions[str(case.way)]
         return SelftestOutcome(
             case,
@@ -136,8 +112,8 @@ class Selftest:
     def _shaper(self, reduction: float, baselines: Mapping[Direction, Bitrate]) -> AbstractContextManager[None]:
         if not reduction:
             return nullcontext()
-        rates = shaped(baselines, reduction, self._link.path, self._link.scale)
-        return reduced(self._link.peer, rates, 2 * self._profile.budget_s + SHAPER_EXTRA_S)
+        rates = shaped(baselines, reduction, self.link.path, self.link.scale)
+        return reduced(self.link.peer, rates, 2 * self.plan.profile.budget_s + SHAPER_EXTRA_S)
 
 
 def shaped(baselines: Mapping[Direction, Bitrate], reduction: float, path: Path, scale: float) -> Rates:

@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 import yaml
+from pydantic import TypeAdapter
 
-from pytest_pinet.model.hardware import Board, Bus, Nic
+from pytest_pinet.model.hardware import Board, Nic
 
 
 @dataclass(frozen=True)
@@ -25,37 +26,17 @@ class Catalogue:
 @cache
 def load() -> Catalogue:
     """Return the catalogue. It is read once."""
-    boards = {
-        name: Board(
-            name=name,
-            title=entry["title"],
-            clock_mhz=entry["clock_mhz"],
-            cores=entry["cores"],
-            buses=tuple(Bus(bus) for bus in entry["buses"]),
-            onboard=entry.get("onboard"),
-            sources=tuple(entry["sources"]),
-        )
-        for name, entry in _read("boards.yaml").items()
-    }
-    nics = {
-        name: Nic(
-            name=name,
-            title=entry["title"],
-            chip=entry["chip"],
-            driver=entry["driver"],
-            bus=Bus(entry["bus"]),
-            speeds_mbps=tuple(entry["speeds_mbps"]),
-            mtu_max=entry.get("mtu_max", 1500),
-            products=tuple(entry.get("products", ())),
-            traits=tuple(entry.get("traits", ())),
-            sources=tuple(entry["sources"]),
-        )
-        for name, entry in _read("nics.yaml").items()
-    }
+    boards = TypeAdapter(dict[str, Board]).validate_python(_named("boards.yaml"))
+    nics = TypeAdapter(dict[str, Nic]).validate_python(_named("nics.yaml"))
     return Catalogue(MappingProxyType(boards), MappingProxyType(nics))
 
 
-def _read(name: str) -> dict[str, dict[str, Any]]:
-    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-    entries: dict[str, dict[str, Any]] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return entries
+def _named(file: str) -> dict[str, dict[str, Any]]:
+    entries: dict[str, dict[str, Any]] = read_data(file)
+    return {name: {"name": name, **entry} for name, entry in entries.items()}
+
+
+def read_data(file: str) -> Any:
+    """Return the content of a YAML file of this package."""
+    text = resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

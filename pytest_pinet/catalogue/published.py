@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
-import yaml
+from pydantic import TypeAdapter
 
+from pytest_pinet.catalogue.load import read_data
 from pytest_pinet.model.quantities import Bitrate
 
 ONE_WAY, BOTH_WAYS, CAPPED = "one-way", "bidirectional", "bidirectional, peer capped"
@@ -74,8 +74,7 @@ class PublishedFigure:
 @cache
 def published() -> Mapping[str, PublishedFigure]:
     """Return all published values by ID, in the order of their sources. They are read once."""
-    text = resources.files(__package__).joinpath("published.yaml").read_text(encoding="utf-8")
-    data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    data = read_data("published.yaml")
     figures = (_figure(entry, data["sources"][entry["source"]]) for entry in data["figures"])
     return MappingProxyType({figure.id: figure for figure in figures})
 
@@ -99,15 +98,11 @@ def _figure(entry: Mapping[str, Any], source: Mapping[str, Any]) -> PublishedFig
         (entry[k] for k in ("goodput_mbps", "goodput_mbps_at_least", "goodput_mbps_each") if k in entry),
         [entry.get("tx_mbps"), entry.get("rx_mbps")],
     )
-    mbps = tuple(float(one) for one in (given if isinstance(given, list) else [given]))
-    same = ("id", "source", "mode", "board", "nic", "direction", "clock_mhz", "mtu", "window_kib", "mss")
-    more = ("peer_cap_mbps", "pairs", "senders", "requests_per_s", "tuning", "suspect", "note", "not_emulated")
-    return PublishedFigure(
-        mbps=mbps,
-        at_least="goodput_mbps_at_least" in entry,
-        payload=entry.get("pcie_payload_bytes"),
-        streams=entry.get("streams", source.get("streams")),
-        timestamps=source.get("timestamps"),
-        settings=tuple(entry["settings"]) if "settings" in entry else None,
-        **{name: entry[name] for name in (*same, *more) if name in entry},
-    )
+    return TypeAdapter(PublishedFigure).validate_python({
+        **entry,
+        "mbps": given if isinstance(given, list) else [given],
+        "at_least": "goodput_mbps_at_least" in entry,
+        "payload": entry.get("pcie_payload_bytes"),
+        "streams": entry.get("streams", source.get("streams")),
+        "timestamps": source.get("timestamps"),
+    })  # fmt: skip

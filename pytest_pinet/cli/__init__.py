@@ -25,7 +25,7 @@ COMMANDS: dict[str, str] = {
     "report": "Write a report with the trend of every combination.",
     "history": "Show trends and level changes; export and import all runs.",
     "accept": "Make measured values the baselines of later runs.",
-    "gate": "Measure a build and a known-good build alternately; decide whether it may go in.",
+    "gate": "Measure a build and a known-good build alternately; decide whether to merge it.",
     "compare": "Compare two runs, builds or files.",
     "summary": "Summarize a run as text, or as Markdown for a CI page.",
     "export": "Write a run for Prometheus or github-action-benchmark.",

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import difflib
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_lines
+from pytest_pinet.config.baselines import AcceptedBaseline, load_baselines, read_baselines, write_baselines
+from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pytest_pinet.config.baselines import AcceptedBaseline
-    from pytest_pinet.history.accepting import Candidate
+from pytest_pinet.execution.names import unknown
+from pytest_pinet.history.accepting import Candidate, candidate, family_of
+from pytest_pinet.history.history import open_history
 
 NOTHING = 1
 
@@ -34,11 +35,11 @@ NOTHING = 1
     help="Use only runs of builds whose version contains this text, such as 6.12.25.",
 )
 @click.option(
-    "--last", type=click.IntRange(min=1), default=200, show_default=True, help="The number of latest runs to use."
+    "--last", type=click.IntRange(min=1), default=200, show_default=True, help="Use at most this many latest runs."
 )
 @click.option(
     "--least", type=click.IntRange(min=1), default=5, show_default=True,
-    help="The fewest runs for a baseline. The gate ignores a baseline of fewer than 5 runs.",
+    help="The fewest runs that make a baseline. The gate ignores baselines of fewer than 5 runs.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print the changes, and write nothing.")
 def accept(
@@ -59,17 +60,11 @@ def accept(
 
     Exit code: 0 if baselines were written; 1 if there was nothing to accept; 4 for wrong arguments.
     """
-    from pytest_pinet.config.baselines import load_baselines
-    from pytest_pinet.config.labfile import load
-    from pytest_pinet.execution.names import unknown
-    from pytest_pinet.history.accepting import candidate
-    from pytest_pinet.history.history import History
-
     if not reason.strip():
         raise ConfigError("--reason is empty; expected a text that says why these values are right")
     lab = load(lab_file)
     known = load_baselines(lab)
-    with History.open(history_url, known) as history:
+    with open_history(history_url, baselines=known) as history:
         there = [figure.id for figure in history.figures(lab.name) if figure.direction]
         for name in names:
             if not any(fnmatchcase(one, name) for one in there):
@@ -97,7 +92,10 @@ def _line(one: Candidate) -> str:
     if one.baseline is None:
         hint = ""
         if "fail" in one.refused:
-            hint = "\n  to accept a lower value, delete its entry from the file in a reviewed change, and measure again"
+            hint = (
+                "\n  to accept a lower value, delete the old entry from the baselines file in a reviewed change, and "
+                "measure again"
+            )
         return f"{one.figure}: not accepted: {one.why}{left_out}{hint}"
     spread = f"spread between runs {one.spread * 100:.2f} %"
     return f"{one.figure}: {one.baseline.goodput}, {len(one.baseline.runs)} runs, {spread}{left_out}"
@@ -107,11 +105,6 @@ def _changed(
     folder: Path, known: Mapping[str, AcceptedBaseline], good: Sequence[AcceptedBaseline], dry_run: bool
 ) -> list[tuple[Path, str, str]]:
     """Return each file that changes with its text before and after. The files are written unless ``dry_run``."""
-    import tempfile
-
-    from pytest_pinet.config.baselines import read_baselines, write_baselines
-    from pytest_pinet.history.accepting import family_of
-
     by_file: dict[Path, dict[str, AcceptedBaseline]] = {}
     for one in good:
         # An entry stays in its present file.

@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.options import LAB_OPTION, print_result, value_of
-from pytest_pinet.cli.progress import Steps
-from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError
+from pytest_pinet.calibration.outcome import CalibrationOutcome, outcome, table
+from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result
+from pytest_pinet.config.calibration import read_calibration, write_calibration
+from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.matrix.inventory import select_combinations
+from pytest_pinet.measure.default_traffic import datagrams, standard_traffic, ways
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 
 if TYPE_CHECKING:
     from pytest_pinet.calibration.attempts import Levels
-    from pytest_pinet.calibration.outcome import CalibrationOutcome
-    from pytest_pinet.config.lab_of_file import LabOfFile
-    from pytest_pinet.model.combination import Combination
 
 FAILED = 1
 _FEWEST_RUNS = 2
@@ -68,21 +73,15 @@ def calibrate(
     Exit code: 0 if all are calibrated; 1 after an error of the lab; 4 for wrong arguments.
     """
     from pytest_pinet.calibration.attempts import Levels
-    from pytest_pinet.calibration.outcome import table
-    from pytest_pinet.config.labfile import load
-    from pytest_pinet.judge.profile import PROFILES
-    from pytest_pinet.matrix.inventory import select_combinations
-    from pytest_pinet.measure.default_traffic import datagrams, standard_traffic, ways
-    from pytest_pinet.model.quantities import Bitrate
 
     if length is not None and bitrate is None:
         raise ConfigError(f"--length {length} needs --udp BITRATE, because TCP has no datagrams")
-    with value_of("--udp"):
+    with mistake_in("--udp"):
         rate = Bitrate.parse(bitrate) if bitrate is not None else None
     lab = load(lab_file)
     one_way = Direction(direction) if direction is not None else None
     chosen = select_combinations(lab, combinations)
-    with value_of("--direction"):
+    with mistake_in("--direction"):
         wanted = {combination: ways(combination, one_way) for combination in chosen}
     levels = Levels(runs, links, boots)
     connection_s = PROFILES[lab.profile].connection_s
@@ -119,10 +118,7 @@ def _calibrate(
 ) -> tuple[list[CalibrationOutcome], list[str]]:
     """Measure the combinations. Return the outcomes and the errors. Complete outcomes are saved at once."""
     from pytest_pinet.calibration.attempts import calibrate as measure
-    from pytest_pinet.calibration.outcome import outcome
-    from pytest_pinet.config.calibration import write_calibration
-    from pytest_pinet.judge.profile import PROFILES
-    from pytest_pinet.lab.visit import visit
+    from pytest_pinet.lab.access import visit
 
     profile = PROFILES[lab.profile]
     done: list[CalibrationOutcome] = []
@@ -141,7 +137,7 @@ def _calibrate(
                     errors.append(f"{combination.id} is not calibrated: {error}")
                     continue
                 finally:
-                    here.leave()
+                    here.keep_only(())
                 write_calibration(lab.calibration, [one.calibration for one in found])
                 done += found
                 for note in course.notes:
@@ -154,8 +150,6 @@ def _calibrate(
 
 def check_writable(path: Path) -> None:
     """Check before any measurement that the result can be written. Raises ConfigError."""
-    from pytest_pinet.config.calibration import read_calibration
-
     if path.exists():
         read_calibration(path)
         if not os.access(path, os.W_OK):

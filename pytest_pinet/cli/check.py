@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from pytest_pinet.config import labfile
+
 
 @click.command()
 @click.argument("file", default="lab/virtual.yaml", envvar="PINET_LAB")
@@ -12,8 +14,6 @@ def check(file: str) -> None:
 
     FILE defaults to $PINET_LAB, then to lab/virtual.yaml. The exit code is 4 if the file has an error.
     """
-    from pytest_pinet.config import labfile
-
     lab = labfile.load(file)
     click.echo(f"{file}: ok, lab {lab.name}: {len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces")
     for interface in lab.interfaces():

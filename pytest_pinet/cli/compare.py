@@ -7,6 +7,9 @@ import sys
 import click
 
 from pytest_pinet.cli.options import HISTORY_OPTION, print_result
+from pytest_pinet.cli.run_selection import side_of
+from pytest_pinet.history.compare import RunSet, compared, exit_code
+from pytest_pinet.report.comparison_table import comparison_records, comparison_table
 
 
 @click.command()
@@ -15,7 +18,7 @@ from pytest_pinet.cli.options import HISTORY_OPTION, print_result
 @click.argument("b")
 @click.option(
     "--tolerance", type=click.FloatRange(min=0, max=99), default=3.0, show_default=True, metavar="PERCENT",
-    help="Accept a B that is slower than A by up to this.",
+    help="B may be slower than A by at most this percentage.",
 )  # fmt: skip
 @click.option("-k", "only", metavar="TEXT", default="", help="Compare only results whose id contains this text.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list instead of the table.")
@@ -28,10 +31,6 @@ def compare(history_url: str, a: str, b: str, tolerance: float, only: str, as_js
 
     Exit code: 0 if nothing is slower; 1 if a result is slower; 3 if a result cannot be judged; 4 for wrong arguments.
     """
-    from pytest_pinet.cli.run_selection import side_of
-    from pytest_pinet.history.compare import RunSet, compared, exit_code
-    from pytest_pinet.report.comparison_table import comparison_records, comparison_table
-
     side_a, side_b = (
         RunSet(side.name, tuple(point for point in side.points if only in point.figure))
         for side in (side_of(a, history_url), side_of(b, history_url))

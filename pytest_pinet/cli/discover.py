@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Mapping
 
 import click
 
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
-from pytest_pinet.model.lab import Interface, PortRef
+from pytest_pinet.config import port_edit
+from pytest_pinet.config.labfile import load
 
 WRONG = 1
 
@@ -22,7 +22,6 @@ def discover(lab_file: str, write: bool) -> None:
 
     Exit code: 0 if no port differs from the lab file, or if the file was corrected; 1 if a port differs.
     """
-    from pytest_pinet.config.labfile import load
     from pytest_pinet.doctor import discover as core
 
     warnings: list[str] = []
@@ -41,15 +40,9 @@ def discover(lab_file: str, write: bool) -> None:
     if not write or not corrections:
         click.echo("  -> move the cables" + (f", or: pinet discover --lab {lab_file} --write" if corrections else ""))
         sys.exit(WRONG)
-    _write(lab_file, corrections)
-    if len(corrections) < len(wrong):
-        sys.exit(WRONG)
-
-
-def _write(lab_file: str, corrections: Mapping[Interface, PortRef]) -> None:
-    from pytest_pinet.config import port_edit
-
     before = port_edit.read(lab_file)
     after = port_edit.with_ports(before, lab_file, corrections)
     port_edit.replace(lab_file, after)
     print_lines(difflib.unified_diff(before.splitlines(), after.splitlines(), lab_file, lab_file, n=0, lineterm=""))
+    if len(corrections) < len(wrong):
+        sys.exit(WRONG)

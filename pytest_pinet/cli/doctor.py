@@ -8,6 +8,7 @@ import sys
 import click
 
 from pytest_pinet.cli.options import LAB_OPTION
+from pytest_pinet.doctor.finding import Finding, Status, lines
 
 WRONG = 1
 MISTAKE = 4
@@ -26,7 +27,6 @@ def doctor(lab_file: str, as_json: bool, nodes: tuple[str, ...]) -> None:
     Exit code: 0 if nothing is wrong; 1 if the lab has a fault; 4 if the lab file or a NODE is wrong.
     """
     from pytest_pinet.doctor.examine import examine
-    from pytest_pinet.doctor.finding import Finding, Status, lines
 
     found: list[tuple[str, Finding]] = []
     for check, findings in examine(lab_file, nodes, lambda text: click.echo(text, err=True)):

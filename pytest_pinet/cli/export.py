@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import click
 
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, write_output
+from pytest_pinet.cli.run_selection import side_of
+from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.execution.entry_points import EXPORTERS
+from pytest_pinet.history.points import Point
 
 
 @click.command()
@@ -22,8 +28,28 @@ def export(history_url: str, what: str, form: str, output: str | None) -> None:
     (tool: customBiggerIsBetter). RUN is a results.json, a run folder, or a run of the history ('latest', an id); the
     default is the last run in this folder. To write the whole history, use: pinet history export.
     """
-    from pytest_pinet.cli.run_selection import side_of
-    from pytest_pinet.report.exporters import exporter
-
     write = exporter(form)
     write_output([write(side_of(what, history_url).points)], output)
+
+
+def exporter(name: str) -> Callable[[Sequence[Point]], str]:
+    """Return the exporter of this name, a function from the points of a run to text.
+
+    The entry point names the function itself. Loading and calling it raise ConfigError.
+    """
+    found, what = EXPORTERS.load(name)
+    if not callable(found):
+        raise ConfigError(f"{what} is not callable; expected a function that takes the values of a run, returns text")
+
+    def write(points: Sequence[Point]) -> str:
+        try:
+            text = found(points)
+        except PinetError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"{what} failed: {type(error).__name__}: {error}") from error
+        if not isinstance(text, str):
+            raise ConfigError(f"{what} returned {type(text).__name__}; expected text")
+        return text
+
+    return write

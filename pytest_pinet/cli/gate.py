@@ -1,4 +1,4 @@
-"""``pinet gate BUILD``: decides whether a kernel, module or boot configuration may go in.
+"""``pinet gate BUILD``: decides whether a kernel, module or boot configuration may be merged.
 
 pytest runs the tests. The exit code is the decision.
 """
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.judge.change_verdict import SKIP
 
+# pytest and the session take a second to import, and the help needs neither.
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_pinet.errors import PinetError
     from pytest_pinet.model.record.change import ChangeHeadRecord
 
 MISTAKE = 4
@@ -30,27 +30,29 @@ LAB_ERROR, UNDECIDED = 2, 3
 @click.argument("build")
 @click.option(
     "--baseline", metavar="PATH", default="running", show_default=True,
-    help="The known-good build. 'running': the build that is installed on the boards; 'accepted': no second build, "
-    "but the accepted baselines.",
+    help="The known-good build. 'running': the build that is installed on the boards; 'accepted': the accepted "
+    "baselines, without a second build.",
 )  # fmt: skip
-@click.option("--lab", "lab_file", metavar="FILE", help="Lab file. By default pytest chooses it.")
-@click.option("--boots", metavar="N", type=int, help="The largest number of boots of each board.")
+@click.option("--lab", "lab_file", metavar="FILE", help="Lab file. Default: $PINET_LAB, then the ini key pinet_lab.")
+@click.option("--boots", metavar="N", type=int, help="Boot each board at most this often.")
 @click.option("--bisect", is_flag=True, help=f"For git bisect run: exit with {SKIP} if this build cannot be judged.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def gate(
     build: str, baseline: str, lab_file: str | None, boots: int | None, bisect: bool, pytest_args: tuple[str, ...]
 ) -> None:
-    """Boot BUILD and the baseline alternately, measure both, and decide whether BUILD may go in.
+    """Boot BUILD and the baseline alternately, measure both, and decide whether BUILD may be merged.
 
     BUILD is a build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko. All further arguments are passed to
     pytest: test paths, -m, -k, --alluredir and so on.
 
-    Exit code: 0 if BUILD may go in; 1 if it is slower or broken; 2 if the lab failed; 3 if there is no decision; 4 for
-    wrong arguments.
+    Exit code: 0 if BUILD may be merged; 1 if it is slower or broken; 2 if the lab failed; 3 if there is no decision; 4
+    for wrong arguments.
 
     Exit code with --bisect: 0 for good; 1 for bad; 125 to skip a commit that cannot be loaded, does not boot or gives
     no decision; 132 for wrong arguments, which ends the bisection.
     """
+    import pytest
+
     from pytest_pinet.builds.load import load_build
 
     if bisect:
@@ -64,7 +66,9 @@ def gate(
     words += [f"--pinet-lab={lab_file}"] if lab_file is not None else []
     words += [f"--pinet-boots={boots}"] if boots is not None else []
     answer = RunWatcher()
-    status = answer.without_workers(_pytest([*words, *pytest_args], answer))
+    # pytest cannot rewrite the assertions of modules that `pinet` has imported. None of them needs it.
+    quiet = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
+    status = answer.without_workers(int(pytest.main([quiet, *words, *pytest_args], plugins=[answer])))
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)
     sys.exit(code_of(status, answer.head, answer.refused, bisect))
@@ -101,15 +105,7 @@ class RunWatcher:
         record = session.recorder.record
         self.head = record.change if record is not None else None
         builds = config.pluginmanager.get_plugin("pinet-builds")
-        self.refused = builds.refused if builds is not None else None
-
-
-def _pytest(words: list[str], answer: RunWatcher) -> int:
-    import pytest
-
-    # pytest cannot rewrite the assertions of modules that `pinet` has imported. None of them needs it.
-    quiet = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
-    return int(pytest.main([quiet, *words], plugins=[answer]))
+        self.refused = builds.boots.refused if builds is not None else None
 
 
 def code_of(status: int, head: ChangeHeadRecord | None, refused: PinetError | None, bisect: bool) -> int:

@@ -6,9 +6,14 @@ import subprocess
 
 import click
 
-from pytest_pinet.cli.options import LAB_OPTION, print_lines, value_of, write_output
-from pytest_pinet.errors import ConfigError, UnsupportedError
+from pytest_pinet.cli.options import LAB_OPTION, print_lines, write_output
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import ConfigError, UnsupportedError, mistake_in
+from pytest_pinet.lab.queue.contention import all_domains, domains_of
+from pytest_pinet.matrix import inventory
 from pytest_pinet.model.traffic import Direction
+from pytest_pinet.report.diagrams.dot import combination_dot, lab_dot
+from pytest_pinet.report.diagrams.text import combination_text, lab_text
 
 # Graphviz draws fifty nodes in a second, but needs minutes for a mesh of fifty.
 _RENDER_TIMEOUT_S = 60.0
@@ -27,14 +32,6 @@ def graph(
     lab_file: str, combination: str | None, direction: str | None, dot_file: str | None, svg_file: str | None
 ) -> None:
     """Draw a lab, or the part of it that a combination such as pi4b:onboard/incast:5 uses."""
-    from pytest_pinet.config.labfile import load
-    from pytest_pinet.lab.queue.contention import all_domains, domains_of
-    from pytest_pinet.matrix import inventory
-    from pytest_pinet.report.diagrams.combination_dot import combination_dot
-    from pytest_pinet.report.diagrams.combination_text import combination_text
-    from pytest_pinet.report.diagrams.lab_dot import lab_dot
-    from pytest_pinet.report.diagrams.lab_text import lab_text
-
     lab = load(lab_file)
     if combination is None:
         if direction is not None:
@@ -44,7 +41,7 @@ def graph(
     else:
         chosen = inventory.combination(lab, combination)
         way = Direction(direction) if direction is not None else chosen.topology.directions[0]
-        with value_of("--direction"):
+        with mistake_in("--direction"):
             chosen.topology.runs(way)
         own = domains_of(lab, chosen)
         lines, dot = combination_text(lab, chosen, way, own), combination_dot(lab, chosen, way, own)
@@ -66,7 +63,7 @@ def _rendered(dot: str) -> str:
         raise UnsupportedError(f"--svg needs Graphviz (Debian package graphviz), but {why}") from None
     except subprocess.TimeoutExpired:
         raise UnsupportedError(
-            f"--svg: Graphviz did not finish within {_RENDER_TIMEOUT_S:g} s; --dot writes its input without running it"
+            f"--svg: Graphviz did not finish within {_RENDER_TIMEOUT_S:g} s; use --dot, which does not run Graphviz"
         ) from None
     if done.returncode:
         raise UnsupportedError(f"--svg: Graphviz failed with exit code {done.returncode}: {done.stderr.strip()}")

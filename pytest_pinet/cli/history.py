@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -10,6 +9,12 @@ import click
 
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, print_result, write_output
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import unknown
+from pytest_pinet.history.history import open_history
+from pytest_pinet.history.lines import FORMAT, import_lines, lines_of
+from pytest_pinet.history.save import import_killed, import_results
+from pytest_pinet.history.text import figure_lines, run_lines, run_record, trend_record
+from pytest_pinet.history.trends import trend
 
 
 class ShowFirst(click.Group):
@@ -33,12 +38,12 @@ def history() -> None:
 @HISTORY_OPTION
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option("--lab", "lab", metavar="NAME", help="Show only results of this lab.")
-@click.option("--last", type=click.IntRange(min=1), default=200, show_default=True, help="The number of latest runs.")
+@click.option("--last", type=click.IntRange(min=1), default=200, show_default=True, help="Show at most this many runs.")
 @click.option(
     "--matters", type=click.FloatRange(min=0, max=100), default=1.0, show_default=True, metavar="PERCENT",
     help="Ignore level changes smaller than this.",
 )  # fmt: skip
-@click.option("--runs", "only_runs", is_flag=True, help="List the runs instead.")
+@click.option("--runs", "only_runs", is_flag=True, help="List the runs instead of the results.")
 @click.option("--changed", is_flag=True, help="Show only results with a level change.")
 @click.option("--json", "as_json", is_flag=True, help="Print points and changes as JSON.")
 def show(
@@ -56,12 +61,7 @@ def show(
     Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results). A slow drift is shown as a drift,
     because no single build caused it.
     """
-    from pytest_pinet.execution.names import unknown
-    from pytest_pinet.history.store import HistoryStore
-    from pytest_pinet.history.text import figure_lines, run_lines, run_record, trend_record
-    from pytest_pinet.history.trends import trend
-
-    with closing(HistoryStore.open(history_url)) as store:
+    with open_history(history_url) as store:
         if only_runs:
             runs = store.runs(last, lab)
             print_result(as_json, lambda: [run_record(run) for run in runs], lambda: run_lines(runs))
@@ -87,10 +87,7 @@ def show(
 @OUTPUT_OPTION
 def export_(history_url: str, output: str | None) -> None:
     """Write the whole history as JSON lines."""
-    from pytest_pinet.history.lines import lines_of
-    from pytest_pinet.history.store import HistoryStore
-
-    with closing(HistoryStore.open(history_url)) as store:
+    with open_history(history_url) as store:
         write_output((line + "\n" for line in lines_of(store.everything())), output)
 
 
@@ -103,12 +100,8 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
     Each FILE is a results.json, a file of 'pinet history export', or the results.jsonl of a killed run. A killed run is
     stored as interrupted, so that it never counts for a baseline.
     """
-    from pytest_pinet.history.lines import FORMAT, import_lines
-    from pytest_pinet.history.save import import_killed, import_results
-    from pytest_pinet.history.store import HistoryStore
-
     new = seen = 0
-    with closing(HistoryStore.open(history_url, create=True)) as store:
+    with open_history(history_url, create=True) as store:
         for path in files:
             total = 1
             if FORMAT in _beginning(path):

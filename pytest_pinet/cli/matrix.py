@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import click
 
-from pytest_pinet.cli.options import LAB_OPTION, print_result, value_of
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.cli.options import LAB_OPTION, print_result
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import ConfigError, mistake_in
+from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
+from pytest_pinet.model.topology import parse_topology
+from pytest_pinet.report.diagrams.matrix import matrix_records, matrix_text
+from pytest_pinet.session.options import check_axes
+from pytest_pinet.tuning.registry import parse_key
 
 EVERYTHING = "all"
 
@@ -14,13 +20,14 @@ EVERYTHING = "all"
 @LAB_OPTION
 @click.option(
     "--topology", "topologies", multiple=True, default=("pair",), show_default=True, metavar="NAME",
-    help="pair, pairs:3, incast:5, chain, ...; 'all': the largest of each kind that the lab can run.",
+    help="pair, pairs:N, incast:N, outcast:N, mesh:N, chain or opposed; 'all': the largest of each kind that the lab "
+    "can run. Repeat the option for more topologies.",
 )  # fmt: skip
 @click.option("--board", "boards", multiple=True, metavar="GLOB", help="Only these boards.")
 @click.option("--nic", "nics", multiple=True, metavar="GLOB", help="Only these NICs.")
 @click.option(
     "--tuning", "tunings", multiple=True, metavar="SETTINGS",
-    help="Settings, such as rps=all+mtu=9000. Repeat it for further tunings; 'none': no tuning.",
+    help="Settings, such as rps=all+mtu=9000. Repeat the option for more tunings; 'none': no tuning.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print a list for the job matrix of a CI system.")
 def matrix(
@@ -32,13 +39,6 @@ def matrix(
     as_json: bool,
 ) -> None:
     """List every board x NIC x topology of a lab: its nodes and its limit, or why the lab cannot run it."""
-    from pytest_pinet.config.labfile import load
-    from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
-    from pytest_pinet.model.topology import parse_topology
-    from pytest_pinet.report.diagrams.matrix import matrix_records, matrix_text
-    from pytest_pinet.session.options import check_axes
-    from pytest_pinet.tuning.registry import parse_key
-
     lab = load(lab_file)
     check_axes({"board": boards, "nic": nics}, lab, "--")
     wanted = (boards or ALL, nics or ALL)
@@ -48,7 +48,7 @@ def matrix(
             chosen += largest(lab, *wanted) if name == EVERYTHING else [parse_topology(name)]
         except ValueError as error:
             raise ConfigError(f"--topology: {error}, or {EVERYTHING!r}") from None
-    with value_of("--tuning"):
+    with mistake_in("--tuning"):
         tuned = tuple(dict.fromkeys(map(parse_key, tunings))) or AS_IT_IS
     found = entries(lab, list(dict.fromkeys(chosen)), *wanted, tunings=tuned)
     print_result(as_json, lambda: matrix_records(lab, found), lambda: matrix_text(lab, found))

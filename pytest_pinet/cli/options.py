@@ -1,11 +1,13 @@
-"""Options that several subcommands share, and how they read values and print and write results."""
+"""Options that several subcommands share, and how they read values, show progress, and print and write results."""
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
@@ -14,6 +16,8 @@ from pytest_pinet.errors import ConfigError
 
 DEFAULT_LAB = "lab/virtual.yaml"
 DEFAULT_HISTORY = ".pinet/history.db"
+# Without a terminal, such as in the log of a CI job, one line of progress in this time is enough.
+_INTERVAL_S = 10.0
 
 LAB_OPTION = click.option(
     "--lab", "lab_file", metavar="FILE", default=DEFAULT_LAB, envvar="PINET_LAB", show_default=True,
@@ -24,15 +28,6 @@ HISTORY_OPTION = click.option(
     show_envvar=True, help="The history: an SQLite file or postgresql://user@host/name.",
 )  # fmt: skip
 OUTPUT_OPTION = click.option("-o", "--output", metavar="FILE", help="Write to this file instead of the terminal.")
-
-
-@contextmanager
-def value_of(option: str) -> Iterator[None]:
-    """Turn a ValueError about the value of this option into a ConfigError that names the option."""
-    try:
-        yield
-    except ValueError as error:
-        raise ConfigError(f"{option}: {error}") from None
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -47,10 +42,7 @@ def print_result(as_json: bool, records: Callable[[], object], lines: Callable[[
 
 
 def write_output(texts: Iterable[str], output: str | None, option: str = "-o") -> None:
-    """Print texts, or write them to the file of this option. Readers of the file see all of it or nothing.
-
-    Texts are written one by one, because a history can exceed the memory. Raises ConfigError.
-    """
+    """Print texts, or write them to a file, all or nothing. Raises ConfigError."""
     if output is None or output == "-":
         for text in texts:
             click.echo(text, nl=False)
@@ -62,6 +54,7 @@ def write_output(texts: Iterable[str], output: str | None, option: str = "-o") -
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            # Texts are written one by one, because a history can exceed the memory.
             with draft.open("w", encoding="utf-8", errors="backslashreplace") as file:
                 file.writelines(texts)
             draft.replace(path)
@@ -71,3 +64,29 @@ def write_output(texts: Iterable[str], output: str | None, option: str = "-o") -
     except OSError as error:
         message = f"cannot write {output}: {error.strerror or error}; choose another file with {option}"
         raise ConfigError(message) from None
+
+
+class Steps:
+    """Shows progress on stderr: one line that is overwritten on a terminal, else separate lines."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._last_s = -_INTERVAL_S
+
+    def __call__(self, text: str) -> None:
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1
+            click.echo(f"\r\x1b[K{text[:width]}", err=True, nl=False)
+        elif time.monotonic() - self._last_s >= _INTERVAL_S:
+            self._last_s = time.monotonic()
+            click.echo(text, err=True)
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        self.end()
+        click.echo(text, err=True)
+
+    def end(self) -> None:
+        """Clear the progress line."""
+        if self._terminal:
+            click.echo("\r\x1b[K", err=True, nl=False)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from pytest_pinet.catalogue.published import published as published_values
 from pytest_pinet.cli.options import print_lines, write_output
 from pytest_pinet.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.history.results_file import read_run
+from pytest_pinet.published.table import EMULATED, page, rows, summary, table
+from pytest_pinet.report.sentences import scale_text
 
 LATEST = ".pinet/latest"
-_RESULTS = "results.json"
 
 
 @click.command()
@@ -28,11 +27,9 @@ def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None
     RUN is a run folder or its results.json; the default is .pinet/latest. If several RUNs of one lab have the same
     result, the latest counts. The exit code is 1 if a result is off, unless the source itself doubts its value.
     """
-    from pytest_pinet.catalogue.published import published as published_values
-    from pytest_pinet.published.table import EMULATED, page, rows, summary, table
-    from pytest_pinet.report.scale import scale_text
-
-    read = sorted((_read(Path(run)) for run in runs or (LATEST,)), key=lambda run: run.started)
+    paths = [Path(run) for run in runs or (LATEST,)]
+    files = [path / "results.json" if path.is_dir() else path for path in paths]
+    read = sorted(map(read_run, files), key=lambda run: run.started)
     kinds, labs = {run.figures for run in read}, {run.lab for run in read}
     if len(kinds) > 1 or len(labs) > 1:
         which = " and ".join(sorted(kinds if len(kinds) > 1 else labs))
@@ -45,9 +42,3 @@ def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None
         write_output([page(found, read)], output)
     if any(row.surprising or (complete and row.missing) for row in found):
         sys.exit(1)
-
-
-def _read(path: Path) -> RunRecord:
-    from pytest_pinet.history.results_file import read_run
-
-    return read_run(path / _RESULTS if path.is_dir() else path)

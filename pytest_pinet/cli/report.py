@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, write_output
+from pytest_pinet.config.baselines import load_baselines
+from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_pinet.model.record.run import RunRecord
-    from pytest_pinet.report.allure.derived import KnownTest
-    from pytest_pinet.report.allure.tool import Allure
-    from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.history.history import OFF, open_history
+from pytest_pinet.history.results_file import run_of
+from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.report.allure import derived
+from pytest_pinet.report.allure.run_files import RUN_FILE
+from pytest_pinet.report.allure.tool import Allure, find_allure, generate
+from pytest_pinet.report.page.page import page as own_page
+from pytest_pinet.report.trends import FigureSeries, all_series, series_of_runs
 
 # Which metrics the tests in Allure's results measure. The file can be deleted.
 MEMORY = Path(".pinet/allure-tests.json")
@@ -49,10 +51,6 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
 
     The report is made by Allure 3 or 2 if installed, else it is pytest-pinet's own page.
     """
-    from pytest_pinet.report.allure.derived import known_tests, remembered
-    from pytest_pinet.report.allure.tool import find_allure
-    from pytest_pinet.report.page.page import page as own_page
-
     began = time.monotonic()
     if results is not None and not results.is_dir():
         raise ConfigError(f"--allure-results: there is no folder {results}; expected the folder of pytest --alluredir")
@@ -66,7 +64,7 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
             # A page of such results is empty, and looks as if nothing were wrong.
             why = "no test ran, or --alluredir was missing"
             click.echo(f"pinet: {results} has no test results, so the report is empty: {why}", err=True)
-        tests = remembered(known_tests(results), MEMORY)
+        tests = derived.remembered(derived.known_tests(results), MEMORY)
         place = _by_allure(allure, results, tests, found, output)
         made_by = str(allure)
     else:
@@ -83,39 +81,27 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
     series = sum(bool(one.measured) for one in found)
     click.echo(f"report: {place} ({size / 1e6:.1f} MB, {series} results, {seconds:.1f} s, {made_by})")
     if place.is_dir():
-        click.echo(
-            f"to read it, serve it over HTTP (browsers do not open it from a file): python3 -m http.server -d {place}"
-        )
+        click.echo(f"browsers cannot show this report from a file; serve the folder: python3 -m http.server -d {place}")
 
 
 def _series(url: str, lab_file: str | None, last: int) -> list[FigureSeries]:
     """Return the series of the history, or of the run folders if there is no history."""
-    from pytest_pinet.config.baselines import load_baselines
-    from pytest_pinet.config.labfile import load
-    from pytest_pinet.history.database import OFF
-    from pytest_pinet.history.history import History
-    from pytest_pinet.report.trends import all_series, series_of_runs
-
     baselines = load_baselines(load(lab_file)) if lab_file is not None else {}
     if url.lower() in OFF or (url == DEFAULT_HISTORY and not Path(url).exists()):
         return series_of_runs(Path.cwd(), baselines, last)
-    with History.open(url, baselines) as history:
+    with open_history(url, baselines=baselines) as history:
         return all_series(history, last)
 
 
 def _by_allure(
-    allure: Allure, results: Path, tests: Sequence[KnownTest], found: list[FigureSeries], output: Path
+    allure: Allure, results: Path, tests: Sequence[derived.KnownTest], found: list[FigureSeries], output: Path
 ) -> Path:
-    from pytest_pinet.report.allure.derived import allure2_history, allure3_history, runs_of
-    from pytest_pinet.report.allure.run_files import RUN_FILE
-    from pytest_pinet.report.allure.tool import generate
-
     try:
         run = json.loads((results / RUN_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         run = {}
-    runs = runs_of(found, str(run.get("run", "")))
-    history = allure3_history(runs, tests) if allure.version[0] >= 3 else allure2_history(runs, tests)
+    runs = derived.runs_of(found, str(run.get("run", "")))
+    history = derived.allure3_history(runs, tests) if allure.version[0] >= 3 else derived.allure2_history(runs, tests)
     single = len(list(results.glob("*-result.json"))) <= MOST_IN_ONE_FILE
     place = output if single else output.with_suffix("")
     generate(allure, results.absolute(), history, str(run.get("build") or "pytest-pinet"), place.absolute(), single)
@@ -124,8 +110,6 @@ def _by_allure(
 
 def _latest_change(runs: Path) -> RunRecord | None:
     """Return the newest run that gated a change. Such runs are not part of any trend."""
-    from pytest_pinet.history.results_file import run_of
-
     for path in sorted(runs.glob("*/results.json"), reverse=True):
         try:
             data = json.loads(path.read_bytes())

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.history.compare import RunSet
+from pytest_pinet.history.history import open_history
+from pytest_pinet.history.points import Point
+from pytest_pinet.history.records import points_of
+from pytest_pinet.history.results_file import LINES, read_run, record_of
+from pytest_pinet.model.record.run import RunRecord
 
 if TYPE_CHECKING:
-    from pytest_pinet.history.compare import RunSet
-    from pytest_pinet.history.points import Point
     from pytest_pinet.history.store import HistoryStore
-    from pytest_pinet.model.record.run import RunRecord
 
 LATEST = ".pinet/latest"
 FORM = "a results.json, a run folder, a run of the history ('latest', 'latest~1', an id), or a build ('6.12.25')"
@@ -23,8 +25,6 @@ _SEARCHED = 500
 
 def results_file(what: str) -> Path | None:
     """Return the results file of a path; None if there is no such path. A killed run left results.jsonl only."""
-    from pytest_pinet.history.recover import LINES
-
     path = Path(what)
     if path.is_dir():
         found = next((path / name for name in ("results.json", LINES) if (path / name).exists()), None)
@@ -36,10 +36,6 @@ def results_file(what: str) -> Path | None:
 
 def read_results(path: Path) -> RunRecord:
     """Read a whole results.json, or the remains of a killed run. Raises ConfigError."""
-    from pytest_pinet.history.records import points_of
-    from pytest_pinet.history.recover import LINES, record_of
-    from pytest_pinet.history.results_file import read_run
-
     record = record_of(path)[0] if path.name == LINES else read_run(path)
     # Refuse impossible values.
     points_of(record, where=str(path))
@@ -48,23 +44,17 @@ def read_results(path: Path) -> RunRecord:
 
 def side_of(what: str, history_url: str) -> RunSet:
     """Return the points that ``what`` names. Raises ConfigError."""
-    from pytest_pinet.history.compare import RunSet
-    from pytest_pinet.history.records import points_of
-    from pytest_pinet.history.store import HistoryStore
-
     path = results_file(what)
     if path is not None:
         run, points = points_of(read_results(path), str(path.parent), str(path))
         return RunSet(run.id if what in (LATEST, f"{LATEST}/") else what, tuple(points))
     if "/" in what or what.endswith(".json"):
         raise ConfigError(f"there is no file {what!r}; expected {FORM}")
-    with closing(HistoryStore.open(history_url)) as store:
+    with open_history(history_url) as store:
         return _from_history(store, what)
 
 
 def _from_history(store: HistoryStore, what: str) -> RunSet:
-    from pytest_pinet.history.compare import RunSet
-
     name, _, back = what.partition("~")
     if name == "latest" and (not back or back.isdigit()):
         number = int(back or 0)

@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 import random
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import click
 
-from pytest_pinet.cli.options import LAB_OPTION, print_lines, value_of
-from pytest_pinet.cli.progress import Steps
-from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError
+from pytest_pinet.calibration.selftest import Mark, SelftestPlan, SelftestReport, count, sentence, table
+from pytest_pinet.cli.options import LAB_OPTION, Steps, print_lines
+from pytest_pinet.config.calibration import Calibration, load_calibration
+from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.labfile import load
+from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.matrix.inventory import select_combinations
+from pytest_pinet.measure.default_traffic import ways
+from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.quantities import Share
 from pytest_pinet.model.traffic import Direction
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pytest_pinet.calibration.selftest_plan import SelftestPlan
-    from pytest_pinet.calibration.selftest_run import SelftestReport
-    from pytest_pinet.config.calibration import Calibration
-    from pytest_pinet.config.lab_of_file import LabOfFile
-    from pytest_pinet.model.combination import Combination
 
 WRONG = 1
 TOLERANCE = 0.03
@@ -60,14 +59,6 @@ def selftest(
 
     Exit code: 0 if all verdicts are right; 1 for wrong verdicts or after an error of the lab; 4 for wrong arguments.
     """
-    from pytest_pinet.calibration.selftest_plan import SelftestPlan as Plan
-    from pytest_pinet.calibration.selftest_run import SelftestReport as Report
-    from pytest_pinet.config.calibration import load_calibration
-    from pytest_pinet.config.labfile import load
-    from pytest_pinet.judge.profile import PROFILES
-    from pytest_pinet.matrix.inventory import select_combinations
-    from pytest_pinet.measure.default_traffic import ways
-
     lab = load(lab_file)
     wanted = select_combinations(lab, combinations) if combinations else select_combinations(lab, ())[:1]
     for one in wanted:
@@ -77,7 +68,7 @@ def selftest(
             )
     calibration = load_calibration(lab)
     given = _share("--tolerance", tolerance) if tolerance is not None else None
-    plan = Plan(
+    plan = SelftestPlan(
         tuple(sorted({_share("--reductions", text) for text in reductions.split(",")})),
         repeats,
         PROFILES[lab.profile],
@@ -87,7 +78,7 @@ def selftest(
     reports = []
     total_s = 0.0
     for one in wanted:
-        report = Report(one, given or _calibrated(one, calibration) or TOLERANCE, ways(one, one_way))
+        report = SelftestReport(one, given or _calibrated(one, calibration) or TOLERANCE, ways(one, one_way))
         total_s += plan.seconds(len(report.ways), report.tolerance)
         reports.append(report)
     names = ", ".join(report.combination.id for report in reports)
@@ -106,8 +97,7 @@ def selftest(
 def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> list[str]:
     """Fill the reports. Return a message for each error."""
     from pytest_pinet.calibration.selftest_run import Selftest
-    from pytest_pinet.config.reference_data import ReferenceData
-    from pytest_pinet.lab.visit import visit
+    from pytest_pinet.lab.access import visit
 
     # The limits are made here, from values that were just measured.
     known = ReferenceData(lab, gated=False)
@@ -117,12 +107,12 @@ def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> l
         with visit(lab, "selftest", steps.say, errors.extend) as here:
             for report in reports:
                 try:
-                    with here.link(report.combination) as link:
+                    with here.open(report.combination) as link:
                         Selftest(here, link, plan, known, steps, steps.say).run(report)
                 except (LabError, UnsupportedError, InvalidMeasurement, KernelError) as error:
                     errors.append(f"{report.combination.id}: {error}")
                 finally:
-                    here.leave()
+                    here.keep_only(())
     except KeyboardInterrupt:
         errors.append("interrupted: only the gates before the interruption are counted")
     steps.end()
@@ -131,8 +121,6 @@ def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> l
 
 def _show(reports: list[SelftestReport], as_json: bool) -> bool:
     """Print the results. Return whether any verdict is wrong."""
-    from pytest_pinet.calibration.selftest_counts import Mark, count, sentence, table
-
     records = []
     wrong = False
     for report in reports:
@@ -163,7 +151,7 @@ def _calibrated(combination: Combination, calibration: Mapping[str, Calibration]
 
 
 def _share(option: str, text: str) -> float:
-    with value_of(option):
+    with mistake_in(option):
         share = Share.parse(text).fraction
     if not 0 < share <= _MOST:
         raise ConfigError(f"{option} {text.strip()}: expected a share above 0%, at most {_MOST:.0%}")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator
 
-from pytest_pinet.config.entries import Build, Date, Id, Reason, rate_text, read_entries, write_entries
-from pytest_pinet.config.fields import Rate
+from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, write_entries
+from pytest_pinet.config.fields import Rate, Text
 from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.schema import Section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import Baseline
@@ -24,42 +24,42 @@ HEADER = "Accepted baselines: goodput at the receiver, and the goodput of each r
 
 def _something(rate: Bitrate) -> Bitrate:
     if not rate.bps:
-        raise ValueError("a baseline of 0 bit/s can never be missed; expected more than 0 bit/s")
+        raise ValueError("no value can be below a baseline of 0 bit/s; expected more than 0 bit/s")
     return rate
 
 
-class BaselineSection(Section):
-    """One entry of a file."""
-
-    id: Id
-    goodput: Annotated[Rate, AfterValidator(_something)]
-    runs: list[Annotated[Rate, AfterValidator(_something)]]
-    build: Build
-    date: Date
-    reason: Reason
-
-
-class BaselinesFile(Section):
-    """A whole file."""
-
-    baselines: list[BaselineSection]
+Accepted = Annotated[Rate, AfterValidator(_something)]
 
 
 @dataclass(frozen=True)
-class AcceptedBaseline:
-    """The accepted baseline of one metric.
+class BaselineEntry:
+    """One entry of a file.
 
     ``id`` is the metric's ID, ``goodput`` the accepted goodput. ``runs`` has the goodput of runs on separate
     connections, link-ups or boots. ``build`` says what was measured (kernel, driver, ...), ``reason`` why it was
     accepted on ``date``.
     """
 
-    id: str
-    goodput: Bitrate
-    runs: tuple[Bitrate, ...]
-    build: Mapping[str, str | None]
-    date: date
-    reason: str
+    __pydantic_config__ = ONLY_KNOWN_KEYS
+
+    id: Id
+    goodput: Accepted
+    runs: tuple[Accepted, ...]
+    build: Build
+    date: Date
+    reason: Text
+
+
+class BaselinesFile(Section):
+    """A whole file."""
+
+    baselines: list[BaselineEntry]
+
+
+@dataclass(frozen=True)
+class AcceptedBaseline(BaselineEntry):
+    """The accepted baseline of one metric, and where it is written."""
+
     where: Where = field(compare=False)
 
     @property
@@ -91,7 +91,7 @@ def load_baselines(lab: LabOfFile) -> Mapping[str, AcceptedBaseline]:
 
 def read_baselines(path: Path) -> list[AcceptedBaseline]:
     """Return the baselines of one file, in its order. Raises ConfigError."""
-    file, document = read_entries(path, WHAT, BaselinesFile)
+    file, document = read_section(path, WHAT, BaselinesFile)
     found = []
     for index, own in enumerate(file.baselines):
         at = ("baselines", index)
@@ -100,25 +100,11 @@ def read_baselines(path: Path) -> list[AcceptedBaseline]:
         if not min(own.runs) <= own.goodput <= max(own.runs):
             message = f"goodput {own.goodput} lies outside its runs, {min(own.runs)} to {max(own.runs)}"
             raise ConfigError(message, document.value((*at, "goodput")))
-        found.append(
-            AcceptedBaseline(
-                own.id, own.goodput, tuple(own.runs), own.build, own.date, own.reason, document.key((*at, "id"))
-            )
-        )
+        found.append(AcceptedBaseline(**vars(own), where=document.key((*at, "id"))))
     return found
 
 
 def write_baselines(path: Path, baselines: Iterable[AcceptedBaseline]) -> None:
     """Write a file with exactly these baselines, sorted by ID. Raises ConfigError."""
-    entries = [
-        {
-            "id": baseline.id,
-            "goodput": rate_text(baseline.goodput),
-            "runs": [rate_text(run) for run in baseline.runs],
-            "build": dict(sorted(baseline.build.items())),
-            "date": baseline.date,
-            "reason": baseline.reason,
-        }
-        for baseline in sorted(baselines, key=lambda baseline: baseline.id)
-    ]
+    entries = sorted(baselines, key=lambda baseline: baseline.id)
     write_entries(path, "baselines", entries, HEADER)

@@ -5,22 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from pytest_pinet.config.entries import Build, Date, Id, read_entries, share_text, write_entries
+from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, write_entries
 from pytest_pinet.config.fields import PERCENT, Count
 from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.schema import Section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.quantities import Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Share, Tolerance
 
 WHAT = "a calibration (a list under the key 'calibration')"
 HEADER = "Written by `pinet calibrate`: the noise of each metric, and the tolerance that follows from it."
@@ -43,21 +42,34 @@ Deviation = Annotated[Share, PlainValidator(_part("a share such as '0.3%'", Fals
 Part = Annotated[Share, PlainValidator(_part("a share such as '3%'", True)), WithJsonSchema(PERCENT)]
 
 
-class NoiseSection(Section):
-    """Relative standard deviations; null: not measured."""
+@dataclass(frozen=True)
+class MeasuredNoise:
+    """The relative standard deviations that fresh connections, link-ups and boots each add; None: not measured.
+
+    They are from ``runs`` (at least 2) on ``link_ups``.
+    """
+
+    __pydantic_config__ = ONLY_KNOWN_KEYS
 
     connections: Deviation
     links: Deviation | None = None
     boots: Deviation | None = None
-    runs: Count
+    runs: Count = field(kw_only=True)
     link_ups: Count = 1
 
 
-class CalibrationSection(Section):
-    """One entry of the file."""
+@dataclass(frozen=True)
+class CalibrationEntry:
+    """One entry of the file.
+
+    ``tolerance`` below a baseline and ``repeats`` (connections) are proposals. ``margin`` is the least margin that this
+    noise allows.
+    """
+
+    __pydantic_config__ = ONLY_KNOWN_KEYS
 
     id: Id
-    noise: NoiseSection
+    noise: MeasuredNoise
     tolerance: Part
     repeats: Count
     margin: Part
@@ -68,48 +80,32 @@ class CalibrationSection(Section):
 class CalibrationFile(Section):
     """The whole file."""
 
-    calibration: list[CalibrationSection]
+    calibration: list[CalibrationEntry]
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """The calibration of one metric.
+class Calibration(CalibrationEntry):
+    """The calibration of one metric, and where it is written."""
 
-    ``connections``, ``links`` and ``boots`` are the relative standard deviations that fresh connections, link-ups and
-    boots each add (None: not measured), from ``runs`` (at least 2) on ``link_ups``. ``tolerance`` below a baseline and
-    ``repeats`` (connections) are proposals. ``margin`` is the least margin that this noise allows.
-    """
-
-    id: str
-    connections: Share
-    links: Share | None
-    boots: Share | None
-    runs: int
-    tolerance: Share
-    repeats: int
-    margin: Share
-    date: date
-    build: Mapping[str, str | None]
     where: Where = field(compare=False, default=Where("calibration"))
-    link_ups: int = 1
 
     @property
-    def noise(self) -> Noise:
+    def judged_noise(self) -> Noise:
         """The noise for the sequential judge. Noise that was not measured between sessions has the default value."""
-        links = 0.0 if self.links is None else self.links.fraction
-        boots = 0.0 if self.boots is None else self.boots.fraction
+        own = self.noise
+        links = 0.0 if own.links is None else own.links.fraction
+        boots = 0.0 if own.boots is None else own.boots.fraction
         sessions = math.hypot(links, boots)
-        if self.links is None or self.boots is None:
+        if own.links is None or own.boots is None:
             sessions = max(sessions, UNKNOWN.sessions)
-        source = f"calibration of {self.date}, {self.runs} runs ({self.where})"
         return Noise(
-            self.connections.fraction,
-            self.runs - self.link_ups,
+            own.connections.fraction,
+            own.runs - own.link_ups,
             sessions,
-            source,
+            f"calibration of {self.date}, {own.runs} runs ({self.where})",
             links=links,
             # One link-up says nothing about the next. The assumed value then counts as known as well as the rest.
-            session_freedom=self.link_ups - 1 if self.link_ups > 1 else None,
+            session_freedom=own.link_ups - 1 if own.link_ups > 1 else None,
         )
 
     @property
@@ -128,7 +124,7 @@ def load_calibration(lab: LabOfFile) -> Mapping[str, Calibration]:
 
 def read_calibration(path: Path) -> Mapping[str, Calibration]:
     """Read one file. Raises ConfigError."""
-    file, document = read_entries(path, WHAT, CalibrationFile)
+    file, document = read_section(path, WHAT, CalibrationFile)
     found: dict[str, Calibration] = {}
     for index, own in enumerate(file.calibration):
         at = ("calibration", index)
@@ -136,26 +132,12 @@ def read_calibration(path: Path) -> Mapping[str, Calibration]:
         if own.id in found:
             raise ConfigError(f"'{own.id}' is a duplicate; the first one is in {found[own.id].where}", where)
         if own.noise.runs < 2:
-            message = f"{own.noise.runs} run gives no noise; expected at least 2 runs"
+            message = f"{own.noise.runs} run is too few to compute the noise; expected at least 2 runs"
             raise ConfigError(message, document.value((*at, "noise", "runs")))
         if own.noise.link_ups >= own.noise.runs:
             message = f"{own.noise.runs} runs on {own.noise.link_ups} link-ups; at least one link-up needs two runs"
             raise ConfigError(message, document.value((*at, "noise", "runs")))
-        noise = own.noise
-        found[own.id] = Calibration(
-            own.id,
-            noise.connections,
-            noise.links,
-            noise.boots,
-            noise.runs,
-            own.tolerance,
-            own.repeats,
-            own.margin,
-            own.date,
-            own.build,
-            where,
-            noise.link_ups,
-        )
+        found[own.id] = Calibration(**vars(own), where=where)
     return found
 
 
@@ -163,22 +145,4 @@ def write_calibration(path: Path, calibrations: Iterable[Calibration]) -> None:
     """Write these calibrations, and keep the file's other IDs. Raises ConfigError, also for a file that is broken."""
     entries = dict(read_calibration(path)) if path.exists() else {}
     entries.update((own.id, own) for own in calibrations)
-    write_entries(path, "calibration", [_entry(entries[name]) for name in sorted(entries)], HEADER)
-
-
-def _entry(own: Calibration) -> dict[str, object]:
-    return {
-        "id": own.id,
-        "noise": {
-            "connections": share_text(own.connections),
-            "links": None if own.links is None else share_text(own.links),
-            "boots": None if own.boots is None else share_text(own.boots),
-            "runs": own.runs,
-            "link_ups": own.link_ups,
-        },
-        "tolerance": share_text(own.tolerance),
-        "repeats": own.repeats,
-        "margin": share_text(own.margin),
-        "date": own.date,
-        "build": dict(sorted(own.build.items())),
-    }
+    write_entries(path, "calibration", [entries[name] for name in sorted(entries)], HEADER)

@@ -1,4 +1,4 @@
-"""Reads and writes YAML files beside the lab file that hold a list of entries by ID."""
+"""The fields and the writer of YAML files beside the lab file that hold a list of entries by ID."""
 
 from __future__ import annotations
 
@@ -6,22 +6,18 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import yaml
-from pydantic import BaseModel, PlainValidator, ValidationError, WithJsonSchema
+from pydantic import ConfigDict, PlainValidator, WithJsonSchema
 
-from pytest_pinet.config.fields import Text
-from pytest_pinet.config.file_text import read_text
-from pytest_pinet.config.messages import first_error
-from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import shown
 from pytest_pinet.model.quantities import Bitrate, Share
 
-FileT = TypeVar("FileT", bound=BaseModel)
 # A metric's ID: pi4b:onboard/pair/tcp-P1-tx.
 _ID = re.compile(r"[^\s:/]+:[^\s:/]+(/[^\s/]+){2,3}")
 ID_FORM = "the id of a metric such as 'pi4b:onboard/pair/tcp-P1-tx'"
@@ -54,29 +50,20 @@ def _build(value: object) -> dict[str, str | None]:
 
 Id = Annotated[str, PlainValidator(_id), WithJsonSchema({"type": "string", "pattern": f"^{_ID.pattern}$"})]
 Date = Annotated[date, PlainValidator(_date), WithJsonSchema({"type": "string", "format": "date"})]
-Build = Annotated[dict[str, str | None], PlainValidator(_build), WithJsonSchema({"type": "object"})]
-Reason = Text
+Build = Annotated[Mapping[str, str | None], PlainValidator(_build), WithJsonSchema({"type": "object"})]
+# Of a dataclass that is an entry: other keys are mistakes.
+ONLY_KNOWN_KEYS = ConfigDict(extra="forbid")
 
 
-def read_entries(path: Path, what: str, model: type[FileT]) -> tuple[FileT, Document]:
-    """Read a whole file. ``what`` describes the expected content. Raises ConfigError."""
-    document = parse(read_text(path, what), str(path))
-    if document.data is None:
-        raise ConfigError(f"the file is empty; expected {what}", document.key(()))
-    if not isinstance(document.data, dict):
-        raise ConfigError(f"expected {what}, got {shown(document.data)}", document.value(()))
-    try:
-        return model.model_validate(document.data), document
-    except ValidationError as error:
-        raise first_error(error, model, document, ()) from None
-
-
-def write_entries(path: Path, key: str, entries: Sequence[Mapping[str, object]], header: str) -> None:
+def write_entries(path: Path, key: str, entries: Sequence[object], header: str) -> None:
     """Write the list ``key``. The same entries give the same bytes, and readers never see half a file.
 
-    ``header`` is the comment at the top. Raises ConfigError if the file cannot be written.
+    An entry is a dataclass; its field ``where`` is not written. ``header`` is the comment at the top. Raises
+    ConfigError if the file cannot be written.
     """
-    text = yaml.safe_dump({key: list(entries)}, sort_keys=False, default_flow_style=None, allow_unicode=True, width=120)
+    text = yaml.safe_dump(
+        {key: _plain(entries)}, sort_keys=False, default_flow_style=None, allow_unicode=True, width=120
+    )
     content = "".join(f"# {line}\n" for line in header.splitlines()) + text
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,14 +81,21 @@ def write_entries(path: Path, key: str, entries: Sequence[Mapping[str, object]],
         raise ConfigError(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def rate_text(rate: Bitrate) -> str:
-    """Return a bit rate to 1 bit/s: ``941.3 Mbit/s``."""
-    return f"{_short(rate.bps / 1e6)} Mbit/s"
-
-
-def share_text(share: Share) -> str:
-    """Return a share to a millionth of a percent: ``1.2%``."""
-    return f"{_short(share.fraction * 100)}%"
+def _plain(value: object) -> object:
+    """Return a value as people write it: bit rates to 1 bit/s, shares to a millionth of a percent."""
+    match value:
+        case Bitrate():
+            return f"{_short(value.bps / 1e6)} Mbit/s"
+        case Share():
+            return f"{_short(value.fraction * 100)}%"
+        case list() | tuple():
+            return [_plain(one) for one in value]
+        case Mapping():
+            return dict(sorted(value.items()))
+    if is_dataclass(value):
+        names = (one.name for one in fields(value) if one.name != "where")
+        return {name: _plain(getattr(value, name)) for name in names}
+    return value
 
 
 def _short(value: float) -> str:

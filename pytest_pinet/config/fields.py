@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, WithJsonSchema
 
-from pytest_pinet.config.template import Template
-from pytest_pinet.execution.entry_points import LAUNCHERS, SWITCH_BACKENDS, TRAFFIC_TOOLS, Group
+from pytest_pinet.config.yaml_lines import Template
+from pytest_pinet.execution.entry_points import LAUNCHERS, SWITCH_BACKENDS, TRAFFIC_TOOLS, Extension
 from pytest_pinet.execution.names import shown, unknown
 from pytest_pinet.model.limit_parser import parse_marginal
 from pytest_pinet.model.quantities import DURATION_FORM, RATE_FORM, Bitrate, Share, parse_duration, parse_text
@@ -97,7 +97,7 @@ def _setting(value: object) -> str:
     return parse_text(value, "a text or a number")
 
 
-def _registered(group: Group) -> AfterValidator:
+def _registered(group: Extension) -> AfterValidator:
     """Return a check that an installed package registers this name.
 
     Packages are searched only if the lab file needs it.

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from pytest_pinet.config.build import build
 from pytest_pinet.config.file_text import read_text
+from pytest_pinet.config.hardware import resolve_hardware
 from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.limits import resolve_limits
 from pytest_pinet.config.messages import first_error
-from pytest_pinet.config.schema import LABGRID_KEYS, PinetSection
+from pytest_pinet.config.nodes import resolve_node, resolve_port
+from pytest_pinet.config.schema import LABGRID_KEYS, PinetSection, UplinkSection
+from pytest_pinet.config.switches import resolve_switch
 from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, shown, unknown
+from pytest_pinet.model.lab import Interface, Lab, Node, PortRef, Switch, Uplink
 
 WHAT = "a lab file (a labgrid environment with a 'pinet' key)"
 
@@ -29,7 +35,7 @@ def load(path: str | Path) -> LabOfFile:
         section = PinetSection.model_validate(data["pinet"])
     except ValidationError as error:
         raise first_error(error, PinetSection, document, ("pinet",)) from None
-    return build(section, _targets(data, document), document)
+    return _build(section, _targets(data, document), document)
 
 
 def _top_level(document: Document) -> dict[str, object]:
@@ -55,3 +61,130 @@ def _targets(data: dict[str, object], document: Document) -> dict[str, object] |
     if targets is None or isinstance(targets, dict):
         return targets
     raise ConfigError(f"targets: expected a mapping, got {shown(targets)}", document.value(("targets",)))
+
+
+def _uplink(name: str, section: UplinkSection, switches: Mapping[str, Switch], document: Document) -> Uplink:
+    """Resolve one uplink, whose ports must be on two switches of this lab."""
+    path = ("pinet", "uplinks", name)
+    first, second = (resolve_port(address, switches, document, (*path, "ports")) for address in section.ports)
+    if first.switch == second.switch:
+        message = f"uplink '{name}' has both ends on switch {first.switch}; expected ports of two switches"
+        raise ConfigError(message, document.value((*path, "ports")))
+    if section.speed.bps % 1e6:
+        message = f"uplink '{name}': {section.speed} is not a link speed; expected a value such as '1 Gbit/s'"
+        raise ConfigError(message, document.value((*path, "speed")))
+    speed_mbps = round(section.speed.bps / 1e6)
+    return Uplink(name, (first, second), section.place or name, speed_mbps, document.key(path))
+
+
+def _build(section: PinetSection, targets: Mapping[str, object] | None, document: Document) -> LabOfFile:
+    """Resolve names, and check that some values are unique. ``targets`` is labgrid's key of that name."""
+    hardware = resolve_hardware(section, document)
+    switches = {name: resolve_switch(name, own, document) for name, own in section.switches.items()}
+    if not section.nodes:
+        raise ConfigError("this lab has no nodes; expected at least one", document.key(("pinet", "nodes")))
+    nodes = {name: resolve_node(name, own, hardware, switches, document) for name, own in section.nodes.items()}
+    uplinks = {name: _uplink(name, own, switches, document) for name, own in section.uplinks.items()}
+    _check_targets(nodes.values(), targets, document)
+    _check_ports([i for node in nodes.values() for i in node.interfaces], uplinks.values())
+    _check_places(nodes, uplinks.values(), document)
+    _check_outlets(section, document)
+    _check_runner(section, document)
+    if section.scale != 1 and section.launcher is None:
+        message = "key 'scale' needs a launcher, which runs links at a share of their rate; this lab has no launcher"
+        raise ConfigError(message, document.key(("pinet", "scale")))
+    emulated = next((node.name for node in nodes.values() if node.is_emulated), None)
+    if section.scale != 1 and emulated is not None:
+        message = (
+            f"key 'scale' does not support emulated nodes such as '{emulated}': the launcher does not shape their links"
+        )
+        raise ConfigError(message, document.key(("pinet", "scale")))
+    folder = Path(document.file).parent
+    return LabOfFile(
+        name=section.name or Path(document.file).stem,
+        file=document.file,
+        nodes=nodes,
+        switches=switches,
+        limits=resolve_limits(section.limits, list(nodes.values()), hardware, document),
+        launcher=section.launcher,
+        scale=section.scale,
+        # A lab with a launcher is no hardware, unless the lab file says that it is.
+        figures=section.figures or ("measured" if section.launcher is None else "emulated"),
+        domains={
+            name: _members(members, nodes, document, ("pinet", "domains", name))
+            for name, members in section.domains.items()
+        },
+        uplinks=uplinks,
+        traffic_tool=section.traffic_tool or Lab.traffic_tool,
+        http_tool=section.http_tool or Lab.http_tool,
+        profile=section.profile,
+        baselines=folder / (section.baselines or "baselines"),
+        baselines_where=None if section.baselines is None else document.value(("pinet", "baselines")),
+        calibration=folder / (section.calibration or f"{Path(document.file).stem}.calibration.yaml"),
+    )
+
+
+def _check_targets(nodes: Iterable[Node], targets: Mapping[str, object] | None, document: Document) -> None:
+    places: dict[str, Node] = {}
+    roles: dict[str, Node] = {}
+    for node in nodes:
+        path = ("pinet", "nodes", node.name)
+        if targets is not None and node.target not in targets and not node.runner:
+            message = f"node '{node.name}' has no target in the labgrid part of the file: "
+            raise ConfigError(message + unknown("target", node.target, targets), document.value((*path, "target")))
+        for kind, name, taken in (("place", node.place, places), ("target", node.target, roles)):
+            other = taken.setdefault(name, node)
+            if other is not node:
+                both = f"nodes '{other.name}' (line {other.where.line}) and '{node.name}'"
+                raise ConfigError(f"{both} share the {kind} '{name}'", document.value((*path, kind)))
+
+
+def _check_runner(section: PinetSection, document: Document) -> None:
+    runners = [name for name, node in section.nodes.items() if node.runner]
+    if len(runners) > 1:
+        both = f"nodes '{runners[0]}' and '{runners[1]}' both have the key 'runner'"
+        message = f"{both}, but only one node can be the machine that pytest runs on"
+        raise ConfigError(message, document.value(("pinet", "nodes", runners[1], "runner")))
+    if runners and section.launcher is not None:
+        own = f"node '{runners[0]}' is the machine that pytest runs on (key 'runner')"
+        message = f"{own}; launcher '{section.launcher}' cannot connect it"
+        raise ConfigError(message, document.value(("pinet", "nodes", runners[0], "runner")))
+
+
+def _check_ports(interfaces: Iterable[Interface], uplinks: Iterable[Uplink]) -> None:
+    ends: list[tuple[PortRef, Interface | Uplink, str]] = [(i.port, i, str(i)) for i in interfaces]
+    ends += [(port, uplink, f"uplink '{uplink.name}'") for uplink in uplinks for port in uplink.ports]
+    taken: dict[PortRef, tuple[Interface | Uplink, str]] = {}
+    for port, owner, name in ends:
+        other, other_name = taken.setdefault(port, (owner, name))
+        if other is not owner:
+            message = f"{other_name} (line {other.where.line}) and {name} are both cabled to port {port}"
+            raise ConfigError(message, owner.where)
+
+
+def _check_places(nodes: Mapping[str, Node], uplinks: Iterable[Uplink], document: Document) -> None:
+    taken = {node.place: f"node '{node.name}'" for node in nodes.values()}
+    for uplink in uplinks:
+        other = taken.setdefault(uplink.place, f"uplink '{uplink.name}'")
+        if other != f"uplink '{uplink.name}'":
+            message = f"{other} and uplink '{uplink.name}' share the place '{uplink.place}'"
+            raise ConfigError(message, document.key(("pinet", "uplinks", uplink.name)))
+
+
+def _check_outlets(section: PinetSection, document: Document) -> None:
+    for name, node in section.nodes.items():
+        for key in ("outlet", "machine"):
+            if getattr(node, key) is not None and section.launcher is None:
+                message = f"node '{name}' has the key '{key}', which needs a launcher; this lab has no launcher"
+                raise ConfigError(message, document.key(("pinet", "nodes", name, key)))
+
+
+def _members(
+    patterns: Iterable[str], nodes: Mapping[str, Node], document: Document, path: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the nodes of a contention domain, in the order of the file."""
+    wanted = list(patterns)
+    for pattern in wanted:
+        if not any(fnmatchcase(name, pattern) for name in nodes):
+            raise ConfigError(unknown("node", pattern, nodes, ".".join(path)), document.value(path))
+    return tuple(name for name in nodes if any(fnmatchcase(name, pattern) for pattern in wanted))

@@ -90,7 +90,7 @@ def _check_bound(
         counted = others[1::2][: pairs - 1]
         possible = Bitrate(possible.bps + sum(counted))
         if counted:
-            what += f", and the {len(counted) + 1} fastest pairs of this lab {possible} together"
+            what += f", and the {len(counted) + 1} fastest pairs of this lab carry {possible} together"
     if bound > possible:
         raise ConfigError(f"a limit of {bound} can never be met: {what}", where)
 

@@ -1,22 +1,40 @@
-"""Turns pydantic's errors into one sentence with file and line."""
+"""Checks YAML with pydantic, and turns its errors into one sentence with file and line."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path as FilePath
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from pytest_pinet.config.yaml_lines import Document, Path
+from pytest_pinet.config.file_text import read_text
+from pytest_pinet.config.yaml_lines import Document, Path, parse
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, shown, unknown
 
+ModelT = TypeVar("ModelT", bound=BaseModel)
 _EXPECTED = {
     "dict_type": "a mapping",
     "model_type": "a mapping",
+    "dataclass_type": "a mapping",
     "model_attributes_type": "a mapping",
     "list_type": "a list",
+    "tuple_type": "a list",
     "string_type": "a text",
 }
+
+
+def read_section(path: FilePath, what: str, model: type[ModelT]) -> tuple[ModelT, Document]:
+    """Read a whole file. ``what`` describes the expected content. Raises ConfigError."""
+    document = parse(read_text(path, what), str(path))
+    if document.data is None:
+        raise ConfigError(f"the file is empty; expected {what}", document.key(()))
+    if not isinstance(document.data, dict):
+        raise ConfigError(f"expected {what}, got {shown(document.data)}", document.value(()))
+    try:
+        return model.model_validate(document.data), document
+    except ValidationError as error:
+        raise first_error(error, model, document, ()) from None
 
 
 def named(path: Path) -> str:
@@ -37,7 +55,7 @@ def _explain(detail: dict[str, Any], model: type[BaseModel], document: Document,
     location = tuple(part for part in detail["loc"] if part != "[key]")
     path = (*root, *location)
     kind = detail["type"]
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         accepted = _keys(model, location[:-1])
         return ConfigError(unknown("key", str(path[-1]), accepted, named(path[:-1])), document.key(path))
     if kind == "missing":

@@ -66,7 +66,7 @@ def _interface(
     bus = attached_bus(board, nic)
     if bus is None:
         offered = ", ".join(sorted(map(str, board.buses))) or "none for add-on NICs"
-        message = f"NIC '{nic.name}' needs a {nic.bus} bus, which board '{board.name}' lacks; it has: {offered}"
+        message = f"NIC '{nic.name}' needs a {nic.bus} bus, which board '{board.name}' lacks; the board has: {offered}"
         raise ConfigError(message, document.value((*path, "nic")))
     return Interface(
         node=node,
@@ -87,7 +87,7 @@ def _nic(node: str, key: str, section: InterfaceSection, board: Board, hardware:
         if key != ONBOARD:
             raise ConfigError(f"interface '{node}:{key}' lacks the key 'nic'", document.key(path))
         if board.onboard is None:
-            message = f"board '{board.name}' has no onboard NIC; interface '{node}:{key}' must name its own"
+            message = f"board '{board.name}' has no onboard NIC; interface '{node}:{key}' needs the key 'nic'"
             raise ConfigError(message, document.key(path))
         return hardware.nics[board.onboard]
     nic = hardware.nics.get(hardware.nic_name(section.nic))

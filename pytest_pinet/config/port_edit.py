@@ -86,7 +86,7 @@ def replace(file: str, text: str) -> None:
             labfile.load(fresh)
         except ConfigError as error:
             line = error.where.line if error.where else None
-            raise ConfigError(f"file not changed: with these ports {error.message}", Where(file, line)) from None
+            raise ConfigError(f"file not changed, these ports are wrong: {error.message}", Where(file, line)) from None
         Path(fresh).chmod(path.stat().st_mode & 0o7777)
         Path(fresh).replace(path)
     finally:

@@ -28,7 +28,7 @@ class ReferenceData:
         if name not in self._calibration:
             return Reference(baseline=baseline)
         calibration = self._calibration[name]
-        return Reference(calibration.noise, baseline, calibration.limit)
+        return Reference(calibration.judged_noise, baseline, calibration.limit)
 
     def of_traffic(self, combination: CombinationId, traffic: Traffic) -> dict[Direction, Reference]:
         """Return the data of each direction, also for one-way traffic, because pairs can run in opposite directions."""

@@ -93,7 +93,7 @@ class SwitchSection(Section):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Setting] = Field(init=False)
 
-    backend: Backend = Field(description="cli, fixed, linux, snmp, or one that an installed package adds")
+    backend: Backend = Field(description="cli, fixed, linux, snmp, or a backend of an installed package")
     ports: Annotated[Ports, *UNIQUE] = Field(description="a list, or a range such as p1-p16")
 
 
@@ -102,8 +102,8 @@ class InterfaceSection(Section):
 
     nic: Name | None = Field(None, description="catalogue or product name; may be left out for 'onboard'")
     port: PortAddress = Field(description="switch/port")
-    device: Device | None = Field(None, description="network device, eth0 for onboard, then eth1 and so on")
-    speed: Rate | None = Field(None, description="a cap below the rated link speed")
+    device: Device | None = Field(None, description="network device; default: eth0 for onboard, then eth1 and so on")
+    speed: Rate | None = Field(None, description="link speed, if it is lower than the rated speed")
 
 
 class NodeSection(Section):
@@ -120,7 +120,8 @@ class NodeSection(Section):
         None, description="kind of machine that the launcher runs as this board; only in a lab with a launcher"
     )
     clock: Annotated[str, *one_of("clock", CLOCKS)] = Field(
-        CLOCKS[0], description="clock of the board; virtual: it counts instructions, and goodput is in its time"
+        CLOCKS[0],
+        description="clock of the board; virtual: counts instructions; goodput is per second of this clock",
     )
     runner: bool = Field(
         False, description="this node is the machine that pytest runs on: it is only a peer, and has no target"
@@ -154,7 +155,7 @@ class LimitSection(Section):
     )
     fairness: Fraction | None = Field(None, description="Jain's fairness index, from 0 to 1")
     tolerance: Tolerance | None = Field(
-        None, description="how far goodput may be below its accepted baseline; a regression exceeds both of two parts"
+        None, description="how far goodput may be below its accepted baseline; of two parts, the larger decides"
     )
     retransmits: Percentage | None = Field(
         None, description="largest share of TCP segments that are retransmitted, such as '0.1%'"
@@ -163,7 +164,7 @@ class LimitSection(Section):
     latency: Latency | None = Field(None, description="longest mean round-trip time under load, such as '5 ms'")
     cpu: Percentage | None = Field(None, description="largest share of one core for each Gbit/s, such as '40%'")
     marginal: Marginal | None = Field(
-        None, description="a value that meets a limit of this entry by less than this share of the limit is marginal"
+        None, description="width of the band, as a share of the limit, where a value that meets the limit is marginal"
     )
 
 
@@ -175,7 +176,7 @@ class PinetSection(Section):
         None, description="how reports label the values of this lab; by default emulated for a lab with a launcher"
     )
     launcher: Launcher | None = Field(
-        None, description="program that starts the lab: virtual, or one that an installed package adds; by default none"
+        None, description="program that starts the lab: virtual, or a launcher of an installed package; by default none"
     )
     scale: Scale = Field(
         1.0,
@@ -200,7 +201,7 @@ class PinetSection(Section):
         None, description="file that `pinet calibrate` writes, by default NAME.calibration.yaml beside this file"
     )
     domains: dict[Name, Annotated[Members, *UNIQUE]] = Field(
-        {}, description="contention domains: node names or globs ('*': all); in each, one measurement at a time"
+        {}, description="contention domains: node names or globs ('*': all); each domain runs one measurement at a time"
     )
 
 

@@ -7,45 +7,12 @@ from collections.abc import Callable, Collection, Mapping
 from urllib.parse import urlsplit
 
 from pytest_pinet.config.schema import SwitchSection
-from pytest_pinet.config.template import Template
-from pytest_pinet.config.yaml_lines import Document
+from pytest_pinet.config.yaml_lines import Document, Template
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import quoted, unknown
 from pytest_pinet.model.lab import Switch
 from pytest_pinet.model.quantities import parse_duration
 
-# Settings of every switch that can put ports into VLANs. The VLAN range is reserved for tests' groups of ports.
-VLAN_SETTINGS = {"default_vlan": False, "group_vlans": False, "counter_latency": False}
-# The settings of each backend, and whether they are required. Backends that are not listed accept any setting.
-SETTINGS: dict[str, dict[str, bool]] = {
-    "cli": {
-        "family": True,
-        "address": True,
-        "username": False,
-        "password": False,
-        "secret": False,
-        "keyfile": False,
-        "families": False,
-        "timeout": False,
-        **VLAN_SETTINGS,
-    },
-    "fixed": {},
-    "linux": {"address": True, "default_group": False, "keyfile": False, **VLAN_SETTINGS},
-    "snmp": {
-        "address": True,
-        "version": False,
-        "community": False,
-        "write_community": False,
-        "user": False,
-        "auth_protocol": False,
-        "auth_key": False,
-        "priv_protocol": False,
-        "priv_key": False,
-        "timeout": False,
-        "poe_group": False,
-        **VLAN_SETTINGS,
-    },
-}
 SNMP_VERSIONS = ("1", "2c", "3")
 AUTH_PROTOCOLS = ("md5", "sha", "sha224", "sha256", "sha384", "sha512")
 PRIV_PROTOCOLS = ("des", "3des", "aes", "aes192", "aes256")
@@ -93,18 +60,31 @@ def _one_of(accepted: Collection[str]) -> Callable[[str], str]:
     return check
 
 
-_CHECKS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
-    "": {"default_vlan": _number, "group_vlans": _vlan_range, "counter_latency": seconds},
-    "cli": {"timeout": seconds},
+# Settings of every switch that can put ports into VLANs. The VLAN range is reserved for tests' groups of ports.
+_VLAN_SETTINGS = {"default_vlan": _number, "group_vlans": _vlan_range, "counter_latency": seconds}
+# The settings of each backend, with their checks. Backends that are not listed accept any setting.
+_SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
+    "cli": {
+        **dict.fromkeys(("family", "address", "username", "password", "secret", "keyfile", "families"), str),
+        "timeout": seconds,
+        **_VLAN_SETTINGS,
+    },
+    "fixed": {},
+    "linux": {**dict.fromkeys(("address", "default_group", "keyfile"), str), **_VLAN_SETTINGS},
     "snmp": {
         "address": snmp_address,
         "version": _one_of(SNMP_VERSIONS),
+        **dict.fromkeys(("community", "write_community", "user"), str),
         "auth_protocol": _one_of(AUTH_PROTOCOLS),
+        "auth_key": str,
         "priv_protocol": _one_of(PRIV_PROTOCOLS),
+        "priv_key": str,
         "timeout": seconds,
         "poe_group": _number,
+        **_VLAN_SETTINGS,
     },
 }
+_REQUIRED = {"cli": ("family", "address"), "linux": ("address",), "snmp": ("address",)}
 
 
 def default_vlan(switch: Switch) -> int:
@@ -134,17 +114,16 @@ def resolve_switch(name: str, section: SwitchSection, document: Document) -> Swi
     """Resolve one switch with the settings of its backend. Raises ConfigError."""
     path = ("pinet", "switches", name)
     settings: dict[str, str] = dict(section.model_extra or {})
-    known = SETTINGS.get(section.backend)
-    if known is not None:
-        for key in settings:
-            if key not in known:
-                message = unknown("key", key, ["backend", "ports", *known], ".".join(path))
-                raise ConfigError(message, document.key((*path, key)))
-        for key, needed in known.items():
-            if needed and key not in settings:
-                message = f"{'.'.join(path)} lacks the key '{key}', which backend '{section.backend}' needs"
-                raise ConfigError(message, document.key(path))
-    for key, check in {**_CHECKS[""], **_CHECKS.get(section.backend, {})}.items():
+    checks = _SETTINGS.get(section.backend, _VLAN_SETTINGS)
+    for key in settings:
+        if section.backend in _SETTINGS and key not in checks:
+            message = unknown("key", key, ["backend", "ports", *checks], ".".join(path))
+            raise ConfigError(message, document.key((*path, key)))
+    for key in _REQUIRED.get(section.backend, ()):
+        if key not in settings:
+            message = f"{'.'.join(path)} lacks the key '{key}', which backend '{section.backend}' needs"
+            raise ConfigError(message, document.key(path))
+    for key, check in checks.items():
         if key in settings:
             _check(key, settings[key], check, path, document)
     switch = Switch(name, section.backend, tuple(section.ports), settings, document.key(path))
@@ -154,7 +133,7 @@ def resolve_switch(name: str, section: SwitchSection, document: Document) -> Swi
 
 def _check(key: str, text: str, check: Callable[[str], object], path: tuple[str, ...], document: Document) -> None:
     # A template is filled in only when the lab is up. VLAN numbers must be known earlier.
-    if isinstance(text, Template) and key not in _CHECKS[""]:
+    if isinstance(text, Template) and key not in _VLAN_SETTINGS:
         return
     try:
         check(text)
@@ -167,8 +146,8 @@ def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -
     settings, where = switch.settings, ".".join(path)
     groups = group_vlans(switch)
     if switch.backend != "fixed" and len(groups) < len(switch.ports):
-        message = f"{where} has {len(switch.ports)} ports but only {len(groups)} VLANs for groups of them; "
-        raise ConfigError(f"{message}expected one for each port in group_vlans", document.value((*path, "group_vlans")))
+        message = f"{where} has {len(switch.ports)} ports, but only {len(groups)} VLANs in group_vlans; "
+        raise ConfigError(f"{message}expected one VLAN for each port", document.value((*path, "group_vlans")))
     if default_vlan(switch) in groups:
         message = (
             f"{where}: default_vlan {default_vlan(switch)} is one of the group_vlans, which are reserved for tests"

@@ -5,12 +5,13 @@ Refuses cycles, endless alias expansion and duplicate keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import string
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 
 import yaml
 
-from pytest_pinet.config.template import Template
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import LONGEST, quoted
 
@@ -18,111 +19,11 @@ from pytest_pinet.execution.names import LONGEST, quoted
 MAX_VALUES = 100_000
 MAX_DEPTH = 40
 
-_RESOLVER = yaml.resolver.Resolver()
-TAG = "tag:yaml.org,2002:"
-TEMPLATE = "!template"
-_COLLECTION_TAGS = {None, "!", f"{TAG}map", f"{TAG}seq", f"{TAG}python/tuple"}
-
-
-@dataclass(eq=False)
-class YamlNode:
-    """A value as written. ``values`` and ``depth`` count its expansion, with aliases followed."""
-
-    kind: str
-    line: int
-    text: str = ""
-    tag: str = ""
-    keys: list[YamlNode] = field(default_factory=list)
-    children: list[YamlNode] = field(default_factory=list)
-    first_lines: dict[str, int] = field(default_factory=dict)
-    values: int = 1
-    depth: int = 1
-
-
-def compose(events: Iterator[yaml.Event], file: str) -> YamlNode | None:
-    """Return the root of one document, or None if it is empty. Raises ConfigError."""
-    root: YamlNode | None = None
-    anchors: dict[str, YamlNode] = {}
-    stack: list[YamlNode] = []
-    documents = 0
-    for event in events:
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        where = Where(file, line)
-        if isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-            if documents > 1:
-                raise ConfigError("a second YAML document begins here; expected one", where)
-            continue
-        if isinstance(event, yaml.CollectionEndEvent):
-            node = stack.pop()
-            node.values = 1 + sum(child.values for child in node.keys + node.children)
-            node.depth = 1 + max((child.depth for child in node.children), default=0)
-            if node.values > MAX_VALUES or node.depth > MAX_DEPTH:
-                bound = f"{MAX_VALUES} values" if node.values > MAX_VALUES else f"{MAX_DEPTH} levels"
-                raise ConfigError(f"this has more than {bound} after aliases are expanded", Where(file, node.line))
-        elif isinstance(event, yaml.AliasEvent):
-            if event.anchor not in anchors:
-                raise ConfigError(f"unknown alias {quoted(f'*{event.anchor}')}; its anchor must come before it", where)
-            node = anchors[event.anchor]
-            if any(node is around for around in stack):
-                raise ConfigError(
-                    f"{quoted(f'*{event.anchor}')} is used inside its own anchor (line {node.line}): a cycle", where
-                )
-        elif isinstance(event, yaml.CollectionStartEvent):
-            if len(stack) >= MAX_DEPTH:
-                raise ConfigError(f"this is nested more than {MAX_DEPTH} levels deep", where)
-            if event.tag not in _COLLECTION_TAGS:
-                raise ConfigError(f"unknown tag {quoted(str(event.tag))}; accepted: {TEMPLATE}", where)
-            kind = "map" if isinstance(event, yaml.MappingStartEvent) else "list"
-            node = YamlNode(kind, line)
-            if event.anchor:
-                anchors[event.anchor] = node
-            stack.append(node)
-            continue
-        elif isinstance(event, yaml.ScalarEvent):
-            node = _scalar(event, where)
-            if event.anchor:
-                anchors[event.anchor] = node
-        else:
-            continue
-        if stack:
-            _attach(stack[-1], node, where)
-        else:
-            root = node
-    return root
-
-
-def _scalar(event: yaml.ScalarEvent, where: Where) -> YamlNode:
-    tag = event.tag
-    if tag is None or tag == "!":
-        tag = str(_RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit))  # type: ignore[no-untyped-call]
-    if not (tag.startswith(TAG) or tag == TEMPLATE):
-        raise ConfigError(f"unknown tag {quoted(tag)}; accepted: {TEMPLATE}", where)
-    return YamlNode("scalar", where.line or 0, text=event.value, tag=tag)
-
-
-def _attach(parent: YamlNode, node: YamlNode, where: Where) -> None:
-    """Add a finished node to the collection around it. In a mapping, keys and values alternate."""
-    if parent.kind == "list" or len(parent.keys) > len(parent.children):
-        parent.children.append(node)
-        return
-    if node.kind != "scalar":
-        raise ConfigError(f"a {'mapping' if node.kind == 'map' else 'list'} cannot be a key; expected a name", where)
-    if node.tag == f"{TAG}merge":
-        raise ConfigError(
-            "labgrid does not support the merge key '<<'; write the keys out, or use an alias for the whole mapping",
-            where,
-        )
-    if len(node.text) > LONGEST or not node.text.isprintable():
-        raise ConfigError(f"{quoted(node.text)} cannot be a key; expected a name", where)
-    first = parent.first_lines.setdefault(node.text, where.line or 0)
-    if len(parent.first_lines) == len(parent.keys):
-        raise ConfigError(f"key '{node.text}' is a duplicate; the first one is in line {first}", where)
-    parent.keys.append(node)
-
-
 Path = tuple[str | int, ...]
 
+TAG = "tag:yaml.org,2002:"
+TEMPLATE = "!template"
+_COLLECTION_TAGS = {f"{TAG}map", f"{TAG}seq", f"{TAG}python/tuple"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 _TYPED = {
@@ -131,6 +32,34 @@ _TYPED = {
     f"{TAG}int": _CONSTRUCTOR.construct_yaml_int,
     f"{TAG}float": _CONSTRUCTOR.construct_yaml_float,
 }
+
+
+class Template(str):
+    """The text behind a ``!template`` tag."""
+
+    __slots__ = ()
+
+
+def substitute(text: str, env: Mapping[str, str], file: str = "") -> str:
+    """Fill ``$LG_*`` from ``env`` and ``$BASE``, the folder of the lab file, into a Template.
+
+    Other text stays unchanged. As in labgrid, other variables are unknown. Raises ConfigError, which names the
+    variable.
+    """
+    if not isinstance(text, Template):
+        return text
+    values = {name: value for name, value in env.items() if name.startswith("LG_")}
+    values["BASE"] = str(FilePath(file).absolute().parent)
+    try:
+        return string.Template(text).substitute(values)
+    except KeyError as error:
+        raise ConfigError(
+            f"!template '{text}' needs the variable {error.args[0]}, which is not set (known are $BASE and LG_*)"
+        ) from None
+    except ValueError:
+        raise ConfigError(
+            f"!template '{text}' has a '$' without a variable name; write '$$' for a dollar sign"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -158,16 +87,46 @@ def _closest(lines: Mapping[Path, int], path: Path) -> int | None:
 def parse(text: str, file: str) -> Document:
     """Read one YAML document. ``data`` is None if it is empty. Raises ConfigError."""
     try:
-        root = compose(yaml.parse(text, Loader=_LOADER), file)
+        _check_structure(text, file)
+        root = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error, file) from None
     except yaml.reader.ReaderError as error:
         # ``position`` counts characters in one parser and bytes in the other, so no line is given.
         raise ConfigError(f"this is not YAML: {error.reason}", Where(file)) from None
-    key_lines: dict[Path, int] = {}
-    value_lines: dict[Path, int] = {}
-    data = None if root is None else _construct(root, (), key_lines, value_lines)
-    return Document(file, data, key_lines, value_lines)
+    reader = _Reader(file)
+    data = None if root is None else reader.value(root, ())
+    return Document(file, data, reader.key_lines, reader.value_lines)
+
+
+def _check_structure(text: str, file: str) -> None:
+    """Refuse what `yaml.compose` cannot take (deep nesting), or reports without the line that must change."""
+    # The anchors of the collections around the event, and all anchors so far by their lines.
+    around: list[str | None] = []
+    anchors: dict[str, int] = {}
+    documents = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        where = Where(file, line)
+        if isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+            if documents > 1:
+                raise ConfigError("a second YAML document begins here; expected only one", where)
+        elif isinstance(event, yaml.AliasEvent):
+            alias = quoted(f"*{event.anchor}")
+            if event.anchor not in anchors:
+                raise ConfigError(f"unknown alias {alias}; its anchor must come before it", where)
+            if event.anchor in around:
+                begin = anchors[event.anchor]
+                raise ConfigError(f"{alias} is used inside its own anchor (line {begin}): a cycle", where)
+        elif isinstance(event, yaml.NodeEvent) and event.anchor:
+            anchors[event.anchor] = line
+        if isinstance(event, yaml.CollectionStartEvent):
+            if len(around) >= MAX_DEPTH:
+                raise ConfigError(f"this is nested more than {MAX_DEPTH} levels deep", where)
+            around.append(event.anchor)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            around.pop()
 
 
 def _not_yaml(error: yaml.MarkedYAMLError, file: str) -> ConfigError:
@@ -181,26 +140,66 @@ def _not_yaml(error: yaml.MarkedYAMLError, file: str) -> ConfigError:
     return ConfigError(f"this is not YAML: {reason}", Where(file, line))
 
 
-def _construct(node: YamlNode, path: Path, key_lines: dict[Path, int], value_lines: dict[Path, int]) -> object:
-    value_lines[path] = node.line
-    if node.kind == "list":
-        for index, child in enumerate(node.children):
-            key_lines[(*path, index)] = child.line
-        return [_construct(child, (*path, i), key_lines, value_lines) for i, child in enumerate(node.children)]
-    if node.kind == "map":
+@dataclass
+class _Reader:
+    """Makes plain data from nodes, and keeps the lines."""
+
+    file: str
+    key_lines: dict[Path, int] = field(default_factory=dict)
+    value_lines: dict[Path, int] = field(default_factory=dict)
+
+    def value(self, node: yaml.Node, path: Path) -> object:
+        """Return the data of a node. Raises ConfigError for tags and keys that labgrid does not support."""
+        self.value_lines[path] = _line(node)
+        if len(self.value_lines) > MAX_VALUES or len(path) >= MAX_DEPTH:
+            bound = f"{MAX_VALUES} values" if len(path) < MAX_DEPTH else f"{MAX_DEPTH} levels"
+            message = f"an entry has more than {bound} after aliases are expanded"
+            raise ConfigError(message, Where(self.file, self.key_lines.get(path[:1])))
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        if node.tag not in _COLLECTION_TAGS:
+            raise ConfigError(f"unknown tag {quoted(node.tag)}; accepted: {TEMPLATE}", self._where(node))
+        if isinstance(node, yaml.SequenceNode):
+            self.key_lines.update({(*path, index): _line(child) for index, child in enumerate(node.value)})
+            return [self.value(child, (*path, index)) for index, child in enumerate(node.value)]
         mapping: dict[str, object] = {}
-        for key, child in zip(node.keys, node.children, strict=True):
-            inner = (*path, key.text)
-            key_lines[inner] = key.line
-            mapping[key.text] = _construct(child, inner, key_lines, value_lines)
+        for key, child in node.value:
+            name = self._key(key)
+            inner = (*path, name)
+            if name in mapping:
+                message = f"key '{name}' is a duplicate; the first one is in line {self.key_lines[inner]}"
+                raise ConfigError(message, self._where(key))
+            self.key_lines[inner] = _line(key)
+            mapping[name] = self.value(child, inner)
         return mapping
-    if node.tag == TEMPLATE:
-        return Template(node.text)
-    construct = _TYPED.get(node.tag)
-    if construct is None:
-        return node.text
-    try:
-        value: object = construct(yaml.ScalarNode(node.tag, node.text))
-    except (ValueError, KeyError, IndexError):
-        return node.text  # looks like a number but is none (0b_): the schema refuses a text in place of a number
-    return value
+
+    def _where(self, node: yaml.Node) -> Where:
+        return Where(self.file, _line(node))
+
+    def _key(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            kind = "mapping" if isinstance(node, yaml.MappingNode) else "list"
+            raise ConfigError(f"a {kind} cannot be a key; expected a name", self._where(node))
+        if node.tag == f"{TAG}merge":
+            message = "labgrid does not support the merge key '<<'; write the keys out, or use an alias for the whole"
+            raise ConfigError(f"{message} mapping", self._where(node))
+        self._scalar(node)
+        name = str(node.value)
+        if len(name) > LONGEST or not name.isprintable():
+            raise ConfigError(f"{quoted(name)} cannot be a key; expected a name", self._where(node))
+        return name
+
+    def _scalar(self, node: yaml.ScalarNode) -> object:
+        if node.tag == TEMPLATE:
+            return Template(node.value)
+        if not node.tag.startswith(TAG):
+            raise ConfigError(f"unknown tag {quoted(node.tag)}; accepted: {TEMPLATE}", self._where(node))
+        try:
+            return _TYPED[node.tag](node)
+        except (ValueError, KeyError, IndexError):
+            # A text, or it looks like a number but is none (0b_): the schema refuses a text in place of a number.
+            return str(node.value)
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1

@@ -29,10 +29,7 @@ _THREADS = 16
 
 
 class Bench:
-    """The lab during the checks.
-
-    ``nodes`` are the nodes to check. ``blocked`` says why a node is not checked further.
-    """
+    """The lab during the checks of ``nodes``. ``blocked`` says why a node is not checked further."""
 
     def __init__(self, lab: Lab, nodes: Sequence[Node], on_wait: Callable[[str], None]) -> None:
         self.lab = lab
@@ -87,20 +84,14 @@ class Bench:
         return self._targets.address
 
     def lease(self, nodes: Iterable[Node]) -> dict[str, Holding | LeaseError]:
-        """Lease the places of these nodes that are free, without waiting.
-
-        Returns, for each other node, the holder of its place or the error.
-        """
+        """Lease the places that are free now. Return the holder, or the error, for each other node."""
         assert self._leases is not None, "connect comes first"
         wanted = list(nodes)
         missing = self._leases.acquire_free(node.place for node in wanted)
         return {node.name: missing[node.place] for node in wanted if node.place in missing}
 
     def session(self, node: Node) -> NodeSession:
-        """Return the session of a leased node.
-
-        Raises ConfigError or CoordinatorError if labgrid cannot make its target.
-        """
+        """Return the session of a leased node. Raises ConfigError or CoordinatorError if labgrid makes no target."""
         assert self._targets is not None, "connect comes first"
         if node.name not in self._sessions:
             self._sessions[node.name] = session_of(node, self._targets.make)
@@ -111,10 +102,7 @@ class Bench:
         return self._sessions[node].shell
 
     def switch(self, name: str) -> ManagedSwitch:
-        """Return a switch of the lab.
-
-        Raises LabError or ConfigError, the same error each time for an unreachable switch.
-        """
+        """Return a switch of the lab. Raises LabError or ConfigError, the same error each time."""
         if name not in self._switches:
             try:
                 self._switches[name] = open_switch(self.lab, name)
@@ -128,10 +116,7 @@ class Bench:
         return found
 
     def in_parallel(self, look: NodeCheck) -> list[Finding]:
-        """Check all ready nodes at the same time. An error is a finding, too.
-
-        ``look`` must not use labgrid, whose steps run in one thread only.
-        """
+        """Check all ready nodes at once. ``look`` must not use labgrid (one thread). An error is a finding, too."""
         with ThreadPoolExecutor(_THREADS) as pool:
             return [finding for found in pool.map(partial(_guarded, look), self.ready) for finding in found]
 

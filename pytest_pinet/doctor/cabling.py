@@ -51,10 +51,7 @@ class Sighting:
 
 
 def locate(nics: Sequence[AnnouncedNic], neighbours: Neighbours) -> list[Sighting]:
-    """Return a sighting for each NIC.
-
-    ``neighbours`` must not include uplink ports, where a switch learns the NICs of other switches.
-    """
+    """Return a sighting for each NIC. ``neighbours`` has no uplink ports: they learn the NICs of other switches."""
     # Boards with the same host name (raspberrypi) cannot be distinguished by it.
     hosts = Counter(host for host, _ in {(nic.host, nic.interface.node) for nic in nics})
     return [_locate(nic, neighbours, hosts[nic.host] == 1) for nic in nics]
@@ -116,10 +113,9 @@ def sightings(bench: Bench, interfaces: Sequence[Interface], switches: Sequence[
     """Return where these interfaces, which must have a link, are seen. Raises LabError if a switch does not answer."""
     if not interfaces or not switches:
         return [Sighting(AnnouncedNic(interface, interface.node, "")) for interface in interfaces]
-    hosts = {interface.node: _host(bench, interface.node) for interface in interfaces}
+    hosts = {i.node: bench.shell(i.node).run("uname -n").stdout.strip() for i in interfaces}
     nics = [AnnouncedNic(i, hosts[i.node], bench.states[i].mac) for i in interfaces]
     found = locate(nics, _neighbours(bench, switches))
-    deadline = Deadline(LEARN_TIMEOUT_S)
 
     def complete() -> bool:
         nonlocal found
@@ -131,12 +127,8 @@ def sightings(bench: Bench, interfaces: Sequence[Interface], switches: Sequence[
             found = locate(nics, _neighbours(bench, switches))
         return not any(s.port is None and s.nic.interface in waited_for for s in found)
 
-    deadline.wait_until(complete, interval_s=0.3)
+    Deadline(LEARN_TIMEOUT_S).wait_until(complete, interval_s=0.3)
     return found
-
-
-def _host(bench: Bench, node: str) -> str:
-    return bench.shell(node).run("uname -n").stdout.strip()
 
 
 def _neighbours(bench: Bench, switches: Sequence[str]) -> Neighbours:

@@ -24,9 +24,6 @@ class SearchOutcome(StrEnum):
     WRONG = "wrong"
     UNKNOWN = "unknown"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 @dataclass(frozen=True)
 class NicLocation:
@@ -39,10 +36,7 @@ class NicLocation:
 
 
 def discover(lab: Lab, on_wait: Callable[[str], None], on_close: Callable[[list[str]], None]) -> list[NicLocation]:
-    """Find a place for each NIC of the lab. Every available node is powered on, and restored at the end.
-
-    Raises PinetError if no node can be reached.
-    """
+    """Find each NIC's port. Nodes are powered on, and restored. Raises PinetError if no node can be reached."""
     with open_bench(lab, list(lab.nodes.values()), on_wait, on_close) as bench:
         reasons: dict[str, str] = {}
         for _, findings in run([*REACHING, LINK_SPEED], bench):

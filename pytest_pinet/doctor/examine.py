@@ -6,16 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.config import labfile
+from pytest_pinet.doctor import cabling, clock, hardware, links, node_checks, noise, tolerance
 from pytest_pinet.doctor.bench import Bench, open_bench
-from pytest_pinet.doctor.cabling import check_cabling
-from pytest_pinet.doctor.clock import check_clock
 from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.doctor.hardware import check_board_and_nics
-from pytest_pinet.doctor.lab_checks import check_coordinator, check_exporters, check_places
-from pytest_pinet.doctor.links import check_link_speed, check_switch_ports
-from pytest_pinet.doctor.node_checks import check_iperf3, check_power, check_serial_login, check_ssh
-from pytest_pinet.doctor.noise import check_noise
-from pytest_pinet.doctor.tolerance import check_tolerances
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.lab import Lab, Node
@@ -40,33 +33,30 @@ LAB_FILE = "lab file"
 LEFT_AS_FOUND = "left as found"
 # The checks that must pass before commands can run on a node.
 REACHING = (
-    Check("coordinator", check_coordinator, "no coordinator", per_node=False),
-    Check("exporter", check_exporters, "no exporter serves its place"),
-    Check("places free", check_places, "its place is not available"),
-    Check("power read-back", check_power, "no power"),
-    Check("serial login", check_serial_login, "no serial login"),
-    Check("ssh", check_ssh, "no ssh"),
+    Check("coordinator", node_checks.check_coordinator, "no coordinator", per_node=False),
+    Check("exporter", node_checks.check_exporters, "no exporter serves its place"),
+    Check("places free", node_checks.check_places, "its place is not available"),
+    Check("power read-back", node_checks.check_power, "no power"),
+    Check("serial login", node_checks.check_serial_login, "no serial login"),
+    Check("ssh", node_checks.check_ssh, "no ssh"),
 )
-LINK_SPEED = Check("link speed and duplex", check_link_speed)
+LINK_SPEED = Check("link speed and duplex", links.check_link_speed)
 # All checks after the lab file, in the order of running and reporting.
 CHECKS = (
     *REACHING,
-    Check("iperf3 versions", check_iperf3),
-    Check("board and NIC", check_board_and_nics),
+    Check("iperf3 versions", node_checks.check_iperf3),
+    Check("board and NIC", hardware.check_board_and_nics),
     LINK_SPEED,
-    Check("switch port agrees", check_switch_ports),
-    Check("cabling", check_cabling),
-    Check("clock and throttling", check_clock),
-    Check("idle noise", check_noise),
-    Check("tolerance", check_tolerances, per_node=False),
+    Check("switch port agrees", links.check_switch_ports),
+    Check("cabling", cabling.check_cabling),
+    Check("clock and throttling", clock.check_clock),
+    Check("idle noise", noise.check_noise),
+    Check("tolerance", tolerance.check_tolerances, per_node=False),
 )
 
 
 def examine(lab_file: str, names: Sequence[str], on_wait: Callable[[str], None]) -> Iterator[tuple[str, list[Finding]]]:
-    """Yield every check with its findings as they come; the nodes are restored at the end.
-
-    ``names`` are the nodes to check, all nodes if empty. Raises ConfigError for an unknown name.
-    """
+    """Yield each check with its findings, for these nodes or all. Restore them at the end. Raises ConfigError."""
     try:
         lab = labfile.load(lab_file)
     except ConfigError as error:
@@ -81,7 +71,7 @@ def examine(lab_file: str, names: Sequence[str], on_wait: Callable[[str], None])
     with open_bench(lab, nodes, on_wait, left.extend) as bench:
         yield from run(CHECKS, bench)
     if left:
-        act = "check what the message names; pinet lab restore restores switch ports"
+        act = "check the part that the message names; for switch ports, run: pinet lab restore"
         yield LEFT_AS_FOUND, [Finding(Status.WRONG, message=warning, act=act) for warning in left]
 
 

@@ -27,9 +27,6 @@ class Status(StrEnum):
     NOT_CHECKED = "not checked"
     WRONG = "wrong"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 # The status of a node is the last of these among its findings.
 SEVERITY = tuple(Status)

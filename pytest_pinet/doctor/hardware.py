@@ -39,10 +39,7 @@ class NicFacts:
 
 
 def check_board_and_nics(bench: Bench) -> Sequence[Finding]:
-    """Check that board and NICs match the lab file, and that each NIC's bus runs at its expected speed.
-
-    The result is unknown for a board without a device tree, and for a network device without a bus.
-    """
+    """Check that board and NICs match the lab file, and that each NIC's bus runs at its expected speed."""
 
     def look(node: Node) -> list[Finding]:
         devices = " ".join(interface.device for interface in node.interfaces)
@@ -92,7 +89,7 @@ def judge(node: Node, model: str | None, nics: Mapping[str, NicFacts]) -> list[F
         found.append(Finding(Status.UNKNOWN, node.name, "the board has no device tree, so its model is unknown"))
     if bare:
         drivers = " and ".join(sorted({str(nics[i.device].driver) for i in bare}))
-        found.append(Finding(Status.UNKNOWN, node.name, f"the network devices of driver {drivers} are on no bus"))
+        found.append(Finding(Status.UNKNOWN, node.name, f"no bus is known for devices of driver {drivers}"))
     return found or [Finding(Status.OK, node.name, model or "")]
 
 

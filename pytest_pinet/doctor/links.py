@@ -129,7 +129,7 @@ def compare(
         port, state, node = ports[interface.port.port], states[interface], interface.node
         where, device = f"port {interface.port.port} of switch {interface.port.switch}", interface.device
         if port.admin_up is False:
-            act = f"enable the port at the switch (it refused our request), or correct `port:` in {interface.where}"
+            act = f"enable the port at the switch (pinet could not), or correct `port:` in {interface.where}"
             found.append(Finding(Status.WRONG, node, f"{where} is administratively down", act))
         elif not state.carrier:
             found.append(Finding(Status.NOT_CHECKED, node, f"{device} has no link; {where}: {port}"))

@@ -1,4 +1,7 @@
-"""Checks how a node is reached: power, serial console, ssh, iperf3. A node that hangs is reported, not power-cycled."""
+"""Checks that a node can be used: coordinator, exporter, free place, power, serial console, ssh and iperf3.
+
+A node that hangs is reported, not power-cycled.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.errors import ConsoleError, PinetError, PowerError, SshError, first_line
+from pytest_pinet.errors import ConsoleError, LeaseError, PinetError, PowerError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.queue.contention import PLACE_PREFIX
 from pytest_pinet.model.lab import Node
-from pytest_pinet.traffic.iperf3_version import FEATURES, Tools, Version
+from pytest_pinet.traffic.iperf3_version import FEATURES, Version, read_tool
 
 # The same time as in a test, for a booted node. A node that was just powered on has its boot timeout.
 ANSWER_TIMEOUT_S = 5.0
@@ -20,6 +24,71 @@ SSH_TIMEOUT_S = 8.0
 # A power switch that fails faster than this has answered.
 SILENCE_S = 2.0
 _OLDEST = FEATURES[0]
+
+
+def check_coordinator(bench: Bench) -> Sequence[Finding]:
+    """Check that the lab is up and its coordinator answers."""
+    return [Finding(Status.OK, message=bench.connect())]
+
+
+def check_exporters(bench: Bench) -> Sequence[Finding]:
+    """Check that each node has a place, and that exporters offer all resources of the place."""
+    session, address = bench.coordinator.session, bench.coordinator.address
+    offered = [
+        (exporter, group, entry.cls, name)
+        for exporter, groups in session.resources.items()
+        for group, entries in groups.items()
+        for name, entry in entries.items()
+        # The resources of a lost exporter stay listed, without parameters.
+        if "params" in entry.data and entry.avail
+    ]
+
+    def look(node: Node) -> list[Finding]:
+        # Raises LeaseError if there is no such place.
+        bench.coordinator.holder(node.place)
+        matches = session.places[node.place].matches
+        absent = [str(match) for match in matches if not any(match.ismatch(path) for path in offered)]
+        # No exporter serves the machine that pytest runs on.
+        if (matches or node.runner) and not absent:
+            return []
+        if not matches:
+            message = f"place {node.place} matches no resources"
+            act = f"labgrid-client -x {address} -p {node.place} add-match EXPORTER/{node.place}/*"
+        else:
+            message = f"no exporter offers {', '.join(absent)}, which place {node.place} needs"
+            act = (
+                f"the lab's admin: start labgrid-exporter -c {address} on the machine that {node.name} is connected to"
+            )
+        return [Finding(Status.WRONG, node.name, message, act)]
+
+    return bench.one_by_one(look)
+
+
+def check_places(bench: Bench) -> Sequence[Finding]:
+    """Check that no other user holds the nodes, and lease them. Nodes that others hold are not touched."""
+    client = f"labgrid-client -x {bench.coordinator.address}"
+    missing = bench.lease(bench.ready)
+
+    def look(node: Node) -> list[Finding]:
+        why = missing.get(node.name)
+        if why is None:
+            return []
+        if isinstance(why, LeaseError):
+            raise why
+        act = f"ask {why.holder.user} on {why.holder.host}, or: {client} -p {node.place} release --kick"
+        return [Finding(Status.WRONG, node.name, f"place {node.place} is held by {why}", act)]
+
+    found = bench.one_by_one(look)
+    if bench.lab.launcher is not None:
+        return found
+    # Runs on other hosts cannot see a contention domain without a place. Whether other hosts measure in this lab is not
+    # known here.
+    known = bench.coordinator.places()
+    for domain in (one for one in bench.lab.domains if PLACE_PREFIX + one not in known):
+        message = f"contention domain {domain} has no place, so only runs on this host wait for each other"
+        act = f"if other hosts measure in this lab, too: {client} -p {PLACE_PREFIX}{domain} create"
+        found.append(Finding(Status.UNKNOWN, message=message, act=act))
+    return found
 
 
 def check_power(bench: Bench) -> Sequence[Finding]:
@@ -48,8 +117,8 @@ def _is_on(session: NodeSession, silent: dict[str, str]) -> bool | None:
     host: str | None = getattr(getattr(session.strategy.power, "port", None), "host", None)
     if host in silent:
         # Each request to a dead power switch takes seconds, and many nodes can share it.
-        message = f"its power switch at {host} already did not answer for {silent[host]}"
-        raise PowerError(message, f"the lab's admin: see {silent[host]}")
+        message = f"its power switch at {host} did not answer, see {silent[host]}"
+        raise PowerError(message, f"the lab's admin: follow the advice for {silent[host]}")
     started = time.monotonic()
     try:
         on: bool | None = session.strategy.node_power.is_on()
@@ -63,32 +132,23 @@ def _is_on(session: NodeSession, silent: dict[str, str]) -> bool | None:
 def check_serial_login(bench: Bench) -> Sequence[Finding]:
     """Check the login over the serial console."""
 
-    def look(node: Node) -> Sequence[Finding]:
+    def log_in(node: Node) -> None:
         if node.name in bench.refused:
             raise bench.refused[node.name]
-        timeout_s = _patience_s(bench, node, ANSWER_TIMEOUT_S)
-        _log_in(
-            bench, node, ConsoleError, "on its serial console", lambda: bench.session(node).strategy.log_in(timeout_s)
-        )
-        return []
+        bench.session(node).strategy.log_in(_patience_s(bench, node, ANSWER_TIMEOUT_S))
 
-    return bench.one_by_one(look)
+    return _logins(bench, ConsoleError, "on its serial console", log_in)
 
 
 def check_ssh(bench: Bench) -> Sequence[Finding]:
     """Check the login over ssh. Later checks use this connection."""
 
-    def look(node: Node) -> Sequence[Finding]:
+    def log_in(node: Node) -> None:
         session = bench.session(node)
+        session.strategy.connect(_patience_s(bench, node, SSH_TIMEOUT_S))
+        session.log_in()
 
-        def log_in() -> None:
-            session.strategy.connect(_patience_s(bench, node, SSH_TIMEOUT_S))
-            session.log_in()
-
-        _log_in(bench, node, SshError, "over ssh", log_in)
-        return []
-
-    return bench.one_by_one(look)
+    return _logins(bench, SshError, "over ssh", log_in)
 
 
 def _patience_s(bench: Bench, node: Node, least_s: float) -> float:
@@ -96,27 +156,31 @@ def _patience_s(bench: Bench, node: Node, least_s: float) -> float:
     return least_s if deadline is None else max(least_s, deadline.remaining_s)
 
 
-def _log_in(
-    bench: Bench, node: Node, kind: type[ConsoleError | SshError], how: str, log_in: Callable[[], object]
-) -> None:
-    """Log in. Raises PinetError; errors of labgrid become an error of this kind."""
-    try:
-        log_in()
-    except PinetError:
-        raise
-    except Exception as error:
-        client = f"labgrid-client -x {bench.coordinator.address} -p {node.place}"
-        act = f"look at its console: {client} console; if it hangs: {client} power cycle"
-        raise kind(f"{node.name} does not answer {how}: {first_line(error.__cause__ or error)}", act) from None
+def _logins(
+    bench: Bench, kind: type[ConsoleError | SshError], how: str, log_in: Callable[[Node], None]
+) -> list[Finding]:
+    """Log in to each ready node. Errors of labgrid become an error of this kind."""
+
+    def look(node: Node) -> Sequence[Finding]:
+        try:
+            log_in(node)
+        except PinetError:
+            raise
+        except Exception as error:
+            client = f"labgrid-client -x {bench.coordinator.address} -p {node.place}"
+            act = f"look at its console: {client} console; if it hangs: {client} power cycle"
+            raise kind(f"{node.name} does not answer {how}: {first_line(error.__cause__ or error)}", act) from None
+        return []
+
+    return bench.one_by_one(look)
 
 
 def check_iperf3(bench: Bench) -> Sequence[Finding]:
     """Check that every node has a supported iperf3, and that either all versions use threads or none."""
-    tools = Tools()
     versions: dict[str, Version] = {}
 
     def look(node: Node) -> Sequence[Finding]:
-        versions[node.name] = tools.of(bench.shell(node.name)).version
+        versions[node.name] = read_tool(bench.shell(node.name)).version
         return []
 
     missing = bench.in_parallel(look)

@@ -81,10 +81,7 @@ def _look(text: str) -> tuple[list[int], float, dict[str, tuple[int, int]]] | No
 
 
 def judge(node: Node, noise: IdleActivity | None, scale: float = 1.0, paced: bool = True) -> list[Finding]:
-    """Return what is too busy, for links that run at ``scale`` of their rate; empty if all is quiet.
-
-    ``paced``: all nodes use the wall clock, so that a busy processor affects results.
-    """
+    """Return what is too busy, for links at ``scale`` of their rate. ``paced``: a busy processor affects results."""
     if noise is None:
         return [Finding(Status.UNKNOWN, node.name, "/proc has no readable counters")]
     found = []

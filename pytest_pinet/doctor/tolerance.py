@@ -18,8 +18,7 @@ from pytest_pinet.matrix.inventory import PAIR, entries
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, Tolerance
 from pytest_pinet.model.traffic import Direction, Traffic
 
 
@@ -30,10 +29,7 @@ def check_tolerances(bench: Bench) -> Sequence[Finding]:
 
 
 def look(lab: LabOfFile) -> list[Finding]:
-    """Return the findings for all pairs of a lab. Raises ConfigError for a file that cannot be read.
-
-    These are tolerances below the smallest margin for the noise of their metric, and pairs that are not calibrated.
-    """
+    """Return tolerances below the smallest margin for their noise, and uncalibrated pairs. Raises ConfigError."""
     pairs = [e.combination for e in entries(lab, [PAIR]) if e.combination is not None]
     baselines = {name: one.goodput for name, one in load_baselines(lab).items()}
     calibration = load_calibration(lab)
@@ -47,13 +43,13 @@ def look(lab: LabOfFile) -> list[Finding]:
         for name, calibrated in own.items():
             bound, source = _tolerance(pair, name, lab.limits, calibrated)
             tolerance = _fraction(bound, baselines.get(name))
-            margin = smallest_margin(calibrated.noise, PROFILES[lab.profile])
+            margin = smallest_margin(calibrated.judged_noise, PROFILES[lab.profile])
             if tolerance is not None and tolerance < margin:
                 message = (
-                    f"the tolerance of {name} is {percent(tolerance)} ({source}), but its noise alone can cost "
+                    f"the tolerance of {name} is {percent(tolerance)} ({source}), but noise alone can lower goodput by "
                     f"{percent(margin)}: an unchanged kernel can fail"
                 )
-                act = f"raise the tolerance, or remove the cause of the noise and measure it again: {command} {pair.id}"
+                act = f"raise the tolerance, or remove the cause of the noise and calibrate again: {command} {pair.id}"
                 found.append(Finding(Status.WRONG, message=message, act=act))
     if missing:
         everything = len(missing) == len(pairs)

@@ -23,17 +23,14 @@ ROOT_START = BOOT_START + BOOT_SIZE
 ROOT_SIZE = 1 << 30
 # QEMU accepts only a power of two as the size of an SD card.
 CARD_SIZE = 2 << 30
-# A guest without a mailbox requests tryboot here, between the partition table and the first partition.
+# A guest without the firmware's mailbox (a virtio port) requests tryboot here, before the first partition.
 FLAG_AT, FLAG = 1 << 20, b"tryboot"
 TOOL_TIMEOUT_S = 120.0
 _FAT32_LBA, _LINUX = 0x0C, 0x83
 
 
 def make_card(card: Path, root: Path, boot: Mapping[str, bytes]) -> None:
-    """Write a card with the tree ``root`` and the files of the boot partition. Raises LabError.
-
-    The file is sparse: only its contents take disk space.
-    """
+    """Write a sparse file with the tree ``root`` and the files of the boot partition. Raises LabError."""
     with card.open("wb") as file:
         file.truncate(CARD_SIZE)
         file.write(_partition_table())

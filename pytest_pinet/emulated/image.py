@@ -34,7 +34,7 @@ auto_initramfs=1
 [all]
 """
 # Source files that are part of the recipe: a change in them makes a new card.
-_RECIPE = ("card.py", "cpio.py", "image.py", "kernel_package.py", "packages.py", "rootfs.py")
+_RECIPE = ("card.py", "image.py", "kernel_package.py", "packages.py", "rootfs.py")
 
 # Cards of other recipes that the cache keeps.
 KEPT = 3
@@ -72,10 +72,7 @@ def card_image(report: Report) -> Path:
 
 
 def kernel_package(name: str, report: Report) -> Path:
-    """Fetch a Debian kernel package by name. A name without a version (``linux-image-arm64``) gives the newest kernel.
-
-    Raises LabError.
-    """
+    """Fetch a Debian kernel package. ``linux-image-arm64``, without a version, is the newest. Raises LabError."""
     with locked(cache()):
         apt = _updated_apt(report)
         fetched = apt.fetch(name)

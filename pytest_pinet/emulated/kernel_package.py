@@ -48,10 +48,7 @@ _MODINFO = re.compile(rb"(?:^|\0)depends=([^\0]*)\0")
 
 
 def arm64_image(data: bytes, name: str) -> bytes:
-    """Return the raw arm64 Image of a ``vmlinuz``: the file itself, or unpacked, or the payload of an EFI zboot image.
-
-    Raises LabError for other files.
-    """
+    """Return the raw arm64 Image of a ``vmlinuz``, which may be packed, or an EFI zboot image. Raises LabError."""
     try:
         plain = unpacked(bootable(data))
     except Unreadable as error:
@@ -68,15 +65,14 @@ class KernelPackage:
         self._package = package
         self._tar = open_package(package)
         self._modules: dict[str, tarfile.TarInfo] = {}
-        self.release = ""
-        self._image: tarfile.TarInfo | None = None
+        images = []
         self._others: list[tarfile.TarInfo] = []
         self._device_trees: dict[str, tarfile.TarInfo] = {}
         for member in self._tar:
             path = member.name.removeprefix("./").removeprefix("usr/")
             parts = path.split("/")
             if path.startswith("boot/vmlinuz-"):
-                self._image, self.release = member, path.removeprefix("boot/vmlinuz-")
+                images.append((member, path.removeprefix("boot/vmlinuz-")))
             elif path.startswith("lib/linux-image-") and path.endswith(".dtb"):
                 self._device_trees[parts[-1]] = member
             elif parts[:2] == ["lib", "modules"] and len(parts) > 3:
@@ -85,12 +81,12 @@ class KernelPackage:
                     self._modules[inside.removeprefix("kernel/")] = member
                 elif member.isfile() and inside.startswith("modules."):
                     self._others.append(member)
-        if self._image is None:
+        if not images:
             raise LabError(f"{package.name} is not a kernel package: it has no boot/vmlinuz-*")
+        self._image, self.release = images[-1]
 
     def image(self) -> bytes:
         """Return the raw Image. Raises LabError."""
-        assert self._image is not None
         return arm64_image(self._read(self._image), f"{self._image.name} in {self._package.name}")
 
     def device_trees(self, names: Iterable[str]) -> dict[str, bytes]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_pinet.virtual.spec import InterfaceSpec
+
 MANAGEMENT_MAC = "52:54:00:12:34:56"
 MAILBOX = "org.pinet.firmware"
 # One instruction of the guest takes 2**4 ns of its virtual time: 62.5 million instructions a second. At this speed
@@ -74,16 +76,6 @@ MACHINES = {machine.name: machine for machine in (VIRT, RASPI3B)}
 
 
 @dataclass(frozen=True)
-class NicDevice:
-    """A NIC of the board: its Linux driver, its MAC address, its tap on the host, its speed."""
-
-    driver: str
-    mac: str
-    tap: str
-    speed_mbps: int
-
-
-@dataclass(frozen=True)
 class Files:
     """Paths of the kernel, the initramfs (None: no initramfs), the card and the device tree (None: made by QEMU)."""
 
@@ -97,15 +89,15 @@ def command(
     machine: Machine,
     files: Files,
     cmdline: str,
-    nics: Sequence[NicDevice],
+    nics: Sequence[InterfaceSpec],
     terminal: str,
-    sockets: tuple[int, int],
     virtual_clock: bool,
+    sockets: tuple[int, int],
 ) -> list[str]:
     """Return the arguments of ``qemu-system-aarch64`` for a board.
 
     ``terminal`` is its console, ``sockets`` are the descriptors of QMP and of the firmware's mailbox. QEMU ends when
-    the guest reboots, so that the firmware can choose again what to boot.
+    the guest reboots, so that the firmware can choose again what to boot. The NIC with number N has the host's tapN.
     """
     argv = ["qemu-system-aarch64", *machine.arguments, "-m", f"{machine.memory_mib}M"]
     argv += ["-accel", f"tcg,tb-size={TRANSLATED_MIB}", "-smp", str(machine.processors[0 if virtual_clock else 1])]
@@ -125,12 +117,12 @@ def command(
     drive = f"format=raw,cache=unsafe,file={_escaped(files.card)}"
     argv += _raspi3b(drive, len(nics)) if machine is RASPI3B else _virt(drive, machine, nics)
     for index, nic in enumerate(nics):
-        argv += ["-netdev", f"tap,id=nic{index},ifname={nic.tap},script=no,downscript=no"]
+        argv += ["-netdev", f"tap,id=nic{index},ifname=tap{index},script=no,downscript=no"]
         argv += ["-device", _nic(machine, nic, index)]
     return argv
 
 
-def _virt(drive: str, machine: Machine, nics: Sequence[NicDevice]) -> list[str]:
+def _virt(drive: str, machine: Machine, nics: Sequence[InterfaceSpec]) -> list[str]:
     argv = ["-drive", f"if=none,id=card,{drive}", "-device", "virtio-blk-pci,drive=card"]
     argv += ["-serial", "chardev:console", "-device", "virtio-serial-pci"]
     argv += ["-device", f"virtserialport,chardev=mailbox,name={MAILBOX}"]
@@ -148,7 +140,7 @@ def _raspi3b(drive: str, nics: int) -> list[str]:
     return argv
 
 
-def _nic(machine: Machine, nic: NicDevice, index: int) -> str:
+def _nic(machine: Machine, nic: InterfaceSpec, index: int) -> str:
     device = machine.nics[nic.driver]
     words = f"{device},id=dev{index},netdev=nic{index},mac={nic.mac}"
     if device.startswith("usb"):

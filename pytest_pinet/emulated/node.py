@@ -6,14 +6,14 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from pytest_pinet.builds.config_txt import model_of
 from pytest_pinet.emulated import firmware
 from pytest_pinet.emulated.card import copy_card, read_boot, take_flag, write_boot
-from pytest_pinet.emulated.machine import MACHINES, MANAGEMENT_MAC, Files, NicDevice, command
+from pytest_pinet.emulated.machine import MACHINES, MANAGEMENT_MAC, Files, command
 from pytest_pinet.emulated.process import QemuProcess
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.lab import VIRTUAL
@@ -48,7 +48,6 @@ class EmulatedNode(VirtualNode):
         self._image = image
         self._machine = MACHINES[spec.machine]
         self._file = card / "card.img"
-        self._qemu: QemuProcess | None = None
         # Valid for one boot, like the bit in a Raspberry Pi's reset register. The guest sets it; a boot or power-off
         # clears it.
         self._tryboot = False
@@ -82,7 +81,6 @@ class EmulatedNode(VirtualNode):
     async def power_off(self) -> None:
         """Cut the power. Data that the guest has not written to its card is lost, as on a board. Raises LabError."""
         await super().power_off()
-        self._qemu = None
         self._tryboot = False
 
     async def _boot(self) -> None:
@@ -152,15 +150,11 @@ class EmulatedNode(VirtualNode):
             return
         self.console.say(f"firmware: {chosen}\n")
         files = await asyncio.to_thread(self._files, chosen)
-        nics = self._nics()
+        nics = [cable.spec for cable in self.cables]
         virtual_clock = self.spec.clock == VIRTUAL
-
-        def arguments(qmp: int, mailbox: int) -> Sequence[str]:
-            sockets = (qmp, mailbox)
-            return command(machine, files, chosen.cmdline, nics, self._terminal, sockets, virtual_clock)
-
+        arguments = partial(command, machine, files, chosen.cmdline, nics, self._terminal, virtual_clock)
         process = await QemuProcess.start(self.spec.name, self.namespace, arguments, self._terminal)
-        self.container = self._qemu = process
+        self.container = process
         self.relay.connect_to(self.namespace)
         self.changed()
         self._forward_carriers(process)
@@ -197,19 +191,13 @@ class EmulatedNode(VirtualNode):
             None if chosen.device_tree is None else written("device-tree", chosen.device_tree),
         )
 
-    def _nics(self) -> list[NicDevice]:
-        return [
-            NicDevice(c.spec.driver, c.spec.mac, f"tap{index}", c.spec.speed_mbps)
-            for index, c in enumerate(self.cables)
-        ]
-
     async def _watch(self, process: QemuProcess) -> None:
         """Boot again after a reset by the guest. A guest that halts stays halted."""
         reason = await process.ended()
         async with self._lock:
-            if self._qemu is not process or not self.on or self.container is not process:
+            if self.container is not process:
                 return
-            self.container = self._qemu = None
+            self.container = None
             self.relay.connect_to(None)
             if reason != "guest-reset":
                 self.console.say(f"firmware: halted ({reason or 'QEMU ended'})\n")

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual.container import PATH
+from pytest_pinet.virtual.container import MachineProcess, spawn
 from pytest_pinet.virtual.namespaces import NetNamespace
-from pytest_pinet.virtual.processes import ProcessId, hurry
+from pytest_pinet.virtual.processes import hurry
 
-KILL_TIMEOUT_S = ANSWER_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = 10.0
 _LARGEST_LINE = 1 << 20
 
-Arguments = Callable[[int, int], Sequence[str]]
+Arguments = Callable[[tuple[int, int]], Sequence[str]]
 
 
 class Qmp:
-    """A connection to QEMU's control protocol: one JSON object per line, over a private socket pair.
-
-    ``on_event`` is called with the name and the data of each event.
-    """
+    """A connection to QEMU's control protocol: JSON lines. ``on_event`` gets the name and the data of each event."""
 
     def __init__(self, on_event: Callable[[str, Mapping[str, object]], None]) -> None:
         self._on_event = on_event
@@ -77,12 +73,12 @@ class Qmp:
         self._answers.put_nowait({"error": {"desc": "QEMU has ended"}})
 
 
-class QemuProcess:
+class QemuProcess(MachineProcess):
     """A running QEMU. ``mailbox_text`` is what the guest wrote to the firmware's mailbox before it ended."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, mailbox: socket.socket) -> None:
+        super().__init__(f"QEMU of {name}", process, process.pid)
         self._name = name
-        self._process = process
         self._mailbox = mailbox
         self.qmp = Qmp(self._event)
         self.reason: str | None = None
@@ -96,22 +92,11 @@ class QemuProcess:
         ``arguments`` gets the descriptors of QMP and of the mailbox. Raises LabError if QEMU does not start.
         """
         ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
-        tty = os.open(console, os.O_RDWR | os.O_NOCTTY)
         try:
-            process = await asyncio.create_subprocess_exec(
-                # The kernel kills QEMU when the daemon dies.
-                *("setpriv", "--pdeathsig", "KILL"),
-                *("nsenter", f"--net={namespace.path}", "--"),
-                *arguments(theirs[0].fileno(), theirs[1].fileno()),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=tty,
-                stderr=tty,
-                env={"PATH": PATH, "LC_ALL": "C.UTF-8"},
-                pass_fds=[sock.fileno() for sock in theirs],
-                start_new_session=True,
-            )
+            descriptors = (theirs[0].fileno(), theirs[1].fileno())
+            argv = arguments(descriptors)
+            process = await spawn(namespace, argv, console, {"LC_ALL": "C.UTF-8"}, descriptors=descriptors)
         finally:
-            os.close(tty)
             for sock in theirs:
                 sock.close()
         for sock in ours:
@@ -126,15 +111,6 @@ class QemuProcess:
             raise LabError(f"QEMU of {name} did not start: {error}", f"look at the console of {name}") from None
         return started
 
-    @property
-    def running(self) -> bool:
-        return self._process.returncode is None
-
-    def identities(self) -> list[ProcessId]:
-        """Return the processes that must end before the board is off."""
-        found = ProcessId.of(self._process.pid)
-        return [] if found is None else [found]
-
     async def ended(self) -> str | None:
         """Wait for the end. Return its reason: ``guest-reset``, ``guest-shutdown``, or None for any other end."""
         await self._process.wait()
@@ -143,26 +119,19 @@ class QemuProcess:
         return self.reason
 
     async def set_throttled(self, bits: int) -> None:
-        """Raise LabError: QEMU has no firmware that reports throttling."""
         raise LabError(f"{self._name} runs in QEMU, which cannot report throttling")
 
     async def kill(self) -> None:
-        """Switch the power off. Returns when QEMU has ended. Raises LabError."""
-        if self.running:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            try:
-                await asyncio.wait_for(self._process.wait(), KILL_TIMEOUT_S)
-            except TimeoutError:
-                raise LabError(f"QEMU of {self._name} still runs {KILL_TIMEOUT_S:g} s after SIGKILL") from None
+        await super().kill()
         self._release()
 
+    def _end(self) -> None:
+        self._process.kill()
+
     def freeze(self) -> None:
-        """Stop the QEMU process (SIGSTOP)."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Continue the QEMU process (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:

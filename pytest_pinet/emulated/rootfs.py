@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO, cast
 
 from pytest_pinet.builds.module import name_of
-from pytest_pinet.emulated.cpio import Archive
 from pytest_pinet.emulated.packages import open_package
 from pytest_pinet.virtual.container import PATH
 from pytest_pinet.virtual.logins import (
@@ -36,6 +35,7 @@ PACKAGES = (
 _SKIPPED = ("adduser_", "debconf_", "dpkg_", "perl_", "perl-", "libperl", "ucf_", "usrmerge_", "init-system-helpers_")
 _LEFT_OUT = ("usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/info/", "usr/share/lintian/")
 _MERGED = ("bin", "sbin", "lib")
+_FOLDER, _FILE = stat.S_IFDIR | 0o755, stat.S_IFREG | 0o644
 FILES = {
     "etc/passwd": passwd(),
     "etc/group": groups(),
@@ -108,16 +108,47 @@ def make_root(root: Path, packages: Sequence[Path]) -> None:
     (root / "root").chmod(0o700)
 
 
+class Archive:
+    """A ``newc`` cpio archive, the format of an initramfs. Its entries belong to root, in the order of addition."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, bytes] = {}
+
+    def add(self, path: str, mode: int, data: bytes = b"", device: tuple[int, int] = (0, 0)) -> None:
+        """Add an entry, and its parent directories if they are missing. ``mode`` also has its type (``stat.S_IF...``).
+
+        ``data`` is the contents of a file or the target of a link, ``device`` the numbers of a device.
+        """
+        parent, _, _ = path.rpartition("/")
+        if parent and parent not in self._entries:
+            self.add(parent, _FOLDER)
+        self._entries[path] = _cpio_entry(path, mode, data, device, len(self._entries) + 1)
+
+    def packed(self) -> bytes:
+        """Return the archive. Another archive may be appended to it."""
+        data = b"".join([*self._entries.values(), _cpio_entry("TRAILER!!!", 0, b"", (0, 0), 0)])
+        return data + bytes(-len(data) % 512)
+
+
+def _cpio_entry(path: str, mode: int, data: bytes, device: tuple[int, int], inode: int) -> bytes:
+    # Field order and padding: Documentation/driver-api/early-userspace/buffer-format.rst of the kernel.
+    name = path.encode() + b"\0"
+    links = 2 if stat.S_ISDIR(mode) else 1
+    numbers = (inode, mode, 0, 0, links, 0, len(data), 0, 0, *device, len(name), 0)
+    head = b"070701" + b"".join(b"%08x" % number for number in numbers) + name
+    return head + bytes(-len(head) % 4) + data + bytes(-len(data) % 4)
+
+
 def initramfs_base(busybox: Path) -> bytes:
     """Return the part of an initramfs that is the same for all kernels: busybox and the init script."""
     archive = Archive()
     for folder in ("proc", "sys", "dev", "root", "lib"):
-        archive.directory(folder)
-    archive.character_device("dev/console", 5, 1)
-    archive.file("bin/busybox", busybox.read_bytes(), 0o755)
-    archive.symlink("bin/sh", "busybox")
-    archive.file("init", guest_file("initramfs-init").encode(), 0o755)
-    archive.file("etc/boot-modules", guest_file("boot-modules").encode())
+        archive.add(folder, _FOLDER)
+    archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
+    archive.add("bin/busybox", _FILE | 0o111, busybox.read_bytes())
+    archive.add("bin/sh", stat.S_IFLNK | 0o777, b"busybox")
+    archive.add("init", _FILE | 0o111, guest_file("initramfs-init").encode())
+    archive.add("etc/boot-modules", _FILE, guest_file("boot-modules").encode())
     return archive.packed()
 
 
@@ -126,10 +157,9 @@ def initramfs(root: Path, release: str) -> bytes:
     base = (root / "usr/lib/pinet/initramfs-base.cpio").read_bytes()
     folder = root / "usr/lib/modules" / release
     archive = Archive()
-    for path in boot_modules(folder):
-        archive.file(f"lib/modules/{release}/{path}", (folder / path).read_bytes())
-    for name in ("modules.dep", "modules.alias", "modules.builtin", "modules.order", "modules.symbols"):
-        archive.file(f"lib/modules/{release}/{name}", (folder / name).read_bytes())
+    lists = ("modules.dep", "modules.alias", "modules.builtin", "modules.order", "modules.symbols")
+    for path in (*boot_modules(folder), *lists):
+        archive.add(f"lib/modules/{release}/{path}", _FILE, (folder / path).read_bytes())
     return base + archive.packed()
 
 

@@ -1,1 +1,1 @@
-"""Evidence beside a measured value. Each module reads one source."""
+"""Evidence that explains a measured value: counters and states of kernel, NIC and switch. A module for each source."""

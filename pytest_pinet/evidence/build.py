@@ -34,11 +34,7 @@ def read_build(shell: Shell, device: str) -> dict[str, str | None]:
     """
     uname = shell.run("uname -srvm")
     info = shell.run(f"PATH=$PATH:/usr/sbin:/sbin ethtool -i {device}")
-    values = {}
-    if info.returncode == 0:
-        for line in info.stdout.splitlines():
-            key, _, value = line.partition(":")
-            values[key.strip()] = value.strip() or None
+    values = _nics(f"nic: {device}\n{info.stdout}")[device] if info.returncode == 0 else {}
     return {
         "uname": uname.stdout.strip() or None,
         "driver": values.get("driver"),

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from pytest_pinet.evidence.counting import grown
-from pytest_pinet.model.events import Event, EventKind
+from pytest_pinet.model.measurement import Event, EventKind
 
 # Some drivers refresh their counters once a second, so a difference can include one more second of traffic.
 REFRESH_S = 1.0
@@ -73,8 +73,13 @@ def carrier_events(
     ``started_s`` is the uptime at which traffic began. ``wall`` converts an uptime to the time of day. A link drop
     between two readings shows only in ``carrier_changes``. Such a drop is shorter than the time between the readings.
     """
-    events = []
+    events: list[Event] = []
     down: CarrierReading | None = None
+
+    def add_drop(begin: CarrierReading, end: CarrierReading, how: str, more: str = "") -> None:
+        text = f"link dropped{how} at {wall(begin.uptime_s):%H:%M:%S}, {port_name}{more}"
+        events.append(Event(EventKind.LINK_DOWN, begin.uptime_s - started_s, end.uptime_s - begin.uptime_s, text))
+
     for before, after in pairwise(readings):
         if after.began_anew(before):
             text = f"the counters of {port_name} restarted at {wall(after.uptime_s):%H:%M:%S}: the driver was restarted"
@@ -83,48 +88,19 @@ def carrier_events(
         if before.carrier and not after.carrier:
             down = after
         elif not before.carrier and after.carrier:
-            begin = readings[0] if down is None else down
-            events.append(_dropped(begin, after, port_name, started_s, wall, _last_speed(readings, begin)))
+            begin = down or readings[0]
+            was, speed = _last_speed(readings, begin), after.speed_mbps
+            slower = was is not None and speed is not None and speed != was
+            more = f"; it came back at {speed} Mbit/s instead of {was}" if slower else ""
+            add_drop(begin, after, f" for {after.uptime_s - begin.uptime_s:.1f} s", more)
             down = None
         elif after.carrier and changes >= 2:
-            events.append(_blinked(before, after, changes // 2, port_name, started_s, wall))
-    last = readings[-1] if readings else None
-    if last is not None and not last.carrier:
-        begin = readings[0] if down is None else down
-        seconds = last.uptime_s - begin.uptime_s
-        when = f"{wall(begin.uptime_s):%H:%M:%S}"
-        text = f"link dropped at {when}, {port_name}, and stayed down for the last {seconds:.1f} s"
-        events.append(Event(EventKind.LINK_DOWN, begin.uptime_s - started_s, seconds, text))
+            often = "" if changes < 4 else f" {changes // 2} times"
+            add_drop(before, after, f"{often} for less than {after.uptime_s - before.uptime_s:.1f} s")
+    if readings and not readings[-1].carrier:
+        begin, last = down or readings[0], readings[-1]
+        add_drop(begin, last, "", f", and stayed down for the last {last.uptime_s - begin.uptime_s:.1f} s")
     return tuple(sorted(events, key=lambda event: event.start_s))
-
-
-def _dropped(
-    begin: CarrierReading,
-    end: CarrierReading,
-    port_name: str,
-    started_s: float,
-    wall: Callable[[float], datetime],
-    speed_mbps: int | None,
-) -> Event:
-    seconds = end.uptime_s - begin.uptime_s
-    text = f"link dropped for {seconds:.1f} s at {wall(begin.uptime_s):%H:%M:%S}, {port_name}"
-    if speed_mbps is not None and end.speed_mbps is not None and end.speed_mbps != speed_mbps:
-        text += f"; it came back at {end.speed_mbps} Mbit/s instead of {speed_mbps}"
-    return Event(EventKind.LINK_DOWN, begin.uptime_s - started_s, seconds, text)
-
-
-def _blinked(
-    before: CarrierReading,
-    after: CarrierReading,
-    times: int,
-    port_name: str,
-    started_s: float,
-    wall: Callable[[float], datetime],
-) -> Event:
-    seconds = after.uptime_s - before.uptime_s
-    often = "" if times == 1 else f" {times} times"
-    text = f"link dropped{often} for less than {seconds:.1f} s at {wall(before.uptime_s):%H:%M:%S}, {port_name}"
-    return Event(EventKind.LINK_DOWN, before.uptime_s - started_s, seconds, text)
 
 
 def _last_speed(readings: Sequence[CarrierReading], begin: CarrierReading) -> int | None:

@@ -22,7 +22,7 @@ from typing import TypeVar
 from pytest_pinet.errors import LabError
 from pytest_pinet.evidence.kernel_messages import KernelMessages, last_stamp
 from pytest_pinet.evidence.processors import Processors, uptime
-from pytest_pinet.evidence.sources import EvidenceSource, Texts, installed_sources
+from pytest_pinet.evidence.sources import Texts, installed_sources
 from pytest_pinet.evidence.temperature import COMMAND as HEAT
 from pytest_pinet.evidence.temperature import Thermals, parse_temperature
 from pytest_pinet.execution.shell import Shell
@@ -39,14 +39,13 @@ ALLOWED_S = 0.3
 NEVER = float("inf")
 
 
-def script(device: str, since: float | None = None, sources: Sequence[EvidenceSource] | None = None) -> str:
+def script(device: str, since: float | None = None) -> str:
     """Return the shell command for one reading: before traffic, or with ``since`` after traffic.
 
     ``since`` is the time stamp at which the kernel's log ended before traffic.
     """
     first = since is None
-    sources = installed_sources() if sources is None else sources
-    ordered = list(reversed(sources)) if first else list(sources)
+    ordered = installed_sources()[:: -1 if first else 1]
     moment = "" if since in (None, NEVER) else f"{since:.6f}"
     # One process reads all files. It runs nearest to the traffic.
     files = " ".join(name for source in ordered for name in source.files(device))
@@ -60,11 +59,10 @@ def script(device: str, since: float | None = None, sources: Sequence[EvidenceSo
     return "\n".join([f"since={moment}", "PATH=$PATH:/usr/sbin:/sbin", *lines, ":"])
 
 
-def sections(text: str, device: str, sources: Sequence[EvidenceSource] | None = None) -> dict[str, str]:
+def sections(text: str, device: str) -> dict[str, str]:
     """Return the output of each source by the source's name."""
     found: dict[str, list[str]] = {}
-    sources = installed_sources() if sources is None else sources
-    patterns = [(name, source.name) for source in sources for name in source.files(device)]
+    patterns = [(name, source.name) for source in installed_sources() for name in source.files(device)]
     owners: dict[str, str] = {}
     owner: str | None = None
     for line in text.splitlines():
@@ -89,11 +87,10 @@ def _is_of(path: str, pattern: str) -> bool:
 class EndReader:
     """Reads the evidence of one end. ``end`` is the end's name in reports."""
 
-    def __init__(self, shell: Shell, device: str, end: str, sources: Sequence[EvidenceSource] | None = None) -> None:
+    def __init__(self, shell: Shell, device: str, end: str) -> None:
         self._shell = shell
         self._device = device
         self._end = end
-        self._sources = installed_sources() if sources is None else sources
         self._before: Mapping[str, str] = {}
         self._after: Mapping[str, str] = {}
         self._since = NEVER
@@ -141,12 +138,12 @@ class EndReader:
     def _differences(self, before: Mapping[str, str], number: int, traffic_s: float) -> EndEvidence:
         self._after = self._read(number, "after", self._since)
         found = EndEvidence(self._end, self._device, traffic_s=traffic_s, under_load=parse_temperature(self._half))
-        for source in self._sources:
+        for source in installed_sources():
             found = source.add(found, Texts(before.get(source.name, ""), self._after.get(source.name, "")))
         return replace(found, restarted=tuple(dict.fromkeys(found.restarted)))
 
     def _read(self, number: int, moment: str, since: float | None) -> Mapping[str, str]:
-        found = sections(self._ask(script(self._device, since, self._sources)), self._device, self._sources)
+        found = sections(self._ask(script(self._device, since)), self._device)
         for name, text in found.items():
             self._keep(name, number, moment, text)
         return found

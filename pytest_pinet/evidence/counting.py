@@ -33,12 +33,9 @@ def grown(old: int, new: int, most: float) -> int | None:
 def rise(old: int, new: int) -> int | None:
     """Return the growth of an event counter, which may have wrapped at 32 bits; None if the counter restarted.
 
-    A counter that fell has wrapped only if this explains a growth below 2^31. All other falls are restarts.
+    A counter that fell has wrapped only if this explains a growth below 2^31.
     """
-    if new >= old:
-        return new - old
-    found = since(old, new)
-    return found if 0 <= found < NARROW // 2 else None
+    return grown(old, new, NARROW // 2 - 1)
 
 
 def rises(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, int] | None:

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_pinet.evidence.counting import rise, rises
-from pytest_pinet.evidence.sources import Texts, added
+from pytest_pinet.evidence.sources import EvidenceSource, Texts, added
 from pytest_pinet.model.evidence import EndEvidence
 
 
-class InterfaceCounters:
+class InterfaceCounters(EvidenceSource):
     """Bytes, packets, errors, drops, and ``carrier_changes``."""
 
     name = "interface"
 
     def files(self, device: str) -> Sequence[str]:
         return (f"/sys/class/net/{device}/statistics/*", f"/sys/class/net/{device}/carrier_changes")
-
-    def command(self, device: str) -> str:
-        return ""
 
     def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
         before, after = _parse(texts.before), _parse(texts.after)

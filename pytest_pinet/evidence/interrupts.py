@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from pytest_pinet.evidence.sources import CpuCounters, cpu_numbers
+from pytest_pinet.evidence.sources import CpuCounters, cpu_table
 
 # "GICv2 189 Level eth0", "PCI-MSI 524288-edge eth0-rx-0", "BRCM STB PCIe MSI 524288 Edge xhci_hcd".
 _TRIGGER = re.compile(r"(?:^|[\s-])(?:edge|level|fasteoi|none)\b(?:\s+|$)", re.IGNORECASE)
@@ -19,19 +19,11 @@ class Interrupts(CpuCounters):
     only_growing = True
 
     def parse(self, text: str) -> dict[str, dict[int, int]]:
-        header, *lines = text.splitlines() or [""]
-        cpus = cpu_numbers(header)
         found: dict[str, dict[int, int]] = defaultdict(dict)
-        for line in lines:
-            number, colon, rest = line.partition(":")
-            words = rest.split()
-            counts = words[: len(cpus)]
-            # ERR and MIS have one count for all CPUs.
-            if not colon or len(counts) < len(cpus) or not all(map(str.isdigit, counts)):
-                continue
-            own = found[_action(number.strip(), " ".join(words[len(cpus) :]))]
-            for cpu, count in zip(cpus, counts, strict=True):
-                own[cpu] = own.get(cpu, 0) + int(count)
+        for number, counts, described in cpu_table(text):
+            own = found[_action(number, described)]
+            for cpu, count in counts.items():
+                own[cpu] = own.get(cpu, 0) + count
         return dict(found)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_pinet.evidence.sources import Texts
+from pytest_pinet.evidence.sources import EvidenceSource, Texts
 from pytest_pinet.model.evidence import EndEvidence
 
 # net/sched/sch_generic.c, net/core/dev.c, drivers/hwmon/raspberrypi-hwmon.c, phylib, mm/page_alloc.c,
@@ -19,7 +18,7 @@ MOST = 20
 _STAMP = re.compile(r"\[ *(\d+\.\d+)\]")
 
 
-class KernelMessages:
+class KernelMessages(EvidenceSource):
     """The log since the first reading, selected by the log's own time stamps.
 
     A change of the wall clock does not affect these stamps. Uptime is another clock, because NTP adjusts it. On a node
@@ -27,9 +26,6 @@ class KernelMessages:
     """
 
     name = "kernel"
-
-    def files(self, device: str) -> Sequence[str]:
-        return ()
 
     def command(self, device: str) -> str:
         # On Debian only root can read the log. The owner of the root folder is root.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pytest_pinet.evidence.counting import rise
-from pytest_pinet.evidence.sources import Texts, added
+from pytest_pinet.evidence.sources import EvidenceSource, Texts, added
 from pytest_pinet.model.evidence import EndEvidence
 
 
-class NicCounters:
+class NicCounters(EvidenceSource):
     """The counters that grew. Drivers that refresh counters on a timer report late by up to one period.
 
     Some drivers list levels among the counters (for example a queue length). If only a few values fell, they are left
@@ -17,9 +15,6 @@ class NicCounters:
     """
 
     name = "ethtool"
-
-    def files(self, device: str) -> Sequence[str]:
-        return ()
 
     def command(self, device: str) -> str:
         return f"ethtool -S {device}"

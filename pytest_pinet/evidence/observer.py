@@ -15,7 +15,7 @@ from types import TracebackType
 from pytest_pinet.errors import PinetError
 from pytest_pinet.evidence.carrier import CarrierReading, carrier_events, parse_reading
 from pytest_pinet.execution.shell import Process, Shell
-from pytest_pinet.model.events import Event
+from pytest_pinet.model.measurement import Event
 
 
 @dataclass
@@ -89,17 +89,6 @@ def command(device: str, seconds: float) -> str:
     return f"sleep {life} | {{ s=sh; command -v bash >/dev/null 2>&1 && s=bash; exec $s -c {script}; }}"
 
 
-@dataclass(frozen=True)
-class _Clock:
-    """The offset from an end's uptime to the runner's monotonic clock."""
-
-    offset_s: float
-
-    def wall(self, uptime_s: float) -> datetime:
-        """Return the runner's local time at this uptime."""
-        return datetime.now() - timedelta(seconds=time.monotonic() - (uptime_s + self.offset_s))
-
-
 class Observer:
     """Watches one device while the context lasts. ``port_name`` is the device's name in events (``sw1/p5``).
 
@@ -119,7 +108,8 @@ class Observer:
         self._readings: list[CarrierReading] = []
         self._lines: list[str] = []
         self._expected: ExpectedChanges | None = None
-        self._clock: _Clock | None = None
+        # From the end's uptime to the runner's monotonic clock.
+        self._offset_s: float | None = None
         self._heard_s = 0.0
 
     def __enter__(self) -> Observer:
@@ -141,7 +131,7 @@ class Observer:
         self._open = False
         trouble = self._stop()
         if trouble is not None and error is not None:
-            error.add_note(f"the observer of {self._port_name} could not be stopped: {trouble}")
+            error.add_note(f"could not stop the process that samples {self._port_name}; it ends by itself: {trouble}")
 
     def _stop(self) -> PinetError | None:
         """Stop the remote process. Return the error if that failed."""
@@ -172,7 +162,7 @@ class Observer:
         # The end may have rebooted since, which resets its uptime.
         self._readings.clear()
         self._expected = None
-        self._clock = None
+        self._offset_s = None
         self._start(seconds)
 
     def accept(self, changes: int | None) -> None:
@@ -209,9 +199,15 @@ class Observer:
         serve several runs. Changes between runs are events of no run.
         """
         self._read()
-        if self._clock is None:
+        offset_s = self._offset_s
+        if offset_s is None:
             return ()
-        found = carrier_events(self._readings, self._port_name, started_s - self._clock.offset_s, self._clock.wall)
+
+        def wall(uptime_s: float) -> datetime:
+            """Return the runner's local time at this uptime."""
+            return datetime.now() - timedelta(seconds=time.monotonic() - (uptime_s + offset_s))
+
+        found = carrier_events(self._readings, self._port_name, started_s - offset_s, wall)
         length_s = (time.monotonic() if ended_s is None else ended_s) - started_s
         return tuple(event for event in found if event.start_s + event.seconds >= 0 and event.start_s <= length_s)
 
@@ -234,9 +230,8 @@ class Observer:
             self._take(reading)
         self._heard_s = now
         # A line cannot arrive before it was written, so the smallest difference is nearest to the true offset.
-        offset = now - readings[-1].uptime_s
-        if self._clock is None or offset < self._clock.offset_s:
-            self._clock = _Clock(offset)
+        offset_s = now - readings[-1].uptime_s
+        self._offset_s = offset_s if self._offset_s is None else min(offset_s, self._offset_s)
 
     def _take(self, reading: CarrierReading) -> None:
         if self._expected is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.evidence.device_traffic import Moved
-from pytest_pinet.model.counters import PortCounters
+from pytest_pinet.model.evidence import PortCounters
 
 AGREEMENT = 0.02
 # Acknowledgements of the opposite flow, as a share of its payload: one of 84 octets for every second segment.
@@ -145,14 +145,14 @@ def _surplus(counts: Sequence[_Counted], wire_factor: float) -> str | None:
         if sent and came_in > _most(cable.sent.sent, cable.sent.received, wire_factor):
             return (
                 f"{_mb(came_in)} came in from {cable.node} at {cable.port}, but the far end received only "
-                f"{_mb(sent)}: lost behind that port, in the switch or on the receiver's side{discards}\n"
+                f"{_mb(sent)}: the rest was lost behind this port, in the switch or on the receiver's side{discards}\n"
                 "  -> look at the discards of the other ports, or for other traffic of this node"
             )
         if received and went_out > _most(cable.sent.received, cable.sent.sent, wire_factor):
             return (
-                f"{_mb(went_out)} went out to {cable.node} at {cable.port}, but only {_mb(received)} arrived: lost "
-                f"on the cable, in the NIC or in the driver of {cable.node}\n  -> look at its errors and drops, and "
-                "for other traffic to this node"
+                f"{_mb(went_out)} went out to {cable.node} at {cable.port}, but only {_mb(received)} arrived: the rest "
+                f"was lost on the cable, in the NIC or in the driver of {cable.node}\n  -> look at errors and drops of "
+                "this NIC, and for other traffic to this node"
             )
     return None
 
@@ -162,7 +162,7 @@ def _most(payload: int, opposite: int, wire_factor: float) -> float:
 
 
 def _discards(old: int | None, new: int | None) -> str:
-    return "" if old is None or new is None or new == old else f" ({new - old} discards there)"
+    return "" if old is None or new is None or new == old else f" ({new - old} discards at this port)"
 
 
 def _mb(octets: int) -> str:

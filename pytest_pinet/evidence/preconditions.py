@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from pytest_pinet.execution.shell import Shell
-from pytest_pinet.judge.preconditions import BUSY
 from pytest_pinet.model.conditions import Conditions, PcieLink, Throttling
 
 # How long (s) to watch the processors for other work, at both ends at once.
 BUSY_S = 0.15
-PATIENCE_S = 3.0
 SYSFS = "/sys"
 
 # The device's folder shows its PCIe link, and the parent folder the link of its slot. A USB NIC is an interface of the
@@ -51,25 +47,10 @@ def read(shell: Shell, device: str, busy_s: float = 0.0, sysfs: str = SYSFS) -> 
     return _conditions(shell.name, device, dict(line.partition("=")[::2] for line in done.stdout.splitlines()))
 
 
-@dataclass(frozen=True)
-class DevicePlace:
-    """A device at one end."""
-
-    shell: Shell
-    device: str
-
-
-def read_all(places: Sequence[DevicePlace], busy_s: float = BUSY_S, patience_s: float = PATIENCE_S) -> list[Conditions]:
-    """Read several ends at the same time, with the load of their processors. Raises SshError.
-
-    If an end is too busy for a valid value, for example with a boot or an update, wait up to ``patience_s`` for it.
-    """
-    deadline = time.monotonic() + patience_s
-    with ThreadPoolExecutor(max(1, len(places)), thread_name_prefix="pinet-conditions") as pool:
-        while True:
-            found = list(pool.map(lambda place: read(place.shell, place.device, busy_s), places))
-            if all(one.cpu_busy is None or one.cpu_busy <= BUSY for one in found) or time.monotonic() >= deadline:
-                return found
+def read_all(devices: Sequence[tuple[Shell, str]], busy_s: float = BUSY_S) -> list[Conditions]:
+    """Read several devices, each with its end's shell, at the same time. Raises SshError."""
+    with ThreadPoolExecutor(max(1, len(devices)), thread_name_prefix="pinet-conditions") as pool:
+        return list(pool.map(lambda one: read(one[0], one[1], busy_s), devices))
 
 
 def _conditions(end: str, device: str, values: Mapping[str, str]) -> Conditions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_pinet.evidence.sources import Texts, added
+from pytest_pinet.evidence.sources import EvidenceSource, Texts, added
 from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
 
 # user nice system idle iowait irq softirq steal. The time of guests is part of user and nice.
@@ -15,16 +15,13 @@ _USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(_FIELDS)
 AROUND = 0.25
 
 
-class Processors:
+class Processors(EvidenceSource):
     """CPU times, read nearest to the traffic, with the uptime and the boot ID."""
 
     name = "stat"
 
     def files(self, device: str) -> Sequence[str]:
         return ("/proc/uptime", "/proc/sys/kernel/random/boot_id", "/proc/stat")
-
-    def command(self, device: str) -> str:
-        return ""
 
     def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
         old, new = uptime(texts.before), uptime(texts.after)

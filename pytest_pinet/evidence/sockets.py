@@ -41,16 +41,11 @@ class _Connection:
         return None if found is None else int(found[1])
 
 
-def read_sockets(shell: Shell, port: int, streams: int) -> Sockets | None:
-    """Read the ``streams`` connections of this port (local or remote) that sent the most, at the sending end.
-
-    None if there is no ``ss`` of iproute2, no such connection, or no answer within ANSWER_S: this is evidence only.
-    """
-    return parse_sockets(ask_sockets(shell, port), streams)
-
-
 def ask_sockets(shell: Shell, port: int) -> str:
-    """Return the output of ``ss`` for all connections of this port; empty if it does not answer."""
+    """Return the output of ``ss`` for all connections of this port (local or remote).
+
+    Empty if there is no ``ss`` of iproute2, or no answer within ANSWER_S: this is evidence only.
+    """
     ask = f"PATH=$PATH:/usr/sbin:/sbin ss -tinm '( sport = :{port} or dport = :{port} )' 2>/dev/null"
     try:
         return shell.run(ask, timeout_s=ANSWER_S).stdout

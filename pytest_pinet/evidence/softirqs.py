@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_pinet.evidence.sources import CpuCounters, cpu_numbers
+from pytest_pinet.evidence.sources import CpuCounters, cpu_table
 
 
 class SoftIrqs(CpuCounters):
@@ -12,12 +12,4 @@ class SoftIrqs(CpuCounters):
     file = "/proc/softirqs"
 
     def parse(self, text: str) -> dict[str, dict[int, int]]:
-        header, *lines = text.splitlines() or [""]
-        cpus = cpu_numbers(header)
-        found = {}
-        for line in lines:
-            name, _, rest = line.partition(":")
-            counts = rest.split()
-            if name.strip().startswith("NET_") and len(counts) >= len(cpus) and all(map(str.isdigit, counts)):
-                found[name.strip()] = {cpu: int(count) for cpu, count in zip(cpus, counts, strict=False)}
-        return found
+        return {name: counts for name, counts, _ in cpu_table(text) if name.startswith("NET_")}

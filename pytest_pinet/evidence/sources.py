@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol, cast
@@ -38,6 +38,7 @@ class EvidenceSource(Protocol):
 
         One process reads the files of all sources. Lines of files under /sys begin with the file name and a colon.
         """
+        return ()
 
     def command(self, device: str) -> str:
         """Return shell commands that print all other evidence, with as few processes as possible; empty if not needed.
@@ -45,6 +46,7 @@ class EvidenceSource(Protocol):
         ``$since`` is the time stamp (seconds since boot) at which the kernel's log ended at the first reading. It is
         empty during that reading. A missing file or tool must print nothing.
         """
+        return ""
 
     def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
         """Return the evidence with the differences between both texts; unchanged if they show none. Never raises."""
@@ -56,7 +58,7 @@ def added(evidence: EndEvidence, source: str, **found: Any) -> EndEvidence:
     return replace(evidence, **found, restarted=(*evidence.restarted, source) if anew else evidence.restarted)
 
 
-class CpuCounters(ABC):
+class CpuCounters(EvidenceSource, ABC):
     """A source with counters per CPU in one file. The differences go into the field of EndEvidence named ``name``.
 
     ``only_growing``: counters that did not grow on any CPU are left out.
@@ -67,19 +69,13 @@ class CpuCounters(ABC):
     only_growing = False
 
     def files(self, device: str) -> Sequence[str]:
-        """See `EvidenceSource`."""
         return (self.file,)
-
-    def command(self, device: str) -> str:
-        """See `EvidenceSource`."""
-        return ""
 
     @abstractmethod
     def parse(self, text: str) -> dict[str, dict[int, int]]:
         """Return the counts by name and CPU; empty if the text is not of this file."""
 
     def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
-        """See `EvidenceSource`."""
         before, after = self.parse(texts.before), self.parse(texts.after)
         if not before or not after:
             return evidence
@@ -89,9 +85,19 @@ class CpuCounters(ABC):
         return added(evidence, self.name, **{self.name: found})
 
 
-def cpu_numbers(header: str) -> list[int]:
-    """Return the numbers in a line such as ``CPU0 CPU1``."""
-    return [int(word[3:]) for word in header.split() if word.startswith("CPU") and word[3:].isdigit()]
+def cpu_table(text: str) -> Iterator[tuple[str, dict[int, int], str]]:
+    """Yield the name, the counts by CPU and the rest of each line below a header such as ``CPU0 CPU1``.
+
+    Lines without a count for each CPU are left out, such as ERR and MIS of the interrupts.
+    """
+    header, *lines = text.splitlines() or [""]
+    cpus = [int(word[3:]) for word in header.split() if word.startswith("CPU") and word[3:].isdigit()]
+    for line in lines:
+        name, colon, rest = line.partition(":")
+        words = rest.split()
+        counts = words[: len(cpus)]
+        if colon and len(counts) == len(cpus) and all(map(str.isdigit, counts)):
+            yield name.strip(), dict(zip(cpus, map(int, counts), strict=True)), " ".join(words[len(cpus) :])
 
 
 @cache
@@ -109,5 +115,5 @@ def _source(name: str) -> EvidenceSource:
     EVIDENCE_SOURCES.require(made, what, EvidenceSource)
     source = cast(EvidenceSource, made)
     if source.name != name:
-        raise ConfigError(f"{what} calls itself {source.name!r}; expected the name that the package registers")
+        raise ConfigError(f"{what} has the name {source.name!r}; expected the name that its package registers")
     return source

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_pinet.evidence.sources import Texts
+from pytest_pinet.evidence.sources import EvidenceSource, Texts
 from pytest_pinet.model.conditions import Throttling
 from pytest_pinet.model.evidence import EndEvidence, Heat
 
@@ -20,7 +20,7 @@ FIRMWARE = "if command -v vcgencmd >/dev/null; then vcgencmd measure_clock arm; 
 COMMAND = f"{{ {FIRMWARE}; grep -H '' {' '.join(FILES)}; }} 2>/dev/null; :"
 
 
-class Thermals:
+class Thermals(EvidenceSource):
     """The readings before and after traffic.
 
     The same command reads in mid-traffic, because the clock changes with load.

@@ -19,7 +19,7 @@ _PREFIX = "pytest_pinet."
 
 
 @dataclass(frozen=True)
-class Group:
+class Extension:
     """One kind of extension.
 
     ``name`` is the entry-point group, ``kind`` is the word for it in messages (``tuning``).
@@ -47,7 +47,7 @@ class Group:
             raise ConfigError(unknown(self.kind, name, self.names))
         if len(found) > 1:
             packages = " and in ".join(sorted(package for _, package in found))
-            raise ConfigError(f"{self.kind} '{name}' is in {packages}: keep one")
+            raise ConfigError(f"{self.kind} '{name}' is in {packages}: uninstall all but one")
         ((_, package), point), *_ = found.items()
         what = f"{self.kind} '{name}' of {package}"
         try:
@@ -79,21 +79,21 @@ class Group:
         """Raise ConfigError, with the names of the missing methods, if an object lacks members of its protocol."""
         if lacks := missing(made, protocol):
             named = ", ".join(repr(one) for one in lacks)
-            raise ConfigError(f"{what} is no {self.kind}: {type(made).__name__} has no method {named}")
+            raise ConfigError(f"{what} is not a {self.kind}: {type(made).__name__} has no method {named}")
 
 
 # A factory, called with the `Lab`; returns a `traffic.tool.TrafficTool`.
-TRAFFIC_TOOLS = Group(f"{_PREFIX}traffic_tools", "traffic tool")
+TRAFFIC_TOOLS = Extension(f"{_PREFIX}traffic_tools", "traffic tool")
 # A `tuning.setting.Setting`, a `tuning.boot_settings.BootSetting`, or a factory of one.
-TUNINGS = Group(f"{_PREFIX}tunings", "tuning")
+TUNINGS = Extension(f"{_PREFIX}tunings", "tuning")
 # A factory, called with a `Switch` and its settings; returns a `lab.switch.switchport.SwitchBackend`.
-SWITCH_BACKENDS = Group(f"{_PREFIX}switch_backends", "switch backend")
+SWITCH_BACKENDS = Extension(f"{_PREFIX}switch_backends", "switch backend")
 # A factory of a `lab.launcher.Launcher`.
-LAUNCHERS = Group(f"{_PREFIX}launchers", "launcher")
+LAUNCHERS = Extension(f"{_PREFIX}launchers", "launcher")
 # An `evidence.sources.EvidenceSource`, or a factory of one.
-EVIDENCE_SOURCES = Group(f"{_PREFIX}evidence_sources", "evidence source")
+EVIDENCE_SOURCES = Extension(f"{_PREFIX}evidence_sources", "evidence source")
 # A function, called with the `history.points.Point`s of a run; returns text.
-EXPORTERS = Group(f"{_PREFIX}exporters", "exporter")
+EXPORTERS = Extension(f"{_PREFIX}exporters", "exporter")
 
 
 def missing(made: object, protocol: type) -> list[str]:

@@ -32,7 +32,7 @@ class UndoStack:
             what, step, node = self._steps.pop()
             theirs = sorted(lost) if node is None else [node] if node in lost else []
             if theirs:
-                failures.append(f"left {what} as it is: {' and '.join(theirs)} is not ours any more")
+                failures.append(f"did not undo {what}: this run no longer holds {' and '.join(theirs)}")
                 continue
             try:
                 step()

@@ -58,16 +58,16 @@ def candidate(
         if why := _refusal(point, again[point.run] > 1):
             refused[why] += 1
         elif since is not None and point.time < since:
-            refused["before its level moved"] += 1
+            refused["before the last level change"] += 1
         elif build and not any(build in (value or "") for value in point.build.values()):
-            refused[f"another build than {build!r}"] += 1
+            refused[f"of a build other than {build!r}"] += 1
         else:
             usable.append(point)
     usable = [point for point in usable if _measured(point) == _measured(usable[-1])]
     newest = [point for point in usable if identity(point.build) == identity(usable[-1].build)]
     chosen = (newest if len(newest) >= least else usable)[-most:]
     if len(chosen) < least:
-        why = f"{len(chosen)} of {least} runs that may feed a baseline"
+        why = f"only {len(chosen)} usable runs, {least} are needed"
         return Candidate(trend.figure, None, why, refused)
     runs = tuple(Bitrate(float(round(point.goodput_bps or 0.0))) for point in chosen)
     goodput = Bitrate(float(round(statistics.median(run.bps for run in runs))))
@@ -84,12 +84,12 @@ def _refusal(point: Point, again: bool) -> str:
     """Return why a run must not be part of a baseline; empty for a good run."""
     if point.goodput_bps is None or point.verdict not in _GOOD:
         return str(point.verdict)
-    if again or point.attempts.state or point.attempts.counted < point.attempts.connections:
+    if again or point.attempts.state or any(one.excluded for one in point.attempts.each):
         return "repeated"
     if is_dirty(point.build):
-        return "dirty build"
+        return "of a dirty build"
     if point.scale != 1:
-        return "links at less than their rate"
+        return "with links below full rate"
     return "" if point.complete else "interrupted run"
 
 

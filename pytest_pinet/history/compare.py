@@ -10,9 +10,9 @@ from enum import StrEnum
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.trends import counts
-from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, BaselineChange, compare
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, compare
+from pytest_pinet.judge.difference import Relation
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 
 
 class ComparisonOutcome(StrEnum):
@@ -31,12 +31,6 @@ class ComparisonOutcome(StrEnum):
 
 
 _ORDER = list(ComparisonOutcome)
-_OF_CHANGE = {
-    BaselineChange.SLOWER: ComparisonOutcome.SLOWER,
-    BaselineChange.FASTER: ComparisonOutcome.FASTER,
-    BaselineChange.SAME: ComparisonOutcome.SAME,
-    BaselineChange.INCONCLUSIVE: ComparisonOutcome.INCONCLUSIVE,
-}
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,10 @@ class RunSet:
 
 @dataclass(frozen=True)
 class Compared:
-    """The comparison of one metric. A value is None if that side lacks it. ``change`` is B over A minus one."""
+    """The comparison of the metric with the id ``figure``. A value is None if that side lacks it.
+
+    ``change`` is B over A minus one.
+    """
 
     figure: str
     a_bps: float | None
@@ -81,7 +78,7 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
     if a_bps is None or b_bps is None:
         if a_bps is None and b_bps is None:
             return Compared(
-                figure, None, None, ComparisonOutcome.NOT_COMPARABLE, "neither has a value that can be judged"
+                figure, None, None, ComparisonOutcome.NOT_COMPARABLE, "neither side has a value that can be judged"
             )
         outcome = ComparisonOutcome.NEW if a_bps is None else ComparisonOutcome.MISSING
         return Compared(figure, a_bps, b_bps, outcome, f"only {'B' if a_bps is None else 'A'} has a value")
@@ -91,8 +88,8 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
     if len(a) >= LEAST_RUNS and a_bps:
         accepted = Baseline(Bitrate(a_bps), tuple(Bitrate(_rate(point)) for point in a))
         found = compare([Bitrate(_rate(point)) for point in b], accepted, Tolerance(Share(tolerance)))
-        if found.change in _OF_CHANGE:
-            return Compared(figure, a_bps, b_bps, _OF_CHANGE[found.change], found.why, change)
+        if found.result is not Relation.NOT_GATED:
+            return Compared(figure, a_bps, b_bps, ComparisonOutcome(found.result.value), found.why, change)
     return _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
 
 
@@ -104,16 +101,14 @@ def _by_intervals(
     b_low, b_high = _interval(b)
     change = b_bps / a_bps - 1 if a_bps else 0.0
     if b_bps < a_bps * (1 - tolerance):
-        sure = b_high < a_low
-        outcome, why = ComparisonOutcome.SLOWER if sure else ComparisonOutcome.INCONCLUSIVE, ""
-    elif b_bps > a_bps * (1 + tolerance):
-        outcome, why = ComparisonOutcome.FASTER if b_low > a_high else ComparisonOutcome.SAME, ""
+        outcome = ComparisonOutcome.SLOWER if b_high < a_low else ComparisonOutcome.INCONCLUSIVE
+    elif b_bps > a_bps * (1 + tolerance) and b_low > a_high:
+        outcome = ComparisonOutcome.FASTER
     else:
-        outcome, why = ComparisonOutcome.SAME, ""
-    if outcome is ComparisonOutcome.INCONCLUSIVE:
-        why = "the intervals of both overlap"
+        outcome = ComparisonOutcome.SAME
+    why = "the intervals of A and B overlap; " if outcome is ComparisonOutcome.INCONCLUSIVE else ""
     runs = f"{len(a)} against {len(b)} run{'s' if len(b) > 1 else ''}"
-    return Compared(figure, a_bps, b_bps, outcome, "; ".join(filter(None, (why, runs))), change)
+    return Compared(figure, a_bps, b_bps, outcome, why + runs, change)
 
 
 def _interval(points: Sequence[Point]) -> tuple[float, float]:
@@ -125,9 +120,9 @@ def _interval(points: Sequence[Point]) -> tuple[float, float]:
 def _mismatch(a: Sequence[Point], b: Sequence[Point]) -> str:
     """Return why the values cannot be compared; empty if they can."""
     if a[-1].emulated != b[-1].emulated:
-        return "one is emulated, the other measured on hardware"
+        return "one side is emulated, the other was measured on hardware"
     parameters = {point.parameters for point in (*a, *b) if point.parameters}
-    return "measured with other parameters" if len(parameters) > 1 else ""
+    return "measured with different parameters" if len(parameters) > 1 else ""
 
 
 def _rate(point: Point) -> float:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, select, text
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.history import tables
+from pytest_pinet.history.tables import META, METADATA
 
-if TYPE_CHECKING:
-    from sqlalchemy import URL, Connection, Engine
-    from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
-
-OFF = ("off", "none", "no")
 FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@host/name'"
-MISSING = "history needs SQLAlchemy: pip install 'SQLAlchemy>=2.0'"
 # How long a writer waits for others. Each writer locks the file for milliseconds.
 BUSY_S = 60
 # A run of 500 metrics writes to the ends of 500 trends. The log can hold a few runs before a checkpoint.
@@ -37,12 +37,6 @@ class Database:
 
         ``create``: make missing files and tables. Raises ConfigError, which never shows a password.
         """
-        try:
-            import sqlalchemy
-        except ImportError:
-            raise ConfigError(MISSING) from None
-        from pytest_pinet.history import tables
-
         target = _url_of(url)
         shown = target.render_as_string(hide_password=True)
         if target.get_backend_name() == "sqlite":
@@ -53,7 +47,7 @@ class Database:
         if target.get_backend_name() == "postgresql":
             arguments["connect_timeout"] = 15
         try:
-            engine = sqlalchemy.create_engine(target, connect_args=arguments)
+            engine = create_engine(target, connect_args=arguments)
         except ImportError:
             message = f"history {shown} needs psycopg: pip install 'pytest-pinet[postgres]'"
             raise ConfigError(message) from None
@@ -62,7 +56,7 @@ class Database:
         database = cls(engine, shown)
         try:
             with database.trouble():
-                _settle(database, tables.MIGRATIONS, tables.VERSION, create)
+                _settle(database, create)
         except BaseException:
             engine.dispose()
             raise
@@ -85,8 +79,6 @@ class Database:
     @contextmanager
     def trouble(self) -> Iterator[None]:
         """Turn a database error into a ConfigError of one sentence."""
-        from sqlalchemy.exc import SQLAlchemyError
-
         try:
             yield
         except SQLAlchemyError as error:
@@ -99,9 +91,6 @@ class Database:
 
 
 def _url_of(text: str) -> URL:
-    from sqlalchemy.engine import URL, make_url
-    from sqlalchemy.exc import ArgumentError
-
     if "://" not in text:
         return URL.create("sqlite", database=text)
     try:
@@ -112,7 +101,7 @@ def _url_of(text: str) -> URL:
     if url.drivername in ("postgres", "postgresql"):
         url = url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise ConfigError(f"--pinet-history: no history in {url.drivername!r}; expected {FORM}")
+        raise ConfigError(f"--pinet-history: database {url.drivername!r} is not supported; expected {FORM}")
     return url
 
 
@@ -125,15 +114,14 @@ def _check_file(path: Path, create: bool) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"history {path}: {error.strerror}; choose another with --pinet-history") from None
+            raise ConfigError(f"history {path}: {error.strerror}; choose another file with --pinet-history") from None
     elif not path.exists():
-        message = f"there is no history {path}; a run with a lab makes one"
-        raise ConfigError(f"{message}, 'pinet history import results.json' too; another with --history")
+        message = f"there is no history {path}; run pytest with a lab, or 'pinet history import results.json'"
+        raise ConfigError(f"{message}, or choose another file with --history")
 
 
 def _share_file(engine: Engine) -> None:
     """Configure SQLite for readers and one writer at a time, each of which waits for its turn."""
-    from sqlalchemy import event
 
     @event.listens_for(engine, "connect")
     def _connected(connection: DBAPIConnection, _: object) -> None:
@@ -141,7 +129,9 @@ def _share_file(engine: Engine) -> None:
         cursor = connection.cursor()
         try:
             for pragma in _PRAGMAS:
-                _try(cursor, f"PRAGMA {pragma}")
+                # A read-only file, and some network file systems, allow no other journal mode.
+                with suppress(sqlite3.OperationalError):
+                    cursor.execute(f"PRAGMA {pragma}")
         finally:
             cursor.close()
 
@@ -152,31 +142,18 @@ def _share_file(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def _try(cursor: DBAPICursor, statement: str) -> None:
-    import sqlite3
-    from contextlib import suppress
-
-    # A read-only file, and some network file systems, allow no other journal mode.
-    with suppress(sqlite3.OperationalError):
-        cursor.execute(statement)
-
-
-def _settle(
-    database: Database, migrations: Mapping[int, Callable[[Connection], None]], newest: int, create: bool
-) -> None:
+def _settle(database: Database, create: bool) -> None:
     """Make the tables, or update the tables of an older version."""
-    found = _version(database)
+    newest = tables.VERSION
+    with database.reading() as connection:
+        found = _version_in(connection)
     if found is None and not create:
-        raise ConfigError(f"{database.shown} holds no history of pytest-pinet; expected one that a run has made")
+        raise ConfigError(f"{database.shown} is not a history of pytest-pinet; expected a file that a run has created")
     if found is not None and found > newest:
-        message = f"history {database.shown} is of version {found}, and this pytest-pinet reads up to {newest}"
-        raise ConfigError(f"{message}: update it")
+        message = f"history {database.shown} has version {found}, but this pytest-pinet reads at most {newest}"
+        raise ConfigError(f"{message}: update pytest-pinet")
     if found == newest:
         return
-    from sqlalchemy import text
-
-    from pytest_pinet.history.tables import META, METADATA
-
     with database.writing() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
@@ -187,20 +164,11 @@ def _settle(
             connection.execute(META.insert().values(name="version", value=str(newest)))
             return
         for version in range(found + 1, newest + 1):
-            migrations[version](connection)
+            tables.MIGRATIONS[version](connection)
         connection.execute(META.update().where(META.c.name == "version").values(value=str(newest)))
 
 
-def _version(database: Database) -> int | None:
-    with database.reading() as connection:
-        return _version_in(connection)
-
-
 def _version_in(connection: Connection) -> int | None:
-    from sqlalchemy import inspect, select
-
-    from pytest_pinet.history.tables import META
-
     if not inspect(connection).has_table(META.name):
         return None
     value = connection.execute(select(META.c.value).where(META.c.name == "version")).scalar()

@@ -50,7 +50,7 @@ def course(logs: Sequence[float], certain: float = CERTAIN, matters: float = MAT
     cuts = [shift.at for shift in found]
     jumped = SeriesCourse(tuple(found), None, tuple(levels(values, cuts)) if values else ())
     if not found or len(logs) < 2 * LEAST_LENGTH:
-        # A drift that matters looks like a jump at first.
+        # A drift that matters shows up as jumps at first, so without a jump there is no drift.
         return jumped
     best, least = jumped, _cost(values, cuts, 0.0, ()) - _MARGIN
     alone: Told = (*_best_ramp(values, ()), [])

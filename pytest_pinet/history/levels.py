@@ -18,7 +18,7 @@ from pytest_pinet.judge.statistics import robust_sd
 
 # How many standard errors a level must move. Found by counting false alarms (benchmarks.history, tests).
 CERTAIN = 5.0
-# A smaller shift is no regression (`judge.proposal.TOLERATED`).
+# A smaller shift is no regression (`judge.spread.TOLERATED`).
 MATTERS = 0.01
 # A level of one or two runs can be a bad day.
 LEAST_RUNS = 3

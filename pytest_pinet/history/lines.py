@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.points import Attempts, Point, SampleSpread, StoredAttempt, StoredRun
-from pytest_pinet.history.records import moment
-from pytest_pinet.history.store import HistoryStore
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.history.points import Point, StoredRun
+from pytest_pinet.history.results_file import first_problem, in_utc
+
+if TYPE_CHECKING:
+    from pytest_pinet.history.store import HistoryStore
 
 FORMAT = "pytest-pinet history"
 VERSION = 1
+# Fields of a point that the run's line has once for all its points.
+_OF_RUN = ("lab", "session", "emulated", "folder", "complete", "pinet")
+_RUN, _POINT = TypeAdapter(StoredRun), TypeAdapter(Point)
 
 
 def lines_of(runs: Iterable[tuple[StoredRun, list[Point]]]) -> Iterator[str]:
     """Yield a heading, then each run followed by its points. Times are ISO 8601, rates are in bit/s."""
     yield _line({"format": FORMAT, "version": VERSION})
     for run, points in runs:
-        yield _line({"run": _plain(run)})
+        yield _line({"run": asdict(run)})
         for point in points:
-            plain = _plain(point)
-            # The run's line has these values once for all its points.
-            for name in ("lab", "session", "emulated", "folder", "complete", "pinet"):
+            plain = asdict(point)
+            for name in _OF_RUN:
                 del plain[name]
             # The first version had no such keys.
-            if not plain["limited_by"]:
+            if not point.limited_by:
                 del plain["limited_by"]
-            if plain["scale"] == 1:
+            if point.scale == 1:
                 del plain["scale"]
             yield _line({"point": plain})
 
@@ -53,14 +58,15 @@ def runs_of(lines: Iterable[str], where: str) -> Iterator[tuple[StoredRun, list[
             elif "run" in entry:
                 if run is not None:
                     yield run, points
-                run, points = _run(entry["run"]), []
+                run, points = _RUN.validate_python(entry["run"]), []
+                run = replace(run, started=in_utc(run.started), finished=in_utc(run.finished))
             elif run is not None:
                 points.append(_point(entry["point"], run))
             else:
-                raise ValueError("a point before its run")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            message = f"{where}:{number}: {type(error).__name__}: {error}; expected lines of 'pinet history export'"
-            raise ConfigError(message) from None
+                raise ValueError("a point comes before its run")
+        except (ValueError, KeyError, TypeError) as error:
+            why = first_problem(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
+            raise ConfigError(f"{where}:{number}: {why}; expected lines of 'pinet history export'") from None
     if run is not None:
         yield run, points
 
@@ -82,53 +88,15 @@ def _check_heading(entry: Any) -> None:
     if not isinstance(entry, dict) or entry.get("format") != FORMAT:
         raise ValueError("no heading")
     if entry.get("version") != VERSION:
-        raise ValueError(f"version {entry.get('version')!r}, and this pytest-pinet reads {VERSION}: update it")
+        raise ValueError(f"version {entry.get('version')!r}, but pytest-pinet reads {VERSION}: update pytest-pinet")
 
 
 def _line(entry: dict[str, Any]) -> str:
-    return json.dumps(entry, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-
-
-def _plain(value: StoredRun | Point) -> dict[str, Any]:
-    plain = {}
-    for one in dataclasses.fields(value):
-        found = getattr(value, one.name)
-        if isinstance(found, datetime):
-            found = found.isoformat()
-        elif dataclasses.is_dataclass(found) and not isinstance(found, type):
-            found = dataclasses.asdict(found)
-        elif isinstance(found, Verdict):
-            found = found.value
-        elif not isinstance(found, (str, int, float, type(None), tuple)):
-            found = dict(found)
-        plain[one.name] = found
-    return plain
-
-
-def _known(kind: type, plain: dict[str, Any]) -> dict[str, Any]:
-    names = {one.name for one in dataclasses.fields(kind)}
-    return {key: value for key, value in plain.items() if key in names}
-
-
-def _run(plain: dict[str, Any]) -> StoredRun:
-    times = {name: moment(plain[name]) for name in ("started", "finished")}
-    return StoredRun(**_known(StoredRun, plain) | times)
+    return json.dumps(entry, default=datetime.isoformat, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def _point(plain: dict[str, Any], run: StoredRun) -> Point:
-    own = _known(Point, plain)
-    for name in ("lab", "session", "emulated", "folder", "complete", "pinet"):
-        own[name] = getattr(run, name)
-    own["time"] = moment(own["time"])
-    own["verdict"] = Verdict(own["verdict"])
-    own["artefacts"] = tuple(own["artefacts"])
-    each = tuple(StoredAttempt(**_known(StoredAttempt, one)) for one in own["attempts"]["each"])
-    own["attempts"] = Attempts(**_known(Attempts, own["attempts"]) | {"each": each})
-    if own["interval_bps"] is not None:
-        low, high = own["interval_bps"]
-        own["interval_bps"] = (low, high)
-    if own["spread"] is not None:
-        own["spread"] = SampleSpread(**_known(SampleSpread, own["spread"]))
-    if own["run"] != run.id:
-        raise ValueError(f"a point of run {own['run']!r} below run {run.id!r}")
-    return Point(**own)
+    point = _POINT.validate_python(plain | {name: getattr(run, name) for name in _OF_RUN})
+    if point.run != run.id:
+        raise ValueError(f"a point of run {point.run!r} follows run {run.id!r}")
+    return replace(point, time=in_utc(point.time))

@@ -11,7 +11,7 @@ from pytest_pinet.history.builds import name_of
 from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
-    pass
+    from pytest_pinet.config.baselines import AcceptedBaseline
 
 # Default length of a trend.
 USUAL_LENGTH = 200
@@ -36,25 +36,6 @@ class Attempts:
 
     each: tuple[StoredAttempt, ...] = ()
     state: str = ""
-
-    @property
-    def connections(self) -> int:
-        return len(self.each)
-
-    @property
-    def counted(self) -> int:
-        """The number of connections that count for the value."""
-        return sum(not one.excluded for one in self.each)
-
-    @property
-    def link_ups(self) -> int:
-        """The number of connections after a fresh link-up."""
-        return sum(one.fresh == "link-up" for one in self.each)
-
-    @property
-    def seconds(self) -> float:
-        """The seconds of traffic that count."""
-        return sum(one.seconds for one in self.each if not one.excluded)
 
 
 @dataclass(frozen=True)
@@ -123,18 +104,6 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Band:
-    """An accepted baseline: its goodput, and the lowest and the highest run behind it."""
-
-    figure_bps: float
-    low_bps: float
-    high_bps: float
-    runs: int
-    date: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class LevelChange:
     """A level that moved: ``run`` is the first run at the new level, ``last_before`` the last at the old one.
 
@@ -168,7 +137,7 @@ class Trend:
     figure: str
     lab: str
     points: tuple[Point, ...]
-    baseline: Band | None = None
+    baseline: AcceptedBaseline | None = None
     changes: tuple[LevelChange, ...] = ()
     levels_bps: tuple[float | None, ...] = ()
 

@@ -7,12 +7,12 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.points import Attempts, Point, SampleSpread, StoredAttempt, StoredRun
-from pytest_pinet.history.results_file import broken
+from pytest_pinet.history.results_file import broken, moment
 from pytest_pinet.model.record.direction import DirectionRecord, SampleRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -59,12 +59,6 @@ def _points(record: RunRecord, folder: str) -> tuple[StoredRun, list[Point]]:
         record.exitstatus, record.pinet, folder, session, dict(verdicts), len(record.skipped),
     )  # fmt: skip
     return run, points
-
-
-def moment(text: str) -> datetime:
-    """Parse an ISO 8601 time; without a time zone it is UTC. Raises ValueError."""
-    time = datetime.fromisoformat(text)
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def _run_id(record: RunRecord) -> str:
@@ -136,7 +130,9 @@ def spread_of(samples: Iterable[SampleRecord]) -> SampleSpread | None:
     rates = [one.bytes * 8 / one.seconds for one in samples if not one.warmup and one.seconds > 0]
     if not rates:
         return None
-    sd = statistics.stdev(rates) if len(rates) > 1 else None
+    # statistics.stdev computes with fractions. It took most of the time of reading a run folder.
+    mean = statistics.fmean(rates)
+    sd = math.dist(rates, [mean] * len(rates)) / math.sqrt(len(rates) - 1) if len(rates) > 1 else None
     return SampleSpread(len(rates), min(rates), statistics.median(rates), max(rates), sd)
 
 

@@ -1,8 +1,13 @@
-"""Reads ``results.json`` of any version. Files of older versions lack keys, and must all be accepted."""
+"""Reads ``results.json`` of any version, and what a killed run left. Files of older versions lack keys.
+
+A killed run leaves its ``run.json`` and the lines of ``results.jsonl``, without ``results.json``.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -12,6 +17,9 @@ from pytest_pinet.model.record.run import RunRecord
 
 # The results.json versions that this module reads.
 KNOWN_SCHEMAS = (1,)
+# The run's own data, written when it began. The results do not contain these data.
+HEAD = "run.json"
+LINES = "results.jsonl"
 
 
 def read_run(path: Path) -> RunRecord:
@@ -46,12 +54,12 @@ def _parse(text: bytes, where: str) -> RunRecord:
 def run_of(data: object, where: str = "") -> RunRecord:
     """Return the run of parsed JSON. Raises ConfigError if this is no run, or one of an unknown version."""
     if not isinstance(data, dict) or not isinstance(data.get("results"), list) or "run" not in data:
-        raise ConfigError(f"{where or 'this'} is no results.json of pytest-pinet; expected 'run' and 'results' in it")
+        raise ConfigError(f"{where or 'this'} is no results.json of pytest-pinet; expected keys 'run' and 'results'")
     _check_version(data.get("schema"), where)
     try:
         return RunRecord.model_validate(data)
     except ValidationError as error:
-        raise ConfigError(broken(where, _first(error))) from None
+        raise ConfigError(broken(where, first_problem(error))) from None
 
 
 def broken(where: str, what: str) -> str:
@@ -61,11 +69,86 @@ def broken(where: str, what: str) -> str:
 
 def _check_version(version: object, where: str) -> None:
     if version not in KNOWN_SCHEMAS:
-        message = f"{where or 'results.json'} is of version {version!r}"
+        message = f"{where or 'results.json'} has version {version!r}"
         raise ConfigError(f"{message}; expected {KNOWN_SCHEMAS[-1]}: update pytest-pinet")
 
 
-def _first(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
     """Return the first wrong value: its path in the file and the reason."""
     first = error.errors(include_url=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def moment(text: str) -> datetime:
+    """Parse an ISO 8601 time; without a time zone it is UTC. Raises ValueError."""
+    return in_utc(datetime.fromisoformat(text))
+
+
+def in_utc(time: datetime) -> datetime:
+    """Convert a time to UTC; without a time zone it is UTC already."""
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def record_of(lines: Path) -> tuple[RunRecord, int]:
+    """Return the record of a killed run from its ``results.jsonl``, and how many lines were incomplete.
+
+    The record is always marked as incomplete. Raises ConfigError if the run still goes on, or if ``run.json`` is
+    unusable.
+    """
+    head = lines.with_name(HEAD)
+    if goes_on(head):
+        raise ConfigError(f"the run of {lines} is still active; wait until it has ended")
+    try:
+        run = json.loads(head.read_text(encoding="utf-8"))
+        text = lines.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename}: {error.strerror}; expected {HEAD} and {LINES} of one run in a folder"
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"{head} is no JSON ({error}); expected the file that a run writes when it begins") from None
+    if not isinstance(run, dict) or "started" not in run:
+        raise ConfigError(f"{head} lacks the key 'started'; expected the file that a run writes when it begins")
+    results, cut = _results(text)
+    found = run_of({**run, "results": results, "complete": False}, str(lines))
+    return found.replace(finished=_last_seen(found)), cut
+
+
+def goes_on(head: Path) -> bool:
+    """Return whether the process that wrote ``head`` is alive. The system removes its lock when the process dies."""
+    try:
+        with head.open("rb") as file:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return True
+    except OSError:
+        # The file does not exist, or its file system has no locks.
+        return False
+    return False
+
+
+def _results(text: str) -> tuple[list[dict[str, object]], int]:
+    """Return the complete results, and the number of incomplete lines. A kill or a full disk cuts a line short."""
+    results: list[dict[str, object]] = []
+    cut = 0
+    for line in filter(str.strip, text.splitlines()):
+        try:
+            result = json.loads(line)
+        except ValueError:
+            result = None
+        if isinstance(result, dict):
+            results.append(result)
+        else:
+            cut += 1
+    return results, cut
+
+
+def _last_seen(run: RunRecord) -> str:
+    """Return the time at which the last complete result ended. The run itself went on after that."""
+    times = [run.started]
+    for result in run.results:
+        try:
+            times.append((moment(result.started) + timedelta(seconds=result.seconds)).isoformat())
+        except (ValueError, OverflowError):
+            continue
+    return times[-1]

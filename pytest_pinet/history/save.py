@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.database import OFF
+from pytest_pinet.history.history import OFF, open_history
 from pytest_pinet.history.records import points_of
-from pytest_pinet.history.recover import record_of
-from pytest_pinet.history.results_file import read_run
-from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.history.results_file import read_run, record_of
 from pytest_pinet.model.record.run import RunRecord
+
+if TYPE_CHECKING:
+    from pytest_pinet.history.store import HistoryStore
 
 DEFAULT = "history.db"
 
@@ -25,13 +27,10 @@ def keep_run(url: str | None, run: RunRecord, folder: Path) -> str | None:
     target = url or str(folder.parent.parent / DEFAULT)
     try:
         record, points = points_of(run, str(folder), "the run's record")
-        store = HistoryStore.open(target, create=True)
-        try:
+        with open_history(target, create=True) as store:
             store.add(record, points)
-        finally:
-            store.close()
     except ConfigError as error:
-        return f"{error}\nnot in the history; later: pinet history import {folder / 'results.json'}"
+        return f"{error}\nthis run is not in the history; later: pinet history import {folder / 'results.json'}"
     return None
 
 
@@ -45,7 +44,7 @@ def import_killed(store: HistoryStore, path: Path) -> tuple[bool, str]:
         return import_results(store, whole), ""
     record, cut = record_of(path)
     run, points = points_of(record, str(path.parent.absolute()), str(path))
-    lines = f"{cut} line{'s' if cut > 1 else ''} of it cut short and left out" if cut else ""
+    lines = f"{cut} incomplete line{'s' if cut > 1 else ''} left out" if cut else ""
     return store.add(run, points), lines
 
 

@@ -1,8 +1,13 @@
-"""The tables of the history, and the migrations from older versions."""
+"""The tables of the history, the migrations from older versions, and the conversion of rows to values and back."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -11,14 +16,22 @@ from sqlalchemy import (
     Connection,
     Float,
     ForeignKey,
+    FromClause,
     Index,
     Integer,
     MetaData,
+    Result,
+    Row,
+    Select,
     String,
     Table,
     Text,
     UniqueConstraint,
+    select,
 )
+
+from pytest_pinet.history.points import Attempts, Figure, Point, SampleSpread, StoredAttempt, StoredRun
+from pytest_pinet.model.verdict import Verdict
 
 VERSION = 1
 METADATA = MetaData()
@@ -92,3 +105,127 @@ POINTS = Table(
 
 # Migrations from the version before: version -> a step within one transaction.
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {}
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+# Made once, because json.dumps would make an encoder for each of thousands of values.
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def run_row(run: StoredRun) -> dict[str, Any]:
+    """Return a run as a row of RUNS."""
+    return vars(run) | {
+        "lab": _clean(run.lab),
+        "started": _instant(run.started),
+        "finished": _instant(run.finished),
+        "folder": _clean(run.folder),
+        "verdicts": _ENCODER.encode(run.verdicts),
+    }
+
+
+def run_of(row: Row[Any]) -> StoredRun:
+    """Return the run of a row of RUNS."""
+    own = row._asdict()
+    del own["key"]
+    times = {name: _time_of(own[name]) for name in ("started", "finished")}
+    return StoredRun(**own | times | {"verdicts": json.loads(row.verdicts)})
+
+
+def figure_of(row: Row[Any]) -> Figure:
+    """Return the metric of a row of SERIES."""
+    return Figure(row.figure, row.lab, row.combination, row.direction, row.points, _time_of(row.newest))
+
+
+def series_row(point: Point) -> dict[str, Any]:
+    """Return the metric of a point as a row of SERIES without points."""
+    own = {name: getattr(point, name) for name in ("figure", "lab", "combination", "direction")}
+    return own | {"points": 0, "newest": 0}
+
+
+def context_row(point: Point) -> dict[str, str]:
+    """Return what a point has in common with its neighbours as a row of CONTEXTS: one text for the same content."""
+    shared = {name: dict(getattr(point, name)) for name in ("build", "serials", "versions")}
+    content = _ENCODER.encode(shared | {"parameters": point.parameters, "rule": point.rule})
+    return {"digest": hashlib.sha256(content.encode()).hexdigest(), "content": content}
+
+
+def point_row(point: Point, run: int, series: int, context: int) -> dict[str, Any]:
+    """Return a point as a row of POINTS. The numbers are keys of other tables."""
+    low, high = point.interval_bps or (None, None)
+    spread = point.spread
+    more = {
+        "attempts": [(one.fresh, one.goodput_bps, one.seconds, one.excluded) for one in point.attempts.each],
+        "state": point.attempts.state,
+        "spread": spread and (spread.intervals, spread.least_bps, spread.median_bps, spread.most_bps, spread.sd_bps),
+        "artefacts": point.artefacts,
+        "limited_by": _clean(point.limited_by),
+        "scale": point.scale if point.scale != 1 else None,
+    }
+    return {
+        "series": series,
+        "time": _instant(point.time),
+        "run": run,
+        "number": point.number,
+        "context": context,
+        "goodput": point.goodput_bps,
+        "low": low,
+        "high": high,
+        "limit_bps": point.limit_bps,
+        "oracle": point.oracle_bps,
+        "verdict": point.verdict.value,
+        "reason": _clean(point.reason),
+        "more": _ENCODER.encode({name: value for name, value in more.items() if value}),
+    }
+
+
+def select_points(points: FromClause = POINTS) -> Select[Any]:
+    """Return the query for what `points_of` needs. ``points``: POINTS or a part of it."""
+    of = points.c
+    columns = (of.time, of.number, of.low, of.high, of.limit_bps, of.verdict, of.reason, of.more)
+    renamed = (of.goodput.label("goodput_bps"), of.oracle.label("oracle_bps"), RUNS.c.id.label("run"))
+    of_run = (RUNS.c.session, RUNS.c.emulated, RUNS.c.complete, RUNS.c.folder, RUNS.c.pinet)
+    of_series = (SERIES.c.lab, SERIES.c.figure, SERIES.c.combination, SERIES.c.direction)
+    query = select(*columns, *renamed, *of_run, *of_series, CONTEXTS.c.content).select_from(SERIES)
+    return (
+        query.join(points, of.series == SERIES.c.key)
+        .join(RUNS, RUNS.c.key == of.run)
+        .join(CONTEXTS, CONTEXTS.c.key == of.context)
+    )
+
+
+def points_of(result: Result[Any]) -> list[Point]:
+    """Return the points of the rows of a `select_points`, in their order."""
+    names = tuple(result.keys())
+    return [_point(dict(zip(names, row, strict=True))) for row in result]
+
+
+def _point(own: dict[str, Any]) -> Point:
+    low, high, more, context = own.pop("low"), own.pop("high"), json.loads(own.pop("more")), own.pop("content")
+    own |= _parse_context(context)
+    own["time"] = _time_of(own["time"])
+    own["verdict"] = Verdict(own["verdict"])
+    own["interval_bps"] = None if low is None else (low, high)
+    own["attempts"] = Attempts(tuple(StoredAttempt(*one) for one in more.get("attempts", ())), more.get("state", ""))
+    own["spread"] = SampleSpread(*more["spread"]) if "spread" in more else None
+    own["artefacts"] = tuple(more.get("artefacts", ()))
+    return Point(**own, limited_by=more.get("limited_by", ""), scale=more.get("scale", 1.0))
+
+
+@lru_cache(maxsize=10_000)
+def _parse_context(content: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(content)
+    return parsed
+
+
+def _instant(time: datetime) -> int:
+    """Return microseconds since 1970; exact, unlike ``timestamp()``."""
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def _time_of(microseconds: int) -> datetime:
+    return _EPOCH + microseconds * _MICROSECOND
+
+
+def _clean(text: str) -> str:
+    """Return text that every database accepts: no lone surrogates of undecodable bytes, and no NUL."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")

@@ -42,12 +42,12 @@ def change_lines(change: LevelChange) -> list[str]:
     levels = f"{Bitrate(change.before_bps)} -> {Bitrate(change.after_bps)} ({change.relative * 100:+.1f} %)"
     if change.gradual:
         begin = f"drifts from run {change.last_before} to {change.run} ({change.time:%Y-%m-%d})"
-        return [f"{begin}: {levels}; no single build is to blame"]
+        return [f"{begin}: {levels}; no single build is the cause"]
     builds = f"build before: {name_of(change.build_before)}; after: {name_of(change.build_after)}"
     what = "; ".join(change.differs) if change.differs else "the build is the same: look at the lab"
     lines = [f"moved at run {change.run} ({change.time:%Y-%m-%d}): {levels}", f"  {builds}", f"  differs: {what}"]
     if change.first_possible != change.last_possible:
-        lines.append(f"  may have begun between run {change.first_possible} and {change.last_possible}")
+        lines.append(f"  the change may have begun between run {change.first_possible} and {change.last_possible}")
     return lines
 
 

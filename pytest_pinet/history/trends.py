@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_pinet.history.builds import differences, identity
 from pytest_pinet.history.drift import SeriesCourse, course
 from pytest_pinet.history.levels import MATTERS, LevelShift
-from pytest_pinet.history.points import Band, LevelChange, Point, Trend
+from pytest_pinet.history.points import LevelChange, Point, Trend
 from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -31,9 +31,8 @@ def trend(
 
     ``matters``: level changes smaller than this (0.01 = 1 %) are ignored.
     """
-    band = None if accepted is None else band_of(accepted)
     if not changes:
-        return Trend(figure, lab, tuple(points), band)
+        return Trend(figure, lab, tuple(points), accepted)
     levels: list[float | None] = [None] * len(points)
     found: list[LevelChange] = []
     for indices in comparable(points):
@@ -43,13 +42,7 @@ def trend(
             levels[index] = math.exp(level)
         found += _changes(own, one)
     found.sort(key=lambda change: change.time)
-    return Trend(figure, lab, tuple(points), band, tuple(found), tuple(levels))
-
-
-def band_of(accepted: AcceptedBaseline) -> Band:
-    """Return a baseline as a reader draws it."""
-    runs = [run.bps for run in accepted.runs]
-    return Band(accepted.goodput.bps, min(runs), max(runs), len(runs), accepted.date.isoformat(), accepted.reason)
+    return Trend(figure, lab, tuple(points), accepted, tuple(found), tuple(levels))
 
 
 def counts(point: Point) -> bool:

@@ -11,8 +11,7 @@ from statistics import fmean, median
 from pytest_pinet.judge.stalls import RAMP_S, Dip, find_dips, moving
 from pytest_pinet.judge.statistics import robust_sd, variance
 from pytest_pinet.model.attempt import Attempt
-from pytest_pinet.model.events import EventKind
-from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.measurement import EventKind, Sample
 
 # No link carries more; a higher value comes from a broken clock or counter.
 HIGHEST_BPS = 1e15
@@ -55,9 +54,9 @@ def unusable(attempt: Attempt) -> str:
             return event.text
     for sample in attempt.samples:
         if not math.isfinite(sample.seconds) or sample.seconds < 0 or sample.bytes < 0:
-            return f"a sample of {'fewer than 0' if sample.bytes < 0 else 'some'} bytes in {sample.seconds} s"
+            return f"impossible sample: {'fewer than 0' if sample.bytes < 0 else 'some'} bytes in {sample.seconds} s"
         if sample.bytes * 8 > HIGHEST_BPS * sample.seconds:
-            return f"a sample of more than {HIGHEST_BPS / 1e12:.0f} Tbit/s, which no link carries"
+            return f"impossible sample: more than {HIGHEST_BPS / 1e12:.0f} Tbit/s"
     if not any(s.seconds > 0 for s in attempt.counted):
         return "no sample after the warm-up"
     return ""
@@ -85,6 +84,13 @@ def read(attempt: Attempt) -> AttemptLevel | None:
         dips=dips,
         disturbed=_is_disturbed(attempt, dips, usual),
     )
+
+
+def remarks(attempt: Attempt) -> tuple[str, ...]:
+    """Return a sentence for each event of an attempt, or else for each dip: an event says more of the same moment."""
+    reading = read(attempt)
+    dips = () if reading is None else reading.dips
+    return tuple(event.text for event in attempt.events) or tuple(str(dip) for dip in dips)
 
 
 def _is_disturbed(attempt: Attempt, dips: Sequence[Dip], usual: float) -> bool:

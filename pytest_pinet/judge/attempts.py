@@ -9,10 +9,9 @@ from datetime import datetime
 from itertools import accumulate
 
 from pytest_pinet.model.attempt import Attempt, Fresh
-from pytest_pinet.model.events import Event
 from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.judgement import JudgedAttempt
-from pytest_pinet.model.measurement import Flow, Measurement, Sample
+from pytest_pinet.model.measurement import Event, Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.topology import TopologyFlow
 from pytest_pinet.model.traffic import Direction

@@ -1,5 +1,7 @@
 """Compare a result with an accepted earlier one: the difference and its interval, from runs.
 
+In a gated test this difference is shown only; the verdict comes from `gate`. In `pinet compare` the difference decides.
+
 `Reference` is all earlier knowledge about a metric.
 """
 
@@ -8,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
+from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.noise import UNKNOWN, Noise
-from pytest_pinet.judge.statistics import student, variance
+from pytest_pinet.judge.statistics import logarithms, mean, student, variance
 from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE, Tolerance
+from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
 
 # With fewer runs, the noise of the unchanged link is not known.
 LEAST_RUNS = 5
@@ -34,68 +35,37 @@ class Baseline:
     reason: str = ""
 
 
-class BaselineChange(StrEnum):
-    """The outcome of comparing a candidate's runs with the baseline's runs."""
-
-    SLOWER = "slower"
-    FASTER = "faster"
-    SAME = "same"
-    INCONCLUSIVE = "inconclusive"
-    NOT_GATED = "not gated"
-
-    def __str__(self) -> str:
-        return self.value
-
-
-@dataclass(frozen=True)
-class BaselineDifference:
-    """Candidate over baseline minus one, between ``low`` and ``high``; None if there are too few runs."""
-
-    change: BaselineChange
-    why: str
-    relative: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
 def compare(
     candidate: Sequence[Bitrate], baseline: Baseline, tolerance: Tolerance, error_rate: float = 0.01
-) -> BaselineDifference:
+) -> Difference:
     """Compare runs with the baseline's, one-sided at ``error_rate`` on either side.
 
     Each run is one value: the spread inside a run does not predict the next run. The interval is Student's for the
     difference of mean logarithms, with a common variance. The result is slower only if the interval lies below both
     parts of the tolerance, faster if it lies above both, and the same if its lower end is within the tolerance.
     """
-    usable = [run.bps for run in baseline.runs if _is_figure(run)]
-    found = [run.bps for run in candidate if _is_figure(run)]
-    if len(usable) < LEAST_RUNS:
-        return BaselineDifference(BaselineChange.NOT_GATED, f"not gated: {len(usable)} of {LEAST_RUNS} baseline runs")
-    if not found:
-        return BaselineDifference(BaselineChange.NOT_GATED, "not gated: no run of the candidate gave a value")
-    old, new = [math.log(bps) for bps in usable], [math.log(bps) for bps in found]
+    old, new = logarithms(run.bps for run in baseline.runs), logarithms(run.bps for run in candidate)
+    if len(old) < LEAST_RUNS:
+        return Difference(Relation.NOT_GATED, f"not gated: the baseline has {len(old)} runs, but needs {LEAST_RUNS}")
+    if not new:
+        return Difference(Relation.NOT_GATED, "not gated: no run under test gave a value")
     freedom = len(old) + len(new) - 2
     pooled = (_squares(old) + _squares(new)) / freedom
     half = student(1 - error_rate, freedom) * math.sqrt(pooled * (1 / len(old) + 1 / len(new)))
-    mean = math.fsum(new) / len(new) - math.fsum(old) / len(old)
-    middle = math.exp(math.fsum(old) / len(old))
-    relative, low, high = math.expm1(mean), math.expm1(mean - half), math.expm1(mean + half)
+    apart, middle = mean(new) - mean(old), math.exp(mean(old))
+    relative, low, high = math.expm1(apart), math.expm1(apart - half), math.expm1(apart + half)
     allowed = 1 - tolerance.lowest(Bitrate(middle)).bps / middle
     if high < -allowed:
-        change = BaselineChange.SLOWER
+        result = Relation.SLOWER
     elif low > allowed:
-        change = BaselineChange.FASTER
+        result = Relation.FASTER
     elif low > -allowed:
-        change = BaselineChange.SAME
+        result = Relation.SAME
     else:
-        change = BaselineChange.INCONCLUSIVE
-    runs = f"{len(found)} run{'s' if len(found) > 1 else ''} against {len(usable)} of the baseline"
-    why = f"{change}: {relative * 100:+.1f} % ({low * 100:+.1f} to {high * 100:+.1f} %), tolerance {tolerance}; {runs}"
-    return BaselineDifference(change, why, relative, low, high)
-
-
-def _is_figure(run: Bitrate) -> bool:
-    return math.isfinite(run.bps) and run.bps > 0
+        result = Relation.INCONCLUSIVE
+    runs = f"{len(new)} run{'s' if len(new) > 1 else ''} against {len(old)} of the baseline"
+    why = f"{result}: {relative * 100:+.1f} % ({low * 100:+.1f} to {high * 100:+.1f} %), tolerance {tolerance}; {runs}"
+    return Difference(result, why, change=relative, interval=(low, high))
 
 
 def _squares(logs: Sequence[float]) -> float:

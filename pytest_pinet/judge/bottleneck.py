@@ -15,8 +15,9 @@ from pytest_pinet.model.diagnosis import Diagnosis, DiagnosisFacts, EndFacts
 from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.judgement import DirectionJudgement
+from pytest_pinet.model.limits import Metric
 from pytest_pinet.model.link_facts import LinkFacts
-from pytest_pinet.model.measurement import Path, Sample, Sockets
+from pytest_pinet.model.measurement import Path, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import SEVERITY
@@ -79,8 +80,7 @@ class _Gathering:
         wire = self._wire(path) if len(flows) == len(all_ways) else Oracle(judged.oracle, judged.because)
         bitrate = self._traffic.bitrate_of(way)
         extras = [extras_of(self._link, self._traffic, one, chosen) for one in self._tries]
-        sockets = [one.flows[i].flow.sockets for one in self._tries for i in chosen]
-        known = [one for one in sockets if one is not None]
+        known = [found for one in self._tries for i in chosen if (found := one.flows[i].flow.sockets) is not None]
         senders = {flows[i].sender for i in chosen}
         window = self._traffic.window
         return DiagnosisFacts(
@@ -94,22 +94,22 @@ class _Gathering:
             ends=tuple(self._end(i, path) for i in self._involved(flows, chosen)),
             streams=self._traffic.streams * len(chosen),
             mss=min((one.mss for one in known), default=None),
-            rtt_s=_mean([one.rtt_s for one in extras]) or _mean([one.rtt_s for one in known]),
+            rtt_s=_mean([one[Metric.LATENCY] for one in extras]) or _mean([one.rtt_s for one in known]),
             rtt_min_s=min((one.rtt_min_s for one in known if one.rtt_min_s is not None), default=None),
             window=None if window is None or self._traffic.udp else window * self._traffic.streams * len(chosen),
-            receiver_limited=_limited([_receiver(one) for one in sockets]),
-            sender_limited=_limited([_sender(one) for one in sockets]),
-            retransmit_rate=_mean([one.retransmit_rate for one in extras]),
-            loss_rate=_mean([one.loss_rate for one in extras]),
+            # Only of the connections that were seen: the read during the traffic may come too late.
+            receiver_limited=_mean([one.receiver_limited for one in known if one.receiver_limited is not None]),
+            sender_limited=_mean([one.sender_limited for one in known if one.sender_limited is not None]),
+            retransmit_rate=_mean([one[Metric.RETRANSMITS] for one in extras]),
+            loss_rate=_mean([one[Metric.LOSS] for one in extras]),
             spread=_spread([[one.flows[i].flow.counted for i in chosen] for one in self._tries]),
         )
 
     def _wire(self, path: Path) -> Oracle:
         """Return the limit of the wire alone: buses and windows are separate causes."""
         traffic = self._traffic
-        segment = traffic.length if traffic.udp else traffic.mss
         return physical_limit(
-            path.speed_mbps, path.mtu, path.timestamps, Bus.SOC, traffic.direction, traffic.udp, segment
+            path.speed_mbps, path.mtu, path.timestamps, Bus.SOC, traffic.direction, traffic.udp, traffic.segment
         )
 
     def _involved(self, flows: Sequence[MeasuredFlow], chosen: Sequence[int]) -> list[int]:
@@ -122,8 +122,7 @@ class _Gathering:
         seen = [one.evidence[index] for one in self._tries if index < len(one.evidence)]
         pcie = (conditions.pcie if conditions is not None else None) or _SLOTS.get(end.bus)
         traffic = self._traffic
-        segment = traffic.length if traffic.udp else traffic.mss
-        leaves = None if pcie is None else pcie_leaves(pcie, path.mtu, path.timestamps, traffic.udp, segment)
+        leaves = None if pcie is None else pcie_leaves(pcie, path.mtu, path.timestamps, traffic.udp, traffic.segment)
         return EndFacts(
             name=str(end),
             under_test=end.node == self._link.ends[0].node,
@@ -162,20 +161,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
     """Return the mean; None if one value is not known."""
     known = [value for value in values if value is not None]
     return fmean(known) if known and len(known) == len(values) else None
-
-
-def _receiver(sockets: Sockets | None) -> float | None:
-    return None if sockets is None else sockets.receiver_limited
-
-
-def _sender(sockets: Sockets | None) -> float | None:
-    return None if sockets is None else sockets.sender_limited
-
-
-def _limited(values: Sequence[float | None]) -> float | None:
-    """Return the mean over the connections that were seen: the read during the traffic may come too late."""
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
 
 
 def _typical(loads: Sequence[ProcessorLoad | None]) -> ProcessorLoad | None:

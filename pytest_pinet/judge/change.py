@@ -11,11 +11,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from pytest_pinet.judge.interleaved import Result, Side
-from pytest_pinet.judge.likelihood import certainty_threshold, likelihood, required
+from pytest_pinet.judge.attempt_level import AttemptLevel, read
+from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.interleaved import Side, judge_readings
 from pytest_pinet.judge.noise import UNKNOWN, Noise
-from pytest_pinet.judge.statistics import chi_square, normal, variance
+from pytest_pinet.judge.statistics import (
+    certainty_threshold,
+    chi_square,
+    likelihood,
+    logarithms,
+    normal,
+    required,
+    variance,
+)
 from pytest_pinet.judge.text import percent
+from pytest_pinet.model.attempt import Attempt
 
 # The default tolerance: a build whose path is 2 % longer is found, an unchanged build passes.
 TOLERANCE = 0.01
@@ -57,24 +67,12 @@ class Boot:
 
 
 @dataclass(frozen=True)
-class BuildDifference:
-    """The result so far, and why.
+class MeasuredBoot:
+    """One boot and the connections measured in it; ``at`` is its time, in any unit."""
 
-    ``change`` is B over A minus one, between ``low`` and ``high`` at the error rate. ``between`` is the relative
-    standard deviation between boots.
-    """
-
-    result: Result
-    why: str
-    boots: int = 0
-    change: float | None = None
-    low: float | None = None
-    high: float | None = None
-    between: float | None = None
-
-    @property
-    def decided(self) -> bool:
-        return self.result is not Result.GO_ON
+    side: Side
+    at: float
+    attempts: tuple[Attempt, ...]
 
 
 def connections_per_turn(noise: Noise, boot_s: float, connection_s: float) -> int:
@@ -88,6 +86,30 @@ def connections_per_turn(noise: Noise, boot_s: float, connection_s: float) -> in
     return min(max(round(best), 1), MOST_CONNECTIONS)
 
 
+def judge_boots(
+    boots: Sequence[MeasuredBoot],
+    tolerance: float = TOLERANCE,
+    noise: Noise = UNKNOWN,
+    error_rate: float = 0.01,
+    figures: int = 1,
+    most_boots: int = MOST_BOOTS,
+) -> Difference:
+    """Judge the connections of all boots, as `judge_readings` and `judge_change` do."""
+    readings = [[reading for attempt in boot.attempts if (reading := read(attempt))] for boot in boots]
+    of_a, of_b = (
+        [one for boot, own in zip(boots, readings, strict=True) if boot.side is side for one in own] for side in Side
+    )
+
+    def judged(value: Callable[[AttemptLevel], float]) -> Difference:
+        figured = [
+            Boot(boot.side, boot.at, tuple(value(one) for one in own))
+            for boot, own in zip(boots, readings, strict=True)
+        ]
+        return judge_change(figured, tolerance, noise, error_rate, figures, most_boots)
+
+    return judge_readings(of_a, of_b, judged, len(boots) >= most_boots, "; connections of B stall")
+
+
 def judge_change(
     boots: Sequence[Boot],
     tolerance: float = TOLERANCE,
@@ -95,7 +117,7 @@ def judge_change(
     error_rate: float = 0.01,
     figures: int = 1,
     most_boots: int = MOST_BOOTS,
-) -> BuildDifference:
+) -> Difference:
     """Judge boots in the order in which they were made; boots without a value are left out.
 
     B is slower if it certainly lies more than ``tolerance`` below A, and the same if it certainly does not. The test is
@@ -105,13 +127,13 @@ def judge_change(
     """
     if not 0 < tolerance < 0.5:
         raise ValueError(f"the tolerance {tolerance} is not between 0 and 0.5; expected a fraction such as {TOLERANCE}")
-    known = [_Row(boot, value) for boot in boots if (value := _log_mean(boot.levels)) is not None]
+    known = [_Row(boot, fmean(logs)) for boot in boots if (logs := logarithms(boot.levels))]
     of_each = [sum(row.boot.side is side for row in known) for side in Side]
     n = len(known)
     over = len(boots) >= most_boots
     if n < LEAST_BOOTS or min(of_each) < 2:
-        why = f"{n} turn{'' if n == 1 else 's'} are too few to compare the builds"
-        return BuildDifference(Result.INCONCLUSIVE if over else Result.GO_ON, why, n)
+        why = f"too few turns to compare the builds: {n}"
+        return Difference(Relation.INCONCLUSIVE if over else Relation.GO_ON, why, n)
     known, odd = _without_odd(known, noise)
     fit = _fit(known)
     own, freedom = _spread(fit, known, noise)
@@ -120,10 +142,10 @@ def judge_change(
     limit = math.log1p(-tolerance)
     zone = -limit
     slower, faster = (likelihood(fit.change + by, spread, freedom, zone) for by in (-limit, limit))
-    shown = (math.expm1(fit.change), math.expm1(fit.change - half), math.expm1(fit.change + half))
-    found = (n, *shown, math.sqrt(own))
-    text = f"B is {shown[0] * 100:+.2f} % against A ({shown[1] * 100:+.2f} to {shown[2] * 100:+.2f} %)"
-    text = "; ".join([text, *(f"an outlier of {row.boot.side} left out" for row in odd)])
+    change, low, high = math.expm1(fit.change), math.expm1(fit.change - half), math.expm1(fit.change + half)
+    found = (n, change, (low, high), math.sqrt(own))
+    text = f"B is {change * 100:+.2f} % against A ({low * 100:+.2f} to {high * 100:+.2f} %)"
+    text = "; ".join([text, *(f"an outlier of {row.boot.side} was left out" for row in odd)])
     after = f"after {n} turns"
     enough = certainty_threshold(error_rate / LOOKS)
     # One of many unchanged values is below its limit by chance more often than a single one.
@@ -136,17 +158,17 @@ def judge_change(
     apart = settled and (n >= LEAST_APART or calibrated)
     pairs = fit.pairs
     if (apart or fit.change < OBVIOUS) and seems_slower and _agree(pairs, lambda d: d < limit):
-        return BuildDifference(Result.SLOWER, f"slower, certain {after}: {text}", *found)
+        return Difference(Relation.SLOWER, f"slower, certain {after}: {text}", *found)
     if apart and seems_faster and _agree(pairs, lambda d: d > -limit):
-        return BuildDifference(Result.FASTER, f"faster, certain {after}: {text}", *found)
+        return Difference(Relation.FASTER, f"faster, certain {after}: {text}", *found)
     if settled and slower > enough and not seems_faster and _agree(pairs, lambda d: d > limit):
-        return BuildDifference(Result.SAME, f"not slower, certain {after}: {text}", *found)
+        return Difference(Relation.SAME, f"not slower, certain {after}: {text}", *found)
     if over or _is_hopeless(fit, own, freedom, limit, n, most_boots, error_rate):
         why = f"undecided {after}: {text}; turns differ by {percent(math.sqrt(own))}"
         if settled and not apart and (seems_slower or seems_faster):
             why += f"; a certain result needs {LEAST_APART} turns (--pinet-boots) or `pinet calibrate --boots`"
-        return BuildDifference(Result.INCONCLUSIVE, why, *found)
-    return BuildDifference(Result.GO_ON, f"not certain {after}: {text}", *found)
+        return Difference(Relation.INCONCLUSIVE, why, *found)
+    return Difference(Relation.GO_ON, f"not certain {after}: {text}", *found)
 
 
 @dataclass(frozen=True)
@@ -188,16 +210,6 @@ def _is_as_calibrated(rows: Sequence[_Row], noise: Noise) -> bool:
 def _expected(noise: Noise, connections: float) -> float:
     """Return the variance of a boot's value over so many connections."""
     return noise.sessions**2 + noise.connections**2 / max(connections, 1.0)
-
-
-def _log_mean(levels: Sequence[float]) -> float | None:
-    """Return the value of a boot; None if it has none."""
-    usable = _usable(levels)
-    return fmean(map(math.log, usable)) if usable else None
-
-
-def _usable(levels: Sequence[float]) -> list[float]:
-    return [level for level in levels if math.isfinite(level) and level > 0]
 
 
 def _fit(rows: Sequence[_Row]) -> _Fit:
@@ -264,8 +276,7 @@ def _spread(fit: _Fit, known: Sequence[_Row], noise: Noise) -> tuple[float, floa
     more = len(known) - 3
     pooled = (freedom * expected + fit.left) / max(freedom + more, 1.0)
     seen = fit.left / more if more > 1 else 0.0
-    logs = [[math.log(level) for level in _usable(row.boot.levels)] for row in known]
-    rough = [variance(one) for one in logs if len(one) > 1]
+    rough = [variance(logs) for row in known if len(logs := logarithms(row.boot.levels)) > 1]
     within = fmean(rough) / usual if rough else 0.0
     return max(pooled, seen, within, FLOOR**2), max(freedom + more, 1.0)
 

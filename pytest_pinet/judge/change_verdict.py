@@ -22,9 +22,6 @@ class MetricOutcome(StrEnum):
     IMPROVED = "improved"
     UNCHANGED = "unchanged"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 class ChangeVerdict(StrEnum):
     """Whether the change may be merged."""
@@ -33,9 +30,6 @@ class ChangeVerdict(StrEnum):
     REGRESSION = "regression"
     LAB_ERROR = "lab error"
     UNDECIDED = "undecided"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 _EXIT = {ChangeVerdict.PASS: 0, ChangeVerdict.REGRESSION: 1, ChangeVerdict.LAB_ERROR: 2, ChangeVerdict.UNDECIDED: 3}

@@ -1,4 +1,4 @@
-"""What changes a verdict besides goodput: settings, requests, a ladder, the ends. All of it is known before judging."""
+"""Facts besides goodput that change a verdict: settings without effect, failed requests, lost datagrams, busy ends."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from pytest_pinet.model.verdict import Verdict
 class Circumstances:
     """The circumstances of a measurement, mostly as sentences. A second line of a sentence says what to do.
 
-    ``conditions`` is the state of the ends before the traffic, by their numbers. ``ineffective`` are settings that a
-    kernel did not apply, ``unanswered`` requests that failed. ``unheld`` says that no step of a ladder was held.
+    ``conditions`` has the state of each end before the traffic, in the order of the ends. ``ineffective`` are settings
+    that a kernel did not apply, ``unanswered`` requests that failed. ``unheld`` says that every rate of a ladder
+    (rising UDP rates) lost too many datagrams.
     ``busy`` are the ends with other work. ``capacities`` is the loopback goodput of each peer, by its name. ``broken``
     are faults of an end during the traffic.
     """
@@ -56,7 +57,8 @@ def excused(
 ) -> DirectionJudgement:
     """Make a value below its limit invalid, not a failure, if an end was busy or peers cannot reach the limit.
 
-    Other failures stay.
+    ``capacities`` are the values of this flow's peers; for the sum of several flows, one value for all peers. Other
+    failures stay.
     """
     limit = found.limit
     if found.verdict is not Verdict.FAIL or limit is None or found.goodput >= limit:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from pytest_pinet.judge.attempt_level import read
+from pytest_pinet.judge.attempt_level import read, remarks
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.statistics import chi_square
 from pytest_pinet.model.attempt import Attempt, Fresh
@@ -65,7 +65,7 @@ def components(attempts: Iterable[Attempt]) -> Components:
     not known.
     """
     every_attempt = list(attempts)
-    disturbed = [attempt for attempt in every_attempt if _is_disturbed(attempt)]
+    disturbed = [one for one in every_attempt if (reading := read(one)) is not None and reading.disturbed]
     boots = grouped(every_attempt)
     ups = [up for boot in boots for up in boot]
     every = [x for up in ups for x in up]
@@ -121,18 +121,11 @@ def is_steady(attempt: Attempt) -> bool:
     return reading is not None and reading.level > 0 and not reading.disturbed
 
 
-def _is_disturbed(attempt: Attempt) -> bool:
-    reading = read(attempt)
-    return reading is not None and reading.disturbed
-
-
 def _left_out(disturbed: Sequence[Attempt], of: int) -> str:
     if not disturbed:
         return ""
-    first = disturbed[0]
-    reading = read(first)
-    causes = [event.text for event in first.events] or [str(dip) for dip in (reading.dips if reading else ())]
-    return f"; {len(disturbed)} of {of} were disturbed, such as {causes[0]}: find out why before calibrating"
+    cause = remarks(disturbed[0])[0]
+    return f"; {len(disturbed)} of {of} were disturbed, for example: {cause}; remove the cause, then calibrate"
 
 
 def _component(mean_square: float, freedom: int, below: float, size: float, freedom_below: int = 0) -> Component:

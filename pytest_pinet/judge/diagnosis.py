@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pytest_pinet.judge.limits_of_ends import ceiling, power, processor, receive_path
 from pytest_pinet.judge.limits_of_flow import explaining_loss, loss, requested_window, shaper, waited_for_window
 from pytest_pinet.judge.limits_of_link import (
+    ceiling,
     half_duplex,
     line_rate,
     pcie_bus,
+    power,
+    processor,
+    receive_path,
     sender_capped,
     slow_link,
     usb_adapter,

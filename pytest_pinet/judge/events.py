@@ -12,8 +12,7 @@ from statistics import median
 
 from pytest_pinet.judge.stalls import DEPTH, STALLED, WINDOW_S
 from pytest_pinet.judge.warmup import CAP_S, JITTER_S, reached_after, settled_after
-from pytest_pinet.model.events import Event, EventKind
-from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.measurement import Event, EventKind, Sample
 
 # A stall is below this share of the median for at least so long; a shorter one is a late sample.
 STALL_SHARE, STALL_S = STALLED, 0.2
@@ -154,7 +153,7 @@ def _slow_start(samples: Sequence[Sample], cap_s: float, grain: float) -> list[E
     text = f"slow start: {RAMP_SHARE * 100:.0f} % of the usual rate only after {reached:.1f} s"
     if reached < cap_s - JITTER_S:
         text = (
-            f"slow start: {RAMP_SHARE * 100:.0f} % of the usual rate after {reached:.1f} s, all of it after {cap_s:g} s"
+            f"slow start: {RAMP_SHARE * 100:.0f} % of the usual rate after {reached:.1f} s, full rate after {cap_s:g} s"
         )
     return [Event(EventKind.SLOW_START, seen[0].start_s, reached - seen[0].start_s, text)]
 

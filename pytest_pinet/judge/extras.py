@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from pytest_pinet.judge.attempts import Try, sum_of, total
@@ -11,7 +11,6 @@ from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
 from pytest_pinet.judge.profile import Profile, confirm
 from pytest_pinet.judge.rules import part_rule
-from pytest_pinet.judge.verdict import Judgement
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.limits import MAXIMA, Limit, Metric
 from pytest_pinet.model.link_facts import LinkFacts
@@ -30,28 +29,10 @@ _UNKNOWN = {
 }
 
 
-@dataclass(frozen=True)
-class Extras:
-    """The costs of one direction; None is a value that is not known, which is not zero.
-
-    ``retransmit_rate`` is segments sent again over all sent. ``loss_rate`` is datagrams lost over all sent. ``rtt_s``
-    is the mean round-trip time under load in seconds. ``cpu_percent_per_gbps`` is percent of one core per Gbit/s of
-    goodput.
-    """
-
-    retransmit_rate: float | None = None
-    loss_rate: float | None = None
-    rtt_s: float | None = None
-    cpu_percent_per_gbps: float | None = None
-
-    def of(self, metric: Metric) -> float | None:
-        """Return the value for a limit on this metric (one of MAXIMA)."""
-        return {
-            Metric.RETRANSMITS: self.retransmit_rate,
-            Metric.LOSS: self.loss_rate,
-            Metric.LATENCY: self.rtt_s,
-            Metric.CPU: self.cpu_percent_per_gbps,
-        }[metric]
+# The costs of one direction by metric (MAXIMA): segments sent again over all sent, datagrams lost over all sent, mean
+# round-trip time under load in seconds, percent of one core per Gbit/s of goodput. A value that is not known is None or
+# missing, which is not zero.
+Extras = Mapping[Metric, float | None]
 
 
 def retransmit_rate(retransmits: int | None, sent_bytes: int | None, segment_bytes: int) -> float | None:
@@ -75,7 +56,7 @@ def cpu_per_gbps(cpu_percent: float | None, goodput: Bitrate) -> float | None:
     return None if cpu_percent is None or not goodput.bps else cpu_percent / (goodput.bps / 1e9)
 
 
-def judge_extras(measured: Extras, limits: Sequence[Limit], key: MetricKey) -> list[Judgement]:
+def judge_extras(measured: Extras, limits: Sequence[Limit], key: MetricKey) -> list[ExtraJudgement]:
     """Return a judgement for each metric with a limit, in the order of MAXIMA. The most specific limit applies.
 
     An unknown value gives SKIPPED, which does not change a combined verdict.
@@ -86,9 +67,9 @@ def judge_extras(measured: Extras, limits: Sequence[Limit], key: MetricKey) -> l
         if limit is None:
             continue
         rule = part_rule(limit)
-        value = measured.of(metric)
+        value = measured.get(metric)
         verdict, reason = (Verdict.SKIPPED, _UNKNOWN[metric]) if value is None else rule.judge(value)
-        found.append(Judgement(verdict, None, str(rule), reason, metric))
+        found.append(ExtraJudgement(metric, str(rule), verdict, reason))
     return found
 
 
@@ -110,11 +91,11 @@ def judged_extras(
         verdict = _verdict(judgements, profile)
         unsettled |= verdict is None
         worst = next((j for j in judgements if j.verdict in (Verdict.FAIL, Verdict.INVALID)), judgements[-1])
-        found.append(ExtraJudgement(worst.metric, worst.rule or "", verdict or Verdict.FAIL, worst.reason))
+        found.append(replace(worst, verdict=verdict or Verdict.FAIL))
     return tuple(found), unsettled
 
 
-def _verdict(judgements: Sequence[Judgement], profile: Profile) -> Verdict | None:
+def _verdict(judgements: Sequence[ExtraJudgement], profile: Profile) -> Verdict | None:
     known = [judged.verdict for judged in judgements if judged.verdict is not Verdict.SKIPPED]
     if not known:
         return Verdict.SKIPPED
@@ -130,13 +111,15 @@ def extras_of(link: LinkFacts, traffic: Traffic, one: Try, chosen: Sequence[int]
     segment = min(traffic.mss or path.mtu, path.mtu - IPV4_TCP_HEADERS)
     segment -= TIMESTAMP_OPTION if path.timestamps else 0
     rtts = [flow.rtt_s for flow in flows if flow.rtt_s is not None]
-    return Extras(
-        retransmit_rate(total([f.retransmits for f in flows]), sum(s.bytes for f in flows for s in f.samples), segment),
-        loss_rate(total([f.lost_packets for f in flows]), total([f.packets for f in flows])),
-        fmean(rtts) if len(rtts) == len(flows) else None,
-        # Both directions at once share the processor, and their shares are not known. Processor time is not scaled.
-        cpu_per_gbps(_dut_cpu(one.measurements), Bitrate(sum_of([f.flow for f in one.flows]).bps * link.scale)),
-    )
+    sent_bytes = sum(sample.bytes for flow in flows for sample in flow.samples)
+    # Both directions at once share the processor, and their shares are not known. Processor time is not scaled.
+    moved = Bitrate(sum_of([each.flow for each in one.flows]).bps * link.scale)
+    return {
+        Metric.RETRANSMITS: retransmit_rate(total([flow.retransmits for flow in flows]), sent_bytes, segment),
+        Metric.LOSS: loss_rate(total([flow.lost_packets for flow in flows]), total([flow.packets for flow in flows])),
+        Metric.LATENCY: fmean(rtts) if len(rtts) == len(flows) else None,
+        Metric.CPU: cpu_per_gbps(_dut_cpu(one.measurements), moved),
+    }
 
 
 def _dut_cpu(measurements: Sequence[Measurement]) -> float | None:

@@ -66,7 +66,7 @@ class Bounds:
             self._link.ends[end].bus,
             traffic.direction,
             traffic.udp,
-            traffic.length if traffic.udp else traffic.mss,
+            traffic.segment,
         )
 
     def _alone(self, index: int) -> Oracle:
@@ -87,8 +87,7 @@ class Bounds:
         if link is None:
             return None
         traffic = self._traffic
-        segment = traffic.length if traffic.udp else traffic.mss
-        context = pcie_context(limit, link, path.mtu, path.timestamps, traffic.udp, segment)
+        context = pcie_context(limit, link, path.mtu, path.timestamps, traffic.udp, traffic.segment)
         return None if context is None else f"{context} at {self._link.ends[end]}"
 
     @property
@@ -124,25 +123,19 @@ class Bounds:
         for index in chosen:
             flow = self._flows[index]
             path = self._link.path_between(flow.sender, flow.receiver)
-            names: list[Hashable] = []
+            used: dict[Hashable, float] = {}
             for position, end in enumerate(self._link.crossed(flow.sender, flow.receiver)):
                 # Traffic enters and leaves again through the NICs of a forwarding node.
-                nic: Hashable = (end, "out" if position % 2 == 0 else "in")
                 own = replace(path, speed_mbps=self._link.ends[end].speed_mbps)
-                capacities[nic] = self._physical(own, end).goodput.bps
-                names.append(nic)
+                used[end, "out" if position % 2 == 0 else "in"] = self._physical(own, end).goodput.bps
             for uplink in self._link.uplinks_between(flow.sender, flow.receiver):
-                cable: Hashable = (uplink.name, self._link.ends[flow.receiver].switch)
                 slowest = replace(path, speed_mbps=uplink.speed_mbps)
-                capacities[cable] = self._physical(slowest, flow.sender).goodput.bps
-                names.append(cable)
-            window = self._window_limit(index)
-            if window is not None:
-                capacities["window", index] = window.goodput.bps
-                names.append(("window", index))
-            offered = self.offered[flow.way]
-            if offered is not None:
-                capacities["offered", index] = offered.bps
-                names.append(("offered", index))
-            crossed.append(names)
+                cable = uplink.name, self._link.ends[flow.receiver].switch
+                used[cable] = self._physical(slowest, flow.sender).goodput.bps
+            if (window := self._window_limit(index)) is not None:
+                used["window", index] = window.goodput.bps
+            if (offered := self.offered[flow.way]) is not None:
+                used["offered", index] = offered.bps
+            capacities |= used
+            crossed.append(list(used))
         return [Bitrate(rate) for rate in max_min_shares(capacities, crossed)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from pytest_pinet.judge.rules import part_rule
-from pytest_pinet.judge.verdict import Judgement
+from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict, worst
@@ -46,46 +45,30 @@ def jain(values: Sequence[float]) -> float:
     return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
 
 
-@dataclass(frozen=True)
-class Evenness:
-    """How evenly flows shared: the goodput of each flow over its fair rate, and Jain's index over these shares.
+def judge_evenness(
+    goodputs: Sequence[Bitrate], fair: Sequence[Bitrate], names: Sequence[str], *limits: Limit | None
+) -> EvennessJudgement:
+    """Judge how evenly flows shared, by ``limits`` on the least share and Jain's index; without one any value passes.
 
-    ``least`` is the smallest share and ``least_flow`` the index of its flow.
+    The shares are the goodputs of the flows over their ``fair`` rates, which must be above 0.
     """
-
-    parts: tuple[float, ...]
-    jain: float
-
-    @property
-    def least_flow(self) -> int:
-        return min(range(len(self.parts)), key=lambda index: self.parts[index])
-
-    @property
-    def least(self) -> float:
-        return self.parts[self.least_flow]
-
-
-def evenness(goodputs: Iterable[Bitrate], fair: Iterable[Bitrate]) -> Evenness:
-    """Compare the goodput of flows with their fair rates, which must be above 0."""
-    parts = tuple(got.bps / should.bps for got, should in zip(goodputs, fair, strict=True))
-    return Evenness(parts, jain(parts))
-
-
-def judge_evenness(found: Evenness, names: Sequence[str], share: Limit | None, fairness: Limit | None) -> Judgement:
-    """Judge the least share and Jain's index by their limits; without a limit any value passes."""
-    least = f"{names[found.least_flow]} got {found.least * 100:.3g} % of its fair share"
-    index = f"Jain's index {found.jain:.3f}"
+    parts = [got.bps / should.bps for got, should in zip(goodputs, fair, strict=True)]
+    least, flow = min(zip(parts, names, strict=True), key=lambda part: part[0])
+    text, index = f"{flow} got {least * 100:.3g} % of its fair share", jain(parts)
     verdicts, reasons, rules = [Verdict.PASS], [], []
-    for limit, value, what in ((share, found.least, f"{least},"), (fairness, found.jain, f"{index} is")):
+    for limit in limits:
         if limit is None:
             continue
         rule = part_rule(limit)
-        verdict, _ = rule.judge(value)
+        is_index = limit.metric is Metric.FAIRNESS
+        verdict, _ = rule.judge(index if is_index else least)
         verdicts.append(verdict)
         rules.append(limit.source)
-        wanted = f"{rule.threshold:.3g}" if limit.metric is Metric.FAIRNESS else str(limit.bound)
+        what = f"Jain's index {index:.3f} is" if is_index else f"{text},"
+        wanted = f"{rule.threshold:.3g}" if is_index else str(limit.bound)
         if verdict is Verdict.MARGINAL:
             reasons.append(f"{what} within the marginal band of {limit.marginal} above the limit {wanted}")
         elif verdict is not Verdict.PASS:
             reasons.append(f"{what} below the limit {wanted}")
-    return Judgement(worst(verdicts), None, "; ".join(rules) or None, "; ".join(reasons) or f"{least}, {index}")
+    reason = "; ".join(reasons) or f"{text}, Jain's index {index:.3f}"
+    return EvennessJudgement(least, flow, index, "; ".join(rules) or None, worst(verdicts), reason)

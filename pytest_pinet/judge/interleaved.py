@@ -1,20 +1,20 @@
 """Compare two states of one link, measured alternately (A B B A B A A B), so that drift cancels out.
 
-A few odd connections do not decide, either.
+A few outliers do not decide the result.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
-from pytest_pinet.judge.attempt_level import AttemptLevel, read
-from pytest_pinet.judge.decision import MOST_DISTURBED
-from pytest_pinet.judge.likelihood import certainty_threshold, likelihood, required
+from pytest_pinet.judge.attempt_level import AttemptLevel, read, remarks
+from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.noise import UNKNOWN, Noise
-from pytest_pinet.judge.statistics import chi_square, normal
+from pytest_pinet.judge.sequential import MOST_DISTURBED
+from pytest_pinet.judge.statistics import certainty_threshold, chi_square, likelihood, normal, required
 from pytest_pinet.judge.text import counted, percent
 from pytest_pinet.model.attempt import Attempt
 
@@ -29,7 +29,7 @@ MOST_AGREE = 2 / 3
 # The comparison is not given up before this many pairs.
 FEW_PAIRS = 4
 TOLERANCE = 0.03
-# The spread of a few pairs is often estimated too low. Half of the errors keep to the set rate (simulated).
+# The spread of a few pairs is often estimated too low. So the test uses half of the set error rate (simulated).
 LOOKS = 2
 
 
@@ -38,40 +38,6 @@ class Side(StrEnum):
 
     A = "A"  # the known state: the old build, the current tuning
     B = "B"  # the candidate
-
-    def __str__(self) -> str:
-        return self.value
-
-
-class Result(StrEnum):
-    """The result of comparing B with A."""
-
-    GO_ON = "go on"
-    SLOWER = "slower"
-    FASTER = "faster"
-    SAME = "same"  # not slower by more than the tolerance
-    INCONCLUSIVE = "inconclusive"
-
-    def __str__(self) -> str:
-        return self.value
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Whether to stop, and why.
-
-    ``change`` is B over A minus one, between ``low`` and ``high`` at the set error rate. ``disturbed`` counts the
-    connections of A and of B with a dip or an event; ``remarks`` has a sentence for each of them.
-    """
-
-    result: Result
-    why: str
-    pairs: int = 0
-    change: float | None = None
-    low: float | None = None
-    high: float | None = None
-    disturbed: tuple[int, int] = (0, 0)
-    remarks: tuple[str, ...] = ()
 
 
 def side(index: int) -> Side:
@@ -85,57 +51,52 @@ def figure_of_attempt(attempt: Attempt) -> float | None:
     return None if reading is None else reading.level
 
 
-def is_disturbed(attempt: Attempt) -> bool:
-    """Return whether a connection that gives a value had a dip or an event."""
-    reading = read(attempt)
-    return reading is not None and reading.disturbed
-
-
 def compare_attempts(
     attempts: Sequence[Attempt], tolerance: float = TOLERANCE, noise: Noise = UNKNOWN, error_rate: float = 0.01
-) -> Comparison:
-    """Judge connections made in the order of `side`: their levels, as `compare_in_turn` does.
-
-    A stall in one connection does not make a state slower. Repeated stalls do: the means may also give slower. B is
-    neither the same nor faster while more than one in three of its connections are disturbed, and a larger share than
-    of A's.
-    """
+) -> Difference:
+    """Judge connections made in the order of `side`, as `judge_readings` and `compare_in_turn` do."""
     readings = [read(attempt) for attempt in attempts]
-    found = _of([None if one is None else one.level for one in readings], tolerance, noise, error_rate)
     of_a, of_b = (
         [one for index, one in enumerate(readings) if one is not None and side(index) is which] for which in Side
     )
+
+    def judged(value: Callable[[AttemptLevel], float]) -> Difference:
+        figures = [math.nan if one is None else value(one) for one in readings]
+        return compare_in_turn(figures, tolerance, noise, error_rate)
+
+    found = judge_readings(of_a, of_b, judged, over=len(attempts) >= 2 * MOST_PAIRS)
+    return replace(found, remarks=tuple(dict.fromkeys(text for attempt in attempts for text in remarks(attempt))))
+
+
+def judge_readings(
+    of_a: Sequence[AttemptLevel],
+    of_b: Sequence[AttemptLevel],
+    judged: Callable[[Callable[[AttemptLevel], float]], Difference],
+    over: bool,
+    stalls: str = "",
+) -> Difference:
+    """Judge the levels of all connections, and also their means if some were disturbed.
+
+    A stall in one connection does not make B slower. Repeated stalls do: the means may also give slower, and the reason
+    then ends with ``stalls``. B is neither the same nor faster while more than one in three of its connections are
+    disturbed, and a larger share than of A's. ``over``: there are no more connections.
+    """
+    found = judged(lambda one: one.level)
     disturbed = sum(one.disturbed for one in of_a), sum(one.disturbed for one in of_b)
-    if any(disturbed) and found.result is not Result.SLOWER:
-        means = _of([None if one is None else one.mean for one in readings], tolerance, noise, error_rate)
-        if means.result is Result.SLOWER:
-            found = means
-        elif found.result in (Result.SAME, Result.FASTER) and is_worse(of_a, of_b):
-            over = len(attempts) >= 2 * MOST_PAIRS
-            result = Result.INCONCLUSIVE if over else Result.GO_ON
-            found = replace(found, result=result, why=f"{counted(disturbed[1], len(of_b))} of B disturbed")
-    remarks = [text for attempt, one in zip(attempts, readings, strict=True) for text in _remarks(attempt, one)]
-    return replace(found, disturbed=disturbed, remarks=tuple(dict.fromkeys(remarks)))
-
-
-def is_worse(of_a: Sequence[AttemptLevel], of_b: Sequence[AttemptLevel]) -> bool:
-    """Return whether B is disturbed too often, and more often than A."""
-    share_a, share_b = (sum(one.disturbed for one in part) / max(len(part), 1) for part in (of_a, of_b))
-    return share_b > MOST_DISTURBED and share_b > share_a
-
-
-def _remarks(attempt: Attempt, reading: AttemptLevel | None) -> list[str]:
-    """Return the events of an attempt. Without events, return its dips: an event describes the same moment better."""
-    return [event.text for event in attempt.events] or [str(dip) for dip in (reading.dips if reading else ())]
-
-
-def _of(figures: Sequence[float | None], tolerance: float, noise: Noise, error_rate: float) -> Comparison:
-    return compare_in_turn([math.nan if one is None else one for one in figures], tolerance, noise, error_rate)
+    share_a, share_b = disturbed[0] / max(len(of_a), 1), disturbed[1] / max(len(of_b), 1)
+    if any(disturbed) and found.result is not Relation.SLOWER:
+        means = judged(lambda one: one.mean)
+        if means.result is Relation.SLOWER:
+            found = replace(means, why=f"{means.why}{stalls}")
+        elif found.result in (Relation.SAME, Relation.FASTER) and share_b > max(share_a, MOST_DISTURBED):
+            result = Relation.INCONCLUSIVE if over else Relation.GO_ON
+            found = replace(found, result=result, why=f"{counted(disturbed[1], len(of_b))} of B had disturbances")
+    return replace(found, disturbed=disturbed)
 
 
 def compare_in_turn(
     figures: Sequence[float], tolerance: float = TOLERANCE, noise: Noise = UNKNOWN, error_rate: float = 0.01
-) -> Comparison:
+) -> Difference:
     """Judge values (in one unit) that were measured in the order of `side`. An unpaired last value is not used yet.
 
     Each pair gives ``ln(B / A)``. Steady drift adds to a pair A B what it takes from a pair B A. It is estimated
@@ -147,8 +108,8 @@ def compare_in_turn(
     n = len(pairs)
     if n < 2 or not any(order != pairs[0][1] for _, order in pairs):
         over = len(figures) >= 2 * MOST_PAIRS
-        why = f"{n} pair{'' if n == 1 else 's'} are too few to distinguish a difference from drift"
-        return Comparison(Result.INCONCLUSIVE if over else Result.GO_ON, why, n)
+        why = f"too few pairs to distinguish a difference from drift: {n}"
+        return Difference(Relation.INCONCLUSIVE if over else Relation.GO_ON, why, n)
     mean, drift, variance, between = _without_drift(pairs, noise)
     half = normal(1 - error_rate) * math.sqrt(variance)
     limit = math.log1p(-tolerance)
@@ -159,25 +120,26 @@ def compare_in_turn(
     enough = certainty_threshold(error_rate / LOOKS)
     # Without measured noise, it must first be estimated.
     least_pairs = FEW_PAIRS if noise.assumed else 0
-    known = (n, math.expm1(mean), math.expm1(mean - half), math.expm1(mean + half))
-    shown = f"B is {math.expm1(mean) * 100:+.1f} % against A ({known[2] * 100:+.1f} to {known[3] * 100:+.1f} %)"
+    change, low, high = math.expm1(mean), math.expm1(mean - half), math.expm1(mean + half)
+    known = (n, change, (low, high))
+    shown = f"B is {change * 100:+.1f} % against A ({low * 100:+.1f} to {high * 100:+.1f} %)"
     after = f"after {n} pairs"
     settled = n >= max(FAILS_AFTER, least_pairs)
     if settled and slower < -enough and _agree(d < limit for d in apart):
-        return Comparison(Result.SLOWER, f"slower, certain {after}: {shown}", *known)
+        return Difference(Relation.SLOWER, f"slower, certain {after}: {shown}", *known)
     if settled and faster > enough and _agree(d > -limit for d in apart):
-        return Comparison(Result.FASTER, f"faster, certain {after}: {shown}", *known)
+        return Difference(Relation.FASTER, f"faster, certain {after}: {shown}", *known)
     # One odd pair of two or three could hide a slower B: all pairs must be nearer to no difference than to the limit.
     held = _agree(d > limit for d in apart) if n >= FAILS_AFTER else min(apart) > limit / 2
     if n >= max(PASSES_AFTER, least_pairs) and slower > enough and held and faster <= enough:
-        return Comparison(Result.SAME, f"not slower, certain {after}: {shown}", *known)
+        return Difference(Relation.SAME, f"not slower, certain {after}: {shown}", *known)
     least = chi_square(0.1, freedom) / freedom * between / MOST_PAIRS
     # The assumed distance from the limit is the one seen, or that of an unchanged link if it is larger.
     reach = max(abs(mean - limit), abs(limit))
     if n >= MOST_PAIRS or (n >= FEW_PAIRS and reach < required(least, freedom + MOST_PAIRS - n, error_rate / LOOKS)):
         why = f"undecided {after}: {shown}; noise {percent(math.sqrt(between))} between pairs"
-        return Comparison(Result.INCONCLUSIVE, why, *known)
-    return Comparison(Result.GO_ON, f"not certain {after}: {shown}", *known)
+        return Difference(Relation.INCONCLUSIVE, why, *known)
+    return Difference(Relation.GO_ON, f"not certain {after}: {shown}", *known)
 
 
 def _agree(votes: Iterable[bool]) -> bool:

@@ -40,8 +40,8 @@ def requested_window(facts: DiagnosisFacts) -> Diagnosis | None:
     ):
         return None
     text = (
-        f"a window of {_size(facts.window)} was requested, and {_size(facts.window)} in each round trip of "
-        f"{facts.rtt_s * 1e3:.3g} ms are {Bitrate(rate)}{_waits(facts)}"
+        f"the requested window of {_size(facts.window)} allows only {Bitrate(rate)} with round trips of "
+        f"{facts.rtt_s * 1e3:.3g} ms{_waits(facts)}"
     )
     return Diagnosis(Cause.WINDOW, text, {**_window_numbers(facts), "window_over_rtt_bps": rate})
 
@@ -52,7 +52,7 @@ def waited_for_window(facts: DiagnosisFacts) -> Diagnosis | None:
     if waited is None or waited < WAITING:
         return None
     held = facts.goodput.bps * facts.rtt_s / 8 if facts.rtt_s else None
-    effective = "" if held is None else f"; {_size(held)} were on their way, in round trips of {_ms(facts.rtt_s)}"
+    effective = "" if held is None else f"; {_size(held)} were in flight, in round trips of {_ms(facts.rtt_s)}"
     return Diagnosis(Cause.WINDOW, f"TCP's window is too small{_waits(facts)}{effective}", _window_numbers(facts))
 
 
@@ -130,7 +130,7 @@ def shaper(facts: DiagnosisFacts) -> Diagnosis | None:
     if len(known) < len(loads) or max(known) >= IDLE:
         return None
     text = (
-        f"held at a constant {facts.goodput} of {facts.wire} (within {max(facts.spread, 0.001) * 100:.1f} %), while "
+        f"goodput stayed at {facts.goodput} of {facts.wire} (within {max(facts.spread, 0.001) * 100:.1f} %), while "
         f"the busiest CPU was {max(known) * 100:.0f} % busy: a shaper, or a limit of unknown cause"
     )
     numbers = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_pinet.judge.attempts import (
@@ -18,13 +18,12 @@ from pytest_pinet.judge.baseline import Baseline, Reference, compare
 from pytest_pinet.judge.circumstances import Circumstances, excused, failed, first_lines, invalid
 from pytest_pinet.judge.extras import judged_extras
 from pytest_pinet.judge.flow_limits import Bounds
-from pytest_pinet.judge.flows import Evenness, evenness, judge_evenness
-from pytest_pinet.judge.gate import Ruling, gating, rule_on
+from pytest_pinet.judge.flows import judge_evenness
+from pytest_pinet.judge.gate import gating, rule_on
 from pytest_pinet.judge.limits import goodput_limit, most_specific
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import Profile, confirm
 from pytest_pinet.judge.sequential import ERROR_RATE
-from pytest_pinet.judge.verdict import Judgement
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.judgement import (
     BaselineDifference,
@@ -37,8 +36,7 @@ from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE, Tolerance
+from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Share, Tolerance
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import SEVERITY, Verdict, worst
 
@@ -207,11 +205,12 @@ class _Judging:
         oracle: Oracle,
         limit: Limit | None,
         baseline: Baseline | None = None,
-    ) -> Ruling:
-        """Return the ruling on the sum of these flows."""
+    ) -> DirectionJudgement:
+        """Judge the sum of these flows."""
+        flows = tuple(self._pooled(index) for index in chosen)
         ruling = rule_on(
             attempts_of(self._tries, chosen),
-            sum_of([self._pooled(index) for index in chosen]),
+            sum_of(flows),
             least_since_start([[one.flows[index].flow for index in chosen] for one in self._shown]),
             oracle,
             limit,
@@ -224,27 +223,7 @@ class _Judging:
         )
         if ruling.wanted is not None:
             self._wanted.append(ruling.wanted)
-        return ruling
-
-    def _judged(self, chosen: Sequence[int], ruling: Ruling, oracle: Oracle) -> DirectionJudgement:
-        """Return the judgement of these flows together, from the ruling."""
-        judgement = ruling.judgement
-        flows = tuple(self._pooled(index) for index in chosen)
-        return DirectionJudgement(
-            verdict=judgement.verdict,
-            reason=judgement.reason,
-            goodput=sum_of(flows),
-            oracle=oracle.goodput,
-            because=oracle.because,
-            error_rate=ruling.error_rate,
-            limit=judgement.limit,
-            rule=judgement.rule,
-            interval=None if ruling.low is None or ruling.high is None else (ruling.low, ruling.high),
-            stopped=ruling.stopped,
-            state=ruling.state,
-            flows=flows,
-            attempts=judged_attempts(self._tries, chosen),
-        )
+        return replace(ruling.judgement, flows=flows, attempts=judged_attempts(self._tries, chosen))
 
     def _difference(self, chosen: Sequence[int], way: Direction, accepted: Baseline) -> BaselineDifference:
         """Return how the connections of this run differ from the runs of the baseline."""
@@ -258,9 +237,9 @@ class _Judging:
             len(accepted.runs),
             accepted.date,
             tuple(accepted.builds),
-            found.relative,
-            None if found.low is None or found.high is None else (found.low, found.high),
-            str(found.change),
+            found.change,
+            found.interval,
+            str(found.result),
             found.why,
         )
 
@@ -280,7 +259,7 @@ class _Judging:
             oracle = self._bounds.sum(chosen)
             metrics = (Metric.SUM, Metric.GOODPUT) if self._topology.shared else (Metric.SUM,)
             limit = self._limit(way, oracle, metrics, baseline)
-        found = self._judged(chosen, self._rule(chosen, way, oracle, limit, baseline), oracle)
+        found = self._rule(chosen, way, oracle, limit, baseline)
         plan = self._plan
         extras, unsettled = judged_extras(self._link, self._key(way), self._tries, chosen, plan.limits, plan.profile)
         if unsettled:
@@ -302,21 +281,17 @@ class _Judging:
         if not self._topology.shared:
             offered = self._bounds.offered[measured.way]
             limit = self._limit(measured.way, oracle, (Metric.GOODPUT,), None, measured.run.a, offered)
-        ruling = self._rule([index], measured.way, oracle, limit)
-        if self._topology.shared and ruling.judgement.verdict is Verdict.PASS:
-            part = self._pooled(index).goodput.bps / fair.bps
-            reason = f"{part * 100:.1f} % of its fair rate {fair}"
-            ruling = replace(ruling, judgement=Judgement(Verdict.PASS, None, None, reason))
+        judged = self._rule([index], measured.way, oracle, limit)
+        if self._topology.shared and judged.verdict is Verdict.PASS:
+            part = judged.goodput.bps / fair.bps
+            judged = replace(judged, limit=None, rule=None, reason=f"{part * 100:.1f} % of its fair rate {fair}")
         return FlowJudgement(
             str(ends[measured.sender]),
             str(ends[measured.receiver]),
             measured.way if measured.run.counted else None,
             fair,
-            self._judged([index], ruling, oracle),
+            judged,
         )
-
-    def _shares(self, flows: Sequence[Flow]) -> Evenness:
-        return evenness((flow.goodput for flow in flows), self._bounds.fair)
 
     def _name(self, flow: MeasuredFlow) -> str:
         return f"{self._link.ends[flow.sender]}>{self._link.ends[flow.receiver]}"
@@ -325,28 +300,20 @@ class _Judging:
         """Judge how evenly all flows shared."""
         names = [self._name(flow) for flow in self._flows]
         limits = self._strictest(Metric.SHARE), self._strictest(Metric.FAIRNESS)
-        each = [
-            judge_evenness(self._shares([flow.flow for flow in one.flows]), names, *limits)
-            for one in self._tries
-            if not one.excluded
-        ]
-        verdict = confirm([judged.verdict in _HELD for judged in each], self._plan.profile)
+
+        def judged(flows: Iterable[Flow]) -> EvennessJudgement:
+            return judge_evenness([flow.goodput for flow in flows], self._bounds.fair, names, *limits)
+
+        each = [judged(flow.flow for flow in one.flows) for one in self._tries if not one.excluded]
+        verdict = confirm([one.verdict in _HELD for one in each], self._plan.profile)
         if verdict is None:
             self._wanted.append(Fresh.CONNECTION)
-        found = self._shares([self._pooled(index) for index in range(len(self._flows))])
-        judgement = judge_evenness(found, names, *limits)
-        reason = judgement.reason
-        missed = [judged for judged in each if judged.verdict not in _HELD]
-        if missed and judgement.verdict in _HELD:
-            reason = f"{reason}; in {len(missed)} of {len(each)} connections {missed[-1].reason}"
-        return EvennessJudgement(
-            found.least,
-            names[found.least_flow],
-            found.jain,
-            judgement.rule,
-            judgement.verdict if verdict in (None, Verdict.PASS) else verdict,
-            reason,
-        )
+        found = judged(self._pooled(index) for index in range(len(self._flows)))
+        missed = [one for one in each if one.verdict not in _HELD]
+        if missed and found.verdict in _HELD:
+            reason = f"{found.reason}; in {len(missed)} of {len(each)} connections {missed[-1].reason}"
+            found = replace(found, reason=reason)
+        return found if verdict in (None, Verdict.PASS) else replace(found, verdict=verdict)
 
 
 def _together(capacities: Mapping[str, Bitrate]) -> dict[str, Bitrate]:

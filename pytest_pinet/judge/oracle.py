@@ -91,7 +91,7 @@ def pcie_context(
     if found is None or found[0] >= limit:
         return None
     payload = "" if link.payload is None else f" with payloads of {link.payload} bytes"
-    return f"PCIe {link}{payload} leaves {found[0]} to {found[1]}"
+    return f"PCIe {link}{payload} allows {found[0]} to {found[1]}"
 
 
 def pcie_leaves(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.judge.extras import Extras, judge_extras
+from pytest_pinet.judge.extras import judge_extras
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.profile import Profile, confirm
-from pytest_pinet.judge.verdict import Judgement
-from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.judgement import ExtraJudgement
+from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.ping import PingReport
 from pytest_pinet.model.verdict import SEVERITY, Verdict, worst
@@ -48,8 +48,8 @@ def judge_pings(
     return PingJudgement(verdict, tuple(j.reason for j in shown))
 
 
-def _judge(report: PingReport, limits: Sequence[Limit], key: MetricKey) -> list[Judgement]:
-    judgements = judge_extras(Extras(loss_rate=report.loss, rtt_s=report.mean_s), limits, key)
+def _judge(report: PingReport, limits: Sequence[Limit], key: MetricKey) -> list[ExtraJudgement]:
+    judgements = judge_extras({Metric.LOSS: report.loss, Metric.LATENCY: report.mean_s}, limits, key)
     return [one for one in judgements if one.verdict is not Verdict.SKIPPED]
 
 
@@ -86,7 +86,7 @@ class PingTurns:
         if of_b and missed == of_b and self.decided:
             if of_b < OFTEN:
                 return Verdict.INCONCLUSIVE, "too few turns to decide which build is the cause"
-            turns = f"{of_b} of {of_b} turns of the build under test and in none of {len(self.of(Side.A))} of the other"
+            turns = f"{of_b} of {of_b} turns of the build under test, 0 of {len(self.of(Side.A))} turns of the other"
             return Verdict.FAIL, f"missed in {turns}"
         if missed:
             return Verdict.PASS, f"missed in {missed} of {of_b} turns of the build under test"

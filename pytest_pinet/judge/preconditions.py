@@ -104,7 +104,7 @@ def socket_trouble(sockets: Sockets, mtu: int, timestamps: bool, mss: int | None
     why = f"MTU {mtu} allows {wanted - options}" if mss is None else f"mss={mss} bytes was requested"
     return [
         f"{carried}, though {why}"
-        "\n  -> look for a smaller MTU on the path, or one that path MTU discovery remembers (ip route show cache)"
+        "\n  -> look for a smaller MTU on the path, also in the cache of path MTU discovery (ip route show cache)"
     ]
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pytest_pinet.model.limits import MAXIMA, Limit, Metric
-from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
 from pytest_pinet.model.verdict import Verdict
 
 
@@ -52,7 +51,7 @@ class Rule:
             return Verdict.INVALID, f"{noun}{value} is not a finite number: a measurement error"
         at_most = self.limit.metric in MAXIMA
         misses = value > self.threshold if at_most else value < self.threshold
-        relation = f"is {'above' if at_most else 'below'}" if misses else "holds"
+        relation = f"is {'above' if at_most else 'below'}" if misses else "meets"
         reason = f"{noun}{show(value)} {relation} the limit {show(self.threshold)}{self._difference(value)}"
         verdict = Verdict.FAIL if misses else Verdict.PASS
         if not misses and self._is_close(value):

@@ -5,25 +5,61 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import lru_cache
 
-from pytest_pinet.judge.attempt_level import AttemptLevel, read, traffic_seconds, unusable
-from pytest_pinet.judge.decision import MOST_DISTURBED, Decision, DecisionOutcome, explained
-from pytest_pinet.judge.likelihood import certainty_threshold, required
+from pytest_pinet.judge.attempt_level import AttemptLevel, read, remarks, traffic_seconds, unusable
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.spread import FEW, NINE_OF_TEN, Spread, margin_at, spread_of
-from pytest_pinet.judge.statistics import chi_square, normal
+from pytest_pinet.judge.statistics import certainty_threshold, chi_square, normal, required
+from pytest_pinet.judge.text import counted, percent, place
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate
-
-__all__ = ["ERROR_RATE", "Decision", "DecisionOutcome", "decide"]
 
 ERROR_RATE = 0.01
 # Ratios to the limit are clipped at this factor in both directions, so that the logarithm of 0 is defined.
 FARTHEST = 1000.0
 # A regression needs at least this share of the connections below the limit.
 MOST_BELOW = 2 / 3
+# If a larger share of the connections is disturbed, the result cannot pass.
+MOST_DISTURBED = 1 / 3
+
+
+class DecisionOutcome(StrEnum):
+    """The outcome of the attempts so far."""
+
+    GO_ON = "go on"
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether to stop, and why.
+
+    ``ratio`` is goodput over limit, the mean of all counted attempts, and ``interval`` its interval at the set error
+    rate (None before the first attempt). ``why`` is one sentence. ``next_fresh`` is what must be fresh for the next
+    attempt. ``connections``, ``below`` and ``disturbed`` count the connections with a value, with a value below the
+    limit, and with a dip or an event. ``seconds`` is all traffic so far. ``noise`` is the relative standard deviation
+    between connections that was used. ``carries`` is the least margin that can be judged with this noise and the whole
+    budget (see `smallest_margin`). ``flagged`` has a sentence for each disturbance of the traffic; a pass with it
+    becomes marginal.
+    """
+
+    outcome: DecisionOutcome
+    why: str
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
+    next_fresh: Fresh = Fresh.CONNECTION
+    connections: int = 0
+    below: int = 0
+    disturbed: int = 0
+    seconds: float = 0.0
+    noise: float | None = None
+    carries: float | None = None
+    flagged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,12 +76,8 @@ class _Seen:
 @lru_cache(maxsize=128)
 def _seen(attempt: Attempt) -> _Seen:
     reading = read(attempt)
-    if reading is None:
-        remarks: tuple[str, ...] = (unusable(attempt),)
-    else:
-        # An event describes the same moment as a dip, and better.
-        remarks = tuple(event.text for event in attempt.events) or tuple(str(dip) for dip in reading.dips)
-    return _Seen(reading, traffic_seconds(attempt), attempt.fresh, remarks)
+    texts = (unusable(attempt),) if reading is None else remarks(attempt)
+    return _Seen(reading, traffic_seconds(attempt), attempt.fresh, texts)
 
 
 @dataclass(frozen=True)
@@ -142,8 +174,7 @@ def decide(
         DecisionOutcome.GO_ON,
         "",
         ratio=math.exp(standing.mean.mean),
-        low=math.exp(standing.mean.mean - half),
-        high=math.exp(standing.mean.mean + half),
+        interval=(math.exp(standing.mean.mean - half), math.exp(standing.mean.mean + half)),
         connections=standing.n,
         below=standing.below,
         disturbed=standing.disturbed,
@@ -156,14 +187,14 @@ def decide(
     )
     enough = certainty_threshold(error_rate)
     if standing.passes(enough, profile, more):
-        return explained(replace(known, outcome=DecisionOutcome.PASS))
+        return _explained(replace(known, outcome=DecisionOutcome.PASS))
     if standing.fails(enough, profile, more):
-        return explained(replace(known, outcome=DecisionOutcome.FAIL))
+        return _explained(replace(known, outcome=DecisionOutcome.FAIL))
     if over or standing.is_hopeless(more, error_rate, noise, profile):
-        return explained(replace(known, outcome=DecisionOutcome.INCONCLUSIVE))
+        return _explained(replace(known, outcome=DecisionOutcome.INCONCLUSIVE))
     suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
     had_link = any(one.fresh is not Fresh.CONNECTION for one in usable)
-    return explained(replace(known, next_fresh=Fresh.LINK if suspect and not had_link else Fresh.CONNECTION))
+    return _explained(replace(known, next_fresh=Fresh.LINK if suspect and not had_link else Fresh.CONNECTION))
 
 
 def _stand(usable: Sequence[_Seen], limit: Bitrate, noise: Noise, fresh_link: bool) -> _Standing:
@@ -187,3 +218,34 @@ def _stand(usable: Sequence[_Seen], limit: Bitrate, noise: Noise, fresh_link: bo
 def _log(bps: float, limit: Bitrate) -> float:
     """Return the logarithm of value over limit, rounded so that scaling both gives the same result."""
     return round(math.log(min(max(bps / limit.bps, 1 / FARTHEST), FARTHEST)), 12)
+
+
+def _explained(known: Decision) -> Decision:
+    """Return the decision with ``why`` filled in."""
+    assert known.ratio is not None
+    assert known.noise is not None
+    where, noise = place(known.ratio), percent(known.noise)
+    odd = f"; {counted(known.disturbed, known.connections)} had disturbances" if known.disturbed else ""
+    if known.outcome is DecisionOutcome.PASS:
+        why = f"certain after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
+    elif known.outcome is DecisionOutcome.FAIL:
+        below = counted(known.below, known.connections)
+        why = f"below the limit in {below} ({known.seconds:.0f} s): {where} on average, noise {noise}{odd}"
+    elif known.outcome is DecisionOutcome.INCONCLUSIVE:
+        why = f"undecided after {counted(known.connections)}, {known.seconds:.0f} s of traffic: {_obstacle(known)}"
+    else:
+        why = f"not certain yet after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
+    return replace(known, why=why)
+
+
+def _obstacle(known: Decision) -> str:
+    assert known.ratio is not None
+    assert known.noise is not None
+    assert known.carries is not None
+    if known.disturbed > MOST_DISTURBED * known.connections:
+        return f"{counted(known.disturbed, known.connections)} had disturbances, such as: {known.flagged[0]}"
+    possible = f"the smallest margin that this noise allows is {percent(known.carries)}"
+    if known.carries >= 1:
+        possible = "this noise allows no margin"
+    margin = percent(known.ratio - 1)
+    return f"noise {percent(known.noise)} between connections is too much for the margin {margin}; {possible}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, pstdev
+
+from pytest_pinet.model.diagnosis import Suspect
 
 # A smaller ratio of costs explains nothing: a slower build has slightly higher values of most costs per bit.
 LEAST_RATIO = 1.3
@@ -18,16 +19,6 @@ MOST_COSTS = 3
 LEAST_APART_OF_NUMBERS = 0.25
 # Values of a setting that is off, or that a kernel or driver does not know: equal for a packet.
 NOTHING = {"off", "n/a", "TX:"}
-
-
-@dataclass(frozen=True)
-class Suspect:
-    """One difference: its values in A and in B, and a line of ``text``."""
-
-    name: str
-    a: str
-    b: str
-    text: str
 
 
 def of_settings(a: Sequence[Mapping[str, str]], b: Sequence[Mapping[str, str]]) -> list[Suspect]:

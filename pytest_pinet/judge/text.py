@@ -1,4 +1,4 @@
-"""Texts in which a decision explains itself."""
+"""Parts of the sentences that explain a decision."""
 
 from __future__ import annotations
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import PinetError
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.launcher import LabUse, launcher_of
+from pytest_pinet.lab.launcher import LabUse, environment, launcher_of
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.lab import Lab, Node
-from pytest_pinet.model.scale import Scale
+from pytest_pinet.model.lab import Lab, Node, Scale
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.link.link import Link
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_pinet.traffic.tool import TrafficTool
 
 RUN_VARIABLE = "PINET_RUN"
+# How long a command waits for nodes that other runs hold; pytest waits for the same time.
+ACQUIRE_TIMEOUT_S = 300.0
 
 
 class LabAccess:
@@ -41,9 +45,10 @@ class LabAccess:
         self._error: PinetError | None = None
         self._tools: dict[str, TrafficTool] = {}
         self._use: LabUse | None = None
-        # Kept after the lab is left, because reports read it until the run ends.
-        self._last_scale = Scale()
-        self._environment: dict[str, str | None] = {}
+        # The share of the full rate at which the links run; the full rate for a lab without a launcher. Kept after the
+        # lab is left, because reports read it until the run ends.
+        self.scale = Scale()
+        self._environment = ExitStack()
         # Returns the folder for the console records of the run. Called when we connect to the lab.
         self.folder: Callable[[], Path] | None = None
         # Makes the nodes run the build under test before their link is opened.
@@ -70,11 +75,6 @@ class LabAccess:
             self._tools[name] = make_tool(name, self._lab)
         return self._tools[name]
 
-    @property
-    def scale(self) -> Scale:
-        """The share of the full rate at which the links run; the full rate for a lab without a launcher."""
-        return self._last_scale
-
     def start(self) -> None:
         """Start the lab if it is down, and keep it up while this process uses it. Raises PinetError."""
         assert self._lab is not None
@@ -86,10 +86,8 @@ class LabAccess:
         run = run if run.isdigit() else str(os.getpid())
         lab = self._lab
         self._use = launcher.use(lab, run, lambda: self._on_wait(f"starting lab {lab.name}"))
-        self._last_scale = self._use.scale
-        for name, value in {**self._use.environment, RUN_VARIABLE: run}.items():
-            self._environment.setdefault(name, os.environ.get(name))
-            os.environ[name] = value
+        self.scale = self._use.scale
+        self._environment.enter_context(environment({**self._use.environment, RUN_VARIABLE: run}))
 
     def _connect(self) -> LabSession:
         if self._error is not None:
@@ -115,18 +113,12 @@ class LabAccess:
         self._on_wait(text)
 
     def open(self, combination: Combination, reset: bool = False) -> AbstractContextManager[Link]:
-        """Open a link for this combination. With ``reset`` its nodes are rebooted first.
-
-        Raises PinetError, and KeyboardInterrupt once another process has aborted the run.
-        """
+        """Open a link; ``reset`` reboots its nodes first. Raises PinetError; KeyboardInterrupt in an aborted run."""
         self.interrupt()
         return self._connect().open(combination, reset, self.prepare)
 
     def watch(self) -> None:
-        """Raise an error if a console of the open link has shown a kernel crash or a supply fault. This check is cheap.
-
-        Raises KeyboardInterrupt once another process has aborted the run.
-        """
+        """Raise the error of a kernel crash or supply fault on a console, or KeyboardInterrupt as ``open``. Cheap."""
         self.interrupt()
         if self._session is not None:
             self._session.watch()
@@ -134,6 +126,14 @@ class LabAccess:
     def exclusive(self, combination: Combination) -> AbstractContextManager[None]:
         """Measure alone in the contention domains of this combination."""
         return self._session.exclusive(combination) if self._session else nullcontext()
+
+    @contextmanager
+    def measuring(self, combination: Combination) -> Iterator[None]:
+        """Measure alone in the contention domains of this combination; then check its consoles and its leases."""
+        with self.exclusive(combination):
+            yield
+        self.watch()
+        self.check(combination)
 
     def check(self, combination: Combination) -> None:
         """Check that the nodes are still leased to this run. Raises LeaseError."""
@@ -170,10 +170,37 @@ class LabAccess:
                 use.leave()
             except PinetError as error:
                 warnings.append(f"could not stop lab {self._lab.name}: {error}")
-        while self._environment:
-            name, value = self._environment.popitem()
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        self._environment.close()
         return warnings
+
+
+@contextmanager
+def visit(
+    lab: Lab, purpose: str, on_wait: Callable[[str], None], on_close: Callable[[list[str]], None]
+) -> Iterator[LabAccess]:
+    """Use a lab for a command: start it if needed, and leave it as it was found, even after an exception or SIGTERM.
+
+    ``on_close`` gets a list of what could not be undone.
+    """
+    access = LabAccess(lab, Identity.of_this_process(purpose), ACQUIRE_TIMEOUT_S, on_wait)
+    with _terminated_like_interrupted():
+        try:
+            yield access
+        finally:
+            on_close(access.close())
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread can handle signals.
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

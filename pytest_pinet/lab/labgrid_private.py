@@ -101,7 +101,8 @@ class ShellDriverWithHooks(ShellDriver):  # type: ignore[misc]  # labgrid is not
     """A ShellDriver with a method to override for the way from an open console to a prompt.
 
     Upstream: https://github.com/labgrid-project/labgrid/issues/1749 (after the login labgrid runs ``dmesg -n 1``, which
-    hides kernel messages; no option turns it off). We found no issue about its wait for two seconds of silence.
+    hides kernel messages; no option turns it off). We found no issue about its wait for two seconds of silence before
+    it presses Enter.
     """
 
     @abc.abstractmethod

@@ -6,12 +6,13 @@ pytest started it. All other code reaches the lab through labgrid and does not k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol, cast
 
 from pytest_pinet.execution.entry_points import LAUNCHERS
-from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.scale import Scale
+from pytest_pinet.model.lab import Lab, Scale
 
 
 class LabUse(Protocol):
@@ -40,7 +41,7 @@ class Launcher(Protocol):
     """
 
     def find(self, lab: Lab) -> Mapping[str, str] | None:
-        """Return the lab's environment if the lab is up and answers, else None."""
+        """Return the lab's environment if it is up and answers, else None. Raises LabError if the lab file changed."""
 
     def up(self, lab: Lab) -> Mapping[str, str]:
         """Start the lab, or find it running; it stays up until ``down``. Raises LabError naming what is missing."""
@@ -66,3 +67,18 @@ def launcher_of(lab: Lab) -> Launcher | None:
     made, what = LAUNCHERS.make(lab.launcher)
     LAUNCHERS.require(made, what, Launcher)
     return cast(Launcher, made)
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables, such as a lab's ``LG_*`` variables, for the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -35,7 +35,7 @@ class _Obstacle:
 
     def __str__(self) -> str:
         if self.exporter is not None:
-            return f"exporter {self.exporter} of place {self.place} is away"
+            return f"exporter {self.exporter} of place {self.place} is not connected"
         return f"held by {self.holding or 'an unknown user'}"
 
 
@@ -108,7 +108,6 @@ class Leases:
         return missing
 
     def _raise_if_too_long(self, obstacle: _Obstacle, patience: Patience) -> None:
-        """Raise if the obstacle has been there for too long."""
         place, exporter = obstacle.place, obstacle.exporter
         holder = obstacle.holding.holder if obstacle.holding else None
         patience.look(f"{place} {obstacle}", holder is not None and holder.is_sibling_of(self._coordinator.identity))
@@ -123,7 +122,7 @@ class Leases:
         elif patience.hangs:
             raise LeaseError(
                 f"waited {patience.sibling_s:.0f} s for place {place}, {obstacle}, a worker of this run, "
-                "which did not release it once",
+                "which never released this place",
                 "check whether a test of that worker hangs; if its tests need the place for so long, increase "
                 "--pinet-acquire-timeout",
             )
@@ -200,10 +199,8 @@ class Leases:
             self._stale.discard(place)
 
     def _lost_exporter(self, place: str) -> str | None:
-        """Return an exporter of this place that went away since the lease began, or None.
-
-        The exporter may be back, but then its resources are not leased.
-        """
+        """Return an exporter of this place that went away since the lease began, or None."""
+        # The exporter may be back, but then its resources are not leased.
         for exporter in sorted({path[0] for path in self._resources.get(place, ())}):
             when = self._coordinator.left_at(exporter)
             if when is not None and when > self._leased_at.get(place, when):
@@ -263,16 +260,20 @@ class Leases:
         if leaving:
             self._before_giving_back(leaving)
         for place in leaving:
-            self.held.discard(place)
-            self._stale.discard(place)
             try:
-                self._coordinator.release(place, self._coordinator.identity)
-            except CoordinatorError:
-                self._owed.add(place)
+                self._hand_back(place)
             except Exception as error:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+    def _hand_back(self, place: str) -> None:
+        self.held.discard(place)
+        self._stale.discard(place)
+        try:
+            self._coordinator.release(place, self._coordinator.identity)
+        except CoordinatorError:
+            self._owed.add(place)
 
     def settle(self) -> None:
         """Release the places that are still owed. Raises CoordinatorError naming them while the coordinator is away."""
@@ -298,11 +299,7 @@ class Leases:
         try:
             yield
         finally:
-            self.held.discard(place)
-            try:
-                self._coordinator.release(place, self._coordinator.identity)
-            except CoordinatorError:
-                self._owed.add(place)
+            self._hand_back(place)
 
 
 def free_places_of(worker: str, run: str, lab_file: str, own: Identity) -> list[str]:

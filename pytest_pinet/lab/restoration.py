@@ -5,7 +5,6 @@ Ports in use are left alone. A run leases the place of a port's node or uplink f
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from pytest_pinet.lab.labgrid.coordinator import Coordinator, Holding
 from pytest_pinet.lab.labgrid.heartbeat import BEAT_S, STILL_S
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.labgrid.targets import Targets
-from pytest_pinet.lab.launcher import launcher_of
+from pytest_pinet.lab.launcher import environment, launcher_of
 from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, in_words, open_switch
@@ -43,7 +42,8 @@ def restore_ports(lab_file: str, on_wait: Callable[[str], None], without_leases:
     def restore(spared: Iterable[PortRef] = ()) -> list[str]:
         return restore_crashed(lab.file, lambda name: open_switch(lab, name), spared=set(spared))
 
-    with _environment(found):
+    # Settings of switches may use the variables of the lab.
+    with environment(found):
         left, _ = Journal(lab.file).left_behind()
         guards = _guards(lab, (PortRef(switch, port) for switch, ports in left.items() for port in ports))
         if without_leases or not guards:
@@ -108,21 +108,6 @@ def _leased(
 def _with_heartbeat(missing: Iterable[Holding | LeaseError]) -> list[Identity]:
     """Return the holders that send heartbeats; if such a holder is silent, it is dead."""
     return [why.holder for why in missing if isinstance(why, Holding) and why.holder.beats]
-
-
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set the ``LG_*`` variables for the block; settings of switches may use them."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def restore_crashed(

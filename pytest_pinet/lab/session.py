@@ -131,7 +131,7 @@ class LabSession:
 
     def check(self, combination: Combination) -> None:
         """Check that nodes and uplinks are still leased to this run. Raises LeaseError or CoordinatorError."""
-        self._pool.check(combination.places)
+        self._pool.leases.check(combination.places)
 
     @contextmanager
     def exclusive(self, combination: Combination) -> Iterator[None]:
@@ -144,11 +144,10 @@ class LabSession:
             stack.enter_context(contention.exclusive(key, domains, self._timeout_s, self._on_wait, identity))
             places = {contention.PLACE_PREFIX + domain for domain in domains} & set(self._coordinator.places())
             for place in sorted(places):
-                stack.enter_context(self._pool.also(place, self._timeout_s))
+                stack.enter_context(self._pool.leases.also(place, self._timeout_s))
             yield
 
     def keep_only(self, nodes: Iterable[Node]) -> None:
-        """Leave and release all nodes except these."""
         self._pool.keep_only(nodes)
 
     def distrust(self, combination: Combination) -> None:
@@ -166,7 +165,7 @@ class LabSession:
         """Leave and release everything; return what could not be undone."""
         steps: Mapping[str, Callable[[], object]] = {
             "release the nodes": lambda: self.keep_only(()),
-            "release the remaining places": self._pool.settle,
+            "release the remaining places": self._pool.leases.settle,
             **{f"close switch {name}": switch.close for name, switch in self._switches.items()},
             "clean up labgrid's targets": self._targets.close,
         }

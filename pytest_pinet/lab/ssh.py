@@ -62,7 +62,9 @@ class SshProcess:
         try:
             self._local.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise TimeoutError(f"a command on {self._shell.name} still runs after {timeout_s:.0f} s") from None
+            raise TimeoutError(
+                f"a command on {self._shell.name} did not end within {timeout_s:.0f} s, and goes on"
+            ) from None
         return self._completed()
 
     def stop(self) -> Completed:

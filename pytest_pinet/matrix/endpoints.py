@@ -49,7 +49,7 @@ class EndpointSelector:
         if topology.forwards:
             chosen = self._chain(dut)
         elif topology.shared:
-            chosen = [dut, *self._others(dut, topology.ends - 1, topology)]
+            chosen = [dut, *self._one_each(dut, topology)[: topology.ends - 1]]
         elif topology.ends == 2:
             chosen = [dut, self.peer(dut)]
         else:
@@ -65,7 +65,7 @@ class EndpointSelector:
             raise NotEnoughNodes(self._alone(dut, "pair", 2))
         if self._clock(dut) == WALL != self._clock(found):
             raise NotEnoughNodes(
-                f"every peer of {dut.node} has a virtual clock, so its measurements say nothing about {dut.node}"
+                f"every peer of {dut.node} has a virtual clock, so measurements with it say nothing about {dut.node}"
             )
         return found
 
@@ -113,9 +113,7 @@ class EndpointSelector:
         return min(candidates, key=rank, default=None)
 
     def _possible(self, dut: Interface, peer: Interface, mtu: int | None = None) -> float:
-        """Return the goodput that a peer can reach with this interface: its own capacity, or that of uplinks in
-        between.
-        """
+        """Return the goodput that a peer, and the uplinks in between, can reach with this interface."""
         uplinks = self._reach[dut.port.switch][peer.port.switch]
         largest = mtu or dut.nic.mtu_max
         bottlenecks = [highest_limit(uplink.speed_mbps, largest, Bus.SOC).goodput.bps for uplink in uplinks]
@@ -136,11 +134,10 @@ class EndpointSelector:
             by_node.setdefault(candidate.node, []).append(candidate)
         return list(by_node.values())
 
-    def _one_each(self, dut: Interface) -> list[Interface]:
-        """Return one interface of each other node, if possible one that does not limit the measurement.
+    def _one_each(self, dut: Interface, topology: Topology) -> list[Interface]:
+        """Return one interface of each other node, best first: it limits least, then it is near, then onboard.
 
-        Among these, a near interface is preferred, then the onboard NIC. If all limit it, the fastest is chosen. The
-        nodes are sorted likewise.
+        Raises NotEnoughNodes.
         """
         wanted = capacity(dut, MTU)
 
@@ -151,19 +148,13 @@ class EndpointSelector:
             return interface.port.switch != dut.port.switch
 
         nics = self._nics_by_node(dut)
+        if len(nics) + 1 < topology.nodes:
+            raise NotEnoughNodes(self._alone(dut, topology.name, topology.nodes))
         chosen = [min(own, key=lambda i: (short(i), far(i), i.label != _ONBOARD)) for own in nics]
         return sorted(chosen, key=lambda i: (short(i), far(i), _limits(i, dut)))
 
-    def _others(self, dut: Interface, count: int, topology: Topology) -> list[Interface]:
-        found = self._one_each(dut)
-        if len(found) < count:
-            raise NotEnoughNodes(self._alone(dut, topology.name, topology.nodes))
-        return found[:count]
-
     def _pairs(self, dut: Interface, topology: Topology) -> list[Interface]:
-        others = self._one_each(dut)
-        if len(others) + 1 < topology.nodes:
-            raise NotEnoughNodes(self._alone(dut, topology.name, topology.nodes))
+        others = self._one_each(dut, topology)
         wanted = capacity(dut, MTU)
         # Choose the slowest partner that is fast enough, so that faster ones remain for the other pairs.
         partner = min(
@@ -175,7 +166,10 @@ class EndpointSelector:
                 capacity(i),
             ),
         )
-        rest = sorted(self._own_nics(dut, partner), key=lambda i: (i.port.switch, -capacity(i)))
+        # One interface for each other node: its onboard NIC if it has one.
+        nics = self._nics_by_node(dut, without=(partner.node,))
+        rest = [min(own, key=lambda i: (i.label != _ONBOARD, -capacity(i))) for own in nics]
+        rest.sort(key=lambda i: (i.port.switch, -capacity(i)))
         chosen = [dut, partner]
         while len(chosen) < topology.ends:
             first = rest.pop(0)
@@ -184,11 +178,6 @@ class EndpointSelector:
             # The slower one is the device under test. The faster peer does not limit it.
             chosen += sorted((first, second), key=capacity)
         return chosen
-
-    def _own_nics(self, dut: Interface, partner: Interface) -> list[Interface]:
-        """Return one interface for each node besides the first pair: its onboard NIC if it has one."""
-        nics = self._nics_by_node(dut, without=(partner.node,))
-        return [min(own, key=lambda i: (i.label != _ONBOARD, -capacity(i))) for own in nics]
 
     def _chain(self, dut: Interface) -> list[Interface]:
         own = [i for i in self._lab.nodes[dut.node].interfaces if i != dut]

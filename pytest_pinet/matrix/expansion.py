@@ -1,4 +1,4 @@
-"""Expands a request over a lab: combinations, or the reasons why they are missing."""
+"""The request of a test, and its expansion over a lab: combinations, or the reasons why they are missing."""
 
 from __future__ import annotations
 
@@ -10,15 +10,44 @@ from typing import TypeVar
 
 from pytest_pinet.execution.names import nearest
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
-from pytest_pinet.matrix.request import Request
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, names_of
+from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.topology import Topology
 from pytest_pinet.model.tuning import UNTUNED, Tuning
 from pytest_pinet.tuning.registry import boot_part
 
 # Other characters would need quotes in test IDs, -k expressions and shells.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+:/@-]")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The request of one test: globs for boards and NICs, topologies, tunings, and the limits of its marker.
+
+    ``reset``: the nodes are power-cycled before the test. ``profile`` is a name of PROFILES (None: not requested).
+    ``tuning_required``: a tuning that does not take effect ends the test.
+    """
+
+    boards: tuple[str, ...]
+    nics: tuple[str, ...]
+    topologies: tuple[Topology, ...]
+    limits: tuple[Limit, ...]
+    reset: bool = False
+    profile: str | None = None
+    tunings: tuple[Tuning, ...] = (Tuning(),)
+    tuning_required: bool = False
+
+    def limits_for(self, combination: Combination) -> tuple[Limit, ...]:
+        """Return the marker's limits for one combination. A board or NIC without a wildcard counts as named."""
+
+        def narrow(globs: tuple[str, ...], value: str) -> str:
+            return "*" if any(set(glob) & set("*?[") for glob in globs) else value
+
+        return tuple(
+            replace(limit, board=narrow(self.boards, combination.board), nic=narrow(self.nics, combination.nic))
+            for limit in self.limits
+        )
 
 
 @dataclass(frozen=True)
@@ -44,9 +73,9 @@ def _matches(name: str, globs: Iterable[str]) -> bool:
 def combinations(lab: Lab, request: Request, ends: EndpointSelector | None = None) -> list[Combination | Missing]:
     """Return one combination for each matching board, NIC, topology and tuning, in the order of the lab file.
 
-    If several nodes have the same board and NIC, the first one that can be used stands for all. Every board and NIC
-    that is named without a wildcard and does not exist becomes a Missing. ``ends`` is a selector of this lab, for
-    callers that have one.
+    If several nodes have the same board and NIC, the first one that can be used stands for all. Each pair of a board
+    and a NIC of the request, also with wildcards, that matches nothing becomes a Missing. ``ends`` is a selector of
+    this lab, for callers that have one.
     """
     chooser = ends or EndpointSelector(lab)
     found: dict[str, Combination | Missing] = {}
@@ -84,16 +113,13 @@ def _missing(lab: Lab, request: Request, topology: Topology) -> list[Missing]:
             if any(fnmatchcase(name, nic) for i in there for name in names_of(i)):
                 continue
             id_ = _UNSAFE.sub("any", f"{board}:{nic}/{topology}")
-            if not there:
-                near = nearest(board, boards)
-                hint = f"nearest is {near!r}; " if near else ""
-                reason = f"no board {board!r} in lab {lab.name} ({hint}it has {', '.join(boards)})"
-            else:
-                labels = sorted({i.label for i in there})
+            what, kind, near, has = f"board {board!r}", "boards", nearest(board, boards), boards
+            if there:
+                what, kind = f"NIC {nic!r} on {what}", "NICs"
                 near = nearest(nic, sorted({name for i in there for name in names_of(i)}))
-                hint = f"nearest is {near!r}; " if near else ""
-                reason = f"no NIC {nic!r} on board {board!r} in lab {lab.name} ({hint}it has {', '.join(labels)})"
-            result.append(Missing(id_, reason))
+                has = sorted({i.label for i in there})
+            hint = f"nearest is {near!r}; " if near else ""
+            result.append(Missing(id_, f"no {what} in lab {lab.name} ({hint}{kind}: {', '.join(has)})"))
     return result
 
 
@@ -115,10 +141,7 @@ T = TypeVar("T")
 
 
 def fewest_boots(items: Sequence[T], case_of: Callable[[T], CombinationCase | None]) -> list[T]:
-    """Return the tests sorted so that tests with boot tunings come last, and equal boot tunings are consecutive.
-
-    All other tests keep their order.
-    """
+    """Return the tests with boot tunings last, and equal boot tunings together. Other tests keep their order."""
     groups: dict[tuple[str, str], int] = {}
 
     def rank(item: T) -> int:

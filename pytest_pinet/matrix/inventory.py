@@ -7,11 +7,10 @@ from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import nearest
 from pytest_pinet.matrix.endpoints import EndpointSelector
-from pytest_pinet.matrix.expansion import combinations
-from pytest_pinet.matrix.request import Request
+from pytest_pinet.matrix.expansion import Request, combinations
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.topology import KINDS, LARGEST, Topology, parse_topology
@@ -33,10 +32,7 @@ def entries(
     ends: EndpointSelector | None = None,
     tunings: Sequence[Tuning] = AS_IT_IS,
 ) -> list[MatrixEntry]:
-    """Return board x NIC x topology x tuning, in the order of the lab file, with the same choice as for tests.
-
-    Boards and NICs must match the globs. Whether a node supports a tuning is known only when it is applied.
-    """
+    """Return board x NIC x topology x tuning of these globs, in the order of the lab file, chosen as for tests."""
     request = Request(tuple(boards), tuple(nics), tuple(topologies), (), tunings=tuple(tunings))
     found = []
     for cell in combinations(lab, request, ends):
@@ -70,10 +66,8 @@ def split_tuning(id_: str) -> tuple[str, Tuning]:
     plain, _, key = id_.rpartition("/")
     if "/" not in plain or "=" not in key:
         return id_, Tuning()
-    try:
+    with mistake_in(repr(id_)):
         return plain, parse_key(key)
-    except ValueError as error:
-        raise ConfigError(f"{id_!r}: {error}") from None
 
 
 def combination(lab: Lab, id_: str) -> Combination:

@@ -14,31 +14,28 @@ from statistics import fmean
 
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.judge.baseline import Reference
-from pytest_pinet.judge.interleaved import (
-    MOST_PAIRS,
-    TOLERANCE,
-    Comparison,
-    Result,
-    Side,
-    compare_attempts,
-    figure_of_attempt,
-    side,
-)
+from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Side, compare_attempts, figure_of_attempt, side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
 from pytest_pinet.measure.preconditions import refuse
-from pytest_pinet.measure.traffic_runner import ProgressOfWays, Runs
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.comparison import ComparisonRecord, ConnectionRecord, SideRecord
+from pytest_pinet.model.record.change import ComparisonRecord, ConnectionRecord, SideRecord
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.tool import TrafficTool
 
 # Time of a turn beside its traffic, including a change of state.
 BESIDE_TRAFFIC_S = 10.0
 # The results of the candidate, the worst first. Of two directions the worse result counts.
-_SEVERITY = (Result.SLOWER, Result.INCONCLUSIVE, Result.GO_ON, Result.SAME, Result.FASTER)
+_SEVERITY = (
+    Relation.SLOWER,
+    Relation.INCONCLUSIVE,
+    Relation.GO_ON,
+    Relation.SAME,
+    Relation.FASTER,
+)
 
 
 @dataclass(frozen=True)
@@ -103,36 +100,31 @@ class _Run:
 
 
 def compare(
-    link: Link,
+    context: MeasureContext,
     traffic: Traffic,
-    state_a: State,
-    state_b: State,
-    tool: TrafficTool,
-    plan: ComparisonPlan | None = None,
-    on_progress: ProgressOfWays | None = None,
-    watch: Callable[[], None] | None = None,
-    raw: dict[str, str] | None = None,
+    states: tuple[State, State],
+    plan: ComparisonPlan,
     on_state: Callable[[Side], None] = lambda _: None,
 ) -> ComparisonRecord:
     """Measure both states alternately on fresh connections until the difference is certain or cannot become so.
 
-    A connection in which the link dropped is kept as evidence and repeated. ``raw`` receives the output of every
-    process by file name. ``on_state`` is called whenever a state has been entered. The caller must have exclusive use
-    of the nodes and contention domains. Raises LabError, UnsupportedError, and any error of entering or leaving a
-    state; the current state is always left. Raises ValueError for a tolerance outside 0 to 1.
+    A connection in which the link dropped is kept as evidence and repeated. ``on_state`` is called whenever a state has
+    been entered. The caller must have exclusive use of the nodes and contention domains. Raises LabError,
+    UnsupportedError, and any error of entering or leaving a state; the current state is always left. Raises ValueError
+    for a tolerance outside 0 to 1.
     """
-    plan = plan or ComparisonPlan()
+    link = context.link
     if not 0 < plan.tolerance < 1:
         raise ValueError(f"tolerance {plan.tolerance}: expected a share above 0 and below 1, such as 0.03")
     started = datetime.now(UTC)
     clock = time.monotonic()
     runs: list[_Run] = []
-    found: dict[Direction, Comparison] = {}
+    found: dict[Direction, Difference] = {}
     ways = traffic.direction.parts
     lasts_s = 2 * plan.most_pairs * (traffic.seconds + BESIDE_TRAFFIC_S)
     builds: dict[Side, Mapping[str, str | None]] = {}
-    with ExitStack() as stack, Runs(link, tool, lasts_s, raw, on_progress, watch) as traffic_runs:
-        turns = _Turns({Side.A: state_a, Side.B: state_b}, stack)
+    with ExitStack() as stack, Runs(context, lasts_s) as traffic_runs:
+        turns = _Turns(dict(zip((Side.A, Side.B), states, strict=True)), stack)
         while not found or _goes_on(found, plan):
             now = side(sum(not run.excluded for run in runs))
             if turns.take(now):
@@ -148,20 +140,20 @@ def compare(
             found = {way: _judged(kept, way, plan) for way in ways}
         refuse(traffic_runs.finish(traffic))
     seconds = time.monotonic() - clock
-    return _record(link, traffic, (state_a, state_b), plan, runs, found, started, seconds, builds)
+    return _record(link, traffic, states, plan, runs, found, started, seconds, builds)
 
 
-def _judged(kept: list[_Run], way: Direction, plan: ComparisonPlan) -> Comparison:
+def _judged(kept: list[_Run], way: Direction, plan: ComparisonPlan) -> Difference:
     noise = plan.references.get(way, Reference()).noise
     return compare_attempts([run.attempts[way] for run in kept], plan.tolerance, noise, plan.error_rate)
 
 
-def _goes_on(found: Mapping[Direction, Comparison], plan: ComparisonPlan) -> bool:
-    if any(one.result is Result.SLOWER for one in found.values()):
+def _goes_on(found: Mapping[Direction, Difference], plan: ComparisonPlan) -> bool:
+    if any(one.result is Relation.SLOWER for one in found.values()):
         # A slower direction decides; the other direction cannot change the result.
         return False
-    pairs = min(one.pairs for one in found.values())
-    return pairs < plan.most_pairs and any(one.result is Result.GO_ON for one in found.values())
+    pairs = min(one.count for one in found.values())
+    return pairs < plan.most_pairs and any(one.result is Relation.GO_ON for one in found.values())
 
 
 def _record(
@@ -170,7 +162,7 @@ def _record(
     states: tuple[State, State],
     plan: ComparisonPlan,
     runs: list[_Run],
-    found: Mapping[Direction, Comparison],
+    found: Mapping[Direction, Difference],
     started: datetime,
     seconds: float,
     builds: Mapping[Side, Mapping[str, str | None]],
@@ -182,11 +174,11 @@ def _record(
         id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
         a=states[0].name,
         b=states[1].name,
-        result=str(Result.INCONCLUSIVE if result is Result.GO_ON else result),
+        result=str(Relation.INCONCLUSIVE if result is Relation.GO_ON else result),
         why=f"{worst}: {found[worst].why}" if several else found[worst].why,
         tolerance=plan.tolerance,
         error_rate=plan.error_rate,
-        pairs=min(one.pairs for one in found.values()),
+        pairs=min(one.count for one in found.values()),
         directions={str(way): _side(way, one, runs) for way, one in found.items()},
         runs=tuple(_run(run) for run in runs),
         started=started.isoformat(),
@@ -196,12 +188,12 @@ def _record(
     )
 
 
-def _side(way: Direction, found: Comparison, runs: list[_Run]) -> SideRecord:
+def _side(way: Direction, found: Difference, runs: list[_Run]) -> SideRecord:
     return SideRecord(
         a_bps=_goodput(way, Side.A, runs).bps,
         b_bps=_goodput(way, Side.B, runs).bps,
         change=found.change,
-        interval=None if found.low is None or found.high is None else (found.low, found.high),
+        interval=found.interval,
         result=str(found.result),
         why="; ".join([found.why, *found.remarks]),
     )

@@ -5,20 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 
 from pytest_pinet.judge.attempts import MeasuredFlow
+from pytest_pinet.judge.difference import VERDICTS, AgainstA, Relation, judge_against_a
 from pytest_pinet.judge.flow_limits import Bounds
-from pytest_pinet.judge.interleaved import Result
-from pytest_pinet.judge.two_states import VERDICTS, AgainstA, judge_against_a
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.judgement import DirectionJudgement, JudgedAttempt, MeasurementJudgement
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.comparison import ComparisonRecord
+from pytest_pinet.model.record.change import ComparisonRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.result_record import ResultParts, result_record
-from pytest_pinet.report.tunings import tuning_notes
+from pytest_pinet.report.sentences import tuning_notes
 
 
 def compared_record(link: Link, traffic: Traffic, found: ComparisonRecord) -> ResultRecord:
@@ -58,7 +57,7 @@ def _against_a(way: Direction, found: ComparisonRecord) -> AgainstA:
         Bitrate(side.a_bps),
         Bitrate(side.b_bps),
         found.tolerance,
-        VERDICTS[Result(side.result)],
+        VERDICTS[Relation(side.result)],
         f"{found.b} against {found.a}: {side.why}",
         side.why,
         None if low is None or high is None else (low, high),

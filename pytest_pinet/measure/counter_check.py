@@ -15,7 +15,7 @@ from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.lab.switch.switchport import Capability
-from pytest_pinet.model.counters import PortCounters
+from pytest_pinet.model.evidence import PortCounters
 from pytest_pinet.model.record.result import CableRecord
 from pytest_pinet.model.traffic import Traffic
 

@@ -1,4 +1,4 @@
-"""The traffic that commands send by default, as the gate does, and the ids of the results."""
+"""The default traffic of commands such as ``pinet calibrate``, equal to the gate's, and the ids of the results."""
 
 from __future__ import annotations
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypedDict, TypeVar
+from functools import partial
+from typing import TypeVar
 
+from pytest_pinet.errors import InvalidMeasurement, LabError, UnsupportedError, first_line
 from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.measurement import GatePlan, figures
@@ -18,75 +20,72 @@ from pytest_pinet.judge.preconditions import failed_requests, unmet, unseen
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
-from pytest_pinet.measure.peer_capacity import ceilings
-from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, ProgressOfWays, Runs
-from pytest_pinet.measure.udp_ladder import Ladder, measure_ladder
+from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
+from pytest_pinet.measure.udp_ladder import Ladder
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, WindowRecord
-from pytest_pinet.model.traffic import HttpTraffic, Traffic
+from pytest_pinet.model.record.traffic import HttpRecord, WindowRecord
+from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.parameters import parameters_hash
-from pytest_pinet.report.result_record import ResultParts, result_record
-from pytest_pinet.report.traffic import apart_notes, http_record, http_text, ladder_text, most_apart, window_record
-from pytest_pinet.report.tunings import tuning_notes
-from pytest_pinet.traffic.tool import TrafficTool
+from pytest_pinet.report.result_record import (
+    ResultParts,
+    http_record,
+    most_apart,
+    parameters_hash,
+    result_record,
+    window_record,
+)
+from pytest_pinet.report.sentences import apart_notes, http_text, ladder_text, tuning_notes
+from pytest_pinet.traffic.scaled import wrap_scaled
+from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
 
 T = TypeVar("T")
 # Time of one measurement for set-up, link-ups and waiting for quiet ends, beside its traffic.
 BESIDE_TRAFFIC_S = 180.0
+LOOPBACK = "127.0.0.1"
+# The shortest run of iperf3 over the loopback of an end. It is long enough: a peer's capacity is far above the limit,
+# or the peer is the bottleneck.
+LOOPBACK_S = 1.0
 
 
-def _build_of(end: End) -> dict[str, str | None]:
-    """Return the build of an end. It is read once per boot: only a boot or a module load changes it."""
+def _once_per_boot(end: End, key: str, read: Callable[[], T]) -> T:
+    """Return what ``read`` returned at the first call since the boot of the end's node."""
     facts = end.session.facts
-    key = f"build {end.device}"
     if key not in facts:
-        facts[key] = read_build(end.shell, end.device)
-    build: dict[str, str | None] = facts[key]
-    return build
-
-
-def _serials_of(link: Link) -> dict[str, str]:
-    """Return the serial numbers of the boards that report one, by end; they are read once per boot."""
-    found = {}
-    for end in link.ends:
-        facts = end.session.facts
-        if "serial" not in facts:
-            facts["serial"] = read_serial(end.shell)
-        if facts["serial"] is not None:
-            found[str(end.endpoint)] = facts["serial"]
+        facts[key] = read()
+    found: T = facts[key]
     return found
 
 
-def measure(
-    link: Link,
-    traffic: Traffic,
-    plan: GatePlan,
-    tool: TrafficTool,
-    on_progress: ProgressOfWays | None,
-    watch: Callable[[], None] | None = None,
-    raw: MutableMapping[str, str] | None = None,
-) -> ResultRecord:
+def _serials_of(link: Link) -> dict[str, str]:
+    """Return the serial numbers of the boards that report one, by end."""
+    serials = {str(end.endpoint): _once_per_boot(end, "serial", partial(read_serial, end.shell)) for end in link.ends}
+    return {end: serial for end, serial in serials.items() if serial is not None}
+
+
+def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> ResultRecord:
     """Measure on fresh connections until every value is judged, and return the record.
 
-    The caller fills in ``test``, ``files`` and ``rerun``. ``raw`` receives the output of every process by file name,
-    also if an error is raised. ``watch`` is called throughout and can end the traffic by raising. Raises LabError,
-    UnsupportedError, InvalidMeasurement.
+    The caller fills in ``test``, ``files`` and ``rerun``. Raises LabError, UnsupportedError, InvalidMeasurement.
     """
+    link = context.link
     started = datetime.now(UTC)
     clock = time.monotonic()
-    build = _build_of(link.dut)
+    dut = link.dut
+    # Only a boot or a module load changes the build.
+    build = _once_per_boot(dut, f"build {dut.device}", partial(read_build, dut.shell, dut.device))
     facts = link.facts
     plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
-    with Runs(link, tool, plan.profile.budget_s + BESIDE_TRAFFIC_S, raw, on_progress, watch) as runs:
-        ladder = measure_ladder(runs, traffic, plan.profile)
+    with Runs(context, plan.profile.budget_s + BESIDE_TRAFFIC_S) as runs:
+        ladder = Ladder(traffic, plan.profile) if isinstance(traffic, LadderTraffic) else None
         if ladder is None:
             runs.again(traffic)
+        else:
+            ladder.measure(runs)
 
         def judged(
             busy: Sequence[str] = (), capacities: Mapping[str, Bitrate] | None = None, broken: Sequence[str] = ()
@@ -119,22 +118,27 @@ def measure(
         doubts: list[str] = []
         if found.verdict is Verdict.FAIL:
             with doing("look for another cause of the low value"):
-                capacities, doubts = ceilings(link, traffic, runs.tries[0].flows, tool)
+                capacities, doubts = ceilings(link, traffic, runs.tries[0].flows, context.tool)
             busy = runs.conditions.excuses(runs.tries)
         broke = runs.finish(traffic)
         found = judged(busy, capacities, broke)
     parts = replace(
-        _parts(link, traffic, runs, plan.profile.name, found, build, started, time.monotonic() - clock),
+        _parts(link, traffic, runs, found),
+        build=build,
+        profile=plan.profile.name,
+        started=started,
+        seconds=time.monotonic() - clock,
         evidence=[one.evidence for one in runs.tries],
         limited_by=limited_by(facts, sent, tries, found.directions, runs.conditions.before, capacities),
-        **_of_traffic(tries, traffic, ladder),
+        windows=_windows(tries),
+        ladder=None if ladder is None else ladder.record(),
+        http=_http(tries, traffic),
     )
     notes = [*parts.notes, *dict.fromkeys(act.removeprefix("  -> ") for one in broke for act in one.splitlines()[1:])]
     notes += [*runs.conditions.notes, *doubts, *kernel_notes(runs.tries), *unseen(traffic, tries)]
     notes += [*tuning_notes(link.tunings), *_ungated(facts, traffic, plan), *_notes_of_traffic(parts)]
     record = result_record(replace(parts, notes=notes))
-    if raw is not None:
-        raw["versions.txt"] = _versions(parts)
+    context.raw["versions.txt"] = _versions(parts)
     return record
 
 
@@ -148,26 +152,17 @@ def _ungated(link: LinkFacts, traffic: Traffic, plan: GatePlan) -> list[str]:
     """Return a sentence if an accepted baseline was ignored."""
     if link.scale == 1 or not any(plan.reference(way).baseline for way in traffic.direction.parts):
         return []
-    return [f"accepted baseline ignored: it was recorded at full link rate, these links run at {link.scale:g} of it"]
+    return [f"accepted baseline ignored: it was recorded at full link rate, but links run at {link.scale:g} of it"]
 
 
-class _OfTraffic(TypedDict, total=False):
-    """The parts of a result that only some kinds of traffic have."""
-
-    windows: list[WindowRecord]
-    ladder: LadderRecord
-    http: HttpRecord
+def _windows(tries: Sequence[Try]) -> list[WindowRecord]:
+    windows = [(number, one.measurements[0].window) for number, one in enumerate(tries, 1) if one.measurements]
+    return [window_record(number, one) for number, one in windows if one is not None]
 
 
-def _of_traffic(tries: Sequence[Try], traffic: Traffic, ladder: Ladder | None) -> _OfTraffic:
-    windows = [(n, one.measurements[0].window) for n, one in enumerate(tries, 1) if one.measurements]
-    found: _OfTraffic = {"windows": [window_record(number, one) for number, one in windows if one is not None]}
+def _http(tries: Sequence[Try], traffic: Traffic) -> HttpRecord | None:
     reports = [m.http for one in tries if not one.excluded for m in one.measurements if m.http is not None]
-    if ladder is not None:
-        found["ladder"] = ladder.record()
-    elif reports and isinstance(traffic, HttpTraffic):
-        found["http"] = http_record(traffic.size, traffic.streams, reports)
-    return found
+    return http_record(traffic.size, traffic.streams, reports) if reports and isinstance(traffic, HttpTraffic) else None
 
 
 def _notes_of_traffic(parts: ResultParts) -> list[str]:
@@ -176,16 +171,7 @@ def _notes_of_traffic(parts: ResultParts) -> list[str]:
     return [*apart, *ladder, *([http_text(parts.http)] if parts.http is not None else [])]
 
 
-def _parts(
-    link: Link,
-    traffic: Traffic,
-    runs: Runs,
-    profile: str,
-    found: MeasurementJudgement,
-    build: dict[str, str | None],
-    started: datetime,
-    seconds: float,
-) -> ResultParts:
+def _parts(link: Link, traffic: Traffic, runs: Runs, found: MeasurementJudgement) -> ResultParts:
     tries = runs.tries
     last = tries[-1].measurements
     notes = [note for one in tries for m in one.measurements for note in m.notes]
@@ -196,14 +182,10 @@ def _parts(
         message=f"{link.id} {found.reason}",
         combination=link.combination,
         traffic=traffic.key,
-        build=build,
-        profile=profile,
         path=link.path,
         versions=_by_end(link, [m.versions for m in last], traffic),
         cpu_percent=_by_end(link, [m.cpu_percent for m in last], traffic),
         notes=[*dict.fromkeys(notes), *_isolation(link)],
-        started=started,
-        seconds=seconds,
         traffic_seconds=sum(one.seconds for one in tries),
         directions=found.directions,
         flows=found.flows,
@@ -236,3 +218,44 @@ def _by_end(link: Link, values: Sequence[Mapping[str, T]], traffic: Traffic) -> 
             if role in by_role:
                 found[str(link.ends[index].endpoint)] = by_role[role]
     return found
+
+
+def ceilings(
+    link: Link, traffic: Traffic, flows: Sequence[MeasuredFlow], tool: TrafficTool
+) -> tuple[dict[str, Bitrate], list[str]]:
+    """Return the loopback goodput of each end except the device under test, by the name of the end.
+
+    Both processes run on the end's processor, so the end could send or receive more than this value. For UDP the value
+    is never above the sent rate. It is measured once per lease of a node. The second value has a sentence for each end
+    that could not be measured, for any reason: this error must not replace the verdict of the gate.
+    """
+    others = {index for flow in flows for index in (flow.sender, flow.receiver)}
+    dut = link.dut.endpoint.node
+    found: dict[str, Bitrate] = {}
+    doubts = []
+    for end in (link.ends[index] for index in sorted(others)):
+        if end.endpoint.node is dut:
+            continue
+        try:
+            found[str(end.endpoint)] = _ceiling(end, traffic, wrap_scaled(tool, link.scale))
+        except (LabError, UnsupportedError, InvalidMeasurement) as error:
+            doubts.append(f"the loopback goodput of {end.endpoint} could not be measured: {first_line(error)}")
+    return found, doubts
+
+
+def _ceiling(end: End, traffic: Traffic, tool: TrafficTool) -> Bitrate:
+    own = Traffic(
+        Direction.TX,
+        udp=traffic.udp,
+        streams=traffic.streams,
+        duration_s=LOOPBACK_S,
+        warmup_s=0.0,
+        # TCP finds the capacity itself. UDP without a rate would lose most of its datagrams.
+        bitrate=traffic.bitrate if traffic.udp else None,
+        length=traffic.length,
+    )
+    if isinstance(traffic, HttpTraffic):
+        own = replace(traffic, direction=Direction.TX, duration_s=LOOPBACK_S)
+    job = TrafficJob(end.shell, end.shell, LOOPBACK, LOOPBACK, own)
+    # The key contains all parameters: other streams, rates or packet sizes give other values.
+    return _once_per_boot(end, f"loopback {own.key}", lambda: tool.measure(job).flows[Direction.TX].goodput)

@@ -16,9 +16,8 @@ from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.report.result_record import ResultParts, result_record
-from pytest_pinet.report.traffic import ping_record, ping_text
-from pytest_pinet.report.tunings import tuning_notes
+from pytest_pinet.report.result_record import ResultParts, ping_record, result_record
+from pytest_pinet.report.sentences import ping_text, tuning_notes
 from pytest_pinet.traffic import ping as tool
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_pinet.errors import InvalidMeasurement
-from pytest_pinet.evidence.preconditions import BUSY_S, DevicePlace, read_all
+from pytest_pinet.evidence.preconditions import BUSY_S, read_all
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.preconditions import broke_during, broken, notes, socket_trouble
@@ -37,8 +37,7 @@ class Preconditions:
         return None if here.node.clock == VIRTUAL else here.interface.bus
 
     def _read(self, busy_s: float = 0.0) -> list[Conditions]:
-        # No waiting here: `look_for_others` waits for quiet ends, up to QUIET_TIMEOUT_S.
-        return read_all([DevicePlace(end.shell, end.device) for end in self._link.ends], busy_s, patience_s=0.0)
+        return read_all([(end.shell, end.device) for end in self._link.ends], busy_s)
 
     @property
     def before(self) -> Sequence[Conditions]:

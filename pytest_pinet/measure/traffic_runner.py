@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
 
@@ -24,9 +24,9 @@ from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.concurrent import LEAD_S, TrafficJob, measure_together
+from pytest_pinet.traffic.concurrent import LEAD_S, measure_together
 from pytest_pinet.traffic.scaled import wrap_scaled
-from pytest_pinet.traffic.tool import TrafficTool
+from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
 from pytest_pinet.traffic.virtual_time import in_virtual_time
 
 # Arguments: the number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s).
@@ -40,31 +40,35 @@ LONG_LEAD_S = 1.5
 DROPS_MAX = 2
 
 
+@dataclass(frozen=True)
+class MeasureContext:
+    """A link, the tool that measures it, and what takes part in every measurement over it.
+
+    ``raw`` receives the output of every process by file name, also after an error. ``watch`` is called throughout and
+    can end the traffic by raising.
+    """
+
+    link: Link
+    tool: TrafficTool
+    raw: MutableMapping[str, str] = field(default_factory=dict)
+    on_progress: ProgressOfWays | None = None
+    watch: Callable[[], None] | None = None
+
+
 class Runs:
     """A context in which traffic runs. Entering it raises InvalidMeasurement for a bus or power supply with a fault.
 
-    ``raw`` receives the output of every process by file name, also after an error. ``lasts_s`` is about how long all
-    runs may take. ``watch`` is called throughout and can end the traffic by raising.
+    ``lasts_s`` is about how long all runs may take.
     """
 
-    def __init__(
-        self,
-        link: Link,
-        tool: TrafficTool,
-        lasts_s: float,
-        raw: MutableMapping[str, str] | None = None,
-        on_progress: ProgressOfWays | None = None,
-        watch: Callable[[], None] | None = None,
-    ) -> None:
-        self._link = link
-        self._tool = tool
+    def __init__(self, context: MeasureContext, lasts_s: float) -> None:
+        self._context = context
+        self._link = link = context.link
         self._lasts_s = lasts_s
-        self._raw = raw if raw is not None else {}
-        self._on_progress = on_progress
-        self._watch = watch
         self._stack = ExitStack()
-        self._observers: Mapping[int, Observer] = {}
-        self._collector = Collector([EndReader(end.shell, end.device, str(end.endpoint)) for end in link.ends])
+        # By the number of the end.
+        self._observers: dict[int, Observer] = {}
+        self.collector = Collector([EndReader(end.shell, end.device, str(end.endpoint)) for end in link.ends])
         self._counted_from = 0
         self._links: list[Link] = []
         self._sent: Traffic | None = None
@@ -73,17 +77,25 @@ class Runs:
     def __enter__(self) -> Runs:
         self.conditions = Preconditions(self._link)
         self.cables = CounterCheck(self._link)
-        self._observers = self._stack.enter_context(observed(self._link, self._lasts_s))
+        # If an observer does not start, also because of Ctrl-C, the earlier ones are stopped.
+        with ExitStack() as opened:
+            for index, end in enumerate(self._link.ends):
+                # With a virtual clock, each look costs instructions, 7 % of all of them (measured).
+                if end.endpoint.node.clock != VIRTUAL:
+                    observer = Observer(end.shell, end.device, str(end.endpoint.interface.port), self._lasts_s)
+                    self._observers[index] = opened.enter_context(observer)
+            self._stack = opened.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
-        self._raw.update(_printed(self.tries))
-        self._raw.update({f"{index}-observer.txt": one.text for index, one in self._observers.items()})
-        self._raw.update(self._collector.raw())
-        self._raw.update(self.cables.raw())
+        raw = self._context.raw
+        raw.update(_printed(self.tries))
+        raw.update({f"{index}-observer.txt": one.text for index, one in self._observers.items()})
+        raw.update(self.collector.raw())
+        raw.update(self.cables.raw())
 
     def again(self, traffic: Traffic, fresh: Fresh = Fresh.CONNECTION) -> Try:
         """Run the traffic once more. With Fresh.LINK, first take the link of the device under test down and up.
@@ -117,9 +129,47 @@ class Runs:
         return one
 
     def _once(self, traffic: Traffic, fresh: Fresh, number: int, lead_s: float) -> Try:
-        link, tool, collector = self._link, self._tool, self._collector
-        progress, watch = self._on_progress, self._watch
-        return run_once(link, traffic, tool, self._observers, fresh, number, progress, watch, collector, lead_s)
+        """Run the traffic once on its own connections. With several flows, clients start ``lead_s`` before them."""
+        link, watch, collector = self._link, self._context.watch, self.collector
+        virtual = {end.shell.name for end in link.ends if end.endpoint.node.clock == VIRTUAL}
+        if not virtual:
+            # A look during the traffic costs instructions of a virtual end, and falls into a different moment of its
+            # time in each run.
+            watch = collector.watching(watch, traffic.seconds)
+        collector.before(number)
+        started = datetime.now(UTC)
+        clock = time.monotonic()
+        for observer in self._observers.values():
+            observer.ensure(traffic.seconds + GRACE_S)
+        tool = in_virtual_time(wrap_scaled(self._context.tool, link.scale), virtual)
+        measurements = measure_together(tool, _jobs(link, traffic), self._progress(traffic, number), watch, lead_s)
+        events = [event for observer in self._observers.values() for event in observer.events(clock)]
+        seconds = time.monotonic() - clock
+        evidence = collector.after(_lasted_s(measurements))
+        events += [event for measurement in measurements for event in measurement.events]
+        broken = next((event.text for event in events if event.kind in BROKEN), "")
+        flows = _flows(link, traffic, measurements)
+        return Try(fresh, started, seconds, flows, tuple(measurements), tuple(events), broken, evidence)
+
+    def _progress(self, traffic: Traffic, number: int) -> Callable[[float], None] | None:
+        """Return a function that reports the rates at the receivers of the counted flows."""
+        on_progress = self._context.on_progress
+        if on_progress is None:
+            return None
+        receivers: dict[str, set[int]] = {}
+        for run in self._link.combination.topology.runs(traffic.direction):
+            for way in run.direction.parts if run.counted else ():
+                receivers.setdefault(str(way), set()).add(run.b if way is Direction.TX else run.a)
+
+        def report(elapsed_s: float) -> None:
+            rates: dict[str, float | None] = {}
+            for way, indices in receivers.items():
+                seen = [self._observers[index].rate() for index in indices if index in self._observers]
+                known = [rate for rate in seen if rate is not None]
+                rates[way] = sum(known) / self._link.scale if known else None
+            on_progress(number, elapsed_s, rates)
+
+        return report
 
     def _after_a_drop(self) -> None:
         dropped = [one.excluded for one in self.tries if one.excluded]
@@ -164,7 +214,7 @@ class Runs:
 
     def _read_rest(self) -> None:
         """Store the counters of tries without evidence of their own in the evidence of the last try."""
-        if self.tries and (found := self._collector.rest(_lasted_s(self.tries[-1].measurements))):
+        if self.tries and (found := self.collector.rest(_lasted_s(self.tries[-1].measurements))):
             self.tries[-1] = replace(self.tries[-1], evidence=found)
 
 
@@ -173,30 +223,8 @@ def _jobs(link: Link, traffic: Traffic) -> list[TrafficJob]:
     for run in link.combination.topology.runs(traffic.direction):
         a, b = link.ends[run.a], link.ends[run.b]
         cap_s = cap_for(link.facts.path_between(run.a, run.b).speed_mbps)
-        jobs.append(TrafficJob(a.shell, b.shell, a.ip, b.ip, traffic.towards(run.direction), warmup_cap_s=cap_s))
+        jobs.append(TrafficJob(a.shell, b.shell, a.ip, b.ip, traffic.towards(run.direction), cap_s))
     return jobs
-
-
-def _progress(
-    link: Link, traffic: Traffic, number: int, observers: Mapping[int, Observer], on_progress: ProgressOfWays | None
-) -> Callable[[float], None] | None:
-    """Return a function that reports the rates at the receivers of the counted flows."""
-    if on_progress is None:
-        return None
-    receivers: dict[str, set[int]] = {}
-    for run in link.combination.topology.runs(traffic.direction):
-        for way in run.direction.parts if run.counted else ():
-            receivers.setdefault(str(way), set()).add(run.b if way is Direction.TX else run.a)
-
-    def report(elapsed_s: float) -> None:
-        rates: dict[str, float | None] = {}
-        for way, indices in receivers.items():
-            seen = [observers[index].rate() for index in indices if index in observers]
-            known = [rate for rate in seen if rate is not None]
-            rates[way] = sum(known) / link.scale if known else None
-        on_progress(number, elapsed_s, rates)
-
-    return report
 
 
 def _flows(link: Link, traffic: Traffic, measurements: Sequence[Measurement]) -> tuple[MeasuredFlow, ...]:
@@ -206,59 +234,6 @@ def _flows(link: Link, traffic: Traffic, measurements: Sequence[Measurement]) ->
         for run, measurement in zip(runs, measurements, strict=True)
         for way, flow in measurement.flows.items()
     )
-
-
-@contextmanager
-def observed(link: Link, seconds: float) -> Iterator[Mapping[int, Observer]]:
-    """Open observers of the ends, by their numbers, for at most ``seconds``.
-
-    An end with a virtual clock has no observer: each look costs instructions, 7 % of all of them (measured).
-    """
-    with ExitStack() as stack:
-        yield {
-            index: stack.enter_context(Observer(end.shell, end.device, str(end.endpoint.interface.port), seconds))
-            for index, end in enumerate(link.ends)
-            if end.endpoint.node.clock != VIRTUAL
-        }
-
-
-def run_once(
-    link: Link,
-    traffic: Traffic,
-    tool: TrafficTool,
-    observers: Mapping[int, Observer],
-    fresh: Fresh = Fresh.CONNECTION,
-    number: int = 1,
-    on_progress: ProgressOfWays | None = None,
-    watch: Callable[[], None] | None = None,
-    collector: Collector | None = None,
-    lead_s: float = LEAD_S,
-) -> Try:
-    """Run the traffic once on its own connections, without judging. Raises LabError or UnsupportedError.
-
-    ``observers`` of the ends, by their numbers, can serve several runs. ``collector`` reads the counters of the ends
-    right before and right after the traffic. With several flows, clients are started ``lead_s`` before the flows begin.
-    """
-    virtual = {end.shell.name for end in link.ends if end.endpoint.node.clock == VIRTUAL}
-    if collector is not None:
-        # A look during the traffic costs instructions of this end, and falls into a different moment of its time in
-        # each run.
-        watch = watch if virtual else collector.watching(watch, traffic.seconds)
-        collector.before(number)
-    started = datetime.now(UTC)
-    clock = time.monotonic()
-    for observer in observers.values():
-        observer.ensure(traffic.seconds + GRACE_S)
-    progress = _progress(link, traffic, number, observers, on_progress)
-    adapted = in_virtual_time(wrap_scaled(tool, link.scale), virtual)
-    measurements = measure_together(adapted, _jobs(link, traffic), progress, watch, lead_s)
-    events = [event for observer in observers.values() for event in observer.events(clock)]
-    seconds = time.monotonic() - clock
-    evidence = () if collector is None else collector.after(_lasted_s(measurements))
-    events += [event for measurement in measurements for event in measurement.events]
-    broken = next((event.text for event in events if event.kind in BROKEN), "")
-    flows = _flows(link, traffic, measurements)
-    return Try(fresh, started, seconds, flows, tuple(measurements), tuple(events), broken, evidence)
 
 
 def _lasted_s(measurements: Sequence[Measurement]) -> float:

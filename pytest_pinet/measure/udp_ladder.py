@@ -13,7 +13,7 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.traffic import LadderRecord, StepRecord
 from pytest_pinet.model.traffic import LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.traffic import ladder_text
+from pytest_pinet.report.sentences import ladder_text
 
 # Below this share of its rate a step was not really tried: a sender with a full queue sends less and loses nothing.
 REACHED = 0.98
@@ -119,12 +119,3 @@ class Ladder:
         return LadderRecord(
             loss=self.traffic.loss, knee_bps=None if knee is None else streams * knee.rate.bps, steps=steps
         )
-
-
-def measure_ladder(runs: Runs, traffic: Traffic, profile: Profile) -> Ladder | None:
-    """Measure all steps of ladder traffic; return None for other traffic. Raises LabError or UnsupportedError."""
-    if not isinstance(traffic, LadderTraffic):
-        return None
-    ladder = Ladder(traffic, profile)
-    ladder.measure(runs)
-    return ladder

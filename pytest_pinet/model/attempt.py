@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pytest_pinet.model.events import Event
-from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.measurement import Event, Sample, rate_of
 from pytest_pinet.model.quantities import Bitrate
 
 
@@ -19,9 +18,6 @@ class Fresh(StrEnum):
     CONNECTION = "connection"
     LINK = "link-up"
     BOOT = "boot"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True)
@@ -55,5 +51,4 @@ class Attempt:
     @property
     def goodput(self) -> Bitrate:
         """Received bits over the seconds covered, of the counted samples."""
-        seconds = self.seconds
-        return Bitrate(sum(s.bytes for s in self.counted) * 8 / seconds) if seconds > 0 else Bitrate(0.0)
+        return rate_of(self.counted)

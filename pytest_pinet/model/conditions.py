@@ -18,8 +18,7 @@ class PcieLink:
 
     def __post_init__(self) -> None:
         if not self.gtps > 0 or self.lanes < 1 or (self.payload is not None and self.payload < 1):
-            of = f"{self.gtps:g} GT/s, {self.lanes} lanes and a payload of {self.payload}"
-            raise ValueError(f"a PCIe link has speed, lanes and a payload above 0, not {of}")
+            raise ValueError(f"the values of a PCIe link must be above 0: {self!r}")
 
     @property
     def capacity(self) -> float:

@@ -29,9 +29,6 @@ class Cause(StrEnum):
     SHAPER = "shaper"
     NOTHING = "nothing decisive"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 @dataclass(frozen=True)
 class EndFacts:
@@ -110,3 +107,13 @@ class Diagnosis:
     cause: Cause
     text: str
     numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A difference between two builds beside the goodput: its values in A and in B, and a sentence for readers."""
+
+    name: str
+    a: str
+    b: str
+    text: str

@@ -17,9 +17,6 @@ class Bus(StrEnum):
     PCIE2X1 = "pcie2x1"
     PCIE3X1 = "pcie3x1"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 # The most that a bus carries in one direction, including the bus's own headers. USB 2: 13 bulk packets of 512 bytes in
 # each of 8000 microframes a second (USB 2.0, table 5-10). USB 3: 5 GT/s with 8b/10b. PCIe 2.0 x1: 5 GT/s with 8b/10b.

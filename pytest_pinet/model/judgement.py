@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_pinet.model.attempt import Fresh
-from pytest_pinet.model.events import Event
 from pytest_pinet.model.limits import Metric
-from pytest_pinet.model.measurement import Flow, Sample
+from pytest_pinet.model.measurement import Event, Flow, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
@@ -35,7 +34,10 @@ class JudgedAttempt:
 
 @dataclass(frozen=True)
 class ExtraJudgement:
-    """The judgement of a limit on a cost of traffic, such as retransmits; SKIPPED if the value is not known."""
+    """A limit on a cost of the traffic: ``retransmits``, ``loss``, ``latency`` or ``cpu``.
+
+    The verdict is ``skipped`` if the value is not known.
+    """
 
     metric: Metric
     rule: str

@@ -116,6 +116,24 @@ class Uplink:
 
 
 @dataclass(frozen=True)
+class Scale:
+    """The ``share`` (above 0, at most 1) of their rate at which a launcher runs links.
+
+    ``because`` says why the share was chosen; it is empty if the user set it. Values are converted to full rate
+    (``traffic.scaled``).
+    """
+
+    share: float = 1.0
+    because: str = ""
+
+    def __str__(self) -> str:
+        why = f" ({self.because})" if self.because else ""
+        if self.share == 1:
+            return f"links run at full rate{why}"
+        return f"links run at {self.share:g} of their rate{why}; values are converted to full rate"
+
+
+@dataclass(frozen=True)
 class Lab:
     """Everything in a lab file that is not labgrid's.
 
@@ -152,7 +170,7 @@ class Lab:
     def meaning(self) -> str:
         """What emulated values mean: the end of a sentence that begins with the lab's name."""
         if self.counts_instructions:
-            return "counts instructions, not seconds: they tell how long a packet's way is, not how fast a board"
+            return "counts instructions, not seconds: values show the code path of a packet, not the speed of a board"
         return "sets the rates of its links itself"
 
     def interfaces(self) -> list[Interface]:

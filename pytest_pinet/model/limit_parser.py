@@ -1,4 +1,4 @@
-"""The one parser of limits: lab file, marker, call and command line gather the words, and add where these stand."""
+"""The only parser of limits: lab file, marker, gate call and command line pass their words here, with their origin."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.model import tolerance
 from pytest_pinet.model.limits import WAYS, Bound, Limit, Metric, Origin
 from pytest_pinet.model.quantities import (
     CPU_FORM,
     DURATION_FORM,
+    TOLERANCE_FORM,
+    TOLERANCE_PARTS,
     CpuCost,
     Duration,
     Share,
+    Tolerance,
     parse_fraction,
     parse_minimum,
     parse_text,
 )
-from pytest_pinet.model.tolerance import Tolerance
 
 MARGINAL = "marginal"
 METRICS = tuple(metric.value for metric in Metric)
@@ -29,7 +30,7 @@ MARGINAL_FORM = "a share such as '2%', more than 0% and less than 100%"
 
 
 def _tolerance(value: object) -> Tolerance:
-    return Tolerance.parse(value if isinstance(value, dict) else parse_text(value, tolerance.FORM))
+    return Tolerance.parse(value if isinstance(value, dict) else parse_text(value, TOLERANCE_FORM))
 
 
 def _part(value: object) -> Share:
@@ -104,7 +105,7 @@ def parse_arguments(
     try:
         marginal = parse_marginal(written.pop(word)) if word in written else None
         if marginal is not None and not written:
-            raise ValueError(f"a band needs a limit beside it; expected one of {', '.join(METRICS)} too")
+            raise ValueError(f"a marginal band needs a limit; add one of {', '.join(METRICS)}")
         for word, value in written.items():
             source = f"{word}={value!r} of the {origin.name.lower()}"
             for direction, bound in _by_direction(Metric(word), value).items():
@@ -117,7 +118,7 @@ def parse_arguments(
 
 def _by_direction(metric: Metric, value: object) -> Mapping[str | None, object]:
     """The value for each direction (None: the value is no such mapping). A tolerance in parts is one value."""
-    parts = tolerance.PARTS if metric is Metric.TOLERANCE else ()
+    parts = TOLERANCE_PARTS if metric is Metric.TOLERANCE else ()
     if not isinstance(value, Mapping) or not value or set(value) & set(parts):
         return {None: value}
     for direction in value:

@@ -7,8 +7,7 @@ from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
 
 Bound = Bitrate | Share | Tolerance | Duration | CpuCost
@@ -46,9 +45,6 @@ class Metric(StrEnum):
     LOSS = "loss"
     LATENCY = "latency"
     CPU = "cpu"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 # The metrics whose limit is a maximum.

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
-from pytest_pinet.model.events import Event, EventKind
-from pytest_pinet.model.http import HttpReport
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
+
+
+class EventKind(StrEnum):
+    """The kinds of events, by their names in reports."""
+
+    STALL = "stall"  # nothing, or nearly nothing, arrived
+    DIP = "dip"  # far below the rest of the run
+    SLOW_START = "slow start"  # the warm-up took longer than its cap
+    LINK_DOWN = "link down"  # the carrier was lost
+    RESTART = "restart"  # a counter or a process restarted
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event during traffic.
+
+    ``start_s`` counts from the start of the traffic, ``seconds`` is its length. ``text`` is a sentence for readers
+    (``link dropped for 2.1 s at 14:03:07, sw1/p5``).
+    """
+
+    kind: EventKind
+    start_s: float
+    seconds: float
+    text: str
 
 
 @dataclass(frozen=True)
@@ -48,6 +71,12 @@ class Sample:
     @property
     def bps(self) -> float:
         return self.bytes * 8 / self.seconds if self.seconds > 0 else 0.0
+
+
+def rate_of(samples: Sequence[Sample]) -> Bitrate:
+    """Return all bytes over all seconds; 0 without any time."""
+    seconds = sum(s.seconds for s in samples)
+    return Bitrate(sum(s.bytes for s in samples) * 8 / seconds) if seconds > 0 else Bitrate(0.0)
 
 
 @dataclass(frozen=True)
@@ -113,14 +142,12 @@ class Flow:
         """
         end = max((s.start_s + s.seconds for s in self.counted), default=0.0)
         so_far = [s for s in self.samples if s.start_s < end]
-        seconds = sum(s.seconds for s in so_far)
-        return Bitrate(sum(s.bytes for s in so_far) * 8 / seconds) if seconds > 0 else Bitrate(0.0)
+        return rate_of(so_far)
 
     @property
     def goodput(self) -> Bitrate:
         """Received bits over covered seconds; never the mean of interval rates (an interval may be 10 ms short)."""
-        seconds = self.seconds
-        return Bitrate(sum(s.bytes for s in self.counted) * 8 / seconds) if seconds > 0 else Bitrate(0.0)
+        return rate_of(self.counted)
 
 
 @dataclass(frozen=True)
@@ -152,6 +179,50 @@ class Window:
     seconds: float
     skew_s: float | None = None
     skew_within_s: float | None = None
+
+
+@dataclass(frozen=True)
+class HttpReport:
+    """One run of a load generator: ``requests`` were answered in ``seconds``.
+
+    ``refused`` of them had a status other than 2xx. ``read_bytes`` is everything that was read, including response
+    headers, with about 3 significant digits. ``connect``, ``read``, ``write`` and ``timeout`` count connection errors.
+    Latencies (s) are None if the tool did not print them.
+    """
+
+    requests: int
+    seconds: float
+    read_bytes: float
+    refused: int = 0
+    connect: int = 0
+    read: int = 0
+    write: int = 0
+    timeout: int = 0
+    latency_mean_s: float | None = None
+    latency_max_s: float | None = None
+    latency_p99_s: float | None = None
+
+    @property
+    def good(self) -> int:
+        """The number of requests that were answered with 2xx."""
+        return self.requests - self.refused
+
+    @property
+    def rate(self) -> float:
+        """Good requests per second."""
+        return self.good / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def troubles(self) -> dict[str, int]:
+        """The counts of failures, by their names in reports; empty if nothing failed."""
+        named = {
+            "not answered with 2xx": self.refused,
+            "no connection": self.connect,
+            "failed to read": self.read,
+            "failed to write": self.write,
+            "timed out": self.timeout,
+        }
+        return {name: count for name, count in named.items() if count}
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ chain      0 and 2 are two NICs of one node that forwards between        0 with 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from itertools import combinations as pairs_of
+from dataclasses import dataclass
+from itertools import combinations
 
 from pytest_pinet.model.traffic import Direction
 
@@ -38,24 +38,32 @@ class TopologyFlow:
     counted: bool = True
 
 
+_OPPOSITE = {Direction.TX: Direction.RX, Direction.RX: Direction.TX, Direction.BIDIR: Direction.BIDIR}
+
+
 @dataclass(frozen=True)
 class Topology:
     """One topology; ``name`` is used in ids (``incast:5``).
 
-    ``segments`` are the groups of ends that can reach only each other. ``directions`` are the possible directions, the
-    default first. ``shared``: flows share a NIC, so a limit of this NIC applies only to their sum.
+    ``segments`` are the groups of ends that can reach only each other. ``pairs`` are the ends of each flow. If flows
+    are ``shared``, they share a NIC, so a limit of this NIC applies only to their sum. ``directions`` are the possible
+    directions, the default first.
     """
 
     name: str
-    ends: int
     segments: tuple[tuple[int, ...], ...]
-    directions: tuple[Direction, ...]
-    shared: bool
-    _runs: Callable[[Direction], tuple[TopologyFlow, ...]] = field(compare=False, repr=False)
+    pairs: tuple[tuple[int, int], ...]
+    shared: bool = False
+    directions: tuple[Direction, ...] = tuple(Direction)
 
     @property
     def kind(self) -> str:
         return self.name.partition(":")[0]
+
+    @property
+    def ends(self) -> int:
+        """The number of ends."""
+        return sum(map(len, self.segments))
 
     @property
     def forwards(self) -> bool:
@@ -72,80 +80,45 @@ class Topology:
         if direction not in self.directions:
             accepted = " or ".join(map(str, self.directions))
             raise ValueError(
-                f"direction {str(direction)!r} makes no sense in topology {self.name}; accepted: {accepted}"
+                f"direction {str(direction)!r} is not possible in topology {self.name}; accepted: {accepted}"
             )
-        return self._runs(direction)
+        opposed = self.kind == "opposed"
+        return tuple(
+            # Of flows that share a NIC, the sum of the device under test has only its own.
+            TopologyFlow(a, b, _OPPOSITE[direction] if opposed and a else direction, counted=not self.shared or a == 0)
+            for a, b in self.pairs
+        )
 
     def __str__(self) -> str:
         return self.name
 
 
-_EACH = (Direction.TX, Direction.RX, Direction.BIDIR)
-_OPPOSITE = {Direction.TX: Direction.RX, Direction.RX: Direction.TX, Direction.BIDIR: Direction.BIDIR}
-
-
-def _pair() -> Topology:
-    return Topology("pair", 2, ((0, 1),), _EACH, False, lambda way: (TopologyFlow(0, 1, way),))
-
-
-def _pairs(count: int) -> Topology:
+def _pairs(name: str, count: int) -> Topology:
     segments = tuple((2 * i, 2 * i + 1) for i in range(count))
-    return Topology(
-        f"pairs:{count}",
-        2 * count,
-        segments,
-        _EACH,
-        False,
-        lambda way: tuple(TopologyFlow(a, b, way) for a, b in segments),
-    )
+    return Topology(name, segments, segments)
 
 
-def _opposed() -> Topology:
-    return Topology(
-        "opposed",
-        4,
-        ((0, 1), (2, 3)),
-        _EACH,
-        False,
-        lambda way: (TopologyFlow(0, 1, way), TopologyFlow(2, 3, _OPPOSITE[way])),
-    )
-
-
-def _star(kind: str, count: int, direction: Direction) -> Topology:
+def _star(name: str, count: int, direction: Direction) -> Topology:
     ends = tuple(range(count + 1))
-    return Topology(
-        f"{kind}:{count}",
-        count + 1,
-        (ends,),
-        (direction,),
-        True,
-        lambda way: tuple(TopologyFlow(0, other, way) for other in ends[1:]),
-    )
+    return Topology(name, (ends,), tuple((0, other) for other in ends[1:]), True, (direction,))
 
 
-def _mesh(count: int) -> Topology:
+def _mesh(name: str, count: int) -> Topology:
     ends = tuple(range(count))
-    return Topology(
-        f"mesh:{count}",
-        count,
-        (ends,),
-        (Direction.BIDIR,),
-        True,
-        lambda way: tuple(TopologyFlow(a, b, way, counted=a == 0) for a, b in pairs_of(ends, 2)),
-    )
-
-
-def _chain() -> Topology:
-    # Direction tx of end 0: traffic that leaves through end 0 goes from end 3 to end 1.
-    return Topology("chain", 4, ((0, 1), (2, 3)), _EACH, False, lambda way: (TopologyFlow(3, 1, way),))
+    return Topology(name, (ends,), tuple(combinations(ends, 2)), True, (Direction.BIDIR,))
 
 
 # Topologies without a number, and topologies with a number: the smallest number (the default) and the factory.
-_FIXED: dict[str, Callable[[], Topology]] = {"pair": _pair, "opposed": _opposed, "chain": _chain}
-_COUNTED: dict[str, tuple[int, Callable[[int], Topology]]] = {
+_FIXED: dict[str, Topology] = {
+    "pair": _pairs("pair", 1),
+    "opposed": _pairs("opposed", 2),
+    # Direction tx of end 0: traffic that leaves through end 0 goes from end 3 to end 1.
+    "chain": Topology("chain", ((0, 1), (2, 3)), ((3, 1),)),
+}
+_COUNTED: dict[str, tuple[int, Callable[[str, int], Topology]]] = {
     "pairs": (2, _pairs),
-    "incast": (2, lambda count: _star("incast", count, Direction.RX)),
-    "outcast": (2, lambda count: _star("outcast", count, Direction.TX)),
+    "incast": (2, lambda name, count: _star(name, count, Direction.RX)),
+    "outcast": (2, lambda name, count: _star(name, count, Direction.TX)),
     "mesh": (3, _mesh),
 }
 KINDS: tuple[str, ...] = ("pair", "pairs", "incast", "outcast", "mesh", "chain", "opposed")
@@ -156,15 +129,16 @@ def parse_topology(text: str) -> Topology:
     """Parse ``pair`` or ``incast:5``. Without a number, the smallest is used. Raises ValueError."""
     kind, colon, number = text.partition(":")
     if kind in _FIXED and not colon:
-        return _FIXED[kind]()
+        return _FIXED[kind]
     if kind not in _COUNTED:
         raise ValueError(f"{text!r} is not a topology; expected {FORM}")
     least, make = _COUNTED[kind]
     if not colon:
-        return make(least)
+        return make(f"{kind}:{least}", least)
     if not number.isascii() or not number.isdigit() or not least <= int(number) <= LARGEST:
-        raise ValueError(f"{text!r}: {kind} takes a number from {least} to {LARGEST}, such as '{kind}:{least + 1}'")
-    return make(int(number))
+        example = f"{kind}:{least + 1}"
+        raise ValueError(f"{text!r}: the N of topology {kind}:N must be {least} to {LARGEST}, such as {example!r}")
+    return make(f"{kind}:{int(number)}", int(number))
 
 
 def all_names() -> list[str]:

@@ -19,9 +19,6 @@ class Direction(StrEnum):
     RX = "rx"
     BIDIR = "bidir"
 
-    def __str__(self) -> str:
-        return self.value
-
     @property
     def parts(self) -> tuple[Direction, ...]:
         """The one-way directions in this direction."""
@@ -58,6 +55,11 @@ class Traffic:
     affinity: int | None = None
 
     @property
+    def segment(self) -> int | None:
+        """The payload of a packet (datagram or MSS) if it is configured."""
+        return self.length if self.udp else self.mss
+
+    @property
     def apart(self) -> bool:
         """Whether each direction has its own process."""
         return self.opposed or self.peer_bitrate is not None
@@ -72,7 +74,7 @@ class Traffic:
 
     def packet_bytes(self, full: int) -> int | None:
         """Return the payload of a packet (datagram or MSS) if it is configured; None: packets have ``full`` bytes."""
-        return self.length if self.udp else self.mss
+        return self.segment
 
     @property
     def seconds(self) -> int:

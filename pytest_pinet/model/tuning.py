@@ -57,7 +57,8 @@ class Tuned:
     """One setting of one end: the requested value, the value before, and the value read back.
 
     ``end`` is ``node:interface``, or only the node for settings of the whole node. ``before`` and ``found`` are empty
-    if no value could be read. ``why`` explains an outcome that does not hold.
+    if no value could be read. ``outcome`` is ``applied``, ``unchanged``, ``clamped``, ``unsupported`` or ``rejected``.
+    ``why`` explains an outcome that does not hold.
     """
 
     end: str
@@ -70,6 +71,6 @@ class Tuned:
 
     def __str__(self) -> str:
         """Return ``tuning mtu=9000 of pi4b-1:usb: rejected, it is 1500: Invalid argument``."""
-        found = f", it is {self.found}" if self.found and not self.outcome.holds else ""
+        found = f", the value is {self.found}" if self.found and not self.outcome.holds else ""
         why = f": {self.why}" if self.why else ""
         return f"tuning {self.name}={self.asked} of {self.end}: {self.outcome}{found}{why}"

@@ -17,9 +17,6 @@ class Verdict(StrEnum):
     ERROR = "error"
     SKIPPED = "skipped"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 # Worst first: the order of tables, and the order that gives a result with several directions its verdict.
 SEVERITY: tuple[Verdict, ...] = (

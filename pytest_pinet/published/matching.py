@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,8 +20,8 @@ from pytest_pinet.catalogue.published import (
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import SettingOutcome
 
-# A result as stored in results.json.
-
+# A number in the key of traffic, such as pb40M.
+_NUMBER = re.compile(r"(pb|P|w|M|b)(\d+\.?\d*|\.\d+)M?")
 _PLAIN_MTU = 1500
 _PLAIN_PAYLOAD = 128
 _LARGE_PAYLOAD = "pcie_bus_perf"
@@ -42,17 +43,11 @@ class Sent:
 
     @classmethod
     def read(cls, key: str) -> Sent:
-        """Parse a traffic key. Parts that are not one of the numbers below are flags."""
+        """Parse a traffic key. Parts that are no numbers are flags."""
         kind, *parts = key.split("-")
-        flags, numbers = set(), {}
-        for part in parts:
-            name = next((n for n in ("pb", "P", "w", "M", "b") if part.startswith(n)), "")
-            digits = part.removeprefix(name).removesuffix("M")
-            if name and digits.replace(".", "", 1).isdigit():
-                numbers[name] = float(digits)
-            else:
-                flags.add(part)
-        return cls(kind, frozenset(flags), numbers)
+        found = {part: _NUMBER.fullmatch(part) for part in parts}
+        numbers = {match[1]: float(match[2]) for match in found.values() if match}
+        return cls(kind, frozenset(part for part, match in found.items() if not match), numbers)
 
     def is_for(self, figure: PublishedFigure) -> bool:
         if (self.kind == HTTP) != (figure.mode == HTTP) or self.kind not in ("tcp", HTTP):

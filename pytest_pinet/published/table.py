@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -11,7 +12,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.published.matching import numbers_of, results_of
-from pytest_pinet.report.scale import scale_text
+from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import first_paragraph
 
@@ -67,9 +68,7 @@ def table(found: Sequence[PublishedRow], emulated: bool) -> list[str]:
 
 def summary(found: Sequence[PublishedRow]) -> str:
     """Return the number of each verdict, in one line."""
-    counts: dict[str, int] = {}
-    for row in found:
-        counts[row.verdict] = counts.get(row.verdict, 0) + 1
+    counts = Counter(row.verdict for row in found)
     return f"{len(found)} published values: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 

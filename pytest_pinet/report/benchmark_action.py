@@ -7,13 +7,11 @@ from collections.abc import Sequence
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
-from pytest_pinet.report.scale import text_of
+from pytest_pinet.report.sentences import scales_text
 
 
 def benchmark_action(points: Sequence[Point]) -> str:
-    """Return a JSON list with name, unit, value, range and extra. Entries without a value are omitted, because 0 is a
-    value.
-    """
+    """Return a JSON list with name, unit, value, range and extra of each metric that has a value."""
     newest = {(point.lab, point.figure): point for point in points}.values()
     return json.dumps([_entry(point) for point in newest if point.goodput_bps is not None], indent=1) + "\n"
 
@@ -27,7 +25,7 @@ def _entry(point: Point) -> dict[str, object]:
     said = [f"verdict {point.verdict}", f"build {name_of(point.build)}", f"lab {point.lab}", f"run {point.run}"]
     if point.emulated:
         said.append("emulated")
-    if scaled := text_of([point.scale]):
+    if scaled := scales_text([point.scale]):
         said.append(scaled)
     entry["extra"] = "\n".join(said)
     return entry

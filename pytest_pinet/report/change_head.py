@@ -12,7 +12,7 @@ from pytest_pinet.judge.change_verdict import (
     bisect_code,
     exit_code,
 )
-from pytest_pinet.judge.interleaved import Result
+from pytest_pinet.judge.difference import Relation
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -20,11 +20,11 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.text_wrap import first_paragraph
 
 _OF_RESULT = {
-    Result.SLOWER: MetricOutcome.REGRESSION,
-    Result.FASTER: MetricOutcome.IMPROVED,
-    Result.SAME: MetricOutcome.UNCHANGED,
-    Result.INCONCLUSIVE: MetricOutcome.UNDECIDED,
-    Result.GO_ON: MetricOutcome.UNDECIDED,
+    Relation.SLOWER: MetricOutcome.REGRESSION,
+    Relation.FASTER: MetricOutcome.IMPROVED,
+    Relation.SAME: MetricOutcome.UNCHANGED,
+    Relation.INCONCLUSIVE: MetricOutcome.UNDECIDED,
+    Relation.GO_ON: MetricOutcome.UNDECIDED,
 }
 _OF_VERDICT = {
     Verdict.PASS: MetricOutcome.UNCHANGED,
@@ -65,8 +65,8 @@ def change_head(
         came.append(MetricSummary(MetricOutcome.UNDECIDED))
         found = answer(came)
         tests = "1 test" if failed == 1 else f"{failed} tests"
-        but = f"{tests} failed by something else" if failed else "the run was interrupted"
-        sentence = f"No answer on {b.name}: no metric is slower, but {but}."
+        but = f"{tests} failed for another reason" if failed else "the run was interrupted"
+        sentence = f"No decision on {b.name}: no metric is slower, but {but}."
     else:
         against = "the accepted baselines" if accepted else a.name if a.key else "the boards' own build"
         sentence = _sentence(found, entries, against, b.name)
@@ -99,8 +99,8 @@ def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord
 def _of_change(result: ResultRecord, way: str, change: ChangeRecord) -> ChangeEntryRecord:
     """Return the outcome of build B against build A."""
     one = change.directions[way]
-    differs = Result(one.result) in (Result.SLOWER, Result.FASTER)
-    return _entry(result, way, _OF_RESULT[Result(one.result)], one.why).replace(
+    differs = Relation(one.result) in (Relation.SLOWER, Relation.FASTER)
+    return _entry(result, way, _OF_RESULT[Relation(one.result)], one.why).replace(
         a_bps=one.a_bps or None,
         b_bps=one.b_bps or None,
         change=one.change,
@@ -114,7 +114,7 @@ def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> 
     baseline, limited = direction.baseline, result.limited_by
     if outcome is MetricOutcome.UNCHANGED and (baseline is None or baseline.change == "not gated"):
         known = "no baseline is accepted" if baseline is None else baseline.text
-        outcome, why = MetricOutcome.UNDECIDED, f"{known}: run it with the known-good build, then pinet accept"
+        outcome, why = MetricOutcome.UNDECIDED, f"{known}: run the test with the known-good build, then pinet accept"
     a_bps = None if baseline is None else baseline.figure_bps
     slower = outcome is MetricOutcome.REGRESSION and limited is not None
     return _entry(result, way, outcome, why).replace(
@@ -131,21 +131,21 @@ def _entry(result: ResultRecord, way: str, outcome: MetricOutcome, text: str) ->
 
 def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], against: str, b: str) -> str:
     if not entries:
-        return f"Nothing is known of {b}: nothing was measured."
+        return f"No decision on {b}: nothing was measured."
     of = {outcome: [entry for entry in entries if entry.outcome == outcome] for outcome in MetricOutcome}
     if found is ChangeVerdict.REGRESSION:
         parts = [_worst(of[MetricOutcome.REGRESSION], len(entries))] if of[MetricOutcome.REGRESSION] else []
         kinds = list(dict.fromkeys(entry.finding for entry in of[MetricOutcome.FINDING]))
         parts += [f"{', '.join(kinds)} ({len(of[MetricOutcome.FINDING])} of {len(entries)} results)"] if kinds else []
-        return f"{b} must not go in: {'; '.join(parts)}, against {against}."
+        return f"{b} must not be merged: {'; '.join(parts)}, against {against}."
     if found is ChangeVerdict.LAB_ERROR:
-        return f"No answer on {b}: the lab broke {len(of[MetricOutcome.LAB_ERROR])} of {len(entries)} results."
+        return f"No decision on {b}: the lab broke {len(of[MetricOutcome.LAB_ERROR])} of {len(entries)} results."
     if found is ChangeVerdict.UNDECIDED:
-        return f"No answer on {b}: {len(of[MetricOutcome.UNDECIDED])} of {len(entries)} metrics are undecided."
+        return f"No decision on {b}: {len(of[MetricOutcome.UNDECIDED])} of {len(entries)} metrics are undecided."
     faster = len(of[MetricOutcome.IMPROVED])
     more = f", {faster} of them faster" if faster else ""
     none = f"none of {len(entries)} metrics is" if len(entries) > 1 else "the metric is not"
-    return f"{b} may go in: {none} slower than with {against}{more}."
+    return f"{b} may be merged: {none} slower than with {against}{more}."
 
 
 def _worst(slower: Sequence[ChangeEntryRecord], of: int) -> str:

@@ -1,4 +1,4 @@
-"""Formats the answer on a change for a terminal of 80 columns: the directions, worst first, then the answer."""
+"""Formats the answer on a change for a terminal of 80 columns, and has the words that all reports of a change share."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from collections.abc import Sequence
 
 from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
-from pytest_pinet.model.record.run import SkippedRecord
-from pytest_pinet.report.change_words import figure_name
+from pytest_pinet.model.record.run import RunRecord, SkippedRecord
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.table import SIDES, side_cells, text_table
-from pytest_pinet.report.terminal import skipped_lines
+from pytest_pinet.report.terminal import COLORS, skipped_lines
 from pytest_pinet.report.text_wrap import WIDTH, copyable, plain, wrap
 
 _HEADER = ("metric", "A", "B", "change", "outcome")
-# In capitals, so that they are visible without colours.
-_LOUD = (MetricOutcome.REGRESSION, MetricOutcome.FINDING, MetricOutcome.LAB_ERROR, MetricOutcome.UNDECIDED)
-_COLORS = {
-    MetricOutcome.REGRESSION: "1;31",
-    MetricOutcome.FINDING: "1;31",
-    MetricOutcome.LAB_ERROR: "1;35",
-    MetricOutcome.UNDECIDED: "1;33",
-    MetricOutcome.IMPROVED: "36",
-    MetricOutcome.UNCHANGED: "32",
+# The verdict with the same meaning: outcomes have its colour and its mark.
+VERDICTS = {
+    MetricOutcome.REGRESSION: Verdict.FAIL,
+    MetricOutcome.FINDING: Verdict.FAIL,
+    MetricOutcome.LAB_ERROR: Verdict.ERROR,
+    MetricOutcome.UNDECIDED: Verdict.INCONCLUSIVE,
+    MetricOutcome.IMPROVED: Verdict.IMPROVED,
+    MetricOutcome.UNCHANGED: Verdict.PASS,
 }
+# All others are in capitals, so that they are visible without colours.
+GOOD = (MetricOutcome.IMPROVED, MetricOutcome.UNCHANGED)
 
 
 def change_lines(
@@ -52,7 +53,7 @@ def change_lines(
 
 def _build(name: str, build: BuildRecord, head: ChangeHeadRecord) -> str:
     if name == "A" and not build.key:
-        what = "the accepted baselines" if head.baseline == "accepted" else "what the boards run by themselves"
+        what = "the accepted baselines" if head.baseline == "accepted" else "the build that is installed on the boards"
         return f"A: {what}"
     release = f", kernel {build.release}" if build.release else ""
     files = len(build.files)
@@ -64,20 +65,51 @@ def _table(entries: Sequence[ChangeEntryRecord], width: int, color: bool) -> lis
     if not entries:
         return ["nothing was measured"]
     cells = [_HEADER, *((figure_name(entry), *_cells(entry)) for entry in entries)]
-    colors = [_COLORS[MetricOutcome(entry.outcome)] if color else None for entry in entries]
-    head, *body = text_table(cells, SIDES, width, colors)
-    lines = [head]
-    for entry, line in zip(entries, body, strict=True):
-        lines.append(line)
-        outcome = MetricOutcome(entry.outcome)
-        if outcome in _LOUD or "left out" in entry.text:
-            lines += wrap(entry.text, indent="    ", width=width, lines=4)
-        if entry.suspect:
-            lines += wrap(f"look first at: {entry.suspect}", indent="    ", width=width, lines=3)
-    return lines
+    colors = [COLORS[VERDICTS[MetricOutcome(entry.outcome)]] if color else None for entry in entries]
+    return text_table(cells, SIDES, width, colors, [_notes(entry, width) for entry in entries])
 
 
 def _cells(entry: ChangeEntryRecord) -> tuple[str, ...]:
     word = entry.finding or entry.outcome
-    shown = plain(word).upper() if MetricOutcome(entry.outcome) in _LOUD else word
+    shown = word if MetricOutcome(entry.outcome) in GOOD else plain(word).upper()
     return (*side_cells(entry.a_bps, entry.b_bps, entry.change), shown)
+
+
+def _notes(entry: ChangeEntryRecord, width: int) -> list[str]:
+    said = MetricOutcome(entry.outcome) not in GOOD or "left out" in entry.text
+    lines = wrap(entry.text, indent="    ", width=width, lines=4) if said else []
+    if entry.suspect:
+        lines += wrap(f"look first at: {entry.suspect}", indent="    ", width=width, lines=3)
+    return lines
+
+
+def change_in_words(run: RunRecord, head: ChangeHeadRecord) -> str:
+    """Return the verdict on the change of this run as one sentence."""
+    emulated = " The values are emulated." if run.figures == "emulated" else ""
+    interrupted = "" if run.complete or "interrupted" in head.sentence else " The run was interrupted."
+    return f"{head.sentence}{emulated}{interrupted}"
+
+
+def emulated_words(run: RunRecord) -> str:
+    """Return a note that the values are emulated; empty for measured values."""
+    if run.figures != "emulated":
+        return ""
+    return f"values are emulated: {run.meaning}" if run.meaning is not None else "values are emulated"
+
+
+def emulated_sentence(run: RunRecord) -> str:
+    """Return the note on emulated values as a sentence; empty for measured values."""
+    meant = emulated_words(run)
+    return f"{meant[0].upper()}{meant[1:]}." if meant else ""
+
+
+def figure_name(entry: ChangeEntryRecord) -> str:
+    """Return the id of a direction: the entry's id, with the direction if the id does not end with it."""
+    way = entry.direction
+    return entry.id if not way or entry.id.endswith(f"-{way}") else f"{entry.id}-{way}"
+
+
+def build_parts(build: BuildRecord, digits: int) -> list[str]:
+    """Return all parts of a build; of each file the first ``digits`` digits of its sha256."""
+    files = [f"{file.role} {file.name}: sha256 {file.sha256[:digits]}" for file in build.files]
+    return [*files, *build.config, *build.cmdline, *build.options, *build.sysctls]

@@ -22,12 +22,10 @@ def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int
     ]
     if not found:
         return [*lines, "", "no metric to compare"]
-    head, *body = text_table([_HEADER, *((one.figure, *_cells(one)) for one in found)], SIDES, width)
-    lines += ["", head]
-    for one, line in zip(found, body, strict=True):
-        lines.append(line)
-        if one.outcome in _EXPLAINED and one.why:
-            lines += wrap(one.why, indent="    ", width=width)
+    cells = [_HEADER, *((one.figure, *_cells(one)) for one in found)]
+    explained = [one.why if one.outcome in _EXPLAINED else "" for one in found]
+    notes = [wrap(why, indent="    ", width=width) if why else [] for why in explained]
+    lines += ["", *text_table(cells, SIDES, width, notes=notes)]
     counts = Counter(one.outcome for one in found)
     said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ComparisonOutcome if counts[outcome])
     return [*lines, "", f"{len(found)} metric{'s' if len(found) != 1 else ''}: {said}"]
@@ -35,17 +33,8 @@ def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int
 
 def comparison_records(found: Sequence[Compared]) -> list[dict[str, object]]:
     """Return the rows as plain data. Rates are bit/s, changes fractions; None where a side has no value."""
-    return [
-        {
-            "figure": one.figure,
-            "a_bps": one.a_bps,
-            "b_bps": one.b_bps,
-            "change": one.change,
-            "outcome": str(one.outcome),
-            "why": one.why,
-        }
-        for one in found
-    ]
+    names = ("figure", "a_bps", "b_bps", "change", "outcome", "why")
+    return [{name: getattr(one, name) for name in names} for one in found]
 
 
 def _what(name: str, side: RunSet) -> str:

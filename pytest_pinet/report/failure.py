@@ -9,14 +9,13 @@ from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.rows import evenness_note, limited_by_text
-from pytest_pinet.report.scale import scale_text
-from pytest_pinet.report.text_wrap import CONTINUED, WIDTH, copyable, plain, rate, wrap, wrap_command
+from pytest_pinet.report.rows import GOOD
+from pytest_pinet.report.sentences import evenness_note, limited_by_text, scale_text
+from pytest_pinet.report.text_wrap import CONTINUED, WIDTH, copyable, plain, rate, rates, wrap, wrap_command
 
 _NAME_WIDTH = 11
 # Distinguishes a continued line from a new row.
 _HANGING = " " * (_NAME_WIDTH + 4)
-_GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
 
 
 def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
@@ -25,11 +24,11 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
     # Slow drift of the lab cancels out if two states or two builds were measured alternately.
     alternated = result.comparison is not None or result.change is not None
     even = result.evenness
-    if even is not None and Verdict(even.verdict) not in _GOOD:
+    if even is not None and Verdict(even.verdict) not in GOOD:
         lines += wrap(f"{even.reason} ({even.rule})", hanging=CONTINUED)
     for name, direction in sorted(result.directions.items(), key=_severity):
         lines += _headline(name, direction)
-        if Verdict(direction.verdict) not in _GOOD:
+        if Verdict(direction.verdict) not in GOOD:
             if direction.oracle not in direction.reason:
                 lines += _row("physical", f"{rate(direction.oracle_bps)} ({direction.oracle})")
             lines += _attempts(direction, alternated)
@@ -38,7 +37,7 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
             if direction.samples:
                 lines += _row("samples", _samples(direction))
     for flow in sorted(result.flows, key=lambda flow: SEVERITY.index(Verdict(flow.verdict))):
-        if Verdict(flow.verdict) not in _GOOD:
+        if Verdict(flow.verdict) not in GOOD:
             lines += _headline(flow.name, flow)
             lines += _attempts(flow, alternated)
             lines += _row("samples", _samples(flow))
@@ -98,9 +97,9 @@ def _attempts(direction: DirectionRecord, alternated: bool) -> list[str]:
     each = [_attempt(attempt) for attempt in direction.attempts]
     lines = _row("attempts", ", ".join(each))
     if direction.interval_bps is not None:
-        low, high = direction.interval_bps
+        low, high = rates(*direction.interval_bps)
         condition = "" if alternated else " if the lab is calibrated or stable"
-        text = f"{_between(low, high)} at {direction.error_rate * 100:g} % error{condition}"
+        text = f"{low} to {high} at {direction.error_rate * 100:g} % error{condition}"
         lines += _row("interval", text)
     return [*lines, *(_row("stopped", direction.stopped) if direction.stopped else [])]
 
@@ -113,30 +112,18 @@ def _attempt(attempt: AttemptRecord) -> str:
 
 def _samples(direction: DirectionRecord) -> str:
     counted = [s for s in direction.samples if not s.warmup and s.seconds > 0]
-    rates = [s.bytes * 8 / s.seconds for s in counted]
+    found = [s.bytes * 8 / s.seconds for s in counted]
     parts = []
-    if rates:
-        parts.append(f"{len(rates)}: {_spread(min(rates), median(rates), max(rates))}")
+    if found:
+        parts.append(
+            f"{len(found)}: " + "min {}, median {}, max {}".format(*rates(min(found), median(found), max(found)))
+        )
     if direction.retransmits is not None:
         parts.append(f"{direction.retransmits} retransmits")
     if direction.lost_packets is not None:
         of = f" of {direction.packets}" if direction.packets is not None else ""
         parts.append(f"lost {direction.lost_packets}{of} packets")
     return "; ".join(parts) or "none"
-
-
-def _between(low: float, high: float) -> str:
-    texts = rate(low), rate(high)
-    same = texts[0].partition(" ")[2] == texts[1].partition(" ")[2]
-    return f"{texts[0].partition(' ')[0] if same else texts[0]} to {texts[1]}"
-
-
-def _spread(low: float, middle: float, high: float) -> str:
-    texts = [rate(bps) for bps in (low, middle, high)]
-    units = {text.partition(" ")[2] for text in texts}
-    if len(units) == 1:
-        texts[:2] = [text.partition(" ")[0] for text in texts[:2]]
-    return "min {}, median {}, max {}".format(*texts)
 
 
 def _surroundings(result: ResultRecord, run_folder: str | None) -> list[str]:

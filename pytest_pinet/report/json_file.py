@@ -29,8 +29,7 @@ def write_json(path: Path, run: RunRecord, option: str = OPTION) -> None:
 
     A reader finds the old file or the new one, even if this process is killed in between.
     """
-    # ASCII escapes lone surrogates from undecodable console bytes. nan is a bug and not valid JSON.
-    text = json.dumps(run.dump(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+    text = json_text(run)
     with writing(path, option):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file() and not path.is_dir():
@@ -38,6 +37,12 @@ def write_json(path: Path, run: RunRecord, option: str = OPTION) -> None:
             path.write_text(text, encoding="ascii")
         else:
             replace_file(path.resolve(), text.encode("ascii"))
+
+
+def json_text(run: RunRecord) -> str:
+    """Return the JSON of a run in ASCII, which escapes lone surrogates from undecodable console bytes."""
+    # nan is a bug and not valid JSON.
+    return json.dumps(run.dump(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
+from pytest_pinet.judge.change_verdict import MetricOutcome
+from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.change_markdown import change_markdown
-from pytest_pinet.report.change_words import change_in_words
-from pytest_pinet.report.markdown_text import escaped, folded
-from pytest_pinet.report.rows import ResultRow, rows_of
-from pytest_pinet.report.scale import scale_text
-from pytest_pinet.report.table import markdown_table
-from pytest_pinet.report.terminal import WORDS, count_line
-from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.change_table import VERDICTS, build_parts, change_in_words, emulated_sentence, figure_name
+from pytest_pinet.report.rows import GOOD, ResultRow, rows_of
+from pytest_pinet.report.sentences import scale_text
+from pytest_pinet.report.table import SIDES, markdown_table, side_cells
+from pytest_pinet.report.terminal import WORDS, by_reason, count_line
+from pytest_pinet.report.text_wrap import copyable, rate
 
 # GitHub limits a comment to 65536 characters. The page of a job may be longer.
 MOST_CHARACTERS = 60_000
-_GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
+LINES_OF_MESSAGE = 30
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
 _MARKS = {
     Verdict.PASS: "\u2705",
     Verdict.MARGINAL: "\u26a0\ufe0f",
@@ -41,12 +43,12 @@ def verdict_in_words(run: RunRecord) -> str:
     if verdicts[Verdict.FAIL]:
         sentence = f"Throughput fails in {verdicts[Verdict.FAIL]} of {measured} measurements."
     elif not measured:
-        sentence = "Nothing was measured, so nothing is known."
-    elif bad := [verdict for verdict in verdicts if verdict not in (*_GOOD, Verdict.SKIPPED)]:
+        sentence = "Nothing was measured, so there is no verdict."
+    elif bad := [verdict for verdict in verdicts if verdict not in (*GOOD, Verdict.SKIPPED)]:
         said = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in sorted(bad))
         sentence = f"No verdict: nothing failed, but {said} of {len(run.results)} measurements."
     else:
-        said = f"all {measured} measurements keep their limits" if measured > 1 else "one measurement keeps its limit"
+        said = f"all {measured} measurements meet their limits" if measured > 1 else "one measurement meets its limit"
         sentence = f"Throughput holds: {said}."
     if run.figures == "emulated":
         sentence += " The values are emulated."
@@ -58,7 +60,7 @@ def verdict_in_words(run: RunRecord) -> str:
 def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS) -> str:
     """Return the whole page. Passed results are folded, and left out if the page gets too long."""
     if run.change is not None:
-        return change_markdown(run, run.change, most)
+        return _change_markdown(run, run.change, most)
     rows = rows_of(run.results)
     bad = [row for row in rows if row.verdict is not Verdict.PASS]
     good = [row for row in rows if row.verdict is Verdict.PASS]
@@ -74,16 +76,16 @@ def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS) -> str:
             text += f"\n{block}"
     end = "\n" + "\n".join(tail) + "\n"
     while good:
-        folded = (
+        passed = (
             f"\n<details{'' if bad else ' open'}><summary>{len(good)} that pass</summary>\n\n"
             + "\n".join(_table(good))
             + "\n</details>\n"
         )
-        if len(text) + len(folded) + len(end) <= most:
-            text += folded
+        if len(text) + len(passed) + len(end) <= most:
+            text += passed
             break
         good = good[: len(good) // 2]
-    return (text + end)[:most] if len(text + end) > most else text + end
+    return (text + end)[:most]
 
 
 def _table(rows: Sequence[ResultRow]) -> list[str]:
@@ -118,12 +120,8 @@ def _message(result: ResultRecord) -> str:
 def _skipped(run: RunRecord) -> list[str]:
     if not run.skipped:
         return []
-    by_reason: dict[str, list[str]] = {}
-    for skip in run.skipped:
-        by_reason.setdefault(skip.reason, []).append(skip.id)
-    lines = [f"<details><summary>{len(run.skipped)} not measured</summary>", ""]
-    lines += [f"- {escaped(', '.join(ids))}: {escaped(reason)}" for reason, ids in by_reason.items()]
-    return [*lines, "</details>", ""]
+    lines = [f"- {escaped(', '.join(ids))}: {escaped(reason)}" for reason, ids in by_reason(run.skipped).items()]
+    return _details(f"{len(run.skipped)} not measured", lines)
 
 
 def _builds(results: Sequence[ResultRecord]) -> list[str]:
@@ -136,9 +134,74 @@ def _builds(results: Sequence[ResultRecord]) -> list[str]:
             found.setdefault(parts, []).append(f"{result.combination.board}:{result.combination.nic}")
     if not found:
         return []
-    lines = [f"<details><summary>{len(found)} build{'s' if len(found) > 1 else ''}</summary>", ""]
-    lines += [
+    lines = [
         f"- {', '.join(dict.fromkeys(map(escaped, ends)))}: {escaped(', '.join(parts))}"
         for parts, ends in found.items()
     ]
-    return [*lines, "</details>", ""]
+    return _details(f"{len(found)} build{'s' if len(found) > 1 else ''}", lines)
+
+
+def _details(title: str, lines: Sequence[str]) -> list[str]:
+    """Return Markdown lines, folded below a title."""
+    return [f"<details><summary>{title}</summary>", "", *lines, "</details>", ""]
+
+
+def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int) -> str:
+    """Return the whole page, at most ``most`` characters long. Unchanged directions are folded."""
+    bad = [entry for entry in head.entries if entry.outcome != MetricOutcome.UNCHANGED]
+    same = [entry for entry in head.entries if entry.outcome == MetricOutcome.UNCHANGED]
+    parts = [f"## {escaped(change_in_words(run, head))}", ""]
+    if run.meaning is not None and (meant := emulated_sentence(run)):
+        parts += [escaped(meant), ""]
+    parts += _change_table(bad)
+    parts += [f"- {escaped(figure_name(entry))}: {escaped(_cause(entry))}" for entry in bad if _cause(entry)]
+    if same:
+        parts += ["", *_details(f"{len(same)} unchanged", _change_table(same))]
+    parts += [_build(name, build) for name, build in (("A", head.a), ("B", head.b))]
+    foot = f"Run {run.run}, lab {run.lab}, {head.turns} turns, {run.started}, pytest-pinet {run.pinet}"
+    end = f"\n<sub>{escaped(foot)}</sub>\n"
+    text = "\n".join(parts) + "\n"
+    for result in run.results:
+        if result.verdict in GOOD or result.verdict is Verdict.SKIPPED or not result.message:
+            continue
+        block = folded(f"{escaped(result.combination.id)}: {result.verdict}", result.message.splitlines())
+        if len(text) + len(block) + len(end) < most:
+            text += f"\n{block}"
+    return (text + end)[:most]
+
+
+def _change_table(entries: Sequence[ChangeEntryRecord]) -> list[str]:
+    if not entries:
+        return []
+    cells: list[tuple[str, ...]] = [("metric", "A", "B", "change", "outcome")]
+    for entry in entries:
+        a, b, _ = side_cells(entry.a_bps, entry.b_bps, None)
+        change = "-" if entry.change is None else f"{entry.change * 100:+.2f} %"
+        outcome = f"{_MARKS[VERDICTS[MetricOutcome(entry.outcome)]]} {escaped(entry.finding or entry.outcome)}"
+        cells.append((escaped(figure_name(entry)), a, b, change, outcome))
+    return markdown_table(cells, SIDES)
+
+
+def _cause(entry: ChangeEntryRecord) -> str:
+    look = f"look first at {entry.suspect}" if entry.suspect else ""
+    return "; ".join(filter(None, [entry.text, look]))
+
+
+def _build(name: str, build: BuildRecord) -> str:
+    """Return a build as folded Markdown, with the hash of every file."""
+    if not build.key:
+        return f"{name}: {escaped(build.name)}\n"
+    release = f", kernel {build.release}" if build.release else ""
+    title = f"{name}: {escaped(build.name)} ({build.key}{escaped(release)})"
+    return "\n".join(_details(title, [f"- {escaped(part)}" for part in build_parts(build, 16)]))
+
+
+def escaped(text: str) -> str:
+    """Return the text on one line, with the special characters of Markdown and HTML escaped."""
+    return _SPECIAL.sub(r"\\\1", copyable(" ".join(text.split())))
+
+
+def folded(title: str, lines: Sequence[str]) -> str:
+    """Return the first lines of a message unchanged, folded below a title that is already Markdown."""
+    text = "\n".join(copyable(line).replace("```", "'''") for line in lines[:LINES_OF_MESSAGE])
+    return f"<details><summary>{title}</summary>\n\n```text\n{text}\n```\n</details>\n"

@@ -12,28 +12,28 @@ from pytest_pinet.model.verdict import SEVERITY
 def openmetrics(points: Sequence[Point]) -> str:
     """Return one exposition. If a metric was measured several times, the last value counts.
 
-    The values have no timestamps: the text file collector of node_exporter and the Pushgateway reject them.
+    The values have no timestamps, because the text file collector of node_exporter and the Pushgateway reject those.
     """
     newest = {(point.lab, point.figure): point for point in points}.values()
     lines: list[str] = []
     rates = (
         ("goodput", "Goodput at the receiver.", [(p, p.goodput_bps) for p in newest]),
-        ("limit", "Least goodput that holds the limit.", [(p, p.limit_bps) for p in newest]),
+        ("limit", "Lowest goodput that meets the limit.", [(p, p.limit_bps) for p in newest]),
         ("physical_limit", "Most goodput that the wire or the bus can carry.", [(p, p.oracle_bps) for p in newest]),
     )
     for name, text, values in rates:
         known = [(_labels(point), value) for point, value in values if value is not None]
         lines += _family(f"pinet_{name}_bits_per_second", "gauge", text, known, "bits_per_second")
     times = [(_labels(point), point.time.timestamp()) for point in newest]
-    lines += _family("pinet_measured_timestamp_seconds", "gauge", "When it was measured.", times, "seconds")
+    lines += _family("pinet_measured_timestamp_seconds", "gauge", "Time of the measurement.", times, "seconds")
     states = [
         (_labels(point, ("pinet_verdict", verdict.value)), float(point.verdict is verdict))
         for point in newest
         for verdict in SEVERITY
     ]
-    lines += _family("pinet_verdict", "stateset", "What was judged.", states)
+    lines += _family("pinet_verdict", "stateset", "Verdict on the metric.", states)
     builds = [(_labels(point, ("build", name_of(point.build)), ("run", point.run)), 1.0) for point in newest]
-    lines += _family("pinet_build", "info", "What was measured.", builds, suffix="_info")
+    lines += _family("pinet_build", "info", "Build that was measured.", builds, suffix="_info")
     return "\n".join([*lines, "# EOF", ""])
 
 

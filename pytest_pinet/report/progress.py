@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Protocol
 
 from pytest_pinet.report.text_wrap import WIDTH, plain, rate, shorten
@@ -67,10 +66,7 @@ class Progress:
         return self._terminal is not None
 
     def update(self, label: str, elapsed_s: float, total_s: float, bps: Mapping[str, float | None]) -> None:
-        """Show the progress of a measurement.
-
-        ``bps`` is the latest rate per direction, None before the first sample.
-        """
+        """Show the progress of a measurement. ``bps`` is the latest rate by direction, None before the first sample."""
         if self._terminal is None:
             return
         total = math.ceil(total_s)
@@ -95,9 +91,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _draw(self, action: Callable[[Terminal], None]) -> None:

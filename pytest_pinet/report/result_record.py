@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from datetime import UTC, datetime
+from statistics import fmean
 
+from pytest_pinet.judge.attempts import total
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.diagnosis import Diagnosis
-from pytest_pinet.model.evidence import EndEvidence
-from pytest_pinet.model.judgement import (
-    BaselineDifference,
-    DirectionJudgement,
-    EvennessJudgement,
-    FlowJudgement,
-    JudgedAttempt,
-)
-from pytest_pinet.model.measurement import Flow, Path
-from pytest_pinet.model.record.change import ChangeRecord
-from pytest_pinet.model.record.comparison import ComparisonRecord
+from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
+from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, FlowJudgement
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.measurement import Flow, HttpReport, Path, Window
+from pytest_pinet.model.ping import Ping, PingReport
+from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord
 from pytest_pinet.model.record.direction import (
     AttemptRecord,
     BaselineRecord,
     DirectionRecord,
-    EvennessRecord,
-    EventRecord,
-    ExtraRecord,
     FlowRecord,
     SampleRecord,
 )
 from pytest_pinet.model.record.evidence import EvidenceRecord
 from pytest_pinet.model.record.result import CableRecord, CombinationRecord, EndRecord, ResultRecord
-from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, PingRecord, WindowRecord
-from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.record.traffic import (
+    HttpRecord,
+    HttpRoundRecord,
+    LadderRecord,
+    PingRecord,
+    PingRoundRecord,
+    SocketsRecord,
+    WindowRecord,
+)
+from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.evidence import evidence_record, limited_by_record
-from pytest_pinet.report.traffic import most_apart, sockets_record
-from pytest_pinet.report.tunings import tuning_records
+
+# Only the most frequent interrupts are recorded; the raw files have all.
+INTERRUPTS = 6
+_ATTRIBUTE = "pinet_results"
 
 
 @dataclass(frozen=True)
@@ -82,54 +88,30 @@ class ResultParts:
     finding: str | None = None
 
 
-def result_record(parts: ResultParts, test: str = "", rerun: str = "") -> ResultRecord:
+def result_record(parts: ResultParts) -> ResultRecord:
     """Return the record of a result."""
     skew_s, skew_within_s = most_apart(parts.windows)
-    return ResultRecord(
-        id=parts.id,
-        test=test,
-        verdict=parts.verdict,
-        message=parts.message,
+    attempts = enumerate(parts.evidence or (), 1)
+    evidence = [evidence_record(number, end) for number, ends in attempts for end in ends]
+    return ResultRecord.of(
+        parts,
         combination=combination_record(parts.combination, parts.traffic),
-        build=dict(parts.build),
-        profile=parts.profile,
         link=None if parts.path is None else str(parts.path),
-        versions=dict(parts.versions),
-        cpu_percent=dict(parts.cpu_percent),
-        notes=tuple(parts.notes),
         started=parts.started.isoformat(),
-        seconds=parts.seconds,
-        traffic_seconds=parts.traffic_seconds,
         directions={str(way): direction_record(one) for way, one in parts.directions.items()},
-        flows=tuple(flow_record(one) for one in parts.flows),
-        evenness=None if parts.evenness is None else evenness_record(parts.evenness),
-        cables=tuple(parts.cables),
-        files=tuple(parts.files),
-        rerun=rerun,
-        serials=None if parts.serials is None else dict(parts.serials),
-        parameters=parts.parameters,
-        evidence=None if parts.evidence is None else _evidence(parts.evidence),
-        limited_by=None if parts.limited_by is None else limited_by_record(parts.limited_by),
-        tunings=None if parts.tunings is None else tuning_records(parts.tunings),
-        windows=tuple(parts.windows) or None,
+        flows=[flow_record(one) for one in parts.flows],
+        evidence=None if parts.evidence is None else evidence,
+        tunings=None if parts.tunings is None else tuple(dict.fromkeys(parts.tunings)),
+        windows=parts.windows or None,
         start_skew_s=skew_s,
         start_skew_within_s=skew_within_s,
-        ladder=parts.ladder,
-        http=parts.http,
-        ping=parts.ping,
-        comparison=parts.comparison,
-        change=parts.change,
-        console_excerpt=parts.console_excerpt,
-        finding=parts.finding,
     )
 
 
 def combination_record(combination: Combination, traffic: str) -> CombinationRecord:
     """Return the combination with its nodes and ports. ``traffic`` is the key of the traffic."""
-    return CombinationRecord(
-        id=combination.id,
-        board=combination.board,
-        nic=combination.nic,
+    return CombinationRecord.of(
+        combination,
         topology=combination.topology.name,
         tuning=combination.tuning.key,
         traffic=traffic,
@@ -143,100 +125,157 @@ def combination_record(combination: Combination, traffic: str) -> CombinationRec
 
 def direction_record(judged: DirectionJudgement) -> DirectionRecord:
     """Return the record of one direction, or of one of several flows."""
-    return DirectionRecord(**_direction(judged))
+    # Jitter and sockets belong to a single flow; a sum of flows has none.
+    only = judged.flows[0] if len(judged.flows) == 1 else Flow(Direction.TX, ())
+    streams = only.streams if len(judged.flows) == 1 else [flow.goodput for flow in judged.flows]
+    found = judged.baseline
+    return DirectionRecord.of(
+        judged,
+        goodput_bps=judged.goodput.bps,
+        interval_bps=judged.interval,
+        limit_bps=None if judged.limit is None else judged.limit.bps,
+        oracle_bps=judged.oracle.bps,
+        oracle=judged.because,
+        attempts=[AttemptRecord.of(one, goodput_bps=one.goodput.bps) for one in judged.attempts],
+        baseline=None if found is None else BaselineRecord.of(found, figure_bps=found.baseline.bps),
+        retransmits=total([flow.retransmits for flow in judged.flows]),
+        lost_packets=total([flow.lost_packets for flow in judged.flows]),
+        packets=total([flow.packets for flow in judged.flows]),
+        jitter_ms=only.jitter_ms,
+        streams_bps=[stream.bps for stream in streams],
+        samples=[
+            SampleRecord(attempt=n, start_s=s.start_s, seconds=s.seconds, bytes=s.bytes, warmup=s.warmup)
+            for n, attempt in enumerate(judged.attempts, 1)
+            for s in attempt.samples
+        ],
+        sockets=sockets_record(only),
+    )
 
 
 def flow_record(flow: FlowJudgement) -> FlowRecord:
     """Return the record of one of several flows that ran at once."""
-    return FlowRecord(
-        **_direction(flow.judged),
-        name=flow.name,
-        sender=flow.sender,
-        receiver=flow.receiver,
-        direction=None if flow.way is None else str(flow.way),
-        fair_bps=flow.fair.bps,
+    judged = dict(direction_record(flow.judged))
+    return FlowRecord.of(flow, **judged, direction=flow.way, fair_bps=flow.fair.bps)
+
+
+def sockets_record(flow: Flow) -> SocketsRecord | None:
+    """Return the kernel's data on a flow's sockets; None if it was not read or the sender's kernel did not answer."""
+    if flow.sockets is None:
+        return None
+    far = flow.far_sockets
+    return SocketsRecord.of(flow.sockets, rcvbuf_bytes=None if far is None else far.rcvbuf_bytes)
+
+
+def evidence_record(attempt: int, found: EndEvidence) -> EvidenceRecord:
+    """Return the evidence of one end and attempt as plain data."""
+    interrupts, interface = found.interrupts, found.interface
+    if interrupts is not None:
+        interrupts = dict(sorted(interrupts.items(), key=lambda entry: -sum(entry[1]))[:INTERRUPTS])
+    if interface is not None:
+        interface = {name: count for name, count in interface.items() if count or name == "carrier_changes"}
+    processors = found.processors
+    if processors is not None:
+        processors = tuple(
+            ProcessorLoad(one.cpu, *(round(share, 4) for share in astuple(one)[1:])) for one in processors
+        )
+    return EvidenceRecord.of(
+        found,
+        attempt=attempt,
+        processors=processors,
+        interrupts=interrupts,
+        interface=interface,
+        from_attempt=found.first_try,
     )
 
 
-def evenness_record(even: EvennessJudgement) -> EvennessRecord:
-    """Return the record of how evenly several flows shared the link."""
-    return EvennessRecord(
-        least_share=even.least_share,
-        least_flow=even.least_flow,
-        jain=even.jain,
-        rule=even.rule,
-        verdict=even.verdict,
-        reason=even.reason,
+def window_record(attempt: int, window: Window) -> WindowRecord:
+    """Return the record of the shared time of one attempt."""
+    return WindowRecord.of(
+        window, attempt=attempt, start_skew_s=window.skew_s, start_skew_within_s=window.skew_within_s
     )
 
 
-def _direction(judged: DirectionJudgement) -> dict[str, object]:
-    # Jitter and sockets belong to a single flow; a sum of flows has none.
-    only = judged.flows[0] if len(judged.flows) == 1 else Flow(Direction.TX, ())
-    streams = only.streams if len(judged.flows) == 1 else [flow.goodput for flow in judged.flows]
-    return {
-        "goodput_bps": judged.goodput.bps,
-        "interval_bps": judged.interval,
-        "error_rate": judged.error_rate,
-        "limit_bps": None if judged.limit is None else judged.limit.bps,
-        "rule": judged.rule,
-        "oracle_bps": judged.oracle.bps,
-        "oracle": judged.because,
-        "verdict": judged.verdict,
-        "reason": judged.reason,
-        "stopped": judged.stopped,
-        "state": judged.state,
-        "attempts": tuple(_attempt(attempt) for attempt in judged.attempts),
-        "extras": tuple(
-            ExtraRecord(metric=str(one.metric), rule=one.rule, verdict=one.verdict, reason=one.reason)
-            for one in judged.extras
-        ),
-        "baseline": None if judged.baseline is None else _baseline(judged.baseline),
-        "retransmits": _total(flow.retransmits for flow in judged.flows),
-        "lost_packets": _total(flow.lost_packets for flow in judged.flows),
-        "packets": _total(flow.packets for flow in judged.flows),
-        "jitter_ms": only.jitter_ms,
-        "streams_bps": tuple(stream.bps for stream in streams),
-        "samples": tuple(
-            SampleRecord(attempt=n, start_s=s.start_s, seconds=s.seconds, bytes=s.bytes, warmup=s.warmup)
-            for n, attempt in enumerate(judged.attempts, 1)
-            for s in attempt.samples
-        ),
-        "sockets": sockets_record(only),
-    }
+def most_apart(windows: Sequence[WindowRecord]) -> tuple[float | None, float | None]:
+    """Return the largest start skew of all attempts and its uncertainty; None if no attempt has a skew."""
+    known = [(skew, one.start_skew_within_s) for one in windows if (skew := one.start_skew_s) is not None]
+    return max(known, key=lambda found: (found[0], found[1] or 0.0), default=(None, None))
 
 
-def _evidence(attempts: Sequence[Sequence[EndEvidence]]) -> tuple[EvidenceRecord, ...]:
-    return tuple(evidence_record(number, end) for number, ends in enumerate(attempts, 1) for end in ends)
-
-
-def _baseline(found: BaselineDifference) -> BaselineRecord:
-    return BaselineRecord(
-        figure_bps=found.baseline.bps,
-        runs=found.runs,
-        date=found.date,
-        builds=tuple(found.builds),
-        difference=found.difference,
-        interval=found.interval,
-        change=found.change,
-        text=found.text,
+def http_record(size: int, connections: int, rounds: Sequence[HttpReport]) -> HttpRecord:
+    """Return the record of all rounds together. ``rounds`` must not be empty."""
+    failed: Counter[str] = Counter()
+    for one in rounds:
+        failed.update(one.troubles)
+    return HttpRecord(
+        size_bytes=size,
+        connections=connections,
+        requests_per_s=sum(one.good for one in rounds) / sum(one.seconds for one in rounds),
+        failed=failed,
+        rounds=tuple(HttpRoundRecord.of(one, requests_per_s=one.rate, failed=one.troubles) for one in rounds),
     )
 
 
-def _total(values: Iterable[int | None]) -> int | None:
-    """Return the sum, or None if one value was not counted, because a partial sum would be wrong."""
-    known = list(values)
-    return None if None in known else sum(value for value in known if value is not None)
-
-
-def _attempt(attempt: JudgedAttempt) -> AttemptRecord:
-    return AttemptRecord(
-        fresh=str(attempt.fresh),
-        goodput_bps=attempt.goodput.bps,
-        seconds=attempt.seconds,
-        warmup_s=attempt.warmup_s,
-        events=tuple(
-            EventRecord(kind=str(e.kind), start_s=e.start_s, seconds=e.seconds, text=e.text) for e in attempt.events
-        ),
-        excluded=attempt.excluded,
+def ping_record(ping: Ping, rounds: Sequence[PingReport]) -> PingRecord:
+    """Return the record of all series together and of each one."""
+    together = pooled(rounds)
+    return PingRecord.of(
+        _round(together),
+        size_bytes=ping.size,
+        interval_s=ping.interval_s,
+        loss=together.loss,
+        rounds=tuple(_round(one) for one in rounds),
     )
+
+
+def _round(one: PingReport) -> PingRoundRecord:
+    return PingRoundRecord.of(
+        one, rtt_min_s=one.min_s, rtt_mean_s=one.mean_s, rtt_max_s=one.max_s, rtt_mdev_s=one.mdev_s
+    )
+
+
+def pooled(rounds: Sequence[PingReport]) -> PingReport:
+    """Return all series as one. Each returned packet has the same weight."""
+    came = [one for one in rounds if one.mean_s is not None]
+    means = [one.mean_s or 0.0 for one in came for _ in range(one.received)]
+    return PingReport(
+        sum(one.sent for one in rounds),
+        sum(one.received for one in rounds),
+        min((one.min_s for one in came if one.min_s is not None), default=None),
+        fmean(means) if means else None,
+        max((one.max_s for one in came if one.max_s is not None), default=None),
+        came[-1].mdev_s if came else None,
+    )
+
+
+def parameters_hash(traffic: Traffic, mtu: int | None, tunings: Iterable[Tuned] = (), scale: float = 1.0) -> str:
+    """Return a hash of the measurement parameters that are not part of the id.
+
+    It includes the settings without effect, and the ``scale`` of the link rates.
+    """
+    without = sorted({tuned.name for tuned in tunings if not tuned.outcome.holds})
+    # Omit unset parameters, so that a new parameter of a later version does not cut every trend.
+    own = {**asdict(traffic), "mtu": mtu, "without": without or None, "scale": None if scale == 1 else scale}
+    facts = {name: value for name, value in own.items() if value not in (None, False)}
+    return _short(facts)
+
+
+def with_tool(parameters: str, tool: str) -> str:
+    """Return the hash for another traffic tool. The hash for our own default tools stays the same."""
+    return parameters if tool in (Lab.traffic_tool, Lab.http_tool) else _short({"parameters": parameters, "tool": tool})
+
+
+def _short(facts: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+
+def attach_results(report: object, results: Iterable[ResultRecord]) -> None:
+    """Put results on a report of pytest as plain data, because pytest-xdist sends reports between processes.
+
+    The results replace the results that the report already has.
+    """
+    setattr(report, _ATTRIBUTE, [result.dump() for result in results])
+
+
+def attached_results(report: object) -> list[ResultRecord]:
+    """Return the results of a report; none for a report of another test."""
+    return [ResultRecord.model_validate(one) for one in getattr(report, _ATTRIBUTE, ())]

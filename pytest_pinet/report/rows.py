@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.text_wrap import rate
-from pytest_pinet.report.traffic import http_text, ladder_text, ping_text
+from pytest_pinet.report.sentences import evenness_note, http_text, ladder_text, limited_by_text, ping_text
 
 # The default traffic. Its name is omitted from rows to keep them short.
 USUAL_TRAFFIC = "tcp-P1"
+GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
 _EXPLAINED = (Verdict.ERROR, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.MARGINAL)
 
 
@@ -85,25 +85,6 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
         # The verdict that ended the measurement does not belong to a direction.
         rows.append(ResultRow(label, test, "", verdict, notes=(result.message, *notes)))
     return rows
-
-
-def limited_by_text(result: ResultRecord) -> str:
-    """Return the bottleneck with its numbers; empty if it was not determined."""
-    limited = result.limited_by
-    return f"{limited.cause}: {limited.text}" if limited is not None else ""
-
-
-def evenness_note(result: ResultRecord) -> str:
-    """Return how evenly several flows shared the link, in one sentence."""
-    even, goodputs = result.evenness, [flow.goodput_bps for flow in result.flows]
-    assert even is not None, "only several flows share"
-    least, _, unit = rate(min(goodputs)).partition(" ")
-    most = rate(max(goodputs))
-    span = f"{least if most.endswith(unit) else rate(min(goodputs))} to {most}"
-    return (
-        f"{len(goodputs)} flows, {span}; the least got {even.least_share * 100:.1f} % of its fair share "
-        f"({even.least_flow}), Jain's index {even.jain:.3f}"
-    )
 
 
 def _measured(label: str, test: str, name: str, direction: DirectionRecord, notes: tuple[str, ...]) -> ResultRow:

@@ -12,12 +12,13 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
-from pytest_pinet.history.recover import HEAD, LINES
+from pytest_pinet.history.results_file import HEAD, LINES
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.report.json_file import replace_file, write_json, writing
+from pytest_pinet.report.json_file import json_text, replace_file, write_json, writing
 
 OPTION = "--pinet-run-dir"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
@@ -65,7 +66,7 @@ class RunFolder:
         """Write ``run.json``, which describes the run if it never ends. The file is locked while this process lives."""
         path = self.path / HEAD
         with writing(path, OPTION):
-            replace_file(path, (json.dumps(run.dump(), indent=1, ensure_ascii=True) + "\n").encode("ascii"))
+            replace_file(path, json_text(run).encode("ascii"))
             descriptor = os.open(path, os.O_RDWR)
             weakref.finalize(self, os.close, descriptor)
             # Not every file system has locks. Without a lock a running run looks like a killed one.
@@ -90,10 +91,7 @@ class RunFolder:
                 os.close(descriptor)
 
     def write_raw(self, result_id: str, files: Mapping[str, str]) -> list[str]:
-        """Write raw output files and return their paths relative to the run folder.
-
-        If an id comes again (a rerun), its files get a folder of their own.
-        """
+        """Write raw output files and return their paths in the run folder. A rerun gets a folder of its own."""
         raw = self.path / "raw"
         with writing(raw, OPTION):
             raw.mkdir(parents=True, exist_ok=True)
@@ -107,19 +105,13 @@ class RunFolder:
 
 
 def _new_folder(parent: Path, name: str) -> Path:
-    """Create ``parent/name``, or ``name-2``, ``name-3``...
-
-    if it exists. The atomic mkdir decides between several runs.
-    """
-    number = 1
-    while True:
+    """Create ``parent/name``, or with ``-2``, ``-3`` and so on if it exists. The atomic mkdir decides between runs."""
+    for number in count(1):
         path = parent / (name if number == 1 else f"{name}-{number}")
-        try:
+        with suppress(FileExistsError):
             path.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
-            return path
+            break
+    return path
 
 
 def _point(link: Path, target: Path) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import types
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic.fields import FieldInfo
 
@@ -52,19 +53,28 @@ def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}
     if hint is Verdict:
         return {"enum": [verdict.value for verdict in SEVERITY]}
+    if issubclass(hint, StrEnum):
+        # A later version may add words.
+        return {"type": "string"}
     return {"type": _SIMPLE[hint]} if hint in _SIMPLE else _reference(hint, definitions)
 
 
-def _reference(record: type[Record], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the reference to a record, which is added to the definitions."""
+def _reference(record: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the reference to a record or a dataclass, which is added to the definitions."""
     if record.__name__ not in definitions:
         definitions[record.__name__] = {}
-        fields = {field.alias or name: field for name, field in record.model_fields.items()}
+        if issubclass(record, Record):
+            fields = {field.alias or name: field for name, field in record.model_fields.items()}
+            hints = {name: _written(field) for name, field in fields.items()}
+            required = [name for name, field in fields.items() if not _is_optional(field)]
+        else:
+            hints = get_type_hints(record)
+            required = list(hints)
         definitions[record.__name__] = {
             "description": " ".join((record.__doc__ or "").split()),
             "type": "object",
-            "properties": {name: _schema(_written(field), definitions) for name, field in fields.items()},
-            "required": [name for name, field in fields.items() if not _is_optional(field)],
+            "properties": {name: _schema(hint, definitions) for name, hint in hints.items()},
+            "required": required,
         }
     return {"$ref": f"#/$defs/{record.__name__}"}
 

@@ -18,9 +18,13 @@ _LABEL_MIN = 8
 
 
 def text_table(
-    rows: Sequence[Sequence[str]], columns: str, width: int | None = None, colors: Sequence[str | None] = ()
+    rows: Sequence[Sequence[str]],
+    columns: str,
+    width: int | None = None,
+    colors: Sequence[str | None] = (),
+    notes: Sequence[Sequence[str]] = (),
 ) -> list[str]:
-    """Return a line per row, without trailing blanks.
+    """Return a line per row, without trailing blanks, each followed by its ``notes`` (none for the head).
 
     With ``width`` the names in the first column are shortened so that the lines fit; they stay different. ``colors``
     are the colours of the last cell of each row except the head (ECMA-48, such as "1;31"; None: no colour).
@@ -35,12 +39,15 @@ def text_table(
         labels |= {row[0]: short[labels[row[0]]] for row in rows[1:]}
         widths[0] = max(map(len, labels.values()))
     lines = []
-    for row, color in zip(rows, [None, *(colors or [None] * len(rows[1:]))], strict=True):
+    body = len(rows) - 1
+    own = zip(rows, [None, *(colors or [None] * body)], [(), *(notes or [()] * body)], strict=True)
+    for row, color, below in own:
         cells = [f"{labels[row[0]]:{marks[0][0]}{widths[0]}}"]
         cells += [f"{cell:{mark}{size}}" for cell, (mark, _), size in zip(row[1:], marks[1:], widths[1:], strict=True)]
         last = cells.pop().rstrip()
         line = "".join(cell + gap for cell, (_, gap) in zip(cells, marks[:-1], strict=True))
         lines.append((line + (last if color is None else f"\x1b[{color}m{last}\x1b[0m")).rstrip())
+        lines += below
     return lines
 
 

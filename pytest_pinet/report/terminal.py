@@ -8,23 +8,14 @@ from collections.abc import Sequence
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SkippedRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.rows import ResultRow, rows_of
+from pytest_pinet.report.rows import GOOD, ResultRow, rows_of
+from pytest_pinet.report.sentences import ineffective
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, wrap
-from pytest_pinet.report.tunings import ineffective
 
 # The words for verdicts. Bad verdicts are in capitals, so that they are visible without colours.
-WORDS = {
-    Verdict.PASS: "pass",
-    Verdict.MARGINAL: "marginal",
-    Verdict.IMPROVED: "improved",
-    Verdict.FAIL: "FAIL",
-    Verdict.INCONCLUSIVE: "INCONCLUSIVE",
-    Verdict.INVALID: "INVALID",
-    Verdict.ERROR: "ERROR",
-    Verdict.SKIPPED: "skipped",
-}
-_COLORS = {
+WORDS = {one: one.value if one in GOOD or one is Verdict.SKIPPED else one.value.upper() for one in Verdict}
+COLORS = {
     Verdict.PASS: "32",
     Verdict.IMPROVED: "36",
     Verdict.MARGINAL: "33",
@@ -93,14 +84,15 @@ def _counts(verdicts: Counter[Verdict]) -> str:
 
 def _table(rows: list[ResultRow], width: int, color: bool, verbose: bool) -> list[str]:
     cells = [_HEADER, *((row.label, *_cells(row)) for row in rows)]
-    head, *body = text_table(cells, _COLUMNS, width, [_COLORS[row.verdict] if color else None for row in rows])
-    lines = [head]
-    for row, line in zip(rows, body, strict=True):
-        lines.append(line)
-        for note in filter(None, map(first_sentence, row.notes)):
-            lines += wrap(note, indent="    ", width=width, lines=_NOTE_LINES)
-        if verbose and row.limited_by:
-            lines += wrap(f"limited by {row.limited_by}", indent="    ", width=width)
+    colors = [COLORS[row.verdict] if color else None for row in rows]
+    return text_table(cells, _COLUMNS, width, colors, [_notes(row, width, verbose) for row in rows])
+
+
+def _notes(row: ResultRow, width: int, verbose: bool) -> list[str]:
+    sentences = filter(None, map(first_sentence, row.notes))
+    lines = [line for note in sentences for line in wrap(note, indent="    ", width=width, lines=_NOTE_LINES)]
+    if verbose and row.limited_by:
+        lines += wrap(f"limited by {row.limited_by}", indent="    ", width=width)
     return lines
 
 
@@ -122,12 +114,17 @@ def _limit(row: ResultRow) -> str:
 
 
 def skipped_lines(skipped: Sequence[SkippedRecord], width: int) -> list[str]:
-    """Return the skipped combinations grouped by reason, because many often share one reason."""
-    by_reason: dict[str, list[str]] = {}
+    """Return the skipped combinations grouped by reason."""
+    return [
+        line
+        for reason, ids in by_reason(skipped).items()
+        for line in (*wrap(", ".join(ids), indent="  ", width=width), *wrap(reason, indent="    ", width=width))
+    ]
+
+
+def by_reason(skipped: Sequence[SkippedRecord]) -> dict[str, list[str]]:
+    """Return the ids of skipped combinations by reason, because many often share one reason."""
+    found: dict[str, list[str]] = {}
     for skip in skipped:
-        by_reason.setdefault(skip.reason, []).append(skip.id)
-    lines = []
-    for reason, ids in by_reason.items():
-        lines += wrap(", ".join(ids), indent="  ", width=width)
-        lines += wrap(reason, indent="    ", width=width)
-    return lines
+        found.setdefault(skip.reason, []).append(skip.id)
+    return found

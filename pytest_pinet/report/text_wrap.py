@@ -1,4 +1,4 @@
-"""Fits text to a terminal: plain ASCII, wrapped, and with long names shortened so that they stay different."""
+"""Text for all reports: bit rates, first sentences; for the terminal also plain ASCII, wrapping and short names."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ _SHELL_WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:\\.|[^"\\])*"|\\.|['"\\])+
 
 
 def plain(text: str) -> str:
-    """Return ``text`` in printable ASCII, one column per character.
-
-    Other characters are escaped, since terminals differ.
-    """
+    """Return ``text`` in printable ASCII, one column per character. Others are escaped, since terminals differ."""
     return _NOT_PLAIN.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)
 
 
@@ -37,6 +34,13 @@ def rate(bps: float) -> str:
     """Return a bit rate with its unit in at most RATE_WIDTH characters."""
     text = str(Bitrate(bps))
     return text if len(text) <= RATE_WIDTH else f"{bps:.0e} bit/s"
+
+
+def rates(*bps: float) -> list[str]:
+    """Return bit rates for one sentence: if all have the same unit, only the last one shows the unit."""
+    texts = [rate(one) for one in bps]
+    numbers, units = zip(*(text.split(" ", 1) for text in texts), strict=True)
+    return [*numbers[:-1], texts[-1]] if len(set(units)) == 1 else texts
 
 
 def first_paragraph(text: str) -> str:

@@ -1,35 +1,92 @@
-"""Converts trends of the history to the series that charts and pages draw."""
+"""Trends of the history: the series that charts and pages draw, and the lines of the summary."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.builds import name_of
-from pytest_pinet.history.history import History
-from pytest_pinet.history.points import Point, Trend
-from pytest_pinet.history.records import points_of
+from pytest_pinet.history.history import open_history
+from pytest_pinet.history.points import LevelChange, Point, Trend
+from pytest_pinet.history.records import figure_of, points_of
 from pytest_pinet.history.results_file import read_whole_run
+from pytest_pinet.history.text import spark
 from pytest_pinet.history.trends import trend
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.allure.content import figure_ids
-from pytest_pinet.report.allure.run_files import RunFacts
-from pytest_pinet.report.rows import limited_by_text
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.sentences import limited_by_text
+from pytest_pinet.report.text_wrap import WIDTH, plain, shorten
 
 if TYPE_CHECKING:
     from pytest_pinet.config.baselines import AcceptedBaseline
+    from pytest_pinet.history.store import HistoryStore
 
+_RUNS = 16
+# At most this many lines, the worst first. Reports show all.
+_LINES = 40
+_LABEL, _GAP = 34, "  "
 # Runs are counted up to this number, which only orders them.
 _MOST_RUNS = 100_000
 # The current run: its points are not in the history yet.
 THIS_RUN = "this run"
+
+
+@dataclass(frozen=True)
+class FigureSeries:
+    """The runs of one metric, oldest first. ``band_bps`` is its baseline: lowest run, accepted value, highest run."""
+
+    figure: str
+    board: str
+    nic: str
+    topology: str
+    traffic: str
+    direction: str
+    dots: Sequence[Point]
+    shifts: Sequence[LevelChange] = ()
+    band_bps: tuple[float, float, float] | None = None
+    lab: str = ""
+    tuning: str = ""
+
+    @property
+    def combination(self) -> str:
+        return str(CombinationId(self.board, self.nic, self.topology, self.tuning))
+
+    @property
+    def key(self) -> str:
+        """Return a unique key. It contains the lab, because several labs may measure the same metric."""
+        return f"{self.lab} {self.figure}"
+
+    @property
+    def latest(self) -> Point:
+        """Return the newest run, which the grid shows."""
+        return self.dots[-1]
+
+    @property
+    def change(self) -> float | None:
+        """Return the newest value over the one before it, minus one."""
+        known = [dot.goodput_bps for dot in self.dots if dot.goodput_bps]
+        return known[-1] / known[-2] - 1 if len(known) > 1 else None
+
+    @property
+    def measured(self) -> Sequence[Point]:
+        """Return the runs that have a value."""
+        return [dot for dot in self.dots if dot.goodput_bps is not None]
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What the history knows about a run: its id, its build, and the number of runs so far (None: unknown)."""
+
+    id: str
+    build: str
+    order: int | None = None
 
 
 def series_of(found: Trend, combination: str) -> FigureSeries:
@@ -39,15 +96,17 @@ def series_of(found: Trend, combination: str) -> FigureSeries:
     topology, _, tuning = rest.partition("/")
     last = found.points[-1].direction if found.points else ""
     traffic = found.figure.removeprefix(combination).lstrip("/").removesuffix(f"-{last}" if last else "")
-    accepted = found.baseline
-    band = (accepted.low_bps, accepted.figure_bps, accepted.high_bps) if accepted is not None else None
+    band = None
+    if found.baseline is not None:
+        runs = [run.bps for run in found.baseline.runs]
+        band = (min(runs), found.baseline.goodput.bps, max(runs))
     return FigureSeries(
         found.figure, board, nic, topology, traffic, last,
         found.points, found.changes, band, found.lab, tuning,
     )  # fmt: skip
 
 
-def all_series(history: History, last: int, lab: str | None = None) -> list[FigureSeries]:
+def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list[FigureSeries]:
     """Return a series for every metric of the history, with its newest ``last`` points."""
     return [
         series_of(history.trend(figure.id, last, figure.lab), figure.combination) for figure in history.figures(lab)
@@ -55,34 +114,25 @@ def all_series(history: History, last: int, lab: str | None = None) -> list[Figu
 
 
 def series_with(
-    history: History | None, results: Sequence[ResultRecord], last: int, emulated: bool
+    history: HistoryStore | None, results: Sequence[ResultRecord], last: int, emulated: bool
 ) -> list[FigureSeries]:
     """Return the trends of these results, with the results as their newest points."""
     found = []
     for result in results:
-        combination = result.combination.id
-        for way, figure in figure_ids(result).items():
-            past = Trend(figure, "", ())
-            if history is not None:
-                past = history.trend(figure, last)
-            series = series_of(past, combination)
-            found.append(_with(series, result, way, emulated))
+        for way in result.directions:
+            figure = figure_of(result, way)
+            past = Trend(figure, "", ()) if history is None else history.trend(figure, last)
+            point = _point(result, way, figure, emulated)
+            found.append(series_of(replace(past, points=(*past.points, point)), result.combination.id))
     return found
 
 
-def _with(series: FigureSeries, result: ResultRecord, way: str, emulated: bool) -> FigureSeries:
+def _point(result: ResultRecord, way: str, figure: str, emulated: bool) -> Point:
     one = result.directions[way]
-    low_high = one.interval_bps
-    combination = result.combination
-    point = Point(
-        THIS_RUN, datetime.fromisoformat(result.started), "", series.figure, combination.id, way,
-        one.goodput_bps, Verdict(one.verdict), (low_high[0], low_high[1]) if low_high else None,
-        one.limit_bps, one.rule, one.oracle_bps, one.reason, result.build, emulated=emulated,
-        limited_by=limited_by_text(result), scale=1.0 if result.scale is None else result.scale,
-    )  # fmt: skip
-    return FigureSeries(
-        series.figure, combination.board, combination.nic, combination.topology, combination.traffic, way,
-        [*series.dots, point], series.shifts, series.band_bps, tuning=combination.tuning,
+    return Point(
+        THIS_RUN, datetime.fromisoformat(result.started), "", figure, result.combination.id, way,
+        one.goodput_bps, one.verdict, one.interval_bps, one.limit_bps, one.rule, one.oracle_bps, one.reason,
+        result.build, emulated=emulated, limited_by=limited_by_text(result), scale=result.scale or 1.0,
     )  # fmt: skip
 
 
@@ -105,8 +155,43 @@ def run_facts(record: RunRecord, url: str | None) -> RunFacts:
     run, points = points_of(record)
     build = next((name_of(point.build) for point in points if point.build), "")
     try:
-        with History.open(url) if url is not None else nullcontext() as history:
+        with open_history(url) if url is not None else nullcontext() as history:
             known = [one.id for one in history.runs(_MOST_RUNS)] if history is not None else []
     except ConfigError:
         known = []
     return RunFacts(run.id, build, len({*known, run.id}) if known else None)
+
+
+def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str) -> list[str]:
+    """Return a line for each metric with earlier runs, worst first. No lines without a history."""
+    if url is None or not results:
+        return []
+    figures = {
+        figure_of(result, way): Verdict(direction.verdict)
+        for result in results
+        for way, direction in result.directions.items()
+    }
+    ordered = sorted(figures, key=lambda figure: (SEVERITY.index(figures[figure]), figure))[:_LINES]
+    try:
+        with open_history(url) as history:
+            found = [history.trend(figure, lab=lab) for figure in ordered]
+    except ConfigError:
+        # The summary already explains why there is no history.
+        return []
+    known = [trend for trend in found if sum(point.goodput_bps is not None for point in trend.points) > 1]
+    if not known:
+        return []
+    labels = shorten([plain(trend.figure) for trend in known], _LABEL)
+    widest = max(map(len, labels.values()))
+    head = ["", f"trend of the last {_RUNS} runs, newest at the right (!: failed):"]
+    return [*head, *(_line(labels[plain(trend.figure)].ljust(widest), trend) for trend in known)]
+
+
+def _line(label: str, trend: Trend) -> str:
+    course = spark([point for point in trend.points if point.goodput_bps is not None][-_RUNS:])
+    line = f"{label}{_GAP}[{course}]"
+    if trend.changes:
+        change = trend.changes[-1]
+        word = "drifting to" if change.gradual else "with"
+        line += f"{_GAP}{change.relative * 100:+.1f} % {word} {name_of(change.build_after).partition(' ')[0]}"
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 2]}.."

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from pytest_pinet.errors import LabError, PinetError
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.queue.contention import domains_of
@@ -17,13 +18,31 @@ from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.report.run_folder import RunFolder
 from pytest_pinet.scheduling import plan
-from pytest_pinet.scheduling.ending import XdistWorker, end_workers, stop_on_request
 from pytest_pinet.scheduling.plan import WORKER_INPUT, Estimates, Needs, PlannedTest
+
+if TYPE_CHECKING:
+    import execnet
 
 # Set by the plugin's pytest_cmdline_main before xdist sets its default: the user gave no --dist option.
 UNCHOSEN = "pinet_dist_unchosen"
 # Assumed duration of a test that needs no lab.
 FILLER_S = 0.1
+# This file in the run folder interrupts the workers.
+STOP_FILE = "stop"
+# Time for a board to boot, and then to remove the build and power off.
+UNDO_S = 180.0
+# A wait shorter than this is not reported.
+QUIET_S = 1.0
+
+
+class XdistWorker(Protocol):
+    """A worker as xdist's controller sees it (``WorkerController``). A worker that did not start has no ``channel``."""
+
+    workerinput: dict[str, str]
+    channel: execnet.Channel
+    gateway: execnet.Gateway
+
+    def shutdown(self) -> None: ...
 
 
 class RunReporter(Protocol):
@@ -32,7 +51,7 @@ class RunReporter(Protocol):
     @property
     def folder(self) -> RunFolder: ...
 
-    def warn(self, warning: str) -> None: ...
+    def warn(self, *warnings: str) -> None: ...
 
 
 class WorkerHooks:
@@ -79,16 +98,11 @@ class WorkerHooks:
         try:
             return (yield)
         finally:
-            self._leave()
-
-    def _leave(self) -> None:
-        try:
-            warnings = self._access.close()
-        except KeyboardInterrupt:
-            self._keeper.warn("Ctrl-C stopped a worker while it restored the lab; the next run restores the rest")
-            raise
-        for warning in warnings:
-            self._keeper.warn(warning)
+            try:
+                self._keeper.warn(*self._access.close())
+            except KeyboardInterrupt:
+                self._keeper.warn("Ctrl-C stopped a worker while it restored the lab; the next run restores the rest")
+                raise
 
 
 class ControllerHooks:
@@ -153,7 +167,9 @@ class ControllerHooks:
         try:
             end_workers(workers, folder, self._say)
         except OSError as error:
-            self._keeper.warn(f"cannot write the file that stops the workers of the interrupted run: {error}")
+            self._keeper.warn(
+                f"the workers end after their current test, not at once: cannot write their stop file: {error}"
+            )
         silent = [worker for worker in workers if not hasattr(worker, "workeroutput")]
         for worker in workers:
             if worker in silent:
@@ -203,3 +219,56 @@ class ControllerHooks:
             f"LeaseError: {self._died or 'the worker died'}\n"
             "  -> find out why the worker ended (out of memory, kill -9, a crash), and run the test again"
         )
+
+
+def stop_on_request(folder: Path) -> Callable[[], None]:
+    """Return, in a worker, a function that raises KeyboardInterrupt once the controller has interrupted this run."""
+    stop_file = folder / STOP_FILE
+
+    def look() -> None:
+        if stop_file.exists():
+            raise KeyboardInterrupt("the run was interrupted")
+
+    return look
+
+
+def end_workers(workers: Sequence[XdistWorker], folder: Path, on_wait: Callable[[str], None]) -> None:
+    """Stop the workers, from the controller, and wait until they have restored the lab, at most UNDO_S.
+
+    xdist waits five seconds for a worker and kills it after ten. Removing a build, restoring switch ports and powering
+    off nodes can take longer, and a worker in mid-traffic might not know that the run is over. Ctrl-C ends the wait.
+    Raises OSError if the stop file cannot be written; the workers then end after their current test.
+    """
+    stop_file = folder / STOP_FILE
+    try:
+        stop_file.touch()
+        failed = None
+    except OSError as error:
+        failed = error
+    for worker in workers:
+        if hasattr(worker, "channel"):
+            worker.shutdown()
+
+    def over() -> bool:
+        return all(_has_ended(worker) for worker in workers)
+
+    with suppress(KeyboardInterrupt):
+        if not Deadline(QUIET_S).wait_until(over):
+            on_wait(f"waiting until {_names(workers)} restored the lab (at most {UNDO_S:.0f} s)")
+            Deadline(UNDO_S).wait_until(over)
+    if failed is not None:
+        raise failed
+    if over():
+        stop_file.unlink(missing_ok=True)
+
+
+def _has_ended(worker: XdistWorker) -> bool:
+    """Return whether a worker has sent its last message, or can send none."""
+    # The worker has closed its channel, or the worker is gone.
+    silent = not hasattr(worker, "channel") or worker.channel.isclosed() or not worker.gateway.hasreceiver()
+    return silent or hasattr(worker, "workeroutput")
+
+
+def _names(workers: Sequence[XdistWorker]) -> str:
+    names = [str(worker.workerinput["workerid"]) for worker in workers if not _has_ended(worker)]
+    return f"{'worker' if len(names) == 1 else 'workers'} {', '.join(names)} {'has' if len(names) == 1 else 'have'}"

@@ -24,10 +24,7 @@ _LATEST_RUNS = 5
 
 @dataclass(frozen=True)
 class Needs:
-    """The places that a test holds and the contention domains in which it measures.
-
-    Both are empty if it needs no lab.
-    """
+    """The places that a test holds and the contention domains in which it measures; empty if it needs no lab."""
 
     places: frozenset[str] = frozenset()
     domains: frozenset[str] = frozenset()
@@ -35,10 +32,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class PlannedTest:
-    """A test as the planner sees it. ``index`` is the test's number in the collection.
-
-    ``total_s`` is the expected duration. For ``traffic_s`` of it the test measures, alone in its contention domains.
-    """
+    """A test: its number in the collection, its expected duration, and the part that measures alone in its domains."""
 
     index: int
     needs: Needs
@@ -58,10 +52,7 @@ def joined(needs: Mapping[str, Needs]) -> dict[str, Needs]:
 
 
 def write(folder: Path, needs: Mapping[str, Needs]) -> None:
-    """Write the needs by node ID, as a whole or not at all.
-
-    All workers write the same content, so the last one may win.
-    """
+    """Write the needs by node ID, whole or not at all. All workers write the same, so the last one may win."""
     tests = {nodeid: [sorted(need.places), sorted(need.domains)] for nodeid, need in needs.items()}
     draft = folder / f".{FILE}.{os.getpid()}"
     draft.write_text(json.dumps(tests), encoding="utf-8")
@@ -85,11 +76,11 @@ class Estimate:
     traffic_s: float
 
 
-class Estimates:
+class Estimates(dict[str, Estimate]):
     """Estimates by node ID, from the latest run of each test. Other tests get the median."""
 
-    def __init__(self, known: dict[str, Estimate]) -> None:
-        self._known = known
+    def __init__(self, known: Mapping[str, Estimate]) -> None:
+        super().__init__(known)
         total = median([e.total_s for e in known.values()]) if known else DEFAULT_TOTAL_S
         traffic = median([e.traffic_s for e in known.values()]) if known else DEFAULT_TRAFFIC_S
         self._usual = Estimate(total, traffic)
@@ -99,12 +90,11 @@ class Estimates:
         """Read the results of the latest runs below this folder. The latest result of each test counts."""
         known: dict[str, Estimate] = {}
         for file in sorted(runs.glob("*/results.jsonl"), reverse=True)[:_LATEST_RUNS]:
-            for nodeid, estimate in _read(file).items():
-                known.setdefault(nodeid, estimate)
+            known = _read(file) | known
         return cls(known)
 
-    def __getitem__(self, nodeid: str) -> Estimate:
-        return self._known.get(nodeid, self._usual)
+    def __missing__(self, nodeid: str) -> Estimate:
+        return self._usual
 
 
 def _read(file: Path) -> dict[str, Estimate]:

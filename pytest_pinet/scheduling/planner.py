@@ -41,18 +41,14 @@ class Planner:
         # Heaps by domains, so that a saturated domain is skipped at once. Highest priority at the time of the push
         # comes first; for equal priorities the longest group.
         self._heaps: dict[frozenset[str], list[tuple[float, float, int, Group]]] = {}
-        self._unassigned = 0
+        # How many tests no worker has got yet.
+        self.unassigned = 0
         # Groups with tests but without an owner.
         self._unowned: set[Group] = set()
         self._leases = WorkerLeases()
         self._endgame = Endgame()
         for job in jobs:
             self._add(job)
-
-    @property
-    def unassigned(self) -> int:
-        """Return how many tests no worker has got yet."""
-        return self._unassigned
 
     @property
     def workers(self) -> list[Worker]:
@@ -78,10 +74,7 @@ class Planner:
             self._leases.request(worker, places, now)
 
     def remove_worker(self, worker: Worker) -> list[PlannedTest]:
-        """Remove a worker. Return its unfinished tests, the running one first; ``requeue`` makes them available again.
-
-        The rest of its group becomes free.
-        """
+        """Remove a worker and free its group. Return its unfinished tests for ``requeue``, the running one first."""
         load = self._loads.pop(worker)
         self._leases.remove(worker)
         for job in load.pending:
@@ -97,11 +90,7 @@ class Planner:
         self._add(job, first=True)
 
     def next(self, worker: Worker, now: float) -> PlannedTest | None:
-        """Return the test that this worker runs after its pending ones; None if there is none for it.
-
-        A worker with pending tests ends when it gets None. A worker without tests may get one later, when others have
-        finished.
-        """
+        """Return the test after a worker's pending ones; None if there is none now. With pending tests it then ends."""
         load = self._loads[worker]
         group = self._own_group(worker)
         if group is None:
@@ -122,7 +111,7 @@ class Planner:
 
     def _give(self, worker: Worker, job: PlannedTest, now: float, group: Group | None = None) -> PlannedTest:
         load = self._loads[worker]
-        self._unassigned -= 1
+        self.unassigned -= 1
         if group is not None:
             group.total_s -= job.total_s
             if not group.jobs:
@@ -246,7 +235,7 @@ class Planner:
         return until
 
     def _add(self, job: PlannedTest, first: bool = False) -> None:
-        self._unassigned += 1
+        self.unassigned += 1
         self._weigh(job, 1.0)
         if not job.needs.places:
             (self._fillers.appendleft if first else self._fillers.append)(job)

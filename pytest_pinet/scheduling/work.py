@@ -25,10 +25,7 @@ class Group:
 
 @dataclass(eq=False)
 class Load:
-    """The tests that a worker has got and not finished, in its order. ``since`` is when the first one began.
-
-    ``ended``: the worker gets no more tests and finishes its pending ones.
-    """
+    """The unfinished tests of a worker, in order. ``since``: begin of the first. ``ended``: it gets no more tests."""
 
     pending: deque[PlannedTest] = field(default_factory=deque)
     since: float = 0.0
@@ -36,10 +33,7 @@ class Load:
 
 
 class WorkerLeases:
-    """The places that each worker holds or waits for.
-
-    A worker gets all places of a test or none, in the order of requests. It keeps the places that its next test needs.
-    """
+    """The places that each worker holds or waits for: all places of a test or none, in the order of requests."""
 
     def __init__(self) -> None:
         self._holder: dict[str, Worker] = {}

@@ -1,7 +1,8 @@
 """Connects the planner to xdist: a scheduler that gives workers one test at a time.
 
 A worker runs a test only when it knows the next one, or knows that there is none. So each worker has two tests pending,
-or is shutting down, or waits without a test until others have finished.
+or is shutting down, or waits without a test until others have finished. The planner keeps the tests of the same boards
+on one worker, because a worker holds the leases of its boards.
 """
 
 from __future__ import annotations
@@ -19,10 +20,7 @@ ENOUGH = 2
 
 
 class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no type information
-    """Plans the tests if any of them needs a lab. Otherwise it is xdist's own ``load`` scheduler.
-
-    ``jobs_of`` turns the collected node IDs into jobs, or returns None if no test needs a lab.
-    """
+    """Plans the tests. If none needs a lab (``jobs_of`` returns None), it is xdist's own ``load`` scheduler."""
 
     def __init__(
         self,
@@ -86,7 +84,7 @@ class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no t
             return
         self._planner.done(node, item_index, self._clock())
         self._feed(node)
-        # The nodes of this test may be free now for workers that wait without a test.
+        # The boards of this test may be free now for workers that wait without a test.
         for other in self._planner.workers:
             if not self._planner.pending(other):
                 self._feed(other)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -11,14 +11,13 @@ import pytest
 from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.history import History
+from pytest_pinet.history.history import open_history
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.listener import AllureResults
-from pytest_pinet.report.allure.run import AllureRun
-from pytest_pinet.report.series import FigureSeries
-from pytest_pinet.report.trends import run_facts, series_with
+from pytest_pinet.report.allure.run_files import AllureRun
+from pytest_pinet.report.trends import FigureSeries, run_facts, series_with
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.run_recorder import RunRecorder
 
@@ -40,7 +39,7 @@ def attach(config: pytest.Config, directory: str, recorder: RunRecorder, lab: La
             path,
             lambda item: subject_of(item, case_of(item)),
             lambda found: _trends(recorder, lab, found),
-            lambda item: _nodes(case_of(item)),
+            lambda item: [node.name for node in case.combination.nodes] if (case := case_of(item)) else [],
             lambda: recorder.folder.path,
             recorder.warn,
         )
@@ -72,16 +71,12 @@ def subject_of(item: pytest.Item, case: CombinationCase | None) -> Subject | Non
     )
 
 
-def _nodes(case: CombinationCase | None) -> Iterable[str]:
-    return [node.name for node in case.combination.nodes] if case is not None else []
-
-
 def _trends(recorder: RunRecorder, lab: LabOfFile | None, results: Sequence[ResultRecord]) -> list[FigureSeries]:
     """Return the trends of these results. Without a history, a trend has one point."""
     url = recorder.history_url
     try:
         baselines = load_baselines(lab) if lab is not None else {}
-        with History.open(url, baselines) if url is not None else nullcontext() as history:
+        with open_history(url, baselines=baselines) if url is not None else nullcontext() as history:
             return series_with(history, results, _POINTS, recorder.emulated)
     except ConfigError:
         # No history exists before the first run or without SQLAlchemy.

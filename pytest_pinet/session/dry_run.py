@@ -6,21 +6,23 @@ import shlex
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pytest
 
 from pytest_pinet.judge.profile import Profile
+from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
+from pytest_pinet.traffic import http, iperf3_values, wrk
+from pytest_pinet.traffic import ping as ping_tool
+from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, client_argv, client_is_dut, server_argv
 from pytest_pinet.tuning.registry import who_gets
-
-if TYPE_CHECKING:
-    from pytest_pinet.measure.comparison import State
 
 # Time of a measurement beside its traffic, without boots.
 FIXED_S = 1.0
@@ -42,16 +44,11 @@ class PlannedLink:
 def _commands(traffic: Traffic, own: str, other: str) -> list[tuple[str, list[str]]]:
     """Return the command lines of a run, each with the end (``dut``, ``peer``) that runs it. Raises ConfigError."""
     if isinstance(traffic, HttpTraffic):
-        from pytest_pinet.traffic import wrk
-        from pytest_pinet.traffic.http import validate as validate_http
-
         server, client, address = ("dut", "peer", own) if traffic.direction is Direction.TX else ("peer", "dut", other)
         url = f"http://{address}:{EXAMPLE_PORT}/data"
-        return [(server, ["nginx", "-c", "nginx.conf"]), (client, wrk.argv(validate_http(traffic), url, cores=1))]
-    from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, client_argv, client_is_dut, server_argv
-    from pytest_pinet.traffic.iperf3_values import validate
+        return [(server, ["nginx", "-c", "nginx.conf"]), (client, wrk.argv(http.validate(traffic), url, cores=1))]
 
-    validate(traffic)
+    iperf3_values.validate(traffic)
     if traffic.apart:
         return [one for way in traffic.direction.parts for one in _commands(traffic.one_way(way), own, other)]
     is_dut = client_is_dut(traffic.direction)
@@ -90,8 +87,6 @@ class DryRun:
         self._plan_traffic(item, link, traffic)
 
     def _plan_traffic(self, item: pytest.Item, link: PlannedLink, traffic: Traffic) -> NoReturn:
-        from pytest_pinet.lab.link.addressing import addresses
-
         combination = link.combination
         at = [(end, str(address.ip)) for end, address in zip(combination.ends, addresses(combination), strict=True)]
         lines = []
@@ -118,12 +113,7 @@ class DryRun:
         return None if tool in (None, Lab.traffic_tool, Lab.http_tool) else tool
 
     def compare(
-        self,
-        item: pytest.Item,
-        link: PlannedLink,
-        traffic: Traffic,
-        states: tuple[State, State],
-        tolerance: float,
+        self, item: pytest.Item, link: PlannedLink, traffic: Traffic, states: tuple[State, State], tolerance: float
     ) -> NoReturn:
         """Plan a connection in one state and skip the rest of the test."""
         self._plan_traffic(item, link, traffic)
@@ -132,13 +122,10 @@ class DryRun:
         self, item: pytest.Item, link: PlannedLink, ping: Ping, limits: Sequence[Limit], profile: Profile
     ) -> NoReturn:
         """Plan one series of pings and skip the rest of the test."""
-        from pytest_pinet.lab.link.addressing import addresses
-        from pytest_pinet.traffic.ping import command, validate
-
-        validate(ping)
+        ping_tool.validate(ping)
         own, other = (str(address.ip) for address in addresses(link.combination)[:2])
         node = link.combination.dut.node.name
-        self._plan(item, link.combination, [f"    {node}$ {command(ping, own, other)}"], ping.seconds)
+        self._plan(item, link.combination, [f"    {node}$ {ping_tool.command(ping, own, other)}"], ping.seconds)
 
     def _plan(self, item: pytest.Item, combination: Combination, lines: list[str], seconds: float) -> NoReturn:
         if item.nodeid not in self._planned:

@@ -5,32 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import pytest
 
 from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.warmup import cap_for
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.gate_results import ComparisonResult, HttpResult, LadderResult, PingResult, TrafficResult
 from pytest_pinet.model.limit_parser import WORDS, parse_arguments
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.ping import Ping
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.session import gate_arguments
 from pytest_pinet.session.gate_arguments import Duration, FlowLimits, Limits, PingLimits, Rate, Size
 from pytest_pinet.session.parametrizer import case_of
+from pytest_pinet.session.session import PinetSession
 from pytest_pinet.traffic import http, iperf3_values
 from pytest_pinet.traffic import ping as ping_tool
-
-if TYPE_CHECKING:
-    from pytest_pinet.lab.link.link import Link
-    from pytest_pinet.model.record.result import ResultRecord
-    from pytest_pinet.session.session import PinetSession
 
 # Readers of the arguments that are not used as they are.
 _READERS: dict[str, Callable[[str, Any], Any]] = {
@@ -261,11 +259,9 @@ class Gate:
         fresh connections until the difference is certain. Fails the test if B is slower than A by more than
         ``tolerance``. Raises LabError, UnsupportedError, Inconclusive, ConfigError, and errors of ``a`` and ``b``.
         """
-        from pytest_pinet.measure.comparison import State
-
         try:
             if link.combination.topology.name != "pair":
-                raise ConfigError(f"a {link.combination.topology.name} cannot be compared; expected topology 'pair'")
+                raise ConfigError(f"topology {link.combination.topology.name} cannot be compared; expected 'pair'")
             match [limit.bound for limit in parse_arguments({"tolerance": tolerance}, Origin.CALL)]:
                 case [Tolerance(Share(part), None)]:
                     pass

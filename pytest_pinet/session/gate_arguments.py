@@ -98,10 +98,7 @@ def parse_share(name: str, value: str) -> float:
 def with_requests(
     limits: tuple[Limit, ...], marked: Sequence[Limit], written: str, size: int, key: MetricKey
 ) -> tuple[Limit, ...]:
-    """Add ``requests`` to the limits of a call, as a minimum goodput: replies per second times ``size`` bytes.
-
-    If the call or the marker (``marked``) has ``min``, too, the higher minimum counts.
-    """
+    """Add ``requests`` of ``size`` bytes as a minimum goodput, unless ``min`` of the call or the marker is higher."""
     number, slash, unit = written.partition("/") if isinstance(written, str) else ("", "", "")
     try:
         rate = Bitrate(float(number) * size * 8)

@@ -7,20 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pytest_pinet.errors import first_line
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.base import Record
-
-if TYPE_CHECKING:
-    from pytest_pinet.lab.link.link import Link
-    from pytest_pinet.model.combination import Combination
-    from pytest_pinet.model.ping import Ping
-    from pytest_pinet.model.record.result import ResultRecord
-    from pytest_pinet.model.record.run import RunRecord
-    from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.traffic import Traffic
 
 Fact = str | int | float | bool
 FACTS_KEY: pytest.StashKey[dict[str, Fact]] = pytest.StashKey()

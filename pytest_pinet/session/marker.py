@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.profile import OTHER_WORDS, PROFILES
-from pytest_pinet.matrix.request import Request
+from pytest_pinet.matrix.expansion import Request
 from pytest_pinet.model.limit_parser import WORDS, parse_arguments
 from pytest_pinet.model.limits import Origin
 from pytest_pinet.model.topology import parse_topology
@@ -42,10 +42,7 @@ def read_profile(where: str, value: object) -> str | None:
 
 
 def read_marker(test: str, markers: Sequence[pytest.Mark], where: Where | None = None) -> Request:
-    """Return the request of a test. For each argument, the marker nearest to the function counts. Raises ConfigError.
-
-    ``where`` is the place of the test in its file.
-    """
+    """Return the request of a test. For each argument, the marker nearest to it counts. Raises ConfigError."""
     arguments: dict[str, object] = {}
     for marker in reversed(markers):
         if marker.args:
@@ -54,22 +51,16 @@ def read_marker(test: str, markers: Sequence[pytest.Mark], where: Where | None =
             if name not in ARGUMENTS:
                 raise ConfigError(f"{test}: {unknown('argument of the pinet marker', name, ARGUMENTS)}: {SIGNATURE}")
             arguments[name] = value
-    try:
+    with mistake_in(f"{test}: topology"):
         topologies = tuple(parse_topology(text) for text in _globs(test, "topology", arguments.get("topology", "pair")))
-    except ValueError as error:
-        raise ConfigError(f"{test}: topology: {error}") from None
     boards = _globs(test, "board", arguments.get("board", "*"))
     nics = _globs(test, "nic", arguments.get("nic", "*"))
     reset, required = (_switch(test, name, arguments.get(name, False)) for name in ("reset", "tuning_required"))
-    try:
+    with mistake_in(test):
         limits = parse_arguments(arguments, Origin.MARKER)
-    except ValueError as error:
-        raise ConfigError(f"{test}: {error}") from None
     profile = read_profile(test, arguments.get("profile"))
-    try:
+    with mistake_in(f"{test}: tuning", where):
         tunings = read_tunings(arguments.get("tuning", {}))
-    except ValueError as error:
-        raise ConfigError(f"{test}: tuning: {error}", where) from None
     return Request(boards, nics, topologies, tuple(limits), reset, profile, tunings, required)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.model.lab import Lab, names_of
@@ -29,10 +29,7 @@ ACQUIRE_TIMEOUT_S = 900.0
 
 
 def repeated_options(chosen: Callable[[str], Any]) -> list[str]:
-    """Return the options of this run that affect measuring or judging, for the command that repeats a test.
-
-    ``chosen`` returns the value of an option. Options that select tests are left out, because the test's id selects it.
-    """
+    """Return the options that affect measuring or judging. Its id selects a test, so other options are left out."""
     words = [f"{option}={text}" for option in ("--pinet-min", "--pinet-tolerance") for text in chosen(option)]
     if profile := chosen("--pinet-profile"):
         words.append(f"--pinet-profile={profile}")
@@ -64,10 +61,8 @@ def _limit(text: str, lab: Lab | None, metric: Metric) -> Limit:
     board, _, rest = (selectors[0] if selectors else "*").partition(":")
     nic, _, topology = rest.partition("/")
     given = (board or "*", nic or "*", topology or "*", selectors[1] if len(selectors) == 2 else None)
-    try:
+    with mistake_in(f"{option} {text!r}"):
         limit = parse_limit(metric, written, Origin.COMMAND_LINE, f"{option} {text}", *given)
-    except ValueError as error:
-        raise ConfigError(f"{option} {text!r}: {error}") from None
     return limit if lab is None else _of_lab(limit, lab, f"{option} {text!r}")
 
 
@@ -99,10 +94,9 @@ def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab, prefix: str = "--pin
     }
     for axis, globs in axes.items():
         for glob in globs if axis in there else ():
-            if axis == "topology" and not any(fnmatchcase(name, glob) for name in there[axis]):
-                raise ConfigError(f"{prefix}{axis}: {unknown(axis, glob, KINDS)}")
             if not any(fnmatchcase(name, glob) for name in there[axis]):
-                raise ConfigError(f"{prefix}{axis}: {unknown(f'{axis} of lab {lab.name}', glob, there[axis])}")
+                what, known = (axis, KINDS) if axis == "topology" else (f"{axis} of lab {lab.name}", there[axis])
+                raise ConfigError(f"{prefix}{axis}: {unknown(what, glob, known)}")
 
 
 def check_tunings(globs: Sequence[str]) -> None:

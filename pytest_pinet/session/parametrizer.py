@@ -9,8 +9,7 @@ import pytest
 
 from pytest_pinet.errors import Where
 from pytest_pinet.matrix import expansion
-from pytest_pinet.matrix.expansion import CombinationCase
-from pytest_pinet.matrix.request import Request
+from pytest_pinet.matrix.expansion import CombinationCase, Request
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.session.hook_calls import HookCalls
@@ -45,10 +44,7 @@ class Parametrizer:
         self._marked: set[str] = set()
 
     def parametrize(self, metafunc: pytest.Metafunc, markers: Sequence[pytest.Mark], name_of_link: str) -> None:
-        """Add one parameter for each combination, for the fixture ``name_of_link``.
-
-        A combination that the lab lacks becomes a skipped test with the reason.
-        """
+        """Add one parameter for each combination. One that the lab lacks becomes a skipped test with the reason."""
         path = metafunc.definition.path
         name = f"{path.name}::{metafunc.definition.name}"
         line = metafunc.definition.location[1]

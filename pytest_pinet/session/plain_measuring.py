@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.judge.measurement import GatePlan, fitted
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.warmup import cap_for
-from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure import measurement
+from pytest_pinet.measure import ping as measure_ping
+from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
+from pytest_pinet.measure.comparison_record import compared_record
+from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit
@@ -22,35 +28,22 @@ from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.report.progress import Progress
-from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.result_builder import RAW_KEY, ResultBuilder
-
-if TYPE_CHECKING:
-    from pytest_pinet.lab.link.link import Link
-    from pytest_pinet.measure.comparison import State
-    from pytest_pinet.measure.traffic_runner import ProgressOfWays
+from pytest_pinet.session.run_recorder import RunRecorder
 
 
 class PlainMeasuring:
     """Implements ``MeasuringMode`` for runs without a build under test."""
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        lab: LabOfFile | None,
-        access: LabAccess,
-        progress: Progress,
-        hooks: HookCalls,
-        results: ResultBuilder,
-    ) -> None:
-        self.access = access
-        self.references = ReferenceData(lab)
-        self.error_rate: float = config.getoption("--pinet-error-rate")
+    def __init__(self, recorder: RunRecorder, results: ResultBuilder, progress: Progress) -> None:
+        self.recorder = recorder
+        self.access = recorder.access
+        self.references = ReferenceData(recorder.lab)
+        self.error_rate: float = recorder.config.getoption("--pinet-error-rate")
         self.progress = progress
-        self.hooks = hooks
-        self.results = results
-        self._link_ups = config.getoption("--pinet-confirm") == "link-up"
+        self._results = results
+        self._link_ups = recorder.config.getoption("--pinet-confirm") == "link-up"
 
     def is_measuring(self, item: pytest.Item) -> bool:
         return True
@@ -65,24 +58,18 @@ class PlainMeasuring:
     def measure(
         self, item: pytest.Item, link: Link, traffic: Traffic, limits: Sequence[Limit], profile: Profile
     ) -> ResultRecord:
-        from pytest_pinet.judge.measurement import GatePlan, fitted
-        from pytest_pinet.measure import measurement
-
         references = self.references.of_traffic(link.combination.identity, traffic)
         budget = fitted(profile, traffic.seconds_with(cap_for(link.path.speed_mbps)))
         plan = GatePlan(tuple(limits), budget, references, self._link_ups, self.error_rate)
 
         def measure(raw: dict[str, str]) -> ResultRecord:
-            tool, progress = self.access.tool_for(traffic), self.progress_of(link.id, link, traffic)
-            return measurement.measure(link, traffic, plan, tool, progress, self.access.watch, raw)
+            return measurement.measure(self.context(link.id, link, traffic, raw), traffic, plan)
 
         return self._run(item, link, traffic, measure)
 
     def ping(
         self, item: pytest.Item, link: Link, ping: Ping, limits: Sequence[Limit], profile: Profile
     ) -> ResultRecord:
-        from pytest_pinet.measure import ping as measure_ping
-
         def measure(raw: dict[str, str]) -> ResultRecord:
             return measure_ping.measure(link, ping, limits, profile, raw, self.access.watch)
 
@@ -91,10 +78,6 @@ class PlainMeasuring:
     def compare(
         self, item: pytest.Item, link: Link, traffic: Traffic, states: tuple[State, State], tolerance: float
     ) -> ResultRecord:
-        from pytest_pinet.judge.interleaved import Side
-        from pytest_pinet.measure.comparison import ComparisonPlan, compare
-        from pytest_pinet.measure.comparison_record import compared_record
-
         references = self.references.of_traffic(link.combination.identity, traffic)
         plan = ComparisonPlan(tolerance, self.error_rate, references=references)
         # State B may have another MTU, and the physical limit depends on the MTU.
@@ -102,14 +85,10 @@ class PlainMeasuring:
 
         def measure(raw: dict[str, str]) -> ResultRecord:
             found = compare(
-                link,
+                self.context(link.id, link, traffic, raw),
                 traffic,
-                *states,
-                self.access.tool,
+                states,
                 plan,
-                self.progress_of(link.id, link, traffic),
-                self.access.watch,
-                raw,
                 lambda side: links.update({side: replace(link, combination=combination)}),
             )
             return compared_record(links[Side.B], traffic, found)
@@ -122,13 +101,18 @@ class PlainMeasuring:
         """Call ``measure`` with the hooks around it, keep the files that it collects, and check the lease."""
         combination: Combination = link.combination
         raw = item.stash[RAW_KEY] = {}
-        with self.access.exclusive(combination), self.progress, self.hooks.measurement(item, link, traffic):
+        with self.access.exclusive(combination), self.progress, self.recorder.hooks.measurement(item, link, traffic):
             record = measure(raw)
-        record = self.results.with_files(item, record, raw)
+        record = self._results.with_files(item, record, raw)
         self.access.check(combination)
         return record
 
-    def progress_of(self, label: str, link: Link, traffic: Traffic) -> ProgressOfWays | None:
+    def context(self, label: str, link: Link, traffic: Traffic, raw: dict[str, str]) -> MeasureContext:
+        """Return what measuring this traffic needs. Its progress is shown with ``label``."""
+        progress = self._progress_of(label, link, traffic)
+        return MeasureContext(link, self.access.tool_for(traffic), raw, progress, self.access.watch)
+
+    def _progress_of(self, label: str, link: Link, traffic: Traffic) -> ProgressOfWays | None:
         """Return what shows the progress of this traffic; None if no progress is shown."""
         if not self.progress.shown:
             return None

@@ -8,15 +8,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_pinet.errors import ConfigError, PinetError
-from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, KernelError, PinetError
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import failure_text
-from pytest_pinet.report.parameters import with_tool
-from pytest_pinet.session.error_reports import error_record
+from pytest_pinet.report.result_record import ResultParts, result_record, with_tool
 from pytest_pinet.session.hook_calls import FACTS_KEY
 from pytest_pinet.session.options import repeated_options
 from pytest_pinet.session.run_recorder import RunRecorder
@@ -28,48 +25,49 @@ RAW_KEY: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 class ResultBuilder:
     """The only place of this package that changes records."""
 
-    def __init__(
-        self, config: pytest.Config, lab: Lab | None, lab_file: str | None, access: LabAccess, recorder: RunRecorder
-    ) -> None:
-        self._config = config
-        self._lab = lab
-        self._lab_file = lab_file
-        self._access = access
+    def __init__(self, recorder: RunRecorder) -> None:
         self._recorder = recorder
 
     def with_files(self, item: pytest.Item, record: ResultRecord, raw: Mapping[str, str]) -> ResultRecord:
         """Write what the processes of a measurement printed to files, and name the files in the record."""
-        files = self.write_raw(record.id, raw)
+        files = self._recorder.folder.write_raw(record.id, raw)
         # An error that follows has its own files.
         item.stash[RAW_KEY] = {}
         return record.replace(files=files)
 
-    def write_raw(self, name: str, raw: Mapping[str, str]) -> list[str]:
-        """Write texts by file name to the run folder, and return the paths below it. Raises ConfigError."""
-        return self._recorder.folder.write_raw(name, raw)
-
     def finished(self, item: pytest.Item, record: ResultRecord) -> ResultRecord:
         """Add the test, the command that repeats it, facts of hooks, the tool, the scale and the final message."""
         tool, parameters = None, record.parameters
-        if record.ping is None and self._lab is not None:
-            tool = self._lab.http_tool if record.http is not None else self._lab.traffic_tool
+        lab = self._recorder.lab
+        if record.ping is None and lab is not None:
+            tool = lab.http_tool if record.http is not None else lab.traffic_tool
             parameters = parameters and with_tool(parameters, tool)
-        share = self._access.scale.share
         record = record.replace(
             test=item.nodeid,
             rerun=self._rerun_command(item),
             facts=item.stash.get(FACTS_KEY, None) or None,
             tool=tool,
             parameters=parameters,
-            scale=None if share == 1 else share,
+            scale=self._recorder.scale,
         )
         if record.verdict in (Verdict.FAIL, Verdict.INVALID, Verdict.INCONCLUSIVE):
             return record.replace(message=failure_text(record, self._recorder.shown_folder))
         return record
 
     def of_error(self, item: pytest.Item, combination: Combination, error: PinetError) -> ResultRecord:
-        """Return the record of a test that an error ended."""
-        return error_record(item.nodeid, combination, error, self._rerun_command(item))
+        """Return the record of a test that an error ended. The record has no values."""
+        verdict = Verdict.INVALID if isinstance(error, InvalidMeasurement) else Verdict.ERROR
+        if isinstance(error, KernelError | BuildError):
+            verdict = Verdict.FAIL
+        parts = ResultParts(
+            id=combination.id,
+            verdict=verdict,
+            message=str(error),
+            combination=combination,
+            console_excerpt=error.excerpt,
+            finding=error.kind if isinstance(error, BuildError) else None,
+        )
+        return result_record(parts).replace(test=item.nodeid, rerun=self._rerun_command(item))
 
     def with_evidence(self, item: pytest.Item, record: ResultRecord, error: PinetError) -> ResultRecord:
         """Write the console excerpt and all output before the error to files, and name the files in the record."""
@@ -85,8 +83,10 @@ class ResultBuilder:
 
     def _rerun_command(self, item: pytest.Item) -> str:
         """Return the command that repeats this test, from the folder in which this run was started."""
-        rootpath, invoked = self._config.rootpath, self._config.invocation_params.dir
+        config, lab = self._recorder.config, self._recorder.lab
+        assert lab is not None, "only tests of a lab have results"
+        rootpath, invoked = config.rootpath, config.invocation_params.dir
         node = item.nodeid if rootpath == invoked else os.path.relpath(rootpath / item.nodeid, invoked)
         # With "=", or pytest takes the lab file for a test path when it looks for its root.
-        words = ["pytest", node, f"--pinet-lab={self._lab_file}"]
-        return shlex.join([*words, *repeated_options(self._config.getoption)])
+        words = ["pytest", node, f"--pinet-lab={lab.file}"]
+        return shlex.join([*words, *repeated_options(config.getoption)])

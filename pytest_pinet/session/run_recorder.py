@@ -6,34 +6,33 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError, PinetError
-from pytest_pinet.history.database import OFF
+from pytest_pinet.history.history import OFF
+from pytest_pinet.history.save import keep_run
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots
 from pytest_pinet.lab.access import LabAccess
-from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord, SkippedRecord
-from pytest_pinet.report.change_table import change_lines
-from pytest_pinet.report.change_words import emulated_words
+from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.json_file import write_json
+from pytest_pinet.report.result_record import attached_results
 from pytest_pinet.report.run_folder import RunFolder
 from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
-from pytest_pinet.report.transport import attached_results
+from pytest_pinet.report.trends import trend_lines
 from pytest_pinet.scheduling.plan import WORKER_INPUT
+from pytest_pinet.session.dry_run import DryRun
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import is_parametrized
 from pytest_pinet.version import __version__
-
-if TYPE_CHECKING:
-    from pytest_pinet.session.dry_run import DryRun
 
 
 def after_failures(interrupt: pytest.ExceptionInfo[BaseException]) -> bool:
@@ -44,13 +43,10 @@ def after_failures(interrupt: pytest.ExceptionInfo[BaseException]) -> bool:
 class RunRecorder:
     """Collects the results of all workers, writes each at once, and prints the summary."""
 
-    def __init__(
-        self, config: pytest.Config, lab: Lab | None, lab_file: str | None, access: LabAccess, dry_run: DryRun | None
-    ) -> None:
-        self._config = config
-        self._lab = lab
-        self._lab_file = lab_file
-        self._access = access
+    def __init__(self, config: pytest.Config, lab: LabOfFile | None, access: LabAccess, dry_run: DryRun | None) -> None:
+        self.config = config
+        self.lab = lab
+        self.access = access
         self._dry_run = dry_run
         self._is_worker = hasattr(config, "workerinput")
         self._started = datetime.now(UTC)
@@ -71,16 +67,16 @@ class RunRecorder:
     @property
     def _is_controller(self) -> bool:
         """Whether this process is the controller of xdist workers."""
-        return not self._is_worker and bool(getattr(self._config.option, "numprocesses", None))
+        return not self._is_worker and bool(getattr(self.config.option, "numprocesses", None))
 
     @property
     def folder(self) -> RunFolder:
         """The run folder. It is made on first use. Raises ConfigError if it cannot be written."""
         if self._folder is None:
             if self._is_worker:
-                self._folder = RunFolder(Path(self._config.workerinput[WORKER_INPUT]))  # type: ignore[attr-defined]
+                self._folder = RunFolder(Path(self.config.workerinput[WORKER_INPUT]))  # type: ignore[attr-defined]
             else:
-                chosen = self._config.getoption("--pinet-run-dir")
+                chosen = self.config.getoption("--pinet-run-dir")
                 folder = RunFolder.create(Path(chosen).absolute() if chosen else self._root, self._started)
                 folder.begin(self._begun(folder.run))
                 self._folder = folder
@@ -91,9 +87,9 @@ class RunRecorder:
         return RunRecord(
             schema_version=SCHEMA_VERSION,
             run=run,
-            lab=self._lab.name if self._lab else "",
-            lab_file=self._lab_file or "",
-            figures=self._lab.figures if self._lab else "measured",
+            lab=self.lab.name if self.lab else "",
+            lab_file=self.lab.file if self.lab else "",
+            figures=self.lab.figures if self.lab else "measured",
             pinet=__version__,
             started=self._started.isoformat(),
             finished=self._started.isoformat(),
@@ -102,32 +98,38 @@ class RunRecorder:
             results=(),
             skipped=(),
             session=self._session,
-            meaning=f"lab {self._lab.name} {self._lab.meaning}" if self._lab and self.emulated else None,
+            meaning=f"lab {self.lab.name} {self.lab.meaning}" if self.lab and self.emulated else None,
         )
 
     @property
     def _root(self) -> Path:
         """The folder of the project. pytest can find a wrong rootdir, because it takes a lab file for a test path."""
-        root, here = self._config.rootpath, self._config.invocation_params.dir
-        return root if self._config.inipath is not None and here.is_relative_to(root) else here
+        root, here = self.config.rootpath, self.config.invocation_params.dir
+        return root if self.config.inipath is not None and here.is_relative_to(root) else here
 
     @property
     def shown_folder(self) -> str:
         """The run folder for messages, relative to the current folder if it is below."""
-        path, here = self.folder.path, self._config.invocation_params.dir
+        path, here = self.folder.path, self.config.invocation_params.dir
         return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
     @property
     def emulated(self) -> bool:
         """Whether software sets the link rates of this lab."""
-        return self._lab is not None and self._lab.figures == "emulated"
+        return self.lab is not None and self.lab.figures == "emulated"
 
-    def warn(self, warning: str) -> None:
-        """Add a warning to the summary. A worker sends its warnings to the controller."""
+    @property
+    def scale(self) -> float | None:
+        """The share of their rate at which links run; None for the full rate."""
+        share = self.access.scale.share
+        return None if share == 1 else share
+
+    def warn(self, *warnings: str) -> None:
+        """Add warnings to the summary. A worker sends its warnings to the controller."""
         if self._is_worker:
-            self._config.workeroutput.setdefault("pinet_warnings", []).append(warning)  # type: ignore[attr-defined]
+            self.config.workeroutput.setdefault("pinet_warnings", []).extend(warnings)  # type: ignore[attr-defined]
         else:
-            self._warnings.append(warning)
+            self._warnings += warnings
 
     # -- xdist ----------------------------------------------------------------------------------------------------
 
@@ -148,9 +150,9 @@ class RunRecorder:
         """Start the lab in the controller, because it outlives all workers."""
         if self._is_controller:
             self._make_folder()
-        if self._is_controller and self._lab is not None and self._dry_run is None:
+        if self._is_controller and self.lab is not None and self._dry_run is None:
             try:
-                self._access.start()
+                self.access.start()
             except PinetError as error:
                 pytest.exit(str(error), returncode=pytest.ExitCode.INTERNAL_ERROR)
 
@@ -164,7 +166,7 @@ class RunRecorder:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Make the run folder if a test will measure."""
-        idle = self._config.option.collectonly or self._dry_run is not None or self._lab is None
+        idle = self.config.option.collectonly or self._dry_run is not None or self.lab is None
         if not idle and any(is_parametrized(item) for item in session.items):
             self._make_folder()
 
@@ -172,11 +174,11 @@ class RunRecorder:
 
     def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> str | None:
         """Print one line on the lab if a test will measure."""
-        if self._lab is None or self._config.get_verbosity() < 0:
+        if self.lab is None or self.config.get_verbosity() < 0:
             return None
         if not any(item.get_closest_marker("pinet") for item in items):
             return None
-        return f"pinet: lab {self._lab.name} ({len(self._lab.nodes)} nodes, {len(self._lab.interfaces())} interfaces)"
+        return f"pinet: lab {self.lab.name} ({len(self.lab.nodes)} nodes, {len(self.lab.interfaces())} interfaces)"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the results that a report brings."""
@@ -209,8 +211,8 @@ class RunRecorder:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the results, also after Ctrl-C. Fail the run if it has fewer results than ``--pinet-require``."""
-        required = self._config.getoption("--pinet-require")
-        if self._is_worker or self._config.option.collectonly or self._dry_run is not None:
+        required = self.config.getoption("--pinet-require")
+        if self._is_worker or self.config.option.collectonly or self._dry_run is not None:
             return
         measured = sum(bool(result.directions) for result in self._results)
         if measured < required and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -218,7 +220,6 @@ class RunRecorder:
             self._warnings.append(f"--pinet-require {required}: only {measured} measured")
         if not self._results and self._folder is None:
             return
-        share = self._access.scale.share
         head = self.head and self.head(self._results, session.testsfailed, self._interrupted)
         self.record = run = self._begun(self.folder.run).replace(
             finished=datetime.now(UTC).isoformat(),
@@ -227,91 +228,72 @@ class RunRecorder:
             results=self._results,
             skipped=tuple(self._skipped.values()),
             change=head,
-            scale=None if share == 1 else share,
+            scale=self.scale,
         )
         try:
             self.folder.write_results(run)
-            if path := self._config.getoption("--pinet-json"):
+            if path := self.config.getoption("--pinet-json"):
                 write_json(Path(path), run)
         except ConfigError as error:
             self._warnings.append(str(error))
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
             return
-        self._keep(run)
+
+        if trouble := keep_run(self._chosen_history or None, run, self.folder.path):
+            self._warnings.append(trouble)
         self.hooks.run_finished(run, self.folder.path)
 
     @property
-    def _ini_history(self) -> str:
-        """The history of the ini key. The path of a file is relative to the rootdir."""
-        url = str(self._config.getini("pinet_history"))
+    def _chosen_history(self) -> str:
+        """The history of the option, the environment or the ini key; empty without any."""
+        if chosen := self.config.getoption("--pinet-history") or os.environ.get("PINET_HISTORY"):
+            return str(chosen)
+        url = str(self.config.getini("pinet_history"))
         is_file = url and "://" not in url and url.lower() not in OFF
-        return str(self._config.rootpath / url) if is_file else url
+        return str(self.config.rootpath / url) if is_file else url
 
     @property
     def history_url(self) -> str | None:
         """The history of earlier runs, for reading; None if no history is kept."""
-        chosen = self._config.getoption("--pinet-history") or os.environ.get("PINET_HISTORY") or self._ini_history
+        chosen = self._chosen_history
         if chosen.strip().lower() in OFF:
             return None
         return chosen or str(self.folder.path.parent.parent / "history.db")
 
-    def _keep(self, run: RunRecord) -> None:
-        """Add the run to the history. Workers never write to the history."""
-        from pytest_pinet.history.save import keep_run
-
-        chosen = self._config.getoption("--pinet-history") or os.environ.get("PINET_HISTORY")
-        url = chosen or self._ini_history or None
-        if trouble := keep_run(url, run, self.folder.path):
-            self._warnings.append(trouble)
-
-    def _trends(self) -> list[str]:
-        if not self._results or self._lab is None:
-            return []
-        from pytest_pinet.report.trend_lines import trend_lines
-
-        return trend_lines(self.history_url, self._results, self._lab.name)
-
-    def _answer(self, terminalreporter: Any) -> list[str]:
-        """Return the lines of the answer on a build under test. They replace the table of results."""
-        assert self.record is not None
-        assert self.record.change is not None
-        color = bool(getattr(terminalreporter._tw, "hasmarkup", False))
-        path = self._config.getoption("--pinet-json")
-        lines = change_lines(self.record.change, self.record.skipped, WIDTH, color, self.shown_folder, path)
-        return [*lines, *wrap(emulated_words(self.record), hanging="  ")]
-
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the table of results, the worst first."""
-        if self._is_worker or self._config.option.collectonly or self._config.get_verbosity() < -1:
+        verbosity = self.config.get_verbosity()
+        color = bool(getattr(terminalreporter._tw, "hasmarkup", False))
+        json_path = self.config.getoption("--pinet-json")
+        if self._is_worker or self.config.option.collectonly or verbosity < -1:
             return
+        lines: list[str] = []
         if self._dry_run is not None:
             lines = self._dry_run.lines()
         elif self.record is not None and self.record.change is not None:
-            lines = self._answer(terminalreporter)
+            # The answer on a build under test replaces the table of results.
+            lines = change_lines(self.record.change, self.record.skipped, WIDTH, color, self.shown_folder, json_path)
+            lines += wrap(emulated_words(self.record), hanging="  ")
         elif self._results or self._skipped:
-            color = bool(getattr(terminalreporter._tw, "hasmarkup", False))
-            folder = self.shown_folder if self._folder is not None else None
-            json_path = self._config.getoption("--pinet-json") if self._folder is not None else None
             lines = summary_table(
                 self._results,
                 list(self._skipped.values()),
                 color=color,
-                run_folder=folder,
-                json_path=json_path,
-                verbose=self._config.get_verbosity() > 0,
+                run_folder=self.shown_folder if self._folder is not None else None,
+                json_path=json_path if self._folder is not None else None,
+                verbose=verbosity > 0,
             )
-            lines += self._trends()
-            if self._config.get_verbosity() > 0:
-                error_rate = self._config.getoption("--pinet-error-rate")
+            if self._results and self.lab is not None:
+                lines += trend_lines(self.history_url, self._results, self.lab.name)
+            if verbosity > 0:
+                error_rate = self.config.getoption("--pinet-error-rate")
                 for name in sorted({result.profile for result in self._results} & set(PROFILES)):
                     lines += wrap(blind_spots(PROFILES[name], error_rate), hanging="  ")
             if self._results and self.record is not None and (meant := emulated_words(self.record)):
                 lines += wrap(meant, hanging="  ")
-            scale = self._access.scale
-            if scale.share != 1 or (scale.because and self._config.get_verbosity() > 0):
-                lines += wrap(f"lab {self._lab.name if self._lab else ''}: {scale}", hanging="  ")
-        else:
-            lines = []
+            scale = self.access.scale
+            if scale.share != 1 or (scale.because and verbosity > 0):
+                lines += wrap(f"lab {self.lab.name if self.lab else ''}: {scale}", hanging="  ")
         if lines:
             terminalreporter.section("pinet throughput")
             for line in lines:

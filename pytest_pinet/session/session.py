@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -22,27 +22,29 @@ from pytest_pinet.errors import (
     PinetError,
     QuarantineError,
     UnsupportedError,
+    mistake_in,
 )
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES, Profile
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.link import tuning_session
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
-from pytest_pinet.model.tuning import Tuned
+from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import error_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.progress import Progress
-from pytest_pinet.report.transport import attach_results
+from pytest_pinet.report.result_record import attach_results
 from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
 from pytest_pinet.session.dry_run import DryRun
-from pytest_pinet.session.error_reports import as_report, require_tunings
 from pytest_pinet.session.marker import read_profile
-from pytest_pinet.session.measuring_mode import MeasuringMode
 from pytest_pinet.session.options import check_axes, check_tunings, command_line_limits
 from pytest_pinet.session.parametrizer import Parametrizer, case_of
 from pytest_pinet.session.plain_measuring import PlainMeasuring
@@ -50,19 +52,43 @@ from pytest_pinet.session.result_builder import ResultBuilder
 from pytest_pinet.session.run_recorder import RunRecorder
 from pytest_pinet.tuning.registry import boot_part, read_tuning
 
-if TYPE_CHECKING:
-    from pytest_pinet.measure.comparison import State
-
 # Set if the lab caused an error during a measurement: its nodes must be logged into again.
 TROUBLE_KEY: pytest.StashKey[bool] = pytest.StashKey()
 RESULTS_KEY: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 
 
-class PinetSession:
-    """Opens links for tests, measures through its ``mode``, and reports errors by their kind.
+class MeasuringMode(Protocol):
+    """Opens links and measures for a session. ``session.mode`` holds the mode of the run.
 
-    The constructor reads the lab file and the limits of the command line. Raises ConfigError.
+    The methods that measure return a record without the values that only the session knows, such as the command that
+    repeats the test. They raise PinetError, or end the test with ``pytest.skip``.
     """
+
+    def is_measuring(self, item: pytest.Item) -> bool:
+        """Return whether this run of the test sends traffic. If not, no node is touched."""
+
+    def open(self, item: pytest.Item, case: CombinationCase) -> AbstractContextManager[Any]:
+        """Open the link of a test."""
+
+    def kept_nodes(self, nextitem: pytest.Item | None) -> Sequence[Node]:
+        """Return the nodes that stay booted and leased for the next test."""
+
+    def measure(
+        self, item: pytest.Item, link: Any, traffic: Traffic, limits: Sequence[Limit], profile: Profile
+    ) -> ResultRecord:
+        """Measure TCP, UDP or HTTP traffic and judge it by these limits."""
+
+    def ping(self, item: pytest.Item, link: Any, ping: Ping, limits: Sequence[Limit], profile: Profile) -> ResultRecord:
+        """Send pings and judge them by these limits."""
+
+    def compare(
+        self, item: pytest.Item, link: Any, traffic: Traffic, states: tuple[State, State], tolerance: float
+    ) -> ResultRecord:
+        """Measure two states of the nodes alternately, and judge the second state by the first."""
+
+
+class PinetSession:
+    """Opens links for tests, measures through its ``mode``, and reports errors by their kind. Raises ConfigError."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -73,8 +99,8 @@ class PinetSession:
         warnings.filterwarnings("ignore", harmless, UserWarning)
         named = config.getoption("--pinet-lab") or os.environ.get("PINET_LAB")
         ini = config.getini("pinet_lab")
-        self.lab_file = named or (str(config.rootpath / ini) if ini else None)
-        self.lab = labfile.load(self.lab_file) if self.lab_file else None
+        lab_file = named or (str(config.rootpath / ini) if ini else None)
+        self.lab = labfile.load(lab_file) if lab_file else None
         self.limits = (
             *command_line_limits(config.getoption("--pinet-min"), self.lab),
             *command_line_limits(config.getoption("--pinet-tolerance"), self.lab, Metric.TOLERANCE),
@@ -94,7 +120,7 @@ class PinetSession:
         identity = Identity.of_this_process(worker, os.environ.get("PYTEST_XDIST_TESTRUNUID", "0"))
         self.access = LabAccess(self.lab, identity, config.getoption("--pinet-acquire-timeout"), self.progress.show)
         self.dry_run = DryRun(self.lab) if config.getoption("--pinet-dry-run") else None
-        self.recorder = RunRecorder(config, self.lab, self.lab_file, self.access, self.dry_run)
+        self.recorder = RunRecorder(config, self.lab, self.access, self.dry_run)
         self.access.folder = lambda: self.recorder.folder.path
         config.pluginmanager.register(self.recorder, "pinet-run-recorder")
         if self.lab is not None and self.is_worker:
@@ -109,8 +135,8 @@ class PinetSession:
             from pytest_pinet.session.allure import attach
 
             attach(config, directory, self.recorder, self.lab)
-        self.results = ResultBuilder(config, self.lab, self.lab_file, self.access, self.recorder)
-        self.plain = PlainMeasuring(config, self.lab, self.access, self.progress, self.recorder.hooks, self.results)
+        self.results = ResultBuilder(self.recorder)
+        self.plain = PlainMeasuring(self.recorder, self.results, self.progress)
         self.mode: MeasuringMode = self.dry_run or self.plain
 
     @contextmanager
@@ -141,8 +167,7 @@ class PinetSession:
             self.access.distrust(combination)
             raise
         finally:
-            for warning in self.access.take_warnings():
-                self.recorder.warn(warning)
+            self.recorder.warn(*self.access.take_warnings())
 
     def profile(self, item: pytest.Item, called: str | None) -> Profile:
         """Return the profile: of the call, the command line, the marker or the lab file, in this order."""
@@ -155,19 +180,13 @@ class PinetSession:
     def tuned(
         self, item: pytest.Item, link: Any, settings: Mapping[str, object]
     ) -> AbstractContextManager[Sequence[Tuned]]:
-        """Tune the link until the context is left. The run's summary names settings that could not be undone.
-
-        Raises ConfigError, LabError.
-        """
-        try:
+        """Tune the link until the context is left. What cannot be undone is a warning. Raises ConfigError, LabError."""
+        with mistake_in(f"{item.nodeid}: tune"):
             tuning = read_tuning(settings)
             if boot := boot_part(tuning):
                 raise ValueError(f"{boot.key} needs a boot: write it into the marker, as tuning={dict(boot.settings)}")
-        except ValueError as error:
-            raise ConfigError(f"{item.nodeid}: tune: {error}") from None
         if not self.mode.is_measuring(item):
             return nullcontext(())
-        from pytest_pinet.lab.link import tuning_session
 
         return tuning_session.tuned(link, tuning, self.recorder.warn)
 
@@ -240,8 +259,7 @@ class PinetSession:
         result = yield
         if case_of(item) is not None:
             self.access.keep_only(self.mode.kept_nodes(nextitem))
-            for warning in self.access.take_warnings():
-                self.recorder.warn(warning)
+            self.recorder.warn(*self.access.take_warnings())
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -287,8 +305,7 @@ class PinetSession:
         try:
             return (yield)
         finally:
-            for warning in self.access.close():
-                self.recorder.warn(warning)
+            self.recorder.warn(*self.access.close())
 
 
 def _marked(item: pytest.Item, link: Any) -> tuple[Limit, ...]:
@@ -296,3 +313,30 @@ def _marked(item: pytest.Item, link: Any) -> tuple[Limit, ...]:
     case = case_of(item)
     assert case is not None
     return case.request.limits_for(link.combination)
+
+
+def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, text: str) -> None:
+    """Rewrite a failed report: show ``text`` instead of a traceback, and set the phase by the kind of the error.
+
+    pytest, JUnit and xdist report a failure of the call phase as a failure, and of other phases as an error. So an
+    error of the lab is moved to the set-up, and a broken kernel or build is moved to the call.
+    """
+    # pytest prints the name of the class before the message, without a module if it is "builtins".
+    named = type(type(error).__name__, (pytest.fail.Exception,), {"__module__": "builtins"})
+    try:
+        raise named(text, pytrace=False)
+    except pytest.fail.Exception as plain:
+        report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
+    if isinstance(error, KernelError | BuildError):
+        report.when = "call" if report.when == "setup" else report.when
+    elif report.when == "call":
+        report.when = "setup"
+
+
+def require_tunings(tunings: Sequence[Tuned]) -> None:
+    """Skip a test whose settings the kernel lacks. Raises InvalidMeasurement if a setting has another value."""
+    lost = [one for one in tunings if not one.outcome.holds]
+    if lost and all(one.outcome is SettingOutcome.UNSUPPORTED for one in lost):
+        pytest.skip("; ".join(map(str, lost)))
+    if lost:
+        raise InvalidMeasurement("\n".join(f"{one}, and tuning_required is set: not measured" for one in lost))

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.measurement import Flow, Measurement, Sample, Window
-from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
+from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.clock import Clock, apart_within_s, read_clock
-from pytest_pinet.traffic.iperf3_watch import POLL_S, PROGRESS_S
-from pytest_pinet.traffic.tool import Progress, TrafficTool, Watch
+from pytest_pinet.traffic.processes import POLL_S, PROGRESS_S
+from pytest_pinet.traffic.tool import Progress, TrafficJob, TrafficTool, Watch
 
 # The longest time between the first and the last server that listens.
 START_TIMEOUT_S = 30.0
@@ -22,21 +22,6 @@ START_TIMEOUT_S = 30.0
 LEAD_S = 0.5
 # Timer jitter: a sample that exceeds the shared time by less than this is counted.
 JITTER_S = 0.05
-
-
-@dataclass(frozen=True)
-class TrafficJob:
-    """Traffic between two ends; its direction is seen from ``a``.
-
-    ``warmup_cap_s`` is the longest warm-up that may be detected (``judge.warmup.cap_for``).
-    """
-
-    a: Shell
-    b: Shell
-    a_address: str
-    b_address: str
-    traffic: Traffic
-    warmup_cap_s: float = WARMUP_CAP_S
 
 
 class _Cancelled(Exception):
@@ -58,23 +43,11 @@ def measure_together(
     parts = [_parts(job) for job in jobs]
     flat = [part for own in parts for part in own]
     if len(flat) == 1:
-        (job,) = flat
-        return [
-            tool.measure(
-                job.a,
-                job.b,
-                job.a_address,
-                job.b_address,
-                job.traffic,
-                on_progress=on_progress,
-                watch=watch,
-                warmup_cap_s=job.warmup_cap_s,
-            )
-        ]
+        return [tool.measure(replace(flat[0], on_progress=on_progress, watch=watch))]
     for job in flat:
-        # Prepare here once: each thread would query the same ends.
-        tool.prepare(job.a, job.b, job.traffic)
-    own = iter(_at_once(tool, flat, _clocks(flat), lead_s, on_progress, watch))
+        # Prepare here: each thread would query the same ends.
+        tool.prepare(job)
+    own = iter(_at_once(tool, flat, lead_s, on_progress, watch))
     return [_joined([next(own) for _ in mine], job.traffic) for mine, job in zip(parts, jobs, strict=True)]
 
 
@@ -105,7 +78,7 @@ def _joined(found: Sequence[Measurement], traffic: Traffic) -> Measurement:
 
 def _clocks(jobs: Sequence[TrafficJob]) -> Mapping[int, Clock | None]:
     """Read the clock of each end; the key is the id of its shell."""
-    shells = {id(shell): shell for job in jobs for shell in (job.a, job.b)}
+    shells = {id(shell): shell for job in jobs for shell in (job.dut, job.peer)}
     with ThreadPoolExecutor(len(shells), thread_name_prefix="pinet-clock") as pool:
         return dict(zip(shells, pool.map(read_clock, shells.values()), strict=True))
 
@@ -113,11 +86,11 @@ def _clocks(jobs: Sequence[TrafficJob]) -> Mapping[int, Clock | None]:
 def _at_once(
     tool: TrafficTool,
     jobs: Sequence[TrafficJob],
-    clocks: Mapping[int, Clock | None],
     lead_s: float,
     on_progress: Progress | None,
     watch: Watch | None,
 ) -> list[Measurement]:
+    clocks = _clocks(jobs)
     start = _Start(len(jobs), clocks, lead_s)
     with ThreadPoolExecutor(len(jobs), thread_name_prefix="pinet-flow") as pool:
         futures = [pool.submit(_run, tool, job, index, start) for index, job in enumerate(jobs)]
@@ -168,7 +141,7 @@ def _began(measurement: Measurement, job: TrafficJob, clocks: Mapping[int, Clock
     """Return when the traffic of a measurement began; None if no end reported the begin."""
     if measurement.began is None:
         return None
-    shell = job.a if measurement.began.end == "dut" else job.b
+    shell = job.dut if measurement.began.end == "dut" else job.peer
     clock = clocks[id(shell)]
     return None if clock is None else _ReportedBegin(shell, measurement.began.uptime_s, clock)
 
@@ -216,16 +189,7 @@ class _Start:
 
 
 def _run(tool: TrafficTool, job: TrafficJob, index: int, start: _Start) -> Measurement:
-    return tool.measure(
-        job.a,
-        job.b,
-        job.a_address,
-        job.b_address,
-        job.traffic,
-        watch=start.check,
-        before_client=lambda client: start.wait(index, client),
-        warmup_cap_s=job.warmup_cap_s,
-    )
+    return tool.measure(replace(job, watch=start.check, before_client=lambda client: start.wait(index, client)))
 
 
 def _wait(

@@ -1,22 +1,40 @@
-"""Measure HTTP once: nginx serves a cached file at the sending end, wrk requests the file at the other end."""
+"""Measure HTTP once: nginx serves a cached file at the sending end, wrk requests the file at the other end.
+
+The server serves a single file from memory and leaves nothing behind. It has its own configuration, file and port, so
+other services of the machine are not touched. It runs as the user who logged in.
+"""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from pytest_pinet.errors import ConfigError, TrafficError
 from pytest_pinet.execution.shell import Completed, Shell
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
-from pytest_pinet.model.traffic import RESPONSE_HEAD, WARMUP_CAP_S, Direction, HttpTraffic, Traffic
+from pytest_pinet.model.traffic import RESPONSE_HEAD, Direction, HttpTraffic, Traffic
 from pytest_pinet.traffic import wrk
-from pytest_pinet.traffic.http_run import HttpRun, PortTaken, evidence
-from pytest_pinet.traffic.iperf3 import PORT_ATTEMPTS, PORTS
 from pytest_pinet.traffic.mid_run_probe import MidRunProbe
-from pytest_pinet.traffic.process_guard import ASK_TIMEOUT, TIMEOUTS
-from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
+from pytest_pinet.traffic.processes import (
+    ASK_TIMEOUT,
+    CONNECT_TIMEOUT_S,
+    LIFETIME_S,
+    LISTENING,
+    PORTS,
+    TIMEOUTS,
+    PerEnd,
+    PortTaken,
+    await_listening,
+    await_traffic,
+    begin_at,
+    guarded,
+    is_listening,
+    on_a_free_port,
+    running,
+)
+from pytest_pinet.traffic.tool import TrafficJob
 
 CONNECTIONS_MAX = 10_000
 SIZE_MAX = 64 * 2**20
@@ -29,6 +47,48 @@ _ASK = (
     "if command -v wrk >/dev/null; then wrk -v 2>&1 | first; else echo; fi; "
     f"nproc 2>/dev/null || echo 1; {ASK_TIMEOUT} || echo"
 )
+# Paths are relative to the folder of ``-p``. The other end counts errors of single requests.
+_CONFIGURATION = """\
+daemon off;
+worker_processes auto;
+pid pid;
+error_log error.log crit;
+events {{ worker_connections {connections}; }}
+http {{
+  access_log off;
+  client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;
+  sendfile on; tcp_nopush on;
+  keepalive_requests 1000000000; keepalive_timeout 1h;
+  open_file_cache max=16;
+  default_type application/octet-stream;
+  server {{ listen {address}:{port}; root www; }}
+}}
+"""
+# /dev/shm is in memory on every system with a C library. All processes are in one process group, led by the ssh login
+# or by the command of the runner. Ending the group also ends workers whose master was killed. The second shell does
+# this if the first one was killed or exceeds its lifetime. It checks once a second, in its own session if possible.
+_SCRIPT = """\
+PATH=$PATH:/usr/sbin:/sbin; me=$$; umask 022; {files}
+d=$(mktemp -d /dev/shm/pinet-http-XXXXXX 2>/dev/null) || d=$(mktemp -d) || exit 1
+clean() {{ trap '' HUP INT TERM; kill -TERM -- -$me 2>/dev/null; rm -rf "$d"; }}
+own=; command -v setsid >/dev/null && own=setsid
+$own sh -c 'trap "" HUP INT TERM; n=0; while kill -0 $1 && [ $n -lt {life} ]; do sleep 1; n=$((n+1)); done
+  kill -TERM -- -$1; rm -rf "$2"; kill -KILL -- -$1' sh $me "$d" </dev/null >/dev/null 2>&1 & w=$!
+trap 'kill -KILL $w; [ -z "$p" ] || {{ kill $p; wait $p; }} 2>/dev/null; clean' EXIT; trap 'exit 143' HUP INT TERM
+chmod 755 "$d" && mkdir "$d/www" && head -c {size} /dev/zero >"$d/www/data" || exit 1
+cat >"$d/nginx.conf" <<'CONFIGURATION'
+{configuration}CONFIGURATION
+nginx -p "$d/" -c "$d/nginx.conf" & p=$!
+while kill -0 $p 2>/dev/null && ! {{ [ -s "$d/pid" ] && {listens}; }}; do sleep 0.02; done
+kill -0 $p 2>/dev/null && echo '{listening}'
+wait $p; r=$?; p=; head -c 4000 "$d/error.log" >&2; exit $r"""
+PATH_OF_FILE = "/data"
+# Shells begin with a limit of 1024 open files, and each connection is one (nginx needs more). Raise it to the hard
+# limit.
+MANY_FILES = "ulimit -n $(ulimit -H -n) 2>/dev/null || :"
+
+# nginx retries to bind for about this long.
+BINDING_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -51,61 +111,43 @@ class Http:
 
     def __init__(self, ports: Sequence[int] = PORTS) -> None:
         self._ports = ports
-        self._random = random.SystemRandom()
-        # The key is the shell's id. The value keeps the shell alive, so that no other shell gets this id.
-        self._known: dict[int, tuple[Shell, _End]] = {}
+        self._ends = PerEnd(_read_end)
 
-    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
+    def prepare(self, job: TrafficJob) -> None:
         """Check that the server's end has nginx and the client's end has wrk. Raises TrafficError."""
-        server, client = _roles(dut, peer, validate(traffic))
+        server, client = _roles(job, validate(job.traffic))
         self._need(server, "nginx")
         self._need(client, "wrk")
 
-    def measure(
-        self,
-        dut: Shell,
-        peer: Shell,
-        dut_address: str,
-        peer_address: str,
-        traffic: Traffic,
-        on_progress: Progress | None = None,
-        *,
-        watch: Watch | None = None,
-        before_client: BeforeClient | None = None,
-        warmup_cap_s: float = WARMUP_CAP_S,
-    ) -> Measurement:
-        """Request the file for the duration of ``traffic``; the payload of good responses is counted.
+    def measure(self, job: TrafficJob) -> Measurement:
+        """Request the file for the duration of the traffic; the payload of good responses is counted.
 
         When this returns or raises, no process runs on and no file is left. Raises ConfigError or LabError.
         """
-        http = validate(traffic)
-        server, client = _roles(dut, peer, http)
-        address = dut_address if server is dut else peer_address
+        http = validate(job.traffic)
+        server, client = _roles(job, http)
+        address = job.dut_address if server is job.dut else job.peer_address
         far, near = self._need(server, "nginx"), self._need(client, "wrk")
-        attempts = self._random.sample(self._ports, min(PORT_ATTEMPTS, len(self._ports)))
-        for port in attempts:
+
+        def measure_on(port: int) -> Measurement:
             # The kernel sees the server as the sender of the flow.
-            midway = MidRunProbe({http.direction: (server, client)}, port, http.streams, http.seconds / 2, watch)
+            midway = MidRunProbe({http.direction: (server, client)}, port, http.streams, http.seconds / 2, job.watch)
             run = HttpRun(http, address, port, server, client, near.cores, near.timeout)
-            try:
-                served, asked = run.both(on_progress, midway, before_client)
-            except PortTaken:
-                continue
-            return _measurement(run, served, asked, midway, (far, near))
-        raise TrafficError(
-            f"all of the ports {attempts} are in use on {server.name}",
-            f"look for programs that listen on {server.name}",
-        )
+            return _measurement(run, *run.both(replace(job, watch=midway.look)), midway, (far, near))
+
+        return on_a_free_port(self._ports, server, measure_on)
 
     def _need(self, shell: Shell, tool: str) -> _End:
-        if id(shell) not in self._known:
-            lines = [*shell.run(_ASK).stdout.splitlines(), "", "", "", ""]
-            cores = int(lines[2]) if lines[2].isdigit() else 1
-            self._known[id(shell)] = (shell, _End(lines[0], lines[1], cores, lines[3] if lines[3] in TIMEOUTS else ""))
-        end = self._known[id(shell)][1]
+        end = self._ends.of(shell)
         if not getattr(end, tool):
             raise TrafficError(f"{shell.name} has no {tool}", f"on {shell.name}: install the package {_PACKAGES[tool]}")
         return end
+
+
+def _read_end(shell: Shell) -> _End:
+    lines = [*shell.run(_ASK).stdout.splitlines(), "", "", "", ""]
+    cores = int(lines[2]) if lines[2].isdigit() else 1
+    return _End(lines[0], lines[1], cores, lines[3] if lines[3] in TIMEOUTS else "")
 
 
 def validate(traffic: Traffic) -> HttpTraffic:
@@ -123,9 +165,9 @@ def validate(traffic: Traffic) -> HttpTraffic:
     return traffic
 
 
-def _roles(dut: Shell, peer: Shell, traffic: HttpTraffic) -> tuple[Shell, Shell]:
+def _roles(job: TrafficJob, traffic: HttpTraffic) -> tuple[Shell, Shell]:
     """Return the server's end and the client's end."""
-    return (dut, peer) if traffic.direction is Direction.TX else (peer, dut)
+    return (job.dut, job.peer) if traffic.direction is Direction.TX else (job.peer, job.dut)
 
 
 def _measurement(
@@ -138,7 +180,7 @@ def _measurement(
         raise TrafficError(
             f"wrk on {run.client.name} failed: {said or f'exit status {asked.returncode}'}",
             f"check address, cable, switch port and firewall between {run.client.name} and {run.server.name}",
-            evidence(served, asked),
+            _evidence(served, asked),
         )
     try:
         report = wrk.parse(asked.stdout)
@@ -146,7 +188,7 @@ def _measurement(
         raise TrafficError(
             f"the output of wrk on {run.client.name} cannot be trusted: {error}",
             f"repeat; if it happens again, look at the wrk of {run.client.name}",
-            evidence(served, asked),
+            _evidence(served, asked),
         ) from None
     payload = report.good * traffic.size
     sample = Sample(0.0, report.seconds, payload)
@@ -168,3 +210,90 @@ def _measurement(
         versions={serving: ends[0].nginx, asking: ends[1].wrk},
         http=report,
     )
+
+
+@dataclass(frozen=True)
+class HttpRun:
+    """One nginx on ``server`` and one wrk on ``client``.
+
+    ``cores`` and ``timeout`` (a form of TIMEOUTS) are the client's.
+    """
+
+    traffic: HttpTraffic
+    address: str
+    port: int
+    server: Shell
+    client: Shell
+    cores: int
+    timeout: str
+
+    @property
+    def server_command(self) -> str:
+        """The command line of a server that prints LISTENING once clients can connect."""
+        traffic = self.traffic
+        connections = 2 * traffic.streams + 64
+        return _SCRIPT.format(
+            life=round(traffic.seconds + LIFETIME_S + CONNECT_TIMEOUT_S),
+            size=traffic.size,
+            configuration=_CONFIGURATION.format(connections=connections, address=self.address, port=self.port),
+            listens=is_listening(self.port),
+            listening=LISTENING,
+            files=MANY_FILES,
+        )
+
+    @property
+    def client_command(self) -> str:
+        url = f"http://{self.address}:{self.port}{PATH_OF_FILE}"
+        argv = wrk.argv(self.traffic, url, self.cores)
+        return f"{MANY_FILES}; {guarded(argv, self.timeout, self.traffic.seconds + LIFETIME_S)}"
+
+    def both(self, job: TrafficJob) -> tuple[Completed, Completed]:
+        """Run both processes to their ends. Return the results of server and client. Raises PortTaken or LabError."""
+        served: list[Completed] = []
+        asked: list[Completed] = []
+        with running(self.server, self.server_command, "nginx", served.append) as server:
+            if not await_listening(server, self.server, "nginx", self.port, BINDING_S):
+                self._explain(server.wait(1.0))
+            begin_s = None if job.before_client is None else job.before_client(self.client)
+            with running(self.client, begin_at(begin_s) + self.client_command, "wrk", asked.append) as client:
+                await_traffic(
+                    lambda: client.poll() is not None,
+                    (self.client, self.server),
+                    self.traffic.seconds,
+                    self._hanging,
+                    on_progress=job.on_progress,
+                    watch=job.watch,
+                )
+            died = server.poll() is not None
+        if died:
+            raise TrafficError(
+                f"the nginx on {self.server.name} ended during the traffic",
+                f"find out why it ended on {self.server.name} (console, dmesg, memory), then repeat",
+                _evidence(served[0], asked[0]),
+            )
+        return served[0], asked[0]
+
+    def _explain(self, done: Completed) -> NoReturn:
+        """Raise the error for a server that ended before a client could connect."""
+        if "Address already in use" in done.stderr:
+            raise PortTaken
+        said = [line for line in done.stderr.splitlines() if "[emerg]" in line] or done.stderr.splitlines()
+        why = said[-1].partition("[emerg]")[2].strip() or said[-1] if said else f"exit status {done.returncode}"
+        raise TrafficError(
+            f"nginx on {self.server.name} does not start: {why}",
+            f"check the installation of nginx on {self.server.name}",
+            done.stdout + done.stderr,
+        )
+
+    def _hanging(self, late_s: float) -> TrafficError:
+        return TrafficError(
+            f"wrk on {self.client.name} still runs {late_s:.0f} s after the traffic should have ended, though both "
+            "ends answer",
+            "look for a link that went down during the traffic",
+        )
+
+
+def _evidence(served: Completed, asked: Completed) -> str:
+    """Return the output of both processes, for a report."""
+    parts = (("nginx", served.stdout + served.stderr), ("wrk", asked.stdout + asked.stderr))
+    return "".join(f"{name}: {text.strip()}\n" for name, text in parts if text.strip())

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from pytest_pinet.errors import TrafficError
+from pytest_pinet.errors import InvalidMeasurement, TrafficError
 from pytest_pinet.execution.shell import Shell
+from pytest_pinet.judge.preconditions import window_text
 from pytest_pinet.model.lab import VIRTUAL, Lab
 from pytest_pinet.model.measurement import Measurement, StreamStart
-from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
-from pytest_pinet.traffic.iperf3_command import (
-    SLOW_CLOCK_S,
-    Iperf3Run,
-    ProcessSide,
-    client_command,
-    client_is_dut,
-    server_command,
-)
-from pytest_pinet.traffic.iperf3_effect import cpu_percent, notes, verify
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic import iperf3_json
+from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, client_command, client_is_dut, server_command
+from pytest_pinet.traffic.iperf3_json import BadJson
 from pytest_pinet.traffic.iperf3_parser import flows
-from pytest_pinet.traffic.iperf3_run import PortTaken, run_both
+from pytest_pinet.traffic.iperf3_report import Iperf3Report, read, trusted
+from pytest_pinet.traffic.iperf3_run import run_both
 from pytest_pinet.traffic.iperf3_trouble import Output
 from pytest_pinet.traffic.iperf3_values import validate
-from pytest_pinet.traffic.iperf3_version import Tool, Tools, check
+from pytest_pinet.traffic.iperf3_version import Tool, check, read_tool
 from pytest_pinet.traffic.mid_run_probe import MidRunProbe
-from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
+from pytest_pinet.traffic.processes import GRACE_S, PORTS, PerEnd, on_a_free_port
+from pytest_pinet.traffic.tool import TrafficJob
 
-# Below the ephemeral ports of the kernel (from 32768).
-PORTS = range(20_000, 32_000)
-PORT_ATTEMPTS = 5
-GRACE_S = 15.0
 DEFAULT_CONGESTION = "cubic"
-
-
-@dataclass(frozen=True)
-class TrafficEnd:
-    """A shell, and the address of its end on the measured link."""
-
-    shell: Shell
-    side: ProcessSide
+# An iperf3 that uses this much of what its threads can use limits the goodput; the link does not.
+CPU_LIMIT_PERCENT = 95.0
 
 
 class Iperf3:
@@ -48,6 +34,7 @@ class Iperf3:
 
     ``quiet`` are the names of shells whose end has a virtual clock. Flows of such an end are not probed during the
     traffic. If such an end sends it is the client, so that the traffic lasts the requested time on its clock.
+    iperf3 may run ``grace_s`` longer than the traffic.
     """
 
     @classmethod
@@ -58,84 +45,54 @@ class Iperf3:
         """
         return cls(quiet={node.name for node in lab.nodes.values() if node.clock == VIRTUAL})
 
-    def __init__(self, ports: Sequence[int] = PORTS, quiet: Collection[str] = ()) -> None:
-        self.tools = Tools()
+    def __init__(self, ports: Sequence[int] = PORTS, quiet: Collection[str] = (), grace_s: float = GRACE_S) -> None:
+        self._tools = PerEnd(read_tool)
         self._ports = ports
         self._quiet = frozenset(quiet)
-        # An own generator: a test that seeds the shared one would give all workers the same ports.
-        self._random = random.SystemRandom()
+        self._grace_s = grace_s
 
-    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
+    def prepare(self, job: TrafficJob) -> None:
         """Check the traffic, and read the iperf3 version of both ends. Raises ConfigError or TrafficError."""
-        validate(traffic)
-        for shell in (dut, peer):
-            self.tools.of(shell)
+        validate(job.traffic)
+        for shell in (job.dut, job.peer):
+            self._tools.of(shell)
 
-    def measure(
-        self,
-        dut: Shell,
-        peer: Shell,
-        dut_address: str,
-        peer_address: str,
-        traffic: Traffic,
-        on_progress: Progress | None = None,
-        grace_s: float = GRACE_S,
-        watch: Watch | None = None,
-        before_client: BeforeClient | None = None,
-        warmup_cap_s: float = WARMUP_CAP_S,
-    ) -> Measurement:
-        """Send ``traffic`` between the two addresses and return what the receivers got.
-
-        ``on_progress`` is called about twice a second with the seconds of traffic so far. ``watch`` is called
-        throughout and can end the run by raising. ``before_client`` is called when everything but the traffic is ready;
-        it may wait for other flows, and returns when the client begins. The moment at which the streams stood is then
-        measured. ``grace_s`` is how much longer than the traffic iperf3 may run. A detected warm-up ends after
-        ``warmup_cap_s`` at the latest. No iperf3 is left on either end, whatever happens.
+    def measure(self, job: TrafficJob) -> Measurement:
+        """Send the traffic and return what the receivers got. No iperf3 is left on either end, whatever happens.
 
         Raises ConfigError (the traffic is impossible), UnsupportedError (an iperf3 cannot do it), LabError (its message
         names the end), InvalidMeasurement (another congestion control was used). ``unmet`` of the result names windows
         that a kernel clamped.
         """
+        traffic = job.traffic
         validate(traffic)
-        ends = {
-            "dut": TrafficEnd(dut, ProcessSide(dut_address)),
-            "peer": TrafficEnd(peer, ProcessSide(peer_address)),
-        }
-        sender = {Direction.TX: dut, Direction.RX: peer}.get(traffic.direction)
+        sender = {Direction.TX: job.dut, Direction.RX: job.peer}.get(traffic.direction)
         sends = sender is not None and sender.name in self._quiet
-        quiet = bool({dut.name, peer.name} & self._quiet)
+        ends = {"dut": (job.dut, job.dut_address), "peer": (job.peer, job.peer_address)}
         near, far = ("dut", "peer") if client_is_dut(traffic.direction, sends) else ("peer", "dut")
-        client, server = ends[near], ends[far]
-        tools = {near: self.tools.of(client.shell), far: self.tools.of(server.shell)}
-        check(
-            traffic,
-            tools[near].version,
-            tools[far].version,
-            (client.shell.name, server.shell.name),
-        )
-        congestion = _congestion(traffic, tools)
-        client_side = replace(client.side, timeout=tools[near].timeout)
-        server_side = replace(server.side, timeout=tools[far].timeout)
-        attempts = self._random.sample(self._ports, min(PORT_ATTEMPTS, len(self._ports)))
-        for port in attempts:
+        (client, client_address), (server, server_address) = ends[near], ends[far]
+        tools = {near: self._tools.of(client), far: self._tools.of(server)}
+        check(traffic, tools[near].version, tools[far].version, (client.name, server.name))
+        quiet = bool({job.dut.name, job.peer.name} & self._quiet)
+        probed = {} if quiet else _ends(traffic, client, server)
+
+        def measure_on(port: int) -> Measurement:
             run = Iperf3Run(
-                *(traffic, port, client_side, server_side, congestion, warmup_cap_s),
-                reports_begin=before_client is not None,
+                traffic,
+                port,
+                ProcessSide(client_address, tools[near].timeout),
+                ProcessSide(server_address, tools[far].timeout),
+                _congestion(traffic, tools),
+                job.warmup_cap_s,
+                reports_begin=job.before_client is not None,
                 sends=sends,
                 quiet=quiet,
+                grace_s=self._grace_s,
             )
-            asked = {} if quiet else _ends(traffic, client.shell, server.shell)
-            midway = MidRunProbe(asked, port, traffic.streams, run.middle_s, watch)
-            try:
-                patience_s = grace_s + (SLOW_CLOCK_S if quiet else 0.0)
-                outputs = run_both(run, client.shell, server.shell, patience_s, on_progress, midway.look, before_client)
-            except PortTaken:
-                continue
-            return _measurement(run, *outputs, tools, midway)
-        raise TrafficError(
-            f"all of the ports {attempts} are in use on {server.shell.name}",
-            f"look for programs that listen on {server.shell.name}",
-        )
+            midway = MidRunProbe(probed, port, traffic.streams, run.middle_s, job.watch)
+            return _measurement(run, *run_both(run, replace(job, watch=midway.look)), tools, midway)
+
+        return on_a_free_port(self._ports, server, measure_on)
 
 
 def _congestion(traffic: Traffic, tools: Mapping[str, Tool]) -> str | None:
@@ -160,8 +117,9 @@ def _ends(traffic: Traffic, client: Shell, server: Shell) -> dict[Direction, tup
 def _measurement(
     run: Iperf3Run, client: Output, server: Output, tools: Mapping[str, Tool], midway: MidRunProbe
 ) -> Measurement:
-    found = midway.add(flows(run.traffic, client, server, run.warmup_cap_s))
-    unmet = verify(run, client, server)
+    client_report, server_report = read(client), read(server)
+    found = midway.add(flows(run.traffic, client_report, server_report, run.warmup_cap_s))
+    unmet = _verify(run, client_report, server_report)
     raw = {
         "client.cmd": client_command(run) + "\n",
         "client.json": client.stdout,
@@ -173,14 +131,83 @@ def _measurement(
     }
     near, far = tools
     began = None if server.began_s is None else StreamStart(far, server.began_s)
-    cpu = dict(zip((near, far), cpu_percent(client), strict=True))
+    cpu = dict(zip((near, far), _cpu_percent(client_report), strict=True))
     return Measurement(
         run.traffic,
         found,
         raw,
         versions={end: str(tool.version) for end, tool in tools.items()},
         cpu_percent=cpu,
-        notes=notes(run, tools, cpu),
+        notes=_notes(run, tools, cpu),
         began=began,
         unmet=unmet,
     )
+
+
+def _verify(run: Iperf3Run, client: Iperf3Report, server: Iperf3Report) -> tuple[str, ...]:
+    """Check that both processes talked to each other, for the requested time and with the requested congestion control.
+
+    Return a sentence for each end whose kernel clamped the window. The MSS is not checked: with ``-M`` iperf3 reports
+    the requested one, whatever the kernel used. Raises TrafficError or InvalidMeasurement.
+    """
+    unmet: list[str] = []
+    for report in (client, server):
+        with trusted(report.output):
+            _check_ran_as_requested(run, report)
+            unmet += _window(run, report)
+    near, far = client.output, server.output
+    with trusted(near):
+        strangers = client.cookie != server.cookie
+    if strangers:
+        raise TrafficError(
+            f"the iperf3 client on {near.end} was connected to a foreign server on {far.end} (port {run.port})",
+            f"repeat; look for other programs that listen on {far.end}",
+            near.evidence + far.evidence,
+        )
+    for key in ("sender_tcp_congestion", "receiver_tcp_congestion"):
+        used = client.end.get(key)
+        if run.congestion is not None and used is not None and used != run.congestion:
+            raise InvalidMeasurement(
+                f"congestion control {run.congestion} was requested between {near.end} and {far.end}, "
+                f"but the {key.partition('_')[0]} used {used}"
+            )
+    return tuple(unmet)
+
+
+def _check_ran_as_requested(run: Iperf3Run, report: Iperf3Report) -> None:
+    for key, expected in (("duration", run.seconds), ("omit", 0)):
+        if (found := iperf3_json.number(report.test, key)) != expected:
+            raise BadJson(f"iperf3 ran with {key} {found:g}, not {expected}")
+
+
+def _window(run: Iperf3Run, report: Iperf3Report) -> list[str]:
+    asked = run.traffic.window
+    if asked is None:
+        return []
+    for key, sysctl in (("sndbuf_actual", "wmem_max"), ("rcvbuf_actual", "rmem_max")):
+        # Linux limits the requested value to its maximum first, without an error, and then doubles it.
+        if (actual := iperf3_json.count(report.start, key)) < 2 * asked:
+            return [window_text(asked, actual, report.output.end, sysctl)]
+    return []
+
+
+def _cpu_percent(client: Iperf3Report) -> tuple[float, float]:
+    """Return the percent of one core that iperf3 used, at client and server. Raises TrafficError."""
+    with trusted(client.output):
+        used = iperf3_json.member(client.end, "cpu_utilization_percent")
+        return iperf3_json.number(used, "host_total"), iperf3_json.number(used, "remote_total")
+
+
+def _notes(run: Iperf3Run, tools: Mapping[str, Tool], cpu: Mapping[str, float]) -> tuple[str, ...]:
+    """Return notes that readers of the result need; ``tools`` and ``cpu`` are by end."""
+    found = []
+    flows = run.traffic.streams * (2 if run.traffic.direction is Direction.BIDIR else 1)
+    for end, tool in tools.items():
+        threads = flows if tool.version.threaded else 1
+        if cpu[end] >= CPU_LIMIT_PERCENT * threads:
+            found.append(f"limited by the processor of the {end}: its iperf3 used {cpu[end]:.0f} % of a core")
+    if not run.traffic.udp and run.congestion is None:
+        found.append("the kernels' default congestion control was used, since cubic is not available on both ends")
+    if len({tool.version.threaded for tool in tools.values()}) > 1:
+        found.append("iperf3 has threads on one end only (3.16 and newer): do not compare with other iperf3 versions")
+    return tuple(found)

@@ -20,7 +20,16 @@ from dataclasses import dataclass
 
 from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, Traffic
 from pytest_pinet.traffic.iperf3_values import INTERVAL_MIN_S
-from pytest_pinet.traffic.process_guard import CONNECT_TIMEOUT_S, LIFETIME_S, LISTENING, TIMEOUTS, begin_at, guarded
+from pytest_pinet.traffic.processes import (
+    CONNECT_TIMEOUT_S,
+    GRACE_S,
+    LIFETIME_S,
+    LISTENING,
+    TIMEOUTS,
+    begin_at,
+    guarded,
+    is_listening,
+)
 
 # The shortest interval of iperf3, used if the report stays small: about 300 bytes for each stream and interval, kept in
 # memory and printed after the traffic. The intervals cost 0.03 % of a core (1 stream) to 0.1 % (10), and change no
@@ -48,7 +57,7 @@ class Iperf3Run:
 
     ``warmup_cap_s`` is the longest warm-up that may be detected. If several runs begin at once, ``begin_s`` is the
     uptime of the client's end at which this run begins, and ``reports_begin`` makes the server report when its streams
-    are connected.
+    are connected. iperf3 may run ``grace_s`` longer than the traffic.
     With ``sends`` the client is the sender, so that one direction is measured in the sender's time. ``quiet``: an end
     has a virtual clock, so the run takes longer and each probe costs some of its time.
     """
@@ -63,6 +72,12 @@ class Iperf3Run:
     reports_begin: bool = False
     sends: bool = False
     quiet: bool = False
+    grace_s: float = GRACE_S
+
+    @property
+    def patience_s(self) -> float:
+        """How much longer than the traffic the run may take."""
+        return self.grace_s + (SLOW_CLOCK_S if self.quiet else 0.0)
 
     @property
     def seconds(self) -> int:
@@ -130,10 +145,8 @@ def server_command(run: Iperf3Run) -> str:
 
     The command line polls /proc itself: polling over ssh would take longer than the start of the server.
     """
-    # A line of /proc/net/tcp: local address:port, remote address:0, 0A = LISTEN. Addresses have 8 or 32 digits.
-    listens = f"grep -q ':{run.port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
     lives = "kill -0 $p 2>/dev/null"
-    wait = f"while {lives} && ! {listens}; do sleep 0.02; done; {lives} && echo '{LISTENING}'; "
+    wait = f"while {lives} && ! {is_listening(run.port)}; do sleep 0.02; done; {lives} && echo '{LISTENING}'; "
     if run.reports_begin:
         # 01 = ESTABLISHED, also for a UDP socket with a peer. For TCP the first such socket is the control connection.
         table, least = ("udp", 1) if run.traffic.udp else ("tcp", 2)

@@ -50,19 +50,6 @@ def load(text: str) -> Json:
     return cast(Json, value)  # text that begins with { gives an object or an error
 
 
-def error_text(text: str) -> str:
-    """Return the ``error`` that iperf3 reports, or an empty text.
-
-    Accepts any text, since failed runs may print odd JSON.
-    """
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-    error = value.get("error", "") if isinstance(value, dict) else ""
-    return error if isinstance(error, str) else repr(error)
-
-
 def member(value: Json, *path: str) -> Json:
     """Return the object at this path. Raises BadJson."""
     for key in path:

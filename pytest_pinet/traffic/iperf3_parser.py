@@ -19,9 +19,8 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic import iperf3_json
 from pytest_pinet.traffic.iperf3_command import INTERVAL_S
-from pytest_pinet.traffic.iperf3_json import BadJson, Json
-from pytest_pinet.traffic.iperf3_report import Iperf3Report, read, unreadable
-from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole
+from pytest_pinet.traffic.iperf3_json import BadJson
+from pytest_pinet.traffic.iperf3_report import Iperf3Report, trusted
 
 COVERED = 0.95
 # A receiver's intervals and its final sum count the same bytes; a few more may arrive after the last interval.
@@ -32,35 +31,35 @@ JITTER_S = 0.05
 GRAINS = 50
 
 
-def parse_client(
-    stdout: str,
-    stderr: str,
-    returncode: int,
-    traffic: Traffic,
-    names: tuple[str, str] = ("client", "server"),
-    server: Output | None = None,
-    cap_s: float = CAP_S,
+def flows(
+    traffic: Traffic, client: Iperf3Report, server: Iperf3Report | None, cap_s: float = CAP_S
 ) -> dict[Direction, Flow]:
-    """Return the flows from the client's output, and in bidirectional runs also from the server's.
-
-    ``names`` are the names of the ends. If no output has a receiver's intervals, its final sum becomes one sample,
-    provided there is no warm-up to drop. Raises TrafficError, LinkError or UnsupportedError.
-    """
-    return flows(traffic, Output(ProcessRole.CLIENT, *names, returncode, stdout, stderr), server, cap_s)
-
-
-def flows(traffic: Traffic, client: Output, server: Output | None, cap_s: float = CAP_S) -> dict[Direction, Flow]:
     """Return the flow of every one-way direction of ``traffic``, with the sender's values if they are known.
 
-    ``cap_s`` is the longest warm-up that may be detected. For a one-way run, ``server`` may be None.
+    ``cap_s`` is the longest warm-up that may be detected. If no output has a receiver's intervals, its final sum
+    becomes one sample, provided there is no warm-up to drop. For a one-way run, ``server`` may be None. Raises
+    TrafficError or UnsupportedError.
     """
-    report = read(client)
-    far = None if server is None else read(server)
-    found = _flows(traffic, report, client, far, server, cap_s)
-    own_way, far_way = Direction.TX, Direction.RX
-    if traffic.direction is not Direction.BIDIR:
-        own_way = far_way = traffic.direction
-    for way, sender in ((own_way, report), (far_way, far)):
+    way = traffic.direction
+    with trusted(client.output):
+        _check_request(client, traffic)
+        if way is Direction.BIDIR:
+            received = _flow(client, traffic, Direction.RX, cap_s)
+            if server is None:
+                sent = _from_final_sum(client, traffic, Direction.TX)
+            else:
+                sent = _sent_by_client(traffic, Direction.TX, client, server, cap_s)
+            found = {Direction.TX: sent, Direction.RX: received}
+            senders = {Direction.TX: client, Direction.RX: server}
+        elif server is not None and client.sent:
+            # The client's clock timed the traffic, so any length on the server's is accepted.
+            untimed = replace(traffic, duration_s=0.0, warmup_s=0.0)
+            found = {way: _sent_by_client(untimed, way, client, server, cap_s)}
+            senders = {way: client}
+        else:
+            found = {way: _flow(client, traffic, way, cap_s)}
+            senders = {way: server or client}
+    for way, sender in senders.items():
         if sender is not None:
             samples, rtt_s = _reported_by_sender(sender)
             if samples:
@@ -68,54 +67,25 @@ def flows(traffic: Traffic, client: Output, server: Output | None, cap_s: float 
     return found
 
 
-def _flows(
-    traffic: Traffic,
-    report: Iperf3Report,
-    client: Output,
-    far: Iperf3Report | None,
-    server: Output | None,
-    cap_s: float,
-) -> dict[Direction, Flow]:
-    try:
-        _check_request(report, traffic)
-        if traffic.direction is not Direction.BIDIR:
-            if server is not None and far is not None and report.sent:
-                return {traffic.direction: _of_sending_client(traffic, report, far, server, cap_s)}
-            return {traffic.direction: _flow(report, client, traffic, traffic.direction, "", cap_s)}
-        received = _flow(report, client, traffic, Direction.RX, "_bidir_reverse", cap_s)
-        if server is None or far is None:
-            return {Direction.TX: _from_final_sum(report, client, traffic, Direction.TX, ""), Direction.RX: received}
-    except BadJson as error:
-        raise unreadable(client, error) from None
-    return {Direction.TX: _sent_by_client(traffic, Direction.TX, report, far, server, cap_s), Direction.RX: received}
-
-
 def _sent_by_client(
-    traffic: Traffic, direction: Direction, report: Iperf3Report, far: Iperf3Report, server: Output, cap_s: float
+    traffic: Traffic, direction: Direction, client: Iperf3Report, server: Iperf3Report, cap_s: float
 ) -> Flow:
     """Return the flow from client to server: the server's received bytes with the client's counts of what it sent."""
-    try:
-        _check_request(far, traffic)
-        sent = _flow(far, server, traffic, direction, "", cap_s)
-    except BadJson as error:
-        raise unreadable(server, error) from None
-    return replace(sent, retransmits=_retransmits(report, "sum_sent"), sent_bytes=_sent(report, "sum_sent"))
-
-
-def _of_sending_client(traffic: Traffic, report: Iperf3Report, far: Iperf3Report, server: Output, cap_s: float) -> Flow:
-    """Return the flow of a client that sends alone.
-
-    The client's clock timed it, so any length on the server's is accepted.
-    """
-    untimed = replace(traffic, duration_s=0.0, warmup_s=0.0)
-    return _sent_by_client(untimed, traffic.direction, report, far, server, cap_s)
+    with trusted(server.output):
+        _check_request(server, traffic)
+        received = _flow(server, traffic, direction, cap_s)
+    return replace(
+        received,
+        retransmits=_sender_count(client, traffic, direction, "retransmits"),
+        sent_bytes=_sender_count(client, traffic, direction, "bytes"),
+    )
 
 
 def _check_request(report: Iperf3Report, traffic: Traffic) -> None:
     """Compare what ran with the requested traffic. Raises BadJson."""
     protocol = "UDP" if traffic.udp else "TCP"
     if (ran := iperf3_json.text(report.test, "protocol")) != protocol:
-        raise BadJson(f"it ran {ran}, not {protocol}")
+        raise BadJson(f"iperf3 ran {ran}, not {protocol}")
     bidirectional = traffic.direction is Direction.BIDIR
     if report.bidirectional != bidirectional:
         raise BadJson("only one direction ran, not both" if bidirectional else "both directions ran, not one")
@@ -144,12 +114,15 @@ def _warmed_up(samples: Sequence[Sample], warmup_s: float | None, cap_s: float, 
     return tuple(replace(s, warmup=s.start_s < boundary) for s in samples)
 
 
-def _flow(
-    report: Iperf3Report, output: Output, traffic: Traffic, direction: Direction, suffix: str, cap_s: float
-) -> Flow:
-    received = report.received
+def _suffix(traffic: Traffic, direction: Direction) -> str:
+    """Return the end of the names of the sums of this direction."""
+    return "_bidir_reverse" if traffic.direction is Direction.BIDIR and direction is Direction.RX else ""
+
+
+def _flow(report: Iperf3Report, traffic: Traffic, direction: Direction, cap_s: float) -> Flow:
+    received, suffix = report.received, _suffix(traffic, direction)
     if not received:
-        return _from_final_sum(report, output, traffic, direction, suffix)
+        return _from_final_sum(report, traffic, direction)
     grain = report.grain
     samples = _warmed_up([r.sample for r in received], traffic.warmup_s, cap_s, grain)
     counted = [r for r, sample in zip(received, samples, strict=True) if not sample.warmup]
@@ -157,61 +130,58 @@ def _flow(
     for one in counted:
         streams.update(one.streams)
     seconds = sum(r.sample.seconds for r in counted)
-    _check_samples(samples, output, traffic, direction)
+    _check_samples(samples, report, traffic, direction)
     if len(streams) != traffic.streams:
-        raise BadJson(f"{len(streams)} of {traffic.streams} streams are in its intervals")
+        raise BadJson(f"its intervals contain {len(streams)} of {traffic.streams} streams")
     if f"sum_received{suffix}" in report.end:
         final = iperf3_json.count(iperf3_json.member(report.end, f"sum_received{suffix}"), "bytes")
         shown = sum(s.bytes for s in samples)
         if abs(final - shown) > AGREEMENT * max(final, shown):
-            raise BadJson(f"its intervals have {shown} bytes and its final sum {final}")
+            raise BadJson(f"its intervals have {shown} bytes, but its final sum has {final}")
     udp = [r for r in counted if r.packets is not None]
     last = iperf3_json.member(report.end, f"sum{suffix}") if traffic.udp else {}
     return Flow(
         direction,
         tuple(coarser(samples, grain, GRAINS, INTERVAL_S)),
-        retransmits=_retransmits(report, f"sum_sent{suffix}"),
+        retransmits=_sender_count(report, traffic, direction, "retransmits"),
         lost_packets=max(0, sum(r.lost or 0 for r in udp)) if traffic.udp and udp else None,
         packets=sum(r.packets or 0 for r in udp) if traffic.udp and udp else None,
         jitter_ms=iperf3_json.number(last, "jitter_ms") if "jitter_ms" in last else None,
         streams=tuple(Bitrate(streams[socket] * 8 / seconds) for socket in sorted(streams)),
-        sent_bytes=_sent(report, f"sum_sent{suffix}"),
+        sent_bytes=_sender_count(report, traffic, direction, "bytes"),
         events=find_events(samples, cap_s, grain, paced=traffic.bitrate is not None),
     )
 
 
-def _from_final_sum(report: Iperf3Report, output: Output, traffic: Traffic, direction: Direction, suffix: str) -> Flow:
+def _from_final_sum(report: Iperf3Report, traffic: Traffic, direction: Direction) -> Flow:
     """Return the flow of a sending client from the final sum that the receiver reported to it."""
+    suffix = _suffix(traffic, direction)
     if f"sum_received{suffix}" not in report.end:
         raise UnsupportedError(
-            f"the iperf3 {report.version} of {output.end} does not report what the receiver got of the "
-            f"{'UDP' if traffic.udp else 'TCP'} traffic that it sent: this needs 3.11 or newer, or the client on the "
+            f"iperf3 {report.version} of {report.output.end} does not report how much of the "
+            f"{'UDP' if traffic.udp else 'TCP'} traffic arrived: this needs 3.11 or newer, or the client on the "
             "receiving end"
         )
     if traffic.warmup_s != 0:
         raise BadJson("it has no intervals of a receiver, so the warm-up cannot be dropped")
     final = iperf3_json.member(report.end, f"sum_received{suffix}")
-    samples = (_final_sample(final),)
-    _check_samples(samples, output, traffic, direction)
+    samples = (Sample(0.0, iperf3_json.number(final, "seconds"), iperf3_json.count(final, "bytes")),)
+    _check_samples(samples, report, traffic, direction)
     streams = [iperf3_json.member(s, "receiver") for s in iperf3_json.members(report.end, "streams") if "receiver" in s]
     mine = [s for s in streams if not report.bidirectional or s.get("sender") is (suffix == "")]
     return Flow(
         direction,
         samples,
-        retransmits=_retransmits(report, f"sum_sent{suffix}"),
+        retransmits=_sender_count(report, traffic, direction, "retransmits"),
         lost_packets=iperf3_json.count(final, "lost_packets") if traffic.udp else None,
         packets=iperf3_json.count(final, "packets") if traffic.udp else None,
         jitter_ms=iperf3_json.number(final, "jitter_ms") if traffic.udp else None,
         streams=tuple(Bitrate(iperf3_json.number(s, "bits_per_second")) for s in mine),
-        sent_bytes=_sent(report, f"sum_sent{suffix}"),
+        sent_bytes=_sender_count(report, traffic, direction, "bytes"),
     )
 
 
-def _final_sample(final: Json) -> Sample:
-    return Sample(0.0, iperf3_json.number(final, "seconds"), iperf3_json.count(final, "bytes"))
-
-
-def _check_samples(samples: tuple[Sample, ...], output: Output, traffic: Traffic, direction: Direction) -> None:
+def _check_samples(samples: tuple[Sample, ...], report: Iperf3Report, traffic: Traffic, direction: Direction) -> None:
     counted = [s for s in samples if not s.warmup]
     seconds = sum(s.seconds for s in counted)
     if seconds < COVERED * traffic.duration_s:
@@ -220,22 +190,11 @@ def _check_samples(samples: tuple[Sample, ...], output: Output, traffic: Traffic
         raise TrafficError(
             f"no byte arrived in direction {direction}",
             "check MTU, firewall and switch ports: the control connection works, the traffic does not pass",
-            output.evidence,
+            report.output.evidence,
         )
 
 
-def _retransmits(report: Iperf3Report, key: str) -> int | None:
-    """Return the sender's count; None if there is none (UDP, or a kernel that does not report it)."""
-    sent = report.end.get(key)
-    return iperf3_json.count(iperf3_json.member(report.end, key), "retransmits") if _has(sent, "retransmits") else None
-
-
-def _sent(report: Iperf3Report, key: str) -> int | None:
-    """Return the bytes that the sender handed to its kernel; None if the report lacks them."""
-    return (
-        iperf3_json.count(iperf3_json.member(report.end, key), "bytes") if _has(report.end.get(key), "bytes") else None
-    )
-
-
-def _has(value: object, key: str) -> bool:
-    return isinstance(value, dict) and key in value
+def _sender_count(report: Iperf3Report, traffic: Traffic, direction: Direction, name: str) -> int | None:
+    """Return a count of the sender; None if the report lacks it (retransmits: UDP, or a kernel that has none)."""
+    total = report.end.get(f"sum_sent{_suffix(traffic, direction)}")
+    return iperf3_json.count(total, name) if isinstance(total, dict) and name in total else None

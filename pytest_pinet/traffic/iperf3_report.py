@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,8 +35,9 @@ class Received:
 
 @dataclass(frozen=True)
 class Iperf3Report:
-    """A parsed output. Accessors raise BadJson if something is missing."""
+    """A parsed ``output``. Accessors raise BadJson if something is missing."""
 
+    output: Output
     json: Json
     version: Version
 
@@ -104,8 +106,21 @@ class Iperf3Report:
             seam = after.sample.start_s - (before.sample.start_s + before.sample.seconds)
             if abs(seam) > _SEAM_S:
                 what = "overlap by" if seam < 0 else "leave a gap of"
-                raise BadJson(f"its intervals {what} {abs(seam):.1f} s (iperf3's omit timer does that)")
+                raise BadJson(f"its intervals {what} {abs(seam):.1f} s (caused by iperf3's omit timer)")
         return found
+
+
+@contextmanager
+def trusted(output: Output) -> Iterator[None]:
+    """Turn BadJson into the error for an output with missing or unexpected content."""
+    try:
+        yield
+    except BadJson as error:
+        raise TrafficError(
+            f"the output of the iperf3 {output.role} on {output.end} cannot be trusted: {error}",
+            f"repeat; if it happens again, look at the iperf3 of {output.end}",
+            output.evidence,
+        ) from None
 
 
 def read(output: Output) -> Iperf3Report:
@@ -116,36 +131,21 @@ def read(output: Output) -> Iperf3Report:
     """
     if output.failed or not output.stdout.strip():
         raise explain(output)
-    try:
-        json = iperf3_json.load(output.stdout)
-        return Iperf3Report(json, _version(json))
-    except RepeatedKey as error:
-        if error.key not in _OLD_BIDIR_KEYS:
-            raise unreadable(output, error) from None
-        raise UnsupportedError(
-            f"the iperf3 of {output.end} repeats the JSON key {error.key!r}, so that one direction is lost: "
-            "bidirectional traffic needs iperf3 3.11 or newer on both ends"
-        ) from None
-    except BadJson as error:
-        raise unreadable(output, error) from None
-
-
-def unreadable(output: Output, error: BadJson) -> TrafficError:
-    """Return the error for an output with missing or unexpected content."""
-    return TrafficError(
-        f"the output of the iperf3 {output.role} on {output.end} cannot be trusted: {error}",
-        f"repeat; if it happens again, look at the iperf3 of {output.end}",
-        output.evidence,
-    )
-
-
-def _version(json: Json) -> Version:
-    try:
-        return Version.parse(iperf3_json.text(iperf3_json.member(json, "start"), "version"))
-    except BadJson:
-        raise
-    except ValueError as error:
-        raise BadJson(str(error)) from None
+    with trusted(output):
+        try:
+            json = iperf3_json.load(output.stdout)
+        except RepeatedKey as error:
+            if error.key not in _OLD_BIDIR_KEYS:
+                raise
+            raise UnsupportedError(
+                f"the iperf3 of {output.end} repeats the JSON key {error.key!r}, so that one direction is lost: "
+                "bidirectional traffic needs iperf3 3.11 or newer on both ends"
+            ) from None
+        version = iperf3_json.text(iperf3_json.member(json, "start"), "version")
+        try:
+            return Iperf3Report(output, json, Version.parse(version))
+        except ValueError as error:
+            raise BadJson(str(error)) from None
 
 
 def _sums(interval: Json, sender: bool) -> list[Json]:

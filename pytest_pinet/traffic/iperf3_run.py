@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
-from pytest_pinet.errors import LabError, PinetError, TrafficError
-from pytest_pinet.execution.shell import Completed, Shell
-from pytest_pinet.traffic.iperf3_command import FLOWING, Iperf3Run, client_command, server_command
+from pytest_pinet.errors import LabError, TrafficError
+from pytest_pinet.execution.shell import Completed, Process, Shell
+from pytest_pinet.traffic.iperf3_command import FLOWING, Iperf3Run, client_command, client_is_dut, server_command
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole, explain
-from pytest_pinet.traffic.iperf3_watch import Iperf3Process, await_client, await_end, await_listening, sign_of_life
-from pytest_pinet.traffic.process_guard import LISTENING
-from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
+from pytest_pinet.traffic.processes import (
+    ANSWER_S,
+    LISTENING,
+    PortTaken,
+    await_end,
+    await_listening,
+    await_traffic,
+    running,
+    sign_of_life,
+)
+from pytest_pinet.traffic.tool import TrafficJob
 
+# How long the client may go on after its server ended; it notices a closed connection at once.
+ORPHAN_S = 1.5
 # A one-off server ends with its client. It has this long to do so, and less after a failed client.
 SERVER_END_S = 3.0
 KILLED_END_S = 0.5
@@ -21,95 +34,105 @@ _KILLED = (127, 137, 143)
 _TOLD = re.compile(rf"^(?:{LISTENING}|{FLOWING}( \d+\.\d+)?)\n", re.MULTILINE)
 
 
-class PortTaken(Exception):
-    """Another program listens on the port. The caller tries another port; this error is never shown."""
-
-
-def run_both(
-    run: Iperf3Run,
-    client: Shell,
-    server: Shell,
-    grace_s: float,
-    on_progress: Progress | None,
-    watch: Watch | None = None,
-    before_client: BeforeClient | None = None,
-) -> tuple[Output, Output]:
+def run_both(run: Iperf3Run, job: TrafficJob) -> tuple[Output, Output]:
     """Run both processes to their ends and return their outputs, the client's first.
 
-    ``before_client`` is called once the server listens, and may wait for others. When this returns or raises, neither
-    process runs on. Raises PortTaken, LabError or UnsupportedError.
+    When this returns or raises, neither process runs on. Raises PortTaken, LabError or UnsupportedError.
     """
+    is_dut = client_is_dut(run.traffic.direction, run.sends)
+    client, server = (job.dut, job.peer) if is_dut else (job.peer, job.dut)
+    outputs: list[Output] = []
+
+    def near_output(done: Completed) -> Output:
+        return _output(ProcessRole.CLIENT, client, server, done)
+
+    def far_output(done: Completed) -> Output:
+        return _output(ProcessRole.SERVER, server, client, done)
+
     with (
-        _Keeping() as kept,
-        _Iperf3Stopper(
-            Iperf3Process(server.spawn(server_command(run)), server), ProcessRole.SERVER, client, kept
-        ) as far,
+        _evidence_of(outputs),
+        running(server, server_command(run), "iperf3", lambda done: outputs.append(far_output(done))) as far,
     ):
-        if not await_listening(far, run.port):
-            raise _server_trouble(_output(ProcessRole.SERVER, server, client, far.process.wait(1.0)))
-        if before_client is not None:
-            run = replace(run, begin_s=before_client(client))
-        with _Iperf3Stopper(
-            Iperf3Process(client.spawn(client_command(run)), client), ProcessRole.CLIENT, server, kept
-        ) as near:
-            await_client(near, far, run.port, run.seconds, grace_s, on_progress, watch, run.quiet)
-            client_ended = near.process.poll() is not None
-            near_output = _output(ProcessRole.CLIENT, client, server, near.process.stop())
-        server_ended = await_end(far.process, KILLED_END_S if near_output.failed else SERVER_END_S)
-        if near_output.failed or not client_ended or not server_ended:
+        if not await_listening(far, server, "iperf3 server", run.port):
+            told = far_output(far.wait(1.0))
+            raise PortTaken if "already in use" in told.error else explain(told)
+        if job.before_client is not None:
+            run = replace(run, begin_s=job.before_client(client))
+        with running(client, client_command(run), "iperf3", lambda done: outputs.append(near_output(done))) as near:
+            _await_client(run, job, (client, near), (server, far))
+            client_ended = near.poll() is not None
+            client_output = near_output(near.stop())
+        server_ended = await_end(far, KILLED_END_S if client_output.failed else SERVER_END_S)
+        if client_output.failed or not client_ended or not server_ended:
             # The message of a run with a hanging end ("cannot be reached") would send people to the cable.
             for shell in (client, server):
                 sign_of_life(shell, "at the end of the run")
-        far_output = _output(ProcessRole.SERVER, server, client, far.process.stop())
-        _judge_ends(near_output, far_output, client_ended, server_ended)
-    return near_output, far_output
+        server_output = far_output(far.stop())
+        _judge_ends(client_output, server_output, client_ended, server_ended)
+    return client_output, server_output
 
 
-class _Keeping:
-    """Adds the output of both processes to an error that ends the run: it is evidence, and gives no result."""
-
-    def __init__(self) -> None:
-        self.outputs: list[Output] = []
-
-    def __enter__(self) -> _Keeping:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # An end that does not support the request moved nothing.
-        if not isinstance(error, LabError):
-            return
+@contextmanager
+def _evidence_of(outputs: list[Output]) -> Iterator[None]:
+    """Add the output of both processes to an error that ends the run: it is evidence, and gives no result."""
+    try:
+        yield
+    except LabError as error:  # an end that does not support the request moved nothing
         known = error.evidence if isinstance(error, TrafficError) else ""
-        text = "".join(o.evidence for o in self.outputs if o.stdout.strip() and o.evidence not in known)
+        text = "".join(o.evidence for o in outputs if o.stdout.strip() and o.evidence not in known)
         if isinstance(error, TrafficError):
             error.evidence += text
         elif text:
             error.add_note(text)
+        raise
 
 
-class _Iperf3Stopper:
-    """Stops a process, here and on its end, on every exit from the block.
+def _await_client(
+    run: Iperf3Run, job: TrafficJob, client: tuple[Shell, Process], server: tuple[Shell, Process]
+) -> None:
+    """Wait for the end of the client, or for an early end of the server. Raises SshError or TrafficError."""
+    orphan_since: float | None = None
 
-    A failed stop never hides an earlier error.
-    """
+    def ended() -> bool:
+        nonlocal orphan_since
+        if client[1].poll() is not None:
+            return True
+        if server[1].poll() is not None and orphan_since is None:
+            orphan_since = time.monotonic()
+        return orphan_since is not None and time.monotonic() > orphan_since + ORPHAN_S
 
-    def __init__(self, running: Iperf3Process, role: ProcessRole, other: Shell, kept: _Keeping) -> None:
-        self._running = running
-        self._role = role
-        self._other = other
-        self._kept = kept
+    def hanging(late_s: float) -> TrafficError:
+        states = [_state(client[0], "-c", run.port), _state(server[0], "-s", run.port)]
+        ends = f"the client on {client[0].name} and the server on {server[0].name}"
+        return TrafficError(
+            f"iperf3 still runs {late_s:.0f} s after the traffic should have ended, though both ends answer "
+            f"({ends}; {'; '.join(states)})",
+            "look for a stopped or starved iperf3, and for a link that went down during the traffic",
+        )
 
-    def __enter__(self) -> Iperf3Process:
-        return self._running
+    await_traffic(
+        ended,
+        (client[0], server[0]),
+        run.seconds,
+        hanging,
+        grace_s=run.patience_s,
+        on_progress=job.on_progress,
+        watch=job.watch,
+        quiet=run.quiet,
+    )
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            done = self._running.process.stop()
-        except PinetError as trouble:
-            if error is None:
-                raise
-            error.add_note(f"iperf3 on {self._running.shell.name} could not be stopped: {trouble}")
-        else:
-            self._kept.outputs.append(_output(self._role, self._running.shell, self._other, done))
+
+def _state(shell: Shell, option: str, port: int) -> str:
+    # Find our iperf3, not another one on this end. Uses /proc, since ps may be missing.
+    look = (
+        'for p in /proc/[0-9]*; do read -r name 2>/dev/null <$p/comm && [ "$name" = iperf3 ] || continue; '
+        f"tr '\\0' ' ' <$p/cmdline | grep -q -- ' {option} .* -p {port} ' && grep ^State: $p/status; done; true"
+    )
+    try:
+        found = shell.run(look, timeout_s=ANSWER_S).stdout.split("\n")[0]
+    except LabError as error:
+        return f"{shell.name}: {error.message}"
+    return f"{shell.name}: {' '.join(found.split()) or 'no such process'}"
 
 
 def _judge_ends(client: Output, server: Output, client_ended: bool, server_ended: bool) -> None:
@@ -137,10 +160,6 @@ def _judge_ends(client: Output, server: Output, client_ended: bool, server_ended
         )
     if server.failed:
         raise explain(server)
-
-
-def _server_trouble(server: Output) -> PinetError | PortTaken:
-    return PortTaken() if "already in use" in server.error else explain(server)
 
 
 def _output(role: ProcessRole, here: Shell, there: Shell, done: Completed) -> Output:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_pinet.errors import LabError, LinkError, PinetError, SshError, TrafficError, UnsupportedError
-from pytest_pinet.traffic.iperf3_json import error_text
 
-# The longest line in a report.
+# The longest line or output in a report, in characters.
 _LONGEST = 4000
 
 
@@ -42,11 +41,26 @@ def partial(stdout: str) -> str:
             verb = "received" if one.get("sender") is False else "sent"
             line = rates.setdefault(verb, [f"from {start:.1f} s on, every {seconds:.1f} s:"])
             line.append(f"{octets * 8e-6 / seconds:.1f}")
-    return "".join(f"{verb} (Mbit/s) {_cut(' '.join(words))}\n" for verb, words in rates.items())
+    return "".join(f"{verb} (Mbit/s) {_cut(' '.join(words), ' ... ')}\n" for verb, words in rates.items())
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+def _cut(text: str, gap: str) -> str:
+    """Return a text without its middle if it is longer than _LONGEST characters."""
+    half = _LONGEST // 2
+    return text if len(text) <= _LONGEST else f"{text[:half]}{gap}{text[-half:]}"
+
+
+def error_text(text: str) -> str:
+    """Return the ``error`` that iperf3 reports, or an empty text.
+
+    Accepts any text, since failed runs may print odd JSON.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    error = value.get("error", "") if isinstance(value, dict) else ""
+    return error if isinstance(error, str) else repr(error)
 
 
 class ProcessRole(StrEnum):
@@ -54,9 +68,6 @@ class ProcessRole(StrEnum):
 
     CLIENT = "client"
     SERVER = "server"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,11 @@ class Output:
     def evidence(self) -> str:
         """The output, shortened for a report, and the rates until then."""
         parts = (("stdout", self.stdout), ("stderr", self.stderr))
-        shown = "".join(f"{name}: {_middle_cut(text)}\n" for name, text in parts if text.strip())
+        shown = ""
+        for name, text in parts:
+            if text.strip():
+                gap = f"\n[... {len(text) - _LONGEST} characters ...]\n"
+                shown += f"{name}: {_cut(text, gap)}\n"
         return f"iperf3 {self.role} on {self.end}, exit status {self.returncode}\n{partial(self.stdout)}{shown}"
 
 
@@ -122,7 +137,7 @@ _CLIENT_RULES = (
     TroubleRule(
         "Cannot assign requested address",
         "{end} does not have the address that its iperf3 must use",
-        "set the address of the measured interface on {end}",
+        "find out what removed the address on {end} (NetworkManager, a DHCP client?), then repeat",
         LinkError,
     ),
     # 3.9 does not distinguish refused from unreachable, nor busy from ended.
@@ -177,46 +192,34 @@ def explain(output: Output) -> PinetError:
     own = _CLIENT_RULES if output.role is ProcessRole.CLIENT else _SERVER_RULES
     names = {"end": output.end, "other": output.other}
     status = output.returncode
+    process = f"the iperf3 {output.role} on {output.end}"
+
+    def failed(message: str, act: str) -> TrafficError:
+        return TrafficError(message, act, output.evidence)
+
     if status == 127:
         # "sh: 1: timeout: not found", but "timeout: failed to run command 'iperf3'".
         what, package = ("timeout", "coreutils") if _NO_TIMEOUT.search(said) else ("iperf3", "iperf3")
-        return TrafficError(
-            f"{output.end} has no {what} ({said or 'exit status 127'})",
-            f"on {output.end}: install the package {package}",
-            output.evidence,
-        )
+        message = f"{output.end} has no {what} ({said or 'exit status 127'})"
+        return failed(message, f"on {output.end}: install the package {package}")
     if status in (137, 143):
         signal = {137: "SIGKILL", 143: "SIGTERM"}[status]
-        return TrafficError(
-            f"the iperf3 {output.role} on {output.end} was killed ({signal})",
-            f"find out what killed it on {output.end} (dmesg: out of memory?), then repeat",
-            output.evidence,
-        )
+        act = f"find out what killed it on {output.end} (dmesg: out of memory?), then repeat"
+        return failed(f"{process} was killed ({signal})", act)
     for rule in (*_COMMON_RULES, *own) if said else ():
         if re.search(rule.pattern, said, re.IGNORECASE):
             return _make(rule.kind, f"{rule.message.format(**names)} ({said})", rule.act.format(**names), output)
     if status == 124:
-        return TrafficError(
-            f"the iperf3 {output.role} on {output.end} did not end in time", f"look at {output.end}", output.evidence
-        )
+        return failed(f"{process} did not end in time", f"look at {output.end}")
     if status == 255:
         return SshError(
             f"the connection to {output.end} was lost while its iperf3 {output.role} ran", f"look at {output.end}"
         )
     reason = said or (f"exit status {status}" if status else "it printed nothing")
-    return TrafficError(
-        f"the iperf3 {output.role} on {output.end} failed: {reason}", "see what it printed", output.evidence
-    )
+    return failed(f"{process} failed: {reason}", "look at the output of iperf3")
 
 
 def _make(kind: type[LabError] | type[UnsupportedError], message: str, act: str, output: Output) -> PinetError:
     if issubclass(kind, TrafficError):
         return kind(message, act, output.evidence)
     return kind(message, act) if issubclass(kind, LabError) else kind(message)
-
-
-def _middle_cut(text: str, most: int = 4000) -> str:
-    if len(text) <= most:
-        return text
-    half = most // 2
-    return f"{text[:half]}\n[... {len(text) - most} characters ...]\n{text[-half:]}"

@@ -37,23 +37,21 @@ def validate(traffic: Traffic) -> None:
         )
     if traffic.apart and traffic.direction is not Direction.BIDIR:
         word = "peer_bitrate" if traffic.peer_bitrate is not None else "opposed"
+        instead = "use bitrate=" if word == "peer_bitrate" else "leave it out"
         raise ConfigError(
             f"{word} needs both directions at once (direction='bidir'); "
-            f"with direction={str(traffic.direction)!r}, use bitrate="
+            f"with direction={str(traffic.direction)!r}, {instead}"
         )
     if traffic.peer_bitrate is not None and not (
         math.isfinite(traffic.peer_bitrate.bps) and traffic.peer_bitrate.bps >= 1
     ):
         raise ConfigError(f"peer_bitrate={traffic.peer_bitrate.bps:g} bit/s: expected at least 1 bit/s")
-    if traffic.affinity is not None:
-        _range("affinity", traffic.affinity, AFFINITY_RANGE)
-    if traffic.window is not None:
-        _range("window", traffic.window, WINDOW_RANGE, " bytes")
-    if traffic.length is not None:
-        _range("length", traffic.length, UDP_LENGTH_RANGE if traffic.udp else TCP_LENGTH_RANGE, " bytes")
+    _range("affinity", traffic.affinity, AFFINITY_RANGE)
+    _range("window", traffic.window, WINDOW_RANGE, " bytes")
+    _range("length", traffic.length, UDP_LENGTH_RANGE if traffic.udp else TCP_LENGTH_RANGE, " bytes")
     if traffic.udp:
         _validate_udp(traffic)
-    elif traffic.mss is not None:
+    else:
         _range("mss", traffic.mss, MSS_RANGE, " bytes")
     if traffic.congestion is not None and not _CONGESTION.fullmatch(traffic.congestion):
         raise ConfigError(
@@ -70,7 +68,7 @@ def _validate_udp(traffic: Traffic) -> None:
         raise ConfigError(f"congestion={traffic.congestion!r}: UDP has no congestion control")
 
 
-def _range(name: str, value: int, allowed: tuple[int, int], unit: str = "") -> None:
+def _range(name: str, value: int | None, allowed: tuple[int, int], unit: str = "") -> None:
     low, high = allowed
-    if not low <= value <= high:
+    if value is not None and not low <= value <= high:
         raise ConfigError(f"{name}={value}{unit}: expected {low} to {high}{unit}")

@@ -1,4 +1,4 @@
-"""Find the iperf3 of an end once per session, and check before traffic starts that its version has all features."""
+"""Find the iperf3 of an end, and check before traffic starts that its version has all features."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pytest_pinet.errors import TrafficError, UnsupportedError
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.process_guard import ASK_TIMEOUT, TIMEOUTS
+from pytest_pinet.traffic.processes import ASK_TIMEOUT, TIMEOUTS
 
 _TEXT = re.compile(r"\biperf (\d+)\.(\d+)(?:\.(\d+))?")
 
@@ -59,7 +59,7 @@ class Iperf3Feature:
 # Versions come from the release notes. --bidir counts only from 3.11 because of recorded outputs. Features of 3.7 and
 # all later versions (-R -P -w -M -l -b -u -C -B -i --connect-timeout -1 -J) need no line.
 FEATURES: tuple[Iperf3Feature, ...] = (
-    Iperf3Feature("iperf3", Version(3, 7), "outputs of older versions are unknown to us", lambda _: True),
+    Iperf3Feature("iperf3", Version(3, 7), "pinet does not know the output of older versions", lambda _: True),
     Iperf3Feature(
         "--bidir",
         Version(3, 11),
@@ -98,25 +98,8 @@ class Tool:
     timeout: str = TIMEOUTS[0]
 
 
-class Tools:
-    """Remembers the iperf3 of each shell's end."""
-
-    def __init__(self) -> None:
-        # The key is the shell's id. The value keeps the shell alive, so that no other shell gets this id.
-        self._known: dict[int, tuple[Shell, Tool]] = {}
-
-    def of(self, shell: Shell) -> Tool:
-        """Return the iperf3 of an end. Raises TrafficError if there is none."""
-        if id(shell) not in self._known:
-            self._known[id(shell)] = (shell, _ask(shell))
-        return self._known[id(shell)][1]
-
-    def forget(self, shell: Shell) -> None:
-        """Forget an end that booted something else, so that it is queried again."""
-        self._known.pop(id(shell), None)
-
-
-def _ask(shell: Shell) -> Tool:
+def read_tool(shell: Shell) -> Tool:
+    """Return the iperf3 of an end. Raises TrafficError if there is none."""
     done = shell.run(_ASK)
     try:
         version = Version.parse(done.stdout)

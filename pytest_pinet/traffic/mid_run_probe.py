@@ -17,7 +17,7 @@ from pytest_pinet.traffic.tool import Watch
 class MidRunProbe:
     """Reads the sockets at both ends of each flow once, ``after_s`` into the traffic. ``look`` is called throughout.
 
-    A slow receiver counts some bytes a moment late during the read, so the read must not fall on the begin or end of
+    The read delays a slow receiver, which then counts some bytes late. So the read must not fall on the begin or end of
     the counted time. ``ends`` are the sender and the receiver of each direction. A run that ends earlier leaves nothing
     to ``add``.
     """

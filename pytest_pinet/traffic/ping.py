@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
 
 from pytest_pinet.errors import ConfigError, TrafficError
-from pytest_pinet.execution.shell import Completed, Process, Shell
+from pytest_pinet.execution.shell import Completed, Shell
 from pytest_pinet.model.ping import Ping, PingReport
-from pytest_pinet.traffic.iperf3_watch import POLL_S, SIGN_OF_LIFE_S, sign_of_life
-from pytest_pinet.traffic.process_guard import guarded
+from pytest_pinet.traffic.processes import await_traffic, guarded, running, sign_of_life
 from pytest_pinet.traffic.tool import Watch
 
 COUNT_MAX = 100_000
@@ -70,11 +68,19 @@ def measure(
 
     ``watch`` is called throughout and can end the ping by raising. No ping is left running, whatever happens.
     """
-    process = shell.spawn(guarded(_argv(ping, own_address, address), "", 0))
-    try:
-        done = _await(process, shell, ping.seconds + PATIENCE_S + GRACE_S, watch)
-    finally:
-        process.stop()
+    answered: list[Completed] = []
+    with running(shell, guarded(_argv(ping, own_address, address), "", 0), "ping", answered.append) as process:
+        seconds = ping.seconds + PATIENCE_S
+        act = f"look at the load of {shell.name}"
+        await_traffic(
+            lambda: process.poll() is not None,
+            (shell,),
+            seconds,
+            lambda late_s: TrafficError(f"ping on {shell.name} still runs after {seconds + late_s:.0f} s", act),
+            grace_s=GRACE_S,
+            watch=watch,
+        )
+    (done,) = answered
     said = (done.stderr.strip() or done.stdout.strip()).partition("\n")[0]
     if done.returncode == 127:
         raise TrafficError(f"{shell.name} has no ping", f"on {shell.name}: install the package iputils-ping", said)
@@ -95,22 +101,3 @@ def measure(
             done.stdout + done.stderr,
         )
     return report, done.stdout
-
-
-def _await(process: Process, shell: Shell, timeout_s: float, watch: Watch | None) -> Completed:
-    """Wait for the end. Raises SshError if the end does not answer any more, TrafficError if ping does not end."""
-    start = time.monotonic()
-    next_sign = start + SIGN_OF_LIFE_S
-    while process.poll() is None:
-        if watch is not None:
-            watch()
-        now = time.monotonic()
-        if now >= min(next_sign, start + timeout_s):
-            sign_of_life(shell, f"{now - start:.0f} s after the first ping")
-            next_sign = time.monotonic() + SIGN_OF_LIFE_S
-        if now >= start + timeout_s:
-            raise TrafficError(
-                f"ping on {shell.name} still runs after {timeout_s:.0f} s", f"look at the load of {shell.name}"
-            )
-        time.sleep(POLL_S)
-    return process.wait(1.0)

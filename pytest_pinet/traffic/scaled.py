@@ -11,13 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from pytest_pinet.execution.shell import Shell
-from pytest_pinet.model.http import HttpReport
-from pytest_pinet.model.measurement import Flow, Measurement, Sample, Sockets
+from pytest_pinet.model.measurement import Flow, HttpReport, Measurement, Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import RESPONSE_HEAD, HttpTraffic, LadderTraffic, Traffic
-from pytest_pinet.traffic.tool import TrafficTool
-from pytest_pinet.traffic.wrapping import WrappingTool
+from pytest_pinet.traffic.tool import TrafficJob, TrafficTool, WrappingTool
 
 T = TypeVar("T", bound=Traffic)
 
@@ -42,10 +39,8 @@ class ScaledTool(WrappingTool):
     def _sent(self, traffic: Traffic) -> Traffic:
         return sent(traffic, self._scale)
 
-    def _result(
-        self, found: Measurement, dut: Shell, peer: Shell, traffic: Traffic, warmup_cap_s: float
-    ) -> Measurement:
-        return replace(unscale_measurement(found, self._scale, traffic), traffic=traffic)
+    def _result(self, found: Measurement, job: TrafficJob) -> Measurement:
+        return replace(unscale_measurement(found, self._scale, job.traffic), traffic=job.traffic)
 
 
 def sent(traffic: T, scale: float) -> T:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 from pytest_pinet.execution.entry_points import TRAFFIC_TOOLS
@@ -19,33 +21,62 @@ Watch = Callable[[], None]
 BeforeClient = Callable[[Shell], float | None]
 
 
+@dataclass(frozen=True)
+class TrafficJob:
+    """Traffic between a device under test and its peer, with the address of each on the measured link.
+
+    A detected warm-up ends after ``warmup_cap_s`` at the latest (``judge.warmup.cap_for``). ``before_client`` is called
+    when everything but the traffic is ready; the moment at which the streams stood is then measured.
+    """
+
+    dut: Shell
+    peer: Shell
+    dut_address: str
+    peer_address: str
+    traffic: Traffic
+    warmup_cap_s: float = WARMUP_CAP_S
+    on_progress: Progress | None = None
+    watch: Watch | None = None
+    before_client: BeforeClient | None = None
+
+
 class TrafficTool(Protocol):
     """Measures between a device under test and its peer. Leaves nothing behind on either end, whatever happens.
 
     One object measures for a whole session, and several flows at once from several threads.
     """
 
-    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
-        """Check once that both ends have what a measurement needs. Raises TrafficError if something is missing."""
+    def prepare(self, job: TrafficJob) -> None:
+        """Check that both ends have what this job needs. Raises TrafficError if something is missing.
 
-    def measure(
-        self,
-        dut: Shell,
-        peer: Shell,
-        dut_address: str,
-        peer_address: str,
-        traffic: Traffic,
-        on_progress: Progress | None = None,
-        *,
-        watch: Watch | None = None,
-        before_client: BeforeClient | None = None,
-        warmup_cap_s: float = WARMUP_CAP_S,
-    ) -> Measurement:
-        """Send ``traffic`` between the two addresses and return what the receivers got.
-
-        ``before_client`` is called when everything but the traffic is ready. Raises ConfigError, UnsupportedError,
-        LabError.
+        Called for each of several jobs before they start at once, and not for a job that runs alone.
         """
+
+    def measure(self, job: TrafficJob) -> Measurement:
+        """Send the traffic and return what the receivers got. Raises ConfigError, UnsupportedError, LabError."""
+
+
+class WrappingTool(ABC):
+    """Measures with ``tool``, with changes to the sent traffic and to the result."""
+
+    def __init__(self, tool: TrafficTool) -> None:
+        self._tool = tool
+
+    def _sent(self, traffic: Traffic) -> Traffic:
+        """Return the traffic to send for the requested ``traffic``."""
+        return traffic
+
+    @abstractmethod
+    def _result(self, found: Measurement, job: TrafficJob) -> Measurement:
+        """Return the changed result of the requested job. Raises TrafficError."""
+
+    def prepare(self, job: TrafficJob) -> None:
+        """See TrafficTool."""
+        self._tool.prepare(replace(job, traffic=self._sent(job.traffic)))
+
+    def measure(self, job: TrafficJob) -> Measurement:
+        """See TrafficTool."""
+        return self._result(self._tool.measure(replace(job, traffic=self._sent(job.traffic))), job)
 
 
 def make_tool(name: str, lab: Lab) -> TrafficTool:

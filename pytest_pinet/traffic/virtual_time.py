@@ -11,14 +11,12 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from pytest_pinet.errors import TrafficError
-from pytest_pinet.execution.shell import Shell
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.warmup import settle
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.tool import TrafficTool
-from pytest_pinet.traffic.wrapping import WrappingTool
+from pytest_pinet.traffic.tool import TrafficJob, TrafficTool, WrappingTool
 
 # With less than this share of the requested time on the end's own clock, the machine is too slow to measure.
 LEAST_PART = 0.2
@@ -39,18 +37,16 @@ class VirtualTimeTool(WrappingTool):
         super().__init__(tool)
         self._ends = ends
 
-    def _result(
-        self, found: Measurement, dut: Shell, peer: Shell, traffic: Traffic, warmup_cap_s: float
-    ) -> Measurement:
+    def _result(self, found: Measurement, job: TrafficJob) -> Measurement:
         flows, notes = {}, list(found.notes)
         for way, flow in found.flows.items():
-            sender, receiver = (dut, peer) if way is Direction.TX else (peer, dut)
-            virtual = [shell for shell in (dut, sender, receiver) if shell.name in self._ends]
+            sender, receiver = (job.dut, job.peer) if way is Direction.TX else (job.peer, job.dut)
+            virtual = [shell for shell in (job.dut, sender, receiver) if shell.name in self._ends]
             if not virtual:
                 flows[way] = flow
                 continue
             whose = virtual[0]
-            flows[way] = in_senders_time(flow, traffic, warmup_cap_s, sender.name) if whose is sender else flow
+            flows[way] = in_senders_time(flow, job.traffic, job.warmup_cap_s, sender.name) if whose is sender else flow
             notes.append(_note(whose.name, flow, way, receives=whose is receiver))
         return replace(found, flows=flows, notes=tuple(notes))
 
@@ -92,5 +88,5 @@ def _note(end: str, flow: Flow, way: Direction, receives: bool) -> str:
     other: tuple[Sample, ...] = flow.sender_samples if receives else flow.counted
     seconds = sum(sample.seconds for sample in other)
     beside = Bitrate(sum(sample.bytes for sample in other) * 8 / seconds) if seconds else None
-    said = f"; by the clock of the other end it is {beside}" if beside is not None else ""
+    said = f"; by the clock of the other end, goodput is {beside}" if beside is not None else ""
     return f"{way}: measured in the virtual time of {end}, which counts instructions{said}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from pytest_pinet.model.http import HttpReport
+from pytest_pinet.model.measurement import HttpReport
 from pytest_pinet.model.traffic import HttpTraffic
 
 # No request takes longer than the run. wrk's default of 2 s would count requests on a slow link as failed.

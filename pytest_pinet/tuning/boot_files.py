@@ -22,7 +22,7 @@ CONFIG, CMDLINE = "config.txt", "cmdline.txt"
 KEPT = ".pytest-pinet"
 # Suffix of a file that is still being written.
 _NEW = f"{KEPT}.new"
-_HEADER = "# By pytest-pinet, for a test: how this file was stands beside it"
+_HEADER = "# By pytest-pinet, for a test: the original is the file *.pytest-pinet"
 _END = "=====8<====="
 # Copies both originals, once. An empty copy means that the file did not exist.
 _ASIDE = (
@@ -118,6 +118,6 @@ def put_back(shell: Shell, folders: Sequence[str] = FOLDERS) -> bool:
     if done.returncode:
         raise LabError(
             f"{shell.name} cannot restore {folder}/{CONFIG}: {reason(done.stderr)}",
-            f"on {shell.name}: mv {folder}/{CONFIG}{KEPT} {folder}/{CONFIG}, the same for {CMDLINE}, and boot it",
+            f"on {shell.name}: mv {folder}/{CONFIG}{KEPT} {folder}/{CONFIG}, the same for {CMDLINE}; then reboot",
         )
     return True

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from pytest_pinet.tuning.boot_files import BootFiles
 from pytest_pinet.tuning.eee import Eee
 from pytest_pinet.tuning.files import look_into
-from pytest_pinet.tuning.pcie_payload import read_payloads
 from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import one_of, shown, whole
 
@@ -18,7 +18,11 @@ _PARAMETER = re.compile(r"[A-Za-z0-9_.-]+(=[A-Za-z0-9._:@=,-]*)?")
 # devices support (safe).
 _LARGER = ("pcie_bus_perf", "pcie_bus_safe")
 _GIGATRANSFERS = {"1": "2.5", "2": "5.0", "3": "8.0"}
-
+_PCI_ADDRESS = re.compile(r"\b(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
+# Match within one device of lspci: only its first line is not indented.
+_ABLE = re.compile(r"\bDevCap:(?:.*\n\s)*?.*?MaxPayload (\d+) bytes")
+_USED = re.compile(r"\bDevCtl:(?:.*\n\s)*?.*?MaxPayload (\d+) bytes")
+_BENEATH = re.compile(r"\bBus: primary=[0-9a-f]{2}, secondary=([0-9a-f]{2})")
 
 # Keys of ``SettingReading.context``: the value that the setting should change, and the reason why that value
 # cannot grow further.
@@ -98,7 +102,7 @@ class KernelParameter:
     """One or more parameters of the kernel command line (cmdline.txt), separated by spaces."""
 
     name = "kernel"
-    form = "a kernel parameter such as 'pci=pcie_bus_perf', or several with spaces between"
+    form = "a kernel parameter such as 'pci=pcie_bus_perf', or several, separated by spaces"
 
     def parse(self, value: object) -> str:
         return _words(value, self.form)
@@ -112,7 +116,7 @@ class KernelParameter:
         text = " ".join(there) or "not in /proc/cmdline"
         if not any(option in word for word in asked.split() for option in _LARGER):
             return SettingReading({"cmdline": " ".join(there)}, text)
-        payloads = read_payloads(place)
+        payloads = _read_payloads(place)
         largest = payloads.most is not None and min(payloads.used.values()) >= payloads.most
         context = {MOVES: str(payloads)} | ({AT_END: "the largest size that all devices support"} if largest else {})
         return SettingReading({"cmdline": " ".join(there)}, f"{text}; {payloads}", context)
@@ -121,11 +125,74 @@ class KernelParameter:
         return now.values["cmdline"] == asked
 
 
+@dataclass(frozen=True)
+class _Payloads:
+    """PCIe payload sizes (MPS) in bytes: ``used`` by each device to the NIC, by address; ``most`` that all support."""
+
+    used: Mapping[str, int]
+    most: int | None
+
+    def __str__(self) -> str:
+        return "MaxPayload " + ", ".join(f"{size} ({slot})" for slot, size in self.used.items())
+
+
+def _read_payloads(place: SettingPlace) -> _Payloads:
+    """Read the payloads of the NIC, or of its USB controller, and of all bridges above. Raises NoKnob, SshError."""
+    slot: str | None = _slot(place)
+    devices = _devices(place.change("lspci -D -vv 2>/dev/null").stdout)
+    way = {}
+    while slot is not None and slot in devices and slot not in way:
+        way[slot] = devices[slot]
+        slot = _above(slot, devices)
+    used = {slot: int(found[1]) for slot, lines in reversed(way.items()) if (found := _USED.search(lines))}
+    if not used:
+        raise NoKnob(f"cannot read the payload size of PCIe packets to {place.device} (lspci -vv of pciutils, as root)")
+    able = [int(found[1]) for lines in way.values() if (found := _ABLE.search(lines))]
+    return _Payloads(used, min(able) if len(able) == len(way) else None)
+
+
+def _slot(place: SettingPlace) -> str:
+    """Return the address of the PCIe device nearest to the NIC, from sysfs or from its driver. Raises NoKnob."""
+    told = place.ask(
+        f"ethtool -i {place.device} 2>/dev/null | grep '^bus-info:'; readlink -f {place.sysfs}/device"
+    ).stdout
+    found = _PCI_ADDRESS.findall(told)
+    if not found:
+        raise NoKnob(f"{place.device} is not on PCIe")
+    return _full(found[-1])
+
+
+def _full(address: str) -> str:
+    return address if address.count(":") == 2 else f"0000:{address}"
+
+
+def _devices(text: str) -> dict[str, str]:
+    """Return the output of lspci for each device, by address."""
+    found: dict[str, str] = {}
+    slot = ""
+    for line in text.splitlines():
+        if (first := _PCI_ADDRESS.match(line)) is not None:
+            slot = _full(first.group())
+        if slot:
+            found[slot] = f"{found.get(slot, '')}{line}\n"
+    return found
+
+
+def _above(slot: str, devices: Mapping[str, str]) -> str | None:
+    """Return the bridge to the bus of a device, or None for a device on the first bus."""
+    domain, bus, _ = slot.split(":")
+    for other, lines in devices.items():
+        beneath = _BENEATH.search(lines)
+        if beneath is not None and other.partition(":")[0] == domain and beneath[1] == bus:
+            return other
+    return None
+
+
 class DeviceTree:
     """Device-tree parameters such as ``dtparam=eee=off``. Only some of them can be read back."""
 
     name = "dtparam"
-    form = "a device-tree parameter such as 'eee=off' or 'pciex1_gen=3', or several with spaces between"
+    form = "a device-tree parameter such as 'eee=off' or 'pciex1_gen=3', or several, separated by spaces"
 
     def parse(self, value: object) -> str:
         return _words(value, self.form)
@@ -140,7 +207,7 @@ class DeviceTree:
             name, _, value = word.partition("=")
             reader = _READERS.get(name)
             if reader is None:
-                raise NoKnob(f"it is in config.txt, but no known value shows whether dtparam {name} works")
+                raise NoKnob(f"dtparam {name} is in config.txt, but pinet cannot read back whether it works")
             values[name] = reader(place, value)
         return SettingReading(values, " ".join(f"{name}={value}" for name, value in values.items()))
 
@@ -184,7 +251,7 @@ def _generation(place: SettingPlace, _: str) -> str:
 
 
 def _eee(place: SettingPlace, asked: str) -> str:
-    return Eee().read(place, asked).values["EEE status"]
+    return Eee().read(place, asked).values["eee"]
 
 
 _READERS: Mapping[str, Callable[[SettingPlace, str], str]] = {"eee": _eee, "pciex1_gen": _generation}

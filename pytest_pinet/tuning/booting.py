@@ -54,7 +54,7 @@ def _judged(place: SettingPlace, name: str, asked: str, before: SettingReading |
         outcome, why = (SettingOutcome.UNCHANGED, "") if held else _effect(before, now)
         return Tuned(place.node, name, asked, was, now.text, outcome, why)
     if before is not None and before.values == now.values:
-        why = "it is in the boot files, but the boot changed nothing"
+        why = "it is in the boot files, but the boot did not change the value"
         return Tuned(place.node, name, asked, was, now.text, SettingOutcome.REJECTED, why)
     return Tuned(place.node, name, asked, was, now.text, SettingOutcome.CLAMPED)
 

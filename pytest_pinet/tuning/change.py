@@ -45,7 +45,7 @@ def apply(setting: Setting, place: SettingPlace, asked: str, register: Register,
     what = f"{setting.name}={asked} of {who}"
     entries = [JournalEntry.new(what, setting.restore(place, before, None), journal)]
     register(what, lambda: _undo(setting, place, asked, before, entries), place.node)
-    done = place.change(f"{entries[0].kept()} || exit 99; {command}")
+    done = place.change(f"{entries[0].kept()} || exit {_NO_JOURNAL}; {command}")
     if done.returncode == _NO_JOURNAL:
         why = reason(done.stderr)
         raise LabError(
@@ -55,7 +55,7 @@ def apply(setting: Setting, place: SettingPlace, asked: str, register: Register,
     try:
         after = setting.read(place, asked)
     except NoKnob as error:
-        why = f"it cannot be read any more: {error}"
+        why = f"the value cannot be read any more: {error}"
         return Tuned(who, setting.name, asked, before.text, "", SettingOutcome.REJECTED, why)
     if after.values == before.values:
         # Nothing changed, so nothing is to be undone. The undo command might be refused as well.
@@ -81,7 +81,7 @@ def _judged(
         outcome = SettingOutcome.UNSUPPORTED if absent else SettingOutcome.REJECTED
         return Tuned(who, setting.name, asked, before.text, after.text, outcome, refused)
     if after.values == before.values:
-        why = "it was accepted without an error, but nothing changed"
+        why = "accepted without an error, but the value did not change"
         return Tuned(who, setting.name, asked, before.text, after.text, SettingOutcome.REJECTED, why)
     return Tuned(who, setting.name, asked, before.text, after.text, SettingOutcome.CLAMPED)
 
@@ -101,7 +101,7 @@ def _undo(
         message = f"{setting.name} of {place.end} cannot be read any more: {error}"
         raise LabError(message, f"boot {place.node}") from None
     if now.values != before.values:
-        raise LabError(f"{setting.name} of {place.end} is {now.text}, it was {before.text}", f"boot {place.node}")
+        raise LabError(f"{setting.name} of {place.end} is {now.text} instead of {before.text}", f"boot {place.node}")
 
 
 def check_effect(setting: Setting, place: SettingPlace, tuned: Tuned) -> Tuned:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pytest_pinet.tuning.ethtool import ask, fields
-from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
+from pytest_pinet.tuning.ethtool import EthtoolSetting, ask, fields
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import switch, whole
 
 # Matches, for example, "Adaptive RX: off  TX: on".
@@ -15,19 +15,22 @@ _SWITCHES = ("adaptive-rx", "adaptive-tx")
 COALESCING = (*_NUMBERS, *_SWITCHES)
 
 
-class Coalescing(DeviceSetting):
-    """One ``parameter`` of ``ethtool -C``, such as ``rx-usecs``. The undo also restores parameters that the driver
-    changed along with it.
-    """
+class Coalescing(EthtoolSetting):
+    """One ``parameter`` of ``ethtool -C``, such as ``rx-usecs``."""
+
+    sets = "-C"
+    # The undo that is prepared before the change sets only this parameter: a driver refuses parameters that it does
+    # not have, even with the values that it shows.
+    undoes_all = False
 
     def __init__(self, parameter: str) -> None:
         self.name = parameter.replace("-", "_")
-        self._parameter = parameter
+        self.parameter = parameter
         unit = "microseconds" if parameter.endswith("usecs") else "frames"
         self.form = "'on' or 'off'" if parameter in _SWITCHES else f"a number of {unit} such as 64"
 
     def parse(self, value: object) -> str:
-        return switch(value) if self._parameter in _SWITCHES else whole(value, self.form, 0, 1_000_000)
+        return switch(value) if self.parameter in _SWITCHES else whole(value, self.form, 0, 1_000_000)
 
     def read(self, place: SettingPlace, asked: str) -> SettingReading:
         output = ask(place, "-c")
@@ -35,23 +38,9 @@ class Coalescing(DeviceSetting):
         adaptive = _ADAPTIVE.search(output)
         if adaptive is not None:
             found.update({name: word for name, word in zip(_SWITCHES, adaptive.groups(), strict=True) if word != "n/a"})
-        if self._parameter not in found:
-            raise NoKnob(f"the driver of {place.device} has no {self._parameter}")
-        return SettingReading(found, found[self._parameter])
-
-    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
-        return f"ethtool -C {place.device} {self._parameter} {asked}"
-
-    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
-        changed = {
-            name: value
-            for name, value in before.values.items()
-            if name == self._parameter or (after is not None and after.values.get(name) != value)
-        }
-        return f"ethtool -C {place.device} " + " ".join(f"{name} {value}" for name, value in changed.items())
-
-    def holds(self, asked: str, now: SettingReading) -> bool:
-        return now.values[self._parameter] == asked
+        if self.parameter not in found:
+            raise NoKnob(f"the driver of {place.device} has no {self.parameter}")
+        return SettingReading(found, found[self.parameter])
 
 
 RX_USECS, TX_USECS, RX_FRAMES, TX_FRAMES, ADAPTIVE_RX, ADAPTIVE_TX = map(Coalescing, COALESCING)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pytest_pinet.tuning.file_setting import FileSetting
 from pytest_pinet.tuning.setting import SettingPlace, SettingReading, SettingScope
@@ -19,12 +19,10 @@ class Governor(FileSetting):
     name = "governor"
     form = "the name of a governor such as 'performance' or 'ondemand'"
     where = SettingScope.DUT_NODE
+    files = (f"{_POLICIES}/scaling_governor",)
 
     def parse(self, value: object) -> str:
         return text(value, self.form)
-
-    def patterns(self, place: SettingPlace) -> Sequence[str]:
-        return [f"{place.root}{_POLICIES}/scaling_governor"]
 
 
 class ScalingFrequency(FileSetting):
@@ -34,7 +32,8 @@ class ScalingFrequency(FileSetting):
     where = SettingScope.DUT_NODE
 
     def __init__(self, bound: str) -> None:
-        self.name = self._file = f"scaling_{bound}_freq"
+        self.name = f"scaling_{bound}_freq"
+        self.files = (f"{_POLICIES}/{self.name}",)
 
     def parse(self, value: object) -> str:
         match = _FREQUENCY.fullmatch(str(value).strip()) if not isinstance(value, bool) else None
@@ -44,9 +43,6 @@ class ScalingFrequency(FileSetting):
         if not 1 <= mhz <= 10_000:
             raise ValueError(f"{shown(value)} is not {self.form}")
         return f"{mhz:g}"
-
-    def patterns(self, place: SettingPlace) -> Sequence[str]:
-        return [f"{place.root}{_POLICIES}/{self._file}"]
 
     def read(self, place: SettingPlace, asked: str) -> SettingReading:
         reading = super().read(place, asked)

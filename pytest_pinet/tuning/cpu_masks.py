@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pytest_pinet.tuning.file_setting import ONLINE, FileSetting
 from pytest_pinet.tuning.files import read_files
@@ -13,17 +13,12 @@ _ONLINE = "online"
 
 
 class QueueMask(FileSetting):
-    """A setting of CPU masks. ``queue`` is ``rx`` or ``tx``; ``file`` is the mask's name in the folder of a queue."""
+    """A setting of CPU masks."""
 
     form = CPUS_FORM
-    queue: str
-    file: str
 
     def parse(self, value: object) -> str:
         return cpus(value)
-
-    def patterns(self, place: SettingPlace) -> Sequence[str]:
-        return [f"{place.sysfs}/queues/{self.queue}-*/{self.file}"]
 
     def same(self, wanted: str, found: str) -> bool:
         try:
@@ -46,8 +41,7 @@ class Rps(QueueMask):
     """Receive packet steering: the CPUs that may process packets of a receive queue."""
 
     name = "rps"
-    queue = "rx"
-    file = "rps_cpus"
+    files = ("queues/rx-*/rps_cpus",)
 
     def effect(self, place: SettingPlace, asked: str) -> str:
         if asked == "off":
@@ -60,20 +54,13 @@ class Xps(QueueMask):
     """Transmit packet steering: the CPUs that use a transmit queue."""
 
     name = "xps"
-    queue = "tx"
-    file = "xps_cpus"
+    files = ("queues/tx-*/xps_cpus",)
 
     def read(self, place: SettingPlace, asked: str) -> SettingReading:
-        queues = len(read_queues(place, self.queue))
-        if queues == 1:
+        queues = place.ask(f"ls -d {place.sysfs}/queues/tx-*").stdout.split()
+        if not queues:
+            raise NoKnob(f"{place.device} has no tx queues in /sys")
+        if len(queues) == 1:
             # With one queue the file exists, but every write to it fails (ENOENT).
-            raise NoKnob(f"{place.device} has one transmit queue, so there is no choice")
+            raise NoKnob(f"{place.device} has one transmit queue, so there is no queue to choose")
         return super().read(place, asked)
-
-
-def read_queues(place: SettingPlace, queue: str) -> list[str]:
-    """Return the folders of the queues (``rx`` or ``tx``). Raises NoKnob if there are none."""
-    found = place.ask(f"ls -d {place.sysfs}/queues/{queue}-*").stdout.split()
-    if not found:
-        raise NoKnob(f"{place.device} has no {queue} queues in /sys")
-    return found

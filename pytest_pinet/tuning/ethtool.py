@@ -1,9 +1,12 @@
-"""Run ``ethtool`` and read its output."""
+"""Run ``ethtool`` and read its output; the common part of settings that one of its options changes."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
 from pytest_pinet.tuning.files import reason
-from pytest_pinet.tuning.setting import NoKnob, SettingPlace
+from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
 
 NOT_FOUND = 127
 # Values of fields that a driver does not report.
@@ -34,3 +37,40 @@ def fields(output: str, after: str = "") -> dict[str, str]:
         if colon and value.strip() not in _NOTHING:
             found.setdefault(name.strip(), value.strip())
     return found
+
+
+class EthtoolSetting(DeviceSetting, ABC):
+    """A setting that ``ethtool SETS DEVICE PARAMETER VALUE`` changes.
+
+    A driver may change other parameters along with it, so all are read, and the undo restores every difference.
+    """
+
+    sets: str
+    parameter: str
+    # Whether the undo restores all parameters or only this one, if the process dies before the change is read back.
+    undoes_all = True
+
+    @abstractmethod
+    def read(self, place: SettingPlace, asked: str) -> SettingReading: ...
+
+    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
+        return self._command(place, {self.parameter: asked})
+
+    def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
+        changed = {
+            name: value
+            for name, value in before.values.items()
+            if name == self.parameter or (self.undoes_all if after is None else after.values.get(name) != value)
+        }
+        return self._command(place, changed)
+
+    def holds(self, asked: str, now: SettingReading) -> bool:
+        return now.values[self.parameter] == asked
+
+    def _command(self, place: SettingPlace, values: Mapping[str, str]) -> str:
+        words = " ".join(f"{self.word(name)} {value}" for name, value in values.items())
+        return f"ethtool {self.sets} {place.device} {words}"
+
+    def word(self, name: str) -> str:
+        """Return the parameter's name on the command line."""
+        return name

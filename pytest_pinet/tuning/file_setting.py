@@ -12,17 +12,21 @@ ONLINE = "/sys/devices/system/cpu/online"
 
 
 class FileSetting(DeviceSetting, ABC):
-    """A setting that writes one or more files. ``read`` returns the content of each file by its path."""
+    """A setting that writes one or more files. ``read`` returns the content of each file by its path.
+
+    ``files`` are the paths, with wildcards. A path without a slash at its begin is in the device's folder of sysfs.
+    """
 
     name: str
     form: str
+    files: Sequence[str] = ()
 
     @abstractmethod
     def parse(self, value: object) -> str: ...
 
-    @abstractmethod
     def patterns(self, place: SettingPlace) -> Sequence[str]:
-        """Return the paths of the files, with wildcards."""
+        """Return the full paths of the files, with wildcards."""
+        return [f"{place.root}{file}" if file.startswith("/") else f"{place.sysfs}/{file}" for file in self.files]
 
     def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
         """Return the content that each file must have: by default ``asked``. ``now`` names the files that exist."""

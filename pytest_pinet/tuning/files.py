@@ -1,4 +1,4 @@
-"""Read and write knobs that are files of one line in /proc and /sys, in one remote command."""
+"""Reads knobs that are files of one line in /proc and /sys, and makes the command that writes them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """NIC offloads: segmentation, checksums, merging of packets.
 
-One offload can change others (tso off also turns tso6 off). So the whole list is read before and after, and the undo
-restores every difference.
+One offload can change others (tso off also turns tso6 off).
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pytest_pinet.tuning.ethtool import ask
-from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
-from pytest_pinet.tuning.values import switch
+from pytest_pinet.tuning.ethtool import EthtoolSetting, ask
+from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading
+from pytest_pinet.tuning.values import SWITCH_FORM, switch
 
 # Matches, for example, "generic-receive-offload: on [fixed]". An indented line belongs to the group above it.
 _LINE = re.compile(r"^(\t?) *([\w-]+): (on|off)((?: \[[^\]]+\])*)\s*$", re.MULTILINE)
@@ -61,41 +60,40 @@ def features(output: str) -> dict[str, _Feature]:
     return found
 
 
-class Offload(DeviceSetting):
+class Offload(EthtoolSetting):
     """One offload. ``name`` is its name in ``tuning=`` (``tso``), ``feature`` its line in ``ethtool -k``."""
 
-    form = "'on' or 'off'"
+    form = SWITCH_FORM
+    sets = "-K"
 
     def __init__(self, name: str, feature: str) -> None:
         self.name = name
-        self._feature = feature
+        self.parameter = feature
 
     def parse(self, value: object) -> str:
         return switch(value)
 
     def read(self, place: SettingPlace, asked: str) -> SettingReading:
         found = features(ask(place, "-k"))
-        own = found.get(self._feature)
+        own = found.get(self.parameter)
         if own is None:
-            raise NoKnob(f"the driver of {place.device} does not report {self._feature}")
+            raise NoKnob(f"the driver of {place.device} does not report {self.parameter}")
         if own.fixed and own.state != asked:
-            raise NoKnob(f"{self._feature} of {place.device} is always {own.state} ([fixed])")
+            raise NoKnob(f"{self.parameter} of {place.device} is always {own.state} ([fixed])")
         # Fixed features never change. A group changes with the features in it.
-        values = {name: f.state for name, f in found.items() if name == self._feature or not (f.fixed or f.group)}
-        return SettingReading(values, own.state)
-
-    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
-        return f"ethtool -K {place.device} {_SHORT[self._feature]} {asked}"
+        others = {name: f.state for name, f in found.items() if not (f.fixed or f.group)}
+        # The group first, so that an undo writes the values of its features last, and they stay.
+        return SettingReading({self.parameter: own.state} | others, own.state)
 
     def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
-        changed = {n: v for n, v in before.values.items() if after is None or after.values.get(n) != v}
-        # The group first, so that the values of its features are written last and stay.
-        order = sorted(changed, key=lambda name: name != self._feature)
-        words = [f"{_SHORT.get(name, name)} {changed[name]}" for name in order]
-        return f"ethtool -K {place.device} {' '.join(words)}" if words else "true"
+        different = {n: v for n, v in before.values.items() if after is None or after.values.get(n) != v}
+        if self.parameter in different:
+            # A group that is written also sets features that were off before and after. So all are written after it.
+            different = dict(before.values)
+        return self._command(place, different) if different else "true"
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
-        return now.values[self._feature] == asked
+    def word(self, name: str) -> str:
+        return _SHORT.get(name, name)
 
 
 TSO, GSO, GRO, LRO, SG, RX_CHECKSUM, TX_CHECKSUM, RX_HASH = (Offload(*one) for one in OFFLOADS.items())

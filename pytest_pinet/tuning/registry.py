@@ -16,7 +16,7 @@ from pytest_pinet.model.tuning import UNTUNED, Tuning
 from pytest_pinet.tuning.boot_settings import BootSetting
 from pytest_pinet.tuning.setting import Setting
 
-FORM = "a mapping such as {'rps': 'all', 'mtu': 9000}, or a list of them ({} leaves everything as it is)"
+FORM = "a mapping such as {'rps': 'all', 'mtu': 9000}, or a list of such mappings ({}: no tuning)"
 
 # The order of settings in ids. It must not change, because the history finds values by id. Settings of other packages
 # follow, sorted by name.
@@ -51,7 +51,7 @@ def _find(name: str) -> Setting | BootSetting:
         TUNINGS.require(made, what, Setting)
     found = cast(Setting | BootSetting, made)
     if found.name != name:
-        raise ConfigError(f"{what} calls itself {found.name!r}; expected the name that the package registers")
+        raise ConfigError(f"{what} has the name {found.name!r}; expected the name that its package registers")
     return found
 
 

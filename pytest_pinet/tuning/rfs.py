@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pytest_pinet.tuning.file_setting import FileSetting
 from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading
@@ -16,19 +16,19 @@ class Rfs(FileSetting):
 
     name = "rfs"
     form = "'off' or a number of flows such as 32768"
+    files = (f"/proc/sys/net/core/{_GLOBAL}", "queues/rx-*/rps_flow_cnt")
 
     def parse(self, value: object) -> str:
         return "off" if value is False or str(value) in ("off", "0") else whole(value, self.form, 1, 1 << 22)
-
-    def patterns(self, place: SettingPlace) -> Sequence[str]:
-        return [f"{place.root}/proc/sys/net/core/{_GLOBAL}", f"{place.sysfs}/queues/rx-*/rps_flow_cnt"]
 
     def read(self, place: SettingPlace, asked: str) -> SettingReading:
         found = super().read(place, asked)
         tables = [path for path in found.values if path.endswith(_GLOBAL)]
         if not tables:
-            # A network namespace other than the first has no such file.
-            raise NoKnob(f"there is no net.core.{_GLOBAL} here, which flow steering needs")
+            raise NoKnob(
+                f"flow steering needs net.core.{_GLOBAL}, which is missing: the kernel has no CONFIG_RPS, or "
+                f"{place.node} is not the first network namespace"
+            )
         if len(tables) == len(found.values):
             raise NoKnob(f"{place.device} has no receive queue with rps_flow_cnt")
         return found

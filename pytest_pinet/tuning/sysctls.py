@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pytest_pinet.model.quantities import parse_size
 from pytest_pinet.tuning.file_setting import FileSetting
@@ -20,12 +20,10 @@ class Congestion(FileSetting):
     name = "congestion"
     form = "a congestion control such as 'cubic', 'bbr' or 'reno'"
     where = SettingScope.ALL_NODES
+    files = (f"{_NET}/ipv4/tcp_congestion_control",)
 
     def parse(self, value: object) -> str:
         return text(value, self.form)
-
-    def patterns(self, place: SettingPlace) -> Sequence[str]:
-        return [f"{place.root}{_NET}/ipv4/tcp_congestion_control"]
 
 
 class SocketBuffers(FileSetting):
@@ -34,12 +32,10 @@ class SocketBuffers(FileSetting):
     name = "socket_buffers"
     form = _SIZE_FORM
     where = SettingScope.ALL_NODES
+    files = (f"{_NET}/core/rmem_max", f"{_NET}/core/wmem_max")
 
     def parse(self, value: object) -> str:
         return size(value, self.form)
-
-    def patterns(self, place: SettingPlace) -> Sequence[str]:
-        return [f"{place.root}{_NET}/core/{way}mem_max" for way in "rw"]
 
     def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
         return dict.fromkeys(now.values, str(parse_size(asked)))
@@ -51,12 +47,10 @@ class TcpBuffers(FileSetting):
     name = "tcp_buffers"
     form = _SIZE_FORM
     where = SettingScope.ALL_NODES
+    files = (f"{_NET}/ipv4/tcp_rmem", f"{_NET}/ipv4/tcp_wmem")
 
     def parse(self, value: object) -> str:
         return size(value, self.form)
-
-    def patterns(self, place: SettingPlace) -> Sequence[str]:
-        return [f"{place.root}{_NET}/ipv4/tcp_{way}mem" for way in "rw"]
 
     def read(self, place: SettingPlace, asked: str) -> SettingReading:
         found = read_files(place, self.patterns(place))
@@ -70,6 +64,6 @@ class TcpBuffers(FileSetting):
 
 
 def _with_largest(content: str, largest: int) -> str:
-    """Replace the largest size. Also lower the other two where necessary, since the kernel refuses larger ones."""
+    """Replace the largest size. Also lower the other two where necessary, so that none is larger."""
     least, usual, _ = (int(part) for part in content.split())
     return f"{min(least, largest)} {min(usual, largest)} {largest}"

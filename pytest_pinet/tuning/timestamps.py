@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pytest_pinet.tuning.file_setting import FileSetting
-from pytest_pinet.tuning.setting import SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import SettingReading, SettingScope
 from pytest_pinet.tuning.values import SWITCH_FORM, switch
 
 
@@ -17,12 +17,10 @@ class Timestamps(FileSetting):
     where = SettingScope.ALL_NODES
     # The link stays up, but its goodput changes, so the link must be checked again.
     disruptive = True
+    files = ("/proc/sys/net/ipv4/tcp_timestamps",)
 
     def parse(self, value: object) -> str:
         return switch(value)
-
-    def patterns(self, place: SettingPlace) -> Sequence[str]:
-        return [f"{place.root}/proc/sys/net/ipv4/tcp_timestamps"]
 
     def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
         # The value 2 also means on, but without the random offset that hides the uptime.

@@ -1,4 +1,4 @@
-"""A cable between a node's NIC and a switch port, with its rates and faults. It can be pulled and plugged."""
+"""Cables between a node's NIC and a switch port, with rates and faults, and between two switches."""
 
 from __future__ import annotations
 
@@ -6,40 +6,81 @@ import re
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.boot_settings import BootSettings
-from pytest_pinet.virtual.faults import Faults
-from pytest_pinet.virtual.link_models import PLAIN_MTU, Shape
+from pytest_pinet.virtual.firmware import BRIDGE
+from pytest_pinet.virtual.link_models import PLAIN_MTU, Shape, wire_rate
 from pytest_pinet.virtual.namespaces import NetNamespace, ip, nft, tc
 from pytest_pinet.virtual.shaping import (
     arbiter,
     bus_bucket,
     bus_lines,
     chunk,
-    count_arrivals,
-    from_port,
     node_queue,
     port_queue,
     to_address,
     token_bucket,
 )
-from pytest_pinet.virtual.spec import InterfaceSpec
-from pytest_pinet.virtual.switch import VirtualSwitch
+from pytest_pinet.virtual.spec import InterfaceSpec, UplinkSpec
+from pytest_pinet.virtual.switch import LARGEST_MTU, VirtualSwitch
 
 _LOSS_STEPS = 1_000_000
 _COUNT_MAX_AGE_S = 0.2
 _PACKETS = re.compile(r"counter packets ([0-9]+)")
 
 
-class Cable:
-    """A cable: one veth pair. ``index`` is unique in the lab; ``node_side`` is the present namespace of the node's end.
+@dataclass(frozen=True)
+class Faults:
+    """Faults seen from the node (tx: the node sends). Rates are factors of the link model, losses are probabilities."""
 
-    ``scale`` is the share of the full rates at which the cable runs.
+    tx_rate: float = 1.0
+    rx_rate: float = 1.0
+    tx_loss: float = 0.0
+    rx_loss: float = 0.0
+    down: bool = False
+
+    def degraded(self, rate: float | None, loss: float | None, down: bool, direction: str | None) -> Faults:
+        """Return the faults with more faults added. ``direction`` is ``tx``, ``rx`` or None for both."""
+        changes: dict[str, float] = {}
+        for way in ("tx", "rx") if direction is None else (direction,):
+            if rate is not None:
+                changes[f"{way}_rate"] = rate
+            if loss is not None:
+                changes[f"{way}_loss"] = loss
+        return replace(self, down=self.down or down, **changes)
+
+    def words(self) -> list[str]:
+        """Describe each fault in a few words. Empty if there is none."""
+        found = []
+        for what, tx, rx, good in (("rate", self.tx_rate, self.rx_rate, 1.0), ("loss", self.tx_loss, self.rx_loss, 0)):
+            if tx == rx and tx != good:
+                found.append(f"{what} {tx * 100:g}%")
+            else:
+                found += [f"{way} {what} {v * 100:g}%" for way, v in (("tx", tx), ("rx", rx)) if v != good]
+        if self.down:
+            found.append("cable pulled")
+        return found
+
+
+class Cable:
+    """A cable of a node: one veth pair, which can be pulled and plugged.
+
+    ``index`` is unique in the lab; ``node_side`` is the present namespace of the node's end.
+
+    ``stations`` are the MAC addresses of all NICs of the other nodes. ``scale`` is the share of the full rates at which
+    the cable runs.
     """
 
     def __init__(
-        self, index: int, spec: InterfaceSpec, switch: VirtualSwitch, node_side: NetNamespace, scale: float = 1.0
+        self,
+        index: int,
+        spec: InterfaceSpec,
+        switch: VirtualSwitch,
+        node_side: NetNamespace,
+        stations: Sequence[str],
+        scale: float,
     ) -> None:
         self.spec = spec
         self.scale = scale
@@ -48,8 +89,7 @@ class Cable:
         self.boot = BootSettings(0)
         self.mtu = PLAIN_MTU
         self.silent = False
-        # The MAC addresses of all NICs of the other nodes.
-        self.stations: Sequence[str] = ()
+        self._stations = stations
         self._node_side = node_side
         self._index = index
         self._pulled = False
@@ -74,7 +114,7 @@ class Cable:
         self._node_side = namespace
         self.mtu = PLAIN_MTU
         lines = [f"link set dev {device} mtu {self.mtu} gso_max_segs 65535 gso_max_size {chunk(self.scale)}"]
-        for bus_device in self._bus_devices if self.shape.bus is not None else ():
+        for bus_device in self._bus_devices if self.shape.has_bus else ():
             lines += [
                 f"link add name {bus_device} type ifb",
                 f"link set dev {bus_device} addrgenmode none",
@@ -106,22 +146,19 @@ class Cable:
             self._node_side,
             [
                 self._node_bucket(),
-                *arbiter(self.spec.device, self.shape.wire_bps, [to_address(mac) for mac in self.stations]),
+                *arbiter(self.spec.device, self.shape.wire_bps, [to_address(mac) for mac in self._stations]),
             ],
         )
 
     def switch_queues(self) -> list[str]:
         """Return ``tc`` lines for a new switch end."""
-        port, rate = self.port, self.shape.wire_bps
-        inputs = [from_port(other) for other in self.switch.inputs if other != port]
-        return [self._switch_bucket(), *arbiter(port, rate, inputs), *count_arrivals(port)]
+        return self.switch.queues(self.port, self.shape.wire_bps, self._switch_bucket())
 
     def _buckets(self) -> list[str]:
         return [self._node_bucket(), self._switch_bucket(), *self._bus_bucket()]
 
     def _bus_bucket(self) -> list[str]:
-        bus = self.shape.bus
-        return [] if bus is None else bus_bucket(self._bus_devices[0], bus, self.mtu)
+        return bus_bucket(self._bus_devices[0], self.shape, self.mtu)
 
     def _node_bucket(self) -> str:
         shape, factor = self.shape, self.faults.tx_rate
@@ -135,9 +172,8 @@ class Cable:
 
     async def attach_bus(self) -> None:
         """Redirect the traffic of a moved end through its bus, if it has one."""
-        bus = self.shape.bus
-        if bus is not None:
-            await tc(self._node_side, bus_lines(self.spec.device, self._bus_devices, bus, self.spec.mac))
+        if self.shape.has_bus:
+            await tc(self._node_side, bus_lines(self.spec.device, self._bus_devices, self.shape, self.spec.mac))
 
     async def set_faults(self, faults: Faults) -> None:
         """Apply ``faults`` to the cable."""
@@ -186,27 +222,19 @@ class Cable:
         """Exchange the ports of two cables. Raises LabError while one of them is pulled."""
         if self._pulled or other._pulled:
             raise LabError("a pulled cable cannot be swapped", "run `pinet lab restore`, then swap the cables")
-        with self.switch.firmware.exchanging(self.port), other.switch.firmware.exchanging(other.port):
-            await self._exchange_ports(other)
-
-    async def _exchange_ports(self, other: Cable) -> None:
         ends = [(cable, cable.switch, cable.port) for cable in (self, other)]
-        states = [await switch.port_state(port) for _, switch, port in ends]
-        for cable, switch, port in ends:
-            await switch.announce(*(p for _, s, p in ends if s is switch))
-            await cable._drop_filter()
-            await ip(switch.namespace, [f"link set dev {port} down", cable._to_drawer])
-        for cable, (_, switch, port) in zip((self, other), reversed(ends), strict=True):
-            switch.take_from_drawer(cable._loose, port)
-            cable._plug_into(switch, port)
-        for cable, (_, switch, port), state in zip((other, self), ends, states, strict=True):
-            await ip(switch.namespace, [f"link set dev {port} address {state.mac}"])
-            await tc(switch.namespace, cable.switch_queues())
-            await cable.set_rates()
-            await ip(switch.namespace, switch.settings_lines(port, state))
-            await switch.negotiated(port, cable.spec.speed_mbps)
-            await cable.filter()
-            await switch.announce()
+        async with self.switch.replacing(self.port), other.switch.replacing(other.port):
+            for cable, switch, _ in ends:
+                await cable._drop_filter()
+                await ip(switch.namespace, cable._to_drawer)
+            for cable, (_, switch, port) in zip((self, other), reversed(ends), strict=True):
+                switch.take_from_drawer(cable._loose, port)
+                cable._plug_into(switch, port)
+            for cable in (self, other):
+                await tc(cable.switch.namespace, cable.switch_queues())
+                await cable.set_rates()
+                await cable.switch.negotiated(cable.port, cable.spec.speed_mbps)
+                await cable.filter()
 
     async def _drop_filter(self) -> None:
         if self._filtered:
@@ -217,38 +245,22 @@ class Cable:
     async def _pull(self) -> None:
         """Replace the switch's end by a device without link partner, so that no setting can bring the link up."""
         switch, port = self.switch, self.port
-        state = await switch.port_state(port)
-        stand_in = f"name {port} index {switch.index(port)} address {state.mac}"
-        await switch.announce(port)
-        with switch.firmware.exchanging(port):
-            await ip(
-                switch.namespace,
-                [
-                    f"link set dev {port} down",
-                    self._to_drawer,
-                    f"link add {stand_in} type veth peer name stub{self._index} netns {switch.drawer.path}",
-                    *switch.settings_lines(port, state),
-                ],
-            )
-        await switch.announce()
+        stand_in = f"name {port} index {switch.index(port)}"
+        far_end = f"name stub{self._index} netns {switch.drawer.path}"
+        async with switch.replacing(port):
+            await ip(switch.namespace, [*self._to_drawer, f"link add {stand_in} type veth peer {far_end}"])
         self._pulled = True
-        await switch.show_phy(port)
 
     async def _plug(self) -> None:
-        """Put the switch's own end back, with the settings that its replacement has now."""
+        """Put the switch's own end back."""
         switch, port = self.switch, self.port
-        state = await switch.port_state(port)
-        await switch.announce(port)
-        with switch.firmware.exchanging(port):
+        async with switch.replacing(port):
             await ip(switch.namespace, [f"link del dev {port}"])
             await ip(switch.drawer, [f"link set dev {self._loose} name {port} netns {switch.namespace.path}"])
             self._pulled = False
             # The move between namespaces removed the queues.
             await tc(switch.namespace, self.switch_queues())
         await self.set_rates()
-        await ip(switch.namespace, switch.settings_lines(port, state))
-        await switch.show_phy(port)
-        await switch.announce()
 
     @property
     def _table(self) -> str:
@@ -259,13 +271,43 @@ class Cable:
         return f"loose{self._index}"
 
     @property
-    def _to_drawer(self) -> str:
-        return f"link set dev {self.port} name {self._loose} netns {self.switch.drawer.path}"
+    def _to_drawer(self) -> list[str]:
+        port = self.port
+        return [f"link set dev {port} down", f"link set dev {port} name {self._loose} netns {self.switch.drawer.path}"]
 
     @property
     def _bus_devices(self) -> tuple[str, str]:
         """The ifb devices: one for traffic from the node, one for traffic to it. A shared bus uses only the first."""
         return f"bus{self._index}", f"back{self._index}"
+
+
+class VirtualUplink:
+    """A cable between two switches: one veth pair. Both ends send at ``scale`` times the wire's rate."""
+
+    def __init__(self, spec: UplinkSpec, ends: tuple[VirtualSwitch, VirtualSwitch], scale: float) -> None:
+        self.spec = spec
+        self._scale = scale
+        self._ends = tuple(zip(ends, (port for _, port in spec.ends), strict=True))
+        for switch, port in self._ends:
+            switch.uplinks.add(port)
+
+    async def build(self) -> None:
+        """Connect both switches, which must be built already."""
+        (near, port), (far, far_port) = self._ends
+        far_end = f"name {far_port} index {far.index(far_port)} netns {far.namespace.path}"
+        near_end = f"name {port} index {near.index(port)} mtu {LARGEST_MTU}"
+        await ip(near.namespace, [f"link add {near_end} type veth peer mtu {LARGEST_MTU} {far_end}"])
+        for switch, own in self._ends:
+            await ip(switch.namespace, [f"link set dev {own} master {BRIDGE} up"])
+
+    def queues(self, switch: VirtualSwitch) -> list[str]:
+        """Return ``tc`` lines for the ends at this switch. Empty if the uplink has none there."""
+        rate = self._scale * wire_rate(self.spec.speed_mbps)
+        lines: list[str] = []
+        for end, port in self._ends:
+            if end is switch:
+                lines += switch.queues(port, rate, token_bucket(port, rate, port_queue(rate), LARGEST_MTU))
+        return lines
 
 
 def _drop(loss: float) -> str:

@@ -1,11 +1,14 @@
-"""The processes of one virtual machine: an init in its own PID, mount, UTS and IPC namespaces."""
+"""What runs a machine. For a virtual machine, it is an init in its own PID, mount, UTS and IPC namespaces."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 
@@ -20,12 +23,83 @@ _POLL_S = 0.005
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class Container:
+class MachineProcess(ABC):
+    """A process that runs a machine: the first one of a container, or an emulator. It dies with the daemon.
+
+    ``what`` is its name in messages, ``pids`` are the processes that must end before the machine is off.
+    """
+
+    def __init__(self, what: str, process: asyncio.subprocess.Process, *pids: int) -> None:
+        self._what = what
+        self._process = process
+        self._pids = pids
+
+    @property
+    def running(self) -> bool:
+        return self._process.returncode is None
+
+    def identities(self) -> list[ProcessId]:
+        """Return the processes that must end before the machine is off."""
+        return [identity for pid in self._pids if (identity := ProcessId.of(pid)) is not None]
+
+    async def kill(self) -> None:
+        """Switch the power off. Returns when all processes have ended. Raises LabError."""
+        if self.running:
+            with suppress(ProcessLookupError):
+                self._end()
+        try:
+            await asyncio.wait_for(self._process.wait(), KILL_TIMEOUT_S)
+        except TimeoutError:
+            raise LabError(f"{self._what} did not end within {KILL_TIMEOUT_S:g} s") from None
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Kill all processes."""
+
+    @abstractmethod
+    def freeze(self) -> None:
+        """Stop all processes."""
+
+    @abstractmethod
+    def thaw(self) -> None:
+        """Continue all processes."""
+
+    @abstractmethod
+    async def set_throttled(self, bits: int) -> None:
+        """Set the bits that `vcgencmd get_throttled` reports. Raises LabError if the machine does not support it."""
+
+
+async def spawn(
+    namespace: NetNamespace,
+    argv: Sequence[str],
+    console: str,
+    environment: Mapping[str, str],
+    directory: Path | None = None,
+    descriptors: Sequence[int] = (),
+) -> asyncio.subprocess.Process:
+    """Start a program in a network namespace, with input and output on a terminal. It gets the file ``descriptors``."""
+    tty = os.open(console, os.O_RDWR | os.O_NOCTTY)
+    try:
+        return await asyncio.create_subprocess_exec(
+            # The kernel kills the program when the daemon dies.
+            *("setpriv", "--pdeathsig", "KILL", "nsenter", f"--net={namespace.path}", "--", *argv),
+            stdin=tty,
+            stdout=tty,
+            stderr=tty,
+            cwd=directory,
+            env={"PATH": PATH, **environment},
+            pass_fds=descriptors,
+            start_new_session=True,
+        )
+    finally:
+        os.close(tty)
+
+
+class Container(MachineProcess):
     """A running virtual machine. Its processes die with the daemon, even if the daemon is killed."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, init: int) -> None:
-        self._name = name
-        self._process = process
+        super().__init__(f"the processes of {name}", process, process.pid, init)
         self.init = init
 
     @classmethod
@@ -43,23 +117,15 @@ class Container:
         ``hurried`` gives its processes real-time priority.
         """
         script = resources.files("pytest_pinet.virtual").joinpath("node-init.sh")
-        tty = os.open(console, os.O_RDWR | os.O_NOCTTY)
-        try:
-            process = await asyncio.create_subprocess_exec(
-                # The kernel kills unshare when the daemon dies. Then unshare's child, PID 1, is killed too.
-                *("setpriv", "--pdeathsig", "KILL"),
-                *("nsenter", f"--net={namespace.path}"),
-                *("unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child=KILL"),
-                *("sh", str(script)),
-                stdin=tty,
-                stdout=tty,
-                stderr=tty,
-                cwd=directory,
-                env={"PATH": PATH, "NAME": name, "CONSOLE": console, **environment},
-                start_new_session=True,
-            )
-        finally:
-            os.close(tty)
+        # If unshare dies, its child, PID 1, is killed too.
+        new = ("unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child=KILL")
+        process = await spawn(
+            namespace,
+            [*new, "sh", str(script)],
+            console,
+            {"NAME": name, "CONSOLE": console, **environment},
+            directory,
+        )
         if hurried:
             hurry(process.pid)
         deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
@@ -72,65 +138,31 @@ class Container:
             hurry(children[0])
         return cls(name, process, children[0])
 
-    @property
-    def running(self) -> bool:
-        return self._process.returncode is None
-
-    def identities(self) -> list[ProcessId]:
-        """Return the processes that must end before the machine is off."""
-        found = (ProcessId.of(pid) for pid in (self._process.pid, self.init))
-        return [identity for identity in found if identity is not None]
-
-    async def kill(self) -> None:
-        """Switch the power off: SIGKILL to PID 1 ends all processes of the namespace. Returns when all have ended."""
-        for pid, number in ((self.init, signal.SIGKILL), (self._process.pid, signal.SIGCONT)):
-            try:
-                if self.running:
-                    os.kill(pid, number)
-            except ProcessLookupError:
-                pass
-        try:
-            await asyncio.wait_for(self._process.wait(), KILL_TIMEOUT_S)
-        except TimeoutError:
-            raise LabError(f"the processes of {self._name} did not end within {KILL_TIMEOUT_S:g} s") from None
+    def _end(self) -> None:
+        # unshare stops together with PID 1. It must continue to see the end of PID 1, which ends the namespace.
+        os.kill(self._process.pid, signal.SIGCONT)
+        os.kill(self.init, signal.SIGKILL)
 
     def freeze(self) -> None:
-        """Stop every process, including PID 1, until no running process is left that could start another."""
-        stopped: set[int] = set()
-        while fresh := set(self._members()) - stopped:
-            self._signal(fresh, signal.SIGSTOP)
-            stopped |= fresh
+        self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Continue every process."""
-        self._signal(set(self._members()), signal.SIGCONT)
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        """Send a signal to PID 1 and to all other processes of the namespace at once."""
+        argv = ["nsenter", "--target", str(self.init), "--pid", "sh", "-c", f"kill -{int(number)} -1"]
+        try:
+            subprocess.run(argv, check=False, capture_output=True, timeout=KILL_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{self._what} cannot be frozen or continued within {KILL_TIMEOUT_S:g} s") from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(self.init, number)
 
     async def command(self, argv: Sequence[str]) -> str:
         """Run a command inside the machine. Raises LabError if it fails."""
         return await run(["nsenter", "--target", str(self.init), "--mount", "--net", "--uts", *argv])
 
     async def set_throttled(self, bits: int) -> None:
-        """Set the bits that `vcgencmd get_throttled` reports. Raises LabError."""
         await self.command(["sh", "-c", f"echo {bits:x} >/run/pinet/throttled"])
-
-    def _members(self) -> list[int]:
-        members = []
-        try:
-            own = Path(f"/proc/{self.init}/ns/pid").readlink()
-        except OSError:
-            return []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    if (entry / "ns" / "pid").readlink() == own:
-                        members.append(int(entry.name))
-                except OSError:
-                    continue  # the process ended in the meantime
-        return members
-
-    def _signal(self, pids: set[int], number: int) -> None:
-        for pid in pids:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                continue

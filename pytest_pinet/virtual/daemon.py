@@ -14,28 +14,26 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.model.lab import MACHINES, VIRTUAL
-from pytest_pinet.virtual.cable import Cable
+from pytest_pinet.virtual.cable import Cable, VirtualUplink
 from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.control import ControlServer
 from pytest_pinet.virtual.credentials import POE_SOURCE, SnmpAccess
-from pytest_pinet.virtual.machines import Machines
+from pytest_pinet.virtual.degrade import Machines
 from pytest_pinet.virtual.namespaces import NetNamespace, tc
 from pytest_pinet.virtual.node import VirtualNode
-from pytest_pinet.virtual.operations import Operations
-from pytest_pinet.virtual.pdu import Outlet, Pdu
+from pytest_pinet.virtual.pdu import Pdu
 from pytest_pinet.virtual.processes import ProcessId, end
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.runtime import Runtime
 from pytest_pinet.virtual.spec import LabSpec, NodeSpec
 from pytest_pinet.virtual.switch import VirtualSwitch
 from pytest_pinet.virtual.udp_relay import UdpRelay, poe_socket
-from pytest_pinet.virtual.uplink import VirtualUplink
 
 _log = logging.getLogger("pinet-daemon")
 
@@ -83,31 +81,24 @@ class Daemon:
             n.name: _node(n, runtime, Console(runtime.path / f"console-{n.name}.log", owner), spec.image)
             for n in spec.nodes
         }
-        outlets: dict[int, Outlet] = {
-            index: node for index, node in enumerate(self.nodes.values(), start=1) if node.spec.outlet != "poe_mib"
-        }
-        self._pdu = Pdu(outlets)
+        self._pdu = Pdu({i: n for i, n in enumerate(self.nodes.values(), start=1) if n.spec.outlet != "poe_mib"})
         self.uplinks = [
             VirtualUplink(u, (self.switches[u.ends[0][0]], self.switches[u.ends[1][0]]), scale) for u in spec.uplinks
         ]
         for switch in self.switches.values():
             self._feed(switch, owner)
-        count = 0
         # A board with a virtual clock must not wait for its peer, because it counts the wait as its own time.
         hurried = any(node.clock == VIRTUAL for node in spec.nodes)
+        macs = [(node.name, interface.mac) for node in spec.nodes for interface in node.interfaces]
+        index = count()
         for node in self.nodes.values():
             node.hurried = hurried
-            cables = []
-            for interface in node.spec.interfaces:
-                cables.append(Cable(count, interface, self.switches[interface.switch], node.namespace, scale))
-                count += 1
-            node.cables = cables
             node.changed = self._remember
-        macs = [interface.mac for node in spec.nodes for interface in node.interfaces]
-        for node in self.nodes.values():
-            own = {cable.spec.mac for cable in node.cables}
-            for cable in node.cables:
-                cable.stations = [mac for mac in macs if mac not in own]
+            stations = [mac for name, mac in macs if name != node.spec.name]
+            node.cables = [
+                Cable(next(index), interface, self.switches[interface.switch], node.namespace, stations, scale)
+                for interface in node.spec.interfaces
+            ]
         self._stopped = asyncio.Event()
 
     def _feed(self, switch: VirtualSwitch, owner: int) -> None:
@@ -153,9 +144,8 @@ class Daemon:
         lines = [line for cable in cables for line in cable.switch_queues()]
         lines += [line for uplink in self.uplinks for line in uplink.queues(switch)]
         await tc(switch.namespace, lines)
-        for relay in (switch.management, switch.poe_relay):
-            if relay is not None:
-                await relay.serve()
+        for relay in switch.relays:
+            await relay.serve()
         speeds = {cable.port: cable.spec.speed_mbps for cable in cables}
         speeds |= {
             port: u.spec.speed_mbps for u in self.uplinks for name, port in u.spec.ends if name == switch.spec.name
@@ -171,8 +161,7 @@ class Daemon:
         try:
             await self.build()
             machines = Machines(self.nodes, self.switches, self._pdu)
-            operations = Operations(self._spec.name, machines, self._remember, self._stopped.set)
-            await ControlServer(self._runtime.control, operations.table()).serve()
+            await ControlServer(self._spec.name, machines).serve(self._runtime.control)
             owner = self._runtime.path.stat()
             os.chown(self._runtime.control, owner.st_uid, owner.st_gid)
             self._remember()
@@ -207,17 +196,9 @@ def main(arguments: list[str]) -> int:
     os.umask(0o022)
     os.environ["PATH"] = f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{os.environ.get('PATH', '')}"
     runtime = Runtime(Path(arguments[0]))
-    data: Mapping[str, object] | None = runtime.read_json("spec.json")
-    if data is None:
-        _log.error("no spec.json in %s", runtime.path)
-        return 2
-
-    async def run() -> None:
-        await Daemon(runtime, LabSpec.from_json(data)).run()
-
     try:
         with suppress(KeyboardInterrupt):
-            asyncio.run(run())
+            asyncio.run(Daemon(runtime, LabSpec.from_json(runtime.read_json("spec.json"))).run())
     except LabError as error:
         _log.error("%s", error)
         return 1

@@ -1,93 +1,118 @@
-"""Apply faults to parts of a virtual lab, and remove them."""
+"""Faults of a virtual lab: the targets that requests name, and what faults do to each kind of target."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.virtual.cable import Cable
-from pytest_pinet.virtual.faults import Faults
+from pytest_pinet.execution.names import unknown
+from pytest_pinet.virtual.cable import Cable, Faults
 from pytest_pinet.virtual.firmware import SwitchFaults, with_lies
-from pytest_pinet.virtual.machines import Machines, NodeTarget, PduTarget, SwitchTarget
-from pytest_pinet.virtual.node import THROTTLING
-from pytest_pinet.virtual.pdu import PduFaults
+from pytest_pinet.virtual.node import THROTTLING, VirtualNode
+from pytest_pinet.virtual.pdu import Pdu, PduFaults
+from pytest_pinet.virtual.switch import VirtualSwitch
 
-_CABLE = ("rate", "loss", "down", "direction", "swap_with")
+PDU = "pdu"
+Request = Mapping[str, Any]
 _NODE = ("freeze", "hang_console", "panic", "console_line", "drop_ssh", "throttle")
 # Faults of a whole machine, not of an interface, port or outlet.
 _WHOLE = {*_NODE, "dead", "stale_counters"}
-# The faults of each kind of target, as named in requests. The command line uses the same names with dashes.
-FAULTS: Mapping[type, tuple[str, ...]] = {
-    NodeTarget: (*_CABLE, *_NODE),
-    SwitchTarget: ("dead", "lie", "stale_counters"),
-    PduTarget: ("dead", "lie"),
-}
 
 
-class Degrade:
-    """The operations ``degrade`` and ``restore``. ``changed`` is called when processes may have changed."""
+@dataclass(frozen=True)
+class PduTarget:
+    """Outlets of the PDU. ``whole`` means that the request named no outlet."""
 
-    def __init__(self, machines: Machines, changed: Callable[[], None]) -> None:
-        self._machines = machines
-        self._changed = changed
+    pdu: Pdu
+    outlets: frozenset[int]
+    whole: bool
+    name = PDU
+    kind = "the power distribution unit"
+    accepted = ("dead", "lie")
 
-    async def degrade(self, request: Mapping[str, Any]) -> list[str]:
-        """Apply faults to ``target``. Return the names of the degraded parts."""
-        text = request["target"]
-        target = self._machines.target(text)
-        wanted = {key for key in request if key not in ("op", "target") and request[key] not in (None, False)}
-        wrong = sorted(wanted - set(FAULTS[type(target)]))
-        if wrong:
+    async def degrade(self, request: Request) -> list[str]:
+        before = self.pdu.faults
+        lying = self.outlets if request.get("lie") else frozenset()
+        self.pdu.set_faults(PduFaults(before.dead or bool(request.get("dead")), before.lying | lying))
+        return []
+
+    async def restore(self) -> list[str]:
+        before = self.pdu.faults
+        self.pdu.set_faults(PduFaults(before.dead and not self.whole, before.lying - self.outlets))
+        return [PDU] if self.pdu.faults != before else []
+
+
+@dataclass(frozen=True)
+class SwitchTarget:
+    """A switch, or one of its ports."""
+
+    switch: VirtualSwitch
+    port: str | None = None
+    accepted = ("dead", "lie", "stale_counters")
+
+    @property
+    def name(self) -> str:
+        return self.switch.spec.name
+
+    @property
+    def whole(self) -> bool:
+        return self.port is None
+
+    @property
+    def kind(self) -> str:
+        return "a switch" if self.whole else "a port of a switch"
+
+    async def degrade(self, request: Request) -> list[str]:
+        if (request.get("lie") or request.get("stale_counters")) and self.switch.spec.management != "snmp":
             raise ConfigError(
-                f"{_option(wrong[0])} is not a fault of {text!r}, which is {_kind(target)}; "
-                f"accepted: {', '.join(map(_option, FAULTS[type(target)]))}"
+                f"switch {self.name} is managed over ssh, so only --dead is supported; "
+                "--lie and --stale-counters need a switch with backend snmp"
             )
-        for key in sorted(wanted & _WHOLE):
-            if not target.whole:
-                raise ConfigError(f"{_option(key)} does not apply to a part such as {text!r}; use {target.name!r}")
-        match target:
-            case PduTarget():
-                return self._pdu(target, request)
-            case SwitchTarget():
-                return self._switch(target, request)
-        return await self._node(target, request)
-
-    def _pdu(self, target: PduTarget, request: Mapping[str, Any]) -> list[str]:
-        pdu = self._machines.pdu
-        faults = pdu.faults
+        faults = self.switch.firmware.faults
         if request.get("dead"):
             faults = replace(faults, dead=True)
         if request.get("lie"):
-            faults = replace(faults, lying=faults.lying | target.outlets)
-        pdu.set_faults(faults)
-        return [str(request["target"])]
-
-    def _switch(self, target: SwitchTarget, request: Mapping[str, Any]) -> list[str]:
-        switch = target.switch
-        if (request.get("lie") or request.get("stale_counters")) and switch.spec.management != "snmp":
-            raise ConfigError(
-                f"switch {switch.spec.name} is managed over ssh, so --dead is its only fault; "
-                "only one with backend snmp lies or has stale counters"
-            )
-        faults = switch.firmware.faults
-        if request.get("dead"):
-            faults = replace(faults, dead=True)
-        if request.get("lie"):
-            faults = with_lies(faults, target.port)
+            faults = with_lies(faults, self.port)
         if request.get("stale_counters"):
             faults = replace(faults, stale_s=float(request["stale_counters"]))
-        switch.set_faults(faults)
-        return [str(request["target"])]
+        self.switch.set_faults(faults)
+        return []
 
-    async def _node(self, target: NodeTarget, request: Mapping[str, Any]) -> list[str]:
-        node = target.node
+    async def restore(self) -> list[str]:
+        before = self.switch.firmware.faults
+        after = SwitchFaults() if self.port is None else replace(before, lying=before.lying - {self.port})
+        self.switch.set_faults(after)
+        name = self.name if self.port is None else f"{self.name}/{self.port}"
+        return [name] if after != before else []
+
+
+@dataclass(frozen=True)
+class NodeTarget:
+    """A node (``whole``), or one of its cables."""
+
+    machines: Machines
+    node: VirtualNode
+    cables: Sequence[Cable]
+    whole: bool
+    kind = "a node or an interface"
+    accepted = ("rate", "loss", "down", "direction", "swap_with", *_NODE)
+
+    @property
+    def name(self) -> str:
+        return self.node.spec.name
+
+    def _names(self, cables: Sequence[Cable]) -> list[str]:
+        return [f"{self.name}:{cable.spec.name}" for cable in cables]
+
+    async def degrade(self, request: Request) -> list[str]:
+        node = self.node
         if any(request.get(key) for key in ("loss", "freeze", "panic")) and shutil.which("nft") is None:
             raise LabError("the command nft, which drops packets, is missing", "apt install nftables")
         if request.get("swap_with"):
-            await self._swap(target, request["swap_with"])
+            await self._swap(request["swap_with"])
         if request.get("hang_console"):
             node.console.dead = True
         if request.get("console_line"):
@@ -103,88 +128,49 @@ class Degrade:
                 await node.panic()
         if request.get("freeze"):
             await node.freeze()
-        if any(request.get(key) for key in ("rate", "loss", "down")):
-            for cable in target.cables:
-                faults = cable.faults.degraded(
-                    request.get("rate"), request.get("loss"), bool(request.get("down")), request.get("direction")
-                )
-                await node.set_faults(cable, faults)
-            return [f"{node.spec.name}:{cable.spec.name}" for cable in target.cables]
-        return [str(request["target"])]
+        rate, loss, down = (request.get(key) for key in ("rate", "loss", "down"))
+        if not (rate or loss or down):
+            return []
+        for cable in self.cables:
+            faults = cable.faults.degraded(rate, loss, bool(down), request.get("direction"))
+            await node.set_faults(cable, faults)
+        return self._names(self.cables)
 
-    async def _swap(self, target: NodeTarget, other_name: str) -> None:
-        node = target.node
-        if target.whole and len(target.cables) > 1:
-            names = ", ".join(f"{node.spec.name}:{cable.spec.name}" for cable in target.cables)
-            raise ConfigError(f"--swap-with: {node.spec.name} has several cables; name one: {names}")
-        other = self._machines.target(other_name)
+    async def _swap(self, other_name: str) -> None:
+        if self.whole and len(self.cables) > 1:
+            names = ", ".join(self._names(self.cables))
+            raise ConfigError(f"--swap-with: {self.name} has several cables; name one: {names}")
+        other = self.machines.target(other_name)
         if not isinstance(other, NodeTarget) or len(other.cables) != 1:
             raise ConfigError(f"--swap-with {other_name}: expected one interface, such as NODE:INTERFACE")
-        (one,), (two,) = target.cables, other.cables
+        (one,), (two,) = self.cables, other.cables
         if one is two:
             raise ConfigError(f"--swap-with {other_name}: a cable cannot be swapped with itself")
         await one.swap_with(two)
 
-    async def restore(self, request: Mapping[str, Any]) -> list[str]:
-        """Remove all faults of ``target``, or of the whole lab without a target. Return the names of restored parts."""
-        text = request.get("target")
-        restored: list[str] = []
-        if text:
-            target = self._machines.target(text)
-            match target:
-                case PduTarget():
-                    restored += self._restore_pdu(target)
-                case SwitchTarget():
-                    restored += self._restore_switch(target)
-                case NodeTarget():
-                    restored += await self._restore_node(target)
-        else:
-            restored += self._restore_pdu(PduTarget(frozenset(self._machines.pdu.outlets), whole=True))
-            for switch in self._machines.switches.values():
-                restored += self._restore_switch(SwitchTarget(switch, None))
-            for node in self._machines.nodes.values():
-                restored += await self._restore_node(NodeTarget(node, node.cables, whole=True))
-        self._changed()
-        return restored
-
-    def _restore_pdu(self, target: PduTarget) -> list[str]:
-        pdu = self._machines.pdu
-        before = pdu.faults
-        pdu.set_faults(PduFaults(before.dead and not target.whole, before.lying - target.outlets))
-        return ["pdu"] if pdu.faults != before else []
-
-    def _restore_switch(self, target: SwitchTarget) -> list[str]:
-        switch, before = target.switch, target.switch.firmware.faults
-        if target.port is None:
-            switch.set_faults(SwitchFaults())
-        else:
-            switch.set_faults(replace(before, lying=before.lying - {target.port}))
-        name = switch.spec.name if target.port is None else f"{switch.spec.name}/{target.port}"
-        return [name] if switch.firmware.faults != before else []
-
-    async def _restore_node(self, target: NodeTarget) -> list[str]:
-        node = target.node
+    async def restore(self) -> list[str]:
+        node = self.node
         restored = []
-        if target.whole and (node.frozen or node.panicked or node.panics_at_boot or node.console.dead):
+        if self.whole and (node.frozen or node.panicked or node.panics_at_boot or node.console.dead):
             await node.thaw()
             await node.heal()
             node.console.dead = False
-            restored.append(node.spec.name)
-        if target.whole and node.throttled:
+            restored.append(self.name)
+        if self.whole and node.throttled:
             await node.throttle(0)
-            restored.append(node.spec.name)
-        for cable in target.cables:
+            restored.append(self.name)
+        for cable in self.cables:
             if cable.faults != Faults():
                 await node.set_faults(cable, Faults())
-                restored.append(f"{node.spec.name}:{cable.spec.name}")
+                restored += self._names([cable])
             if cable.displaced:
                 await self._plug_home(cable)
-                restored.append(f"{node.spec.name}:{cable.spec.name}")
+                restored += self._names([cable])
         return list(dict.fromkeys(restored))
 
     async def _plug_home(self, cable: Cable) -> None:
         """Plug a cable into its own port. The cable in that port moves to the other port."""
-        cables = ((node, other) for node in self._machines.nodes.values() for other in node.cables)
+        cables = ((node, other) for node in self.machines.nodes.values() for other in node.cables)
         owner, home = next(
             (node, other)
             for node, other in cables
@@ -195,14 +181,79 @@ class Degrade:
         await cable.swap_with(home)
 
 
+Target = NodeTarget | SwitchTarget | PduTarget
+
+
+@dataclass(frozen=True)
+class Machines:
+    """All machines of a lab by name."""
+
+    nodes: Mapping[str, VirtualNode]
+    switches: Mapping[str, VirtualSwitch]
+    pdu: Pdu
+
+    async def degrade(self, request: Request) -> list[str]:
+        """Apply faults to ``target``. Return the names of the degraded parts. Raises ConfigError, LabError."""
+        text = request["target"]
+        target = self.target(text)
+        wanted = {key for key in request if key not in ("op", "target") and request[key] not in (None, False)}
+        wrong = sorted(wanted - set(target.accepted))
+        if wrong:
+            raise ConfigError(
+                f"{_option(wrong[0])} is not a fault of {text!r}, which is {target.kind}; "
+                f"accepted: {', '.join(map(_option, target.accepted))}"
+            )
+        for key in sorted(wanted & _WHOLE):
+            if not target.whole:
+                raise ConfigError(f"{_option(key)} does not apply to a part such as {text!r}; use {target.name!r}")
+        return await target.degrade(request) or [text]
+
+    async def restore(self, request: Request) -> list[str]:
+        """Remove all faults of ``target``, or of the whole lab without a target. Return the names of restored parts."""
+        targets = [self.target(request["target"])] if request.get("target") else self._targets()
+        return [name for target in targets for name in await target.restore()]
+
+    def _targets(self) -> Iterator[Target]:
+        yield self._whole_pdu()
+        yield from map(SwitchTarget, self.switches.values())
+        yield from map(self._whole_node, self.nodes.values())
+
+    def _whole_pdu(self) -> PduTarget:
+        return PduTarget(self.pdu, frozenset(self.pdu.outlets), whole=True)
+
+    def _whole_node(self, node: VirtualNode) -> NodeTarget:
+        return NodeTarget(self, node, node.cables, whole=True)
+
+    def target(self, text: str) -> Target:
+        """Parse NODE, NODE:INTERFACE, SWITCH, SWITCH/PORT, ``pdu`` or pdu/NODE. Raises ConfigError."""
+        name, slash, part = text.partition("/")
+        if slash and name == PDU:
+            if part not in self.nodes:
+                raise ConfigError(unknown("node", part, self.nodes))
+            return PduTarget(self.pdu, frozenset({list(self.nodes).index(part) + 1}), whole=False)
+        if slash or name in self.switches:
+            switch = self.switches.get(name)
+            if switch is None:
+                raise ConfigError(unknown("switch", name, self.switches))
+            if slash and part not in switch.spec.ports:
+                raise ConfigError(unknown("port", part, switch.spec.ports, f"switch {name}"))
+            return SwitchTarget(switch, part or None)
+        if text == PDU and PDU not in self.nodes:
+            return self._whole_pdu()
+        node_name, _, interface = text.partition(":")
+        node = self.nodes.get(node_name)
+        if node is None:
+            if ":" in text:
+                raise ConfigError(unknown("node", node_name, self.nodes))
+            raise ConfigError(unknown("part of the lab", text, [*self.nodes, *self.switches, PDU]))
+        if not interface:
+            return self._whole_node(node)
+        cables = [cable for cable in node.cables if interface in (cable.spec.name, cable.spec.device)]
+        if not cables:
+            names = [cable.spec.name for cable in node.cables]
+            raise ConfigError(unknown("interface", interface, names, f"node {node_name}"))
+        return NodeTarget(self, node, cables[:1], whole=False)
+
+
 def _option(key: str) -> str:
     return "--" + key.replace("_", "-")
-
-
-def _kind(target: object) -> str:
-    match target:
-        case PduTarget():
-            return "the power distribution unit"
-        case SwitchTarget():
-            return "a switch" if target.port is None else "a port of a switch"
-    return "a node or an interface"

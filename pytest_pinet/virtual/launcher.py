@@ -10,21 +10,20 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_pinet.errors import CoordinatorError, LabError
 from pytest_pinet.lab.launcher import LabUse, Launcher
-from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.scale import Scale
+from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.virtual import labgrid_files
-from pytest_pinet.virtual.control import ask
 from pytest_pinet.virtual.credentials import SnmpAccess, make_password, make_ssh_keys, password_hash
 from pytest_pinet.virtual.processes import ProcessId, end, wait_gone
 from pytest_pinet.virtual.requirements import as_root, check_commands, check_kernel
-from pytest_pinet.virtual.runtime import Runtime, Users
+from pytest_pinet.virtual.runtime import Runtime
 from pytest_pinet.virtual.scale import measured_scale
 from pytest_pinet.virtual.spec import LabSpec, spec_of
 
@@ -66,28 +65,28 @@ class VirtualLauncher:
 
     def up(self, lab: Lab) -> Mapping[str, str]:
         """Start the lab, or find it running. It runs until ``down``. Raises LabError if a requirement is missing."""
-        runtime = Runtime.of(lab.file)
-        image = _image(lab) if _has_machines(lab) and self.find(lab) is None else None
-        with runtime.locked():
-            found = self.find(lab)
-            if found is None:
-                return _start_clean(lab, runtime, image, keep=True)
-            state = runtime.read_json("state.json")
-            if state is not None and not state.get("keep", True):
+        with self._running(lab, keep=True) as runtime:
+            state = runtime.read_json("state.json") or {}
+            if not state["keep"]:
                 runtime.write_json("state.json", {**state, "keep": True})
-            return found
+            return dict(state["environment"])
 
     def use(self, lab: Lab, run: str, on_start: Callable[[], None]) -> LabUse:
         """Find the lab, or start it until its last user leaves. Raises LabError with the missing requirements."""
+        with self._running(lab, keep=False, on_start=on_start) as runtime:
+            state = runtime.read_json("state.json") or {}
+            return VirtualUse(runtime, state["environment"], runtime.join(run), Scale(**state["scale"]))
+
+    @contextmanager
+    def _running(self, lab: Lab, keep: bool, on_start: Callable[[], None] = lambda: None) -> Iterator[Runtime]:
+        """Find the lab, or start it. The lab is locked meanwhile. Raises LabError."""
         runtime = Runtime.of(lab.file)
         image = _image(lab) if _has_machines(lab) and self.find(lab) is None else None
         with runtime.locked():
-            environment = self.find(lab)
-            if environment is None:
+            if self.find(lab) is None:
                 on_start()
-                environment = _start_clean(lab, runtime, image, keep=False)
-            scale = Scale(**(runtime.read_json("state.json") or {}).get("scale", {}))
-            return VirtualUse(runtime, environment, Users(runtime.users).join(run), scale)
+                _start_clean(lab, runtime, image, keep)
+            yield runtime
 
     def down(self, lab: Lab) -> int:
         """Stop the lab and remove its files. Return how many runs used it."""
@@ -112,20 +111,17 @@ class VirtualUse:
         if self._runtime.path.exists():
             with self._runtime.locked():
                 state = self._runtime.read_json("state.json")
-                if state is not None and not state.get("keep", True) and not Users(self._runtime.users).runs():
+                if state is not None and not state.get("keep", True) and not self._runtime.runs():
                     _clean(self._runtime)
 
 
 def stop(lab_file: str) -> int:
-    """Stop the lab of this file, even if the file does not exist any more. Return how many runs used the lab.
-
-    Raises LabError if a process does not end.
-    """
+    """Stop the lab of this file, even if the file is gone. Return how many runs used the lab. Raises LabError."""
     runtime = Runtime.of(lab_file)
     if not runtime.path.exists():
         return 0
     with runtime.locked():
-        runs = Users(runtime.users).runs()
+        runs = runtime.runs()
         _clean(runtime)
     return len(runs)
 
@@ -147,18 +143,20 @@ def _has_machines(lab: Lab) -> bool:
 
 
 def _image(lab: Lab) -> str:
-    """Return the card image of emulated boards. The first time takes minutes, so this must run outside the lab's lock.
-
-    Raises LabError, ConfigError for a board that QEMU does not support.
-    """
+    """Return the card image of emulated boards. Takes minutes once, so it must run outside the lab's lock."""
     check_commands()
     check_kernel(spec_of(lab), as_root())
     return str(importlib.import_module(EMULATED).prepare(lab, _print_progress))
 
 
+def _print_progress(what: str) -> None:
+    # The first start takes minutes.
+    sys.stderr.write(f"{what}\n")
+
+
 def _require_unused(runtime: Runtime) -> None:
     """Protect a lab that other runs use: a slow answer does not mean that it is dead. Raises LabError."""
-    runs = Users(runtime.users).runs()
+    runs = runtime.runs()
     state = runtime.read_json("state.json")
     if runs and state is not None and _is_whole(state):
         raise LabError(
@@ -168,7 +166,7 @@ def _require_unused(runtime: Runtime) -> None:
         )
 
 
-def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> Mapping[str, str]:
+def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> None:
     """Remove leftovers of an earlier lab, then start this one. If the start fails, remove its processes too."""
     _require_unused(runtime)
     check_commands()
@@ -182,84 +180,66 @@ def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> M
     _clean(runtime)
     runtime.create()
     try:
-        return _start(spec, scale, runtime, root, keep)
+        _start(spec, scale, runtime, root, keep)
     except BaseException:
         _clean(runtime, keep_files=True)
         raise
 
 
-def _print_progress(what: str) -> None:
-    """Print progress for the user, because the first start takes minutes."""
-    sys.stderr.write(f"{what}\n")
-
-
-def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep: bool) -> Mapping[str, str]:
+def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep: bool) -> None:
     """Start all three processes at once. Each waits only for what it needs from the others."""
     deadline = time.monotonic() + UP_TIMEOUT_S
-    started: dict[str, ProcessId] = {}
+    # Whether the lab outlives its last user: True after `pinet lab up`, False after a start by pytest.
+    state: dict[str, Any] = {"processes": {}, "complete": False, "keep": keep}
 
-    def remember(name: str, pid: int) -> None:
-        identity = ProcessId.of(pid)
+    def spawn(name: str, argv: list[str], directory: Path) -> subprocess.Popen[bytes]:
+        process = _spawn(runtime, name, argv, directory)
+        identity = ProcessId.of(process.pid)
         if identity is not None:
-            started[name] = identity
-            processes = {n: vars(i) for n, i in started.items()}
-            runtime.write_json("state.json", {"processes": processes, "complete": False, "keep": keep})
+            state["processes"][name] = vars(identity)
+            runtime.write_json("state.json", state)
+        return process
+
+    def wait(found: Callable[[], _T | None], what: str, process: subprocess.Popen[bytes]) -> _T:
+        return _await(found, what, process, runtime, deadline)
 
     directory = runtime.path / "coordinator"
     directory.mkdir(exist_ok=True)
     (directory / "places.yaml").write_text(labgrid_files.places(spec))
-    coordinator = _spawn(runtime, "coordinator", _labgrid("coordinator", "-l", "127.0.0.1:0"), directory)
-    remember("coordinator", coordinator.pid)
+    coordinator = spawn("coordinator", _labgrid("coordinator", "-l", "127.0.0.1:0"), directory)
     make_ssh_keys(runtime.keys)
     console = make_password()
-    runtime.write_private(runtime.console_password, console)
-    runtime.write_private(runtime.console_password_hash, password_hash(console))
+    runtime.write_private(runtime.keys / "console_password", console)
+    runtime.write_private(runtime.keys / "console_password.hash", password_hash(console))
     access = SnmpAccess.make()
     runtime.write_private(runtime.snmp_access, json.dumps(vars(access)))
     runtime.write_json("spec.json", replace(spec, scale=scale.share).to_json())
     module = [sys.executable, "-m", "pytest_pinet.virtual.daemon", str(runtime.path)]
-    daemon = _spawn(runtime, "daemon", [*root, *module], Path("/"))
-    remember("daemon", daemon.pid)
-    ports = _await(lambda: runtime.read_json("ports.json"), "the daemon to bind its ports", daemon, runtime, deadline)
-    started["daemon"] = ProcessId(**ports["process"])
-    remember("coordinator", coordinator.pid)
+    daemon = spawn("daemon", [*root, *module], Path("/"))
+    ports = wait(lambda: runtime.read_json("ports.json"), "the daemon to bind its ports", daemon)
+    # The daemon's own id: the process that was started may be its sudo.
+    state["processes"]["daemon"] = ports["process"]
+    runtime.write_json("state.json", state)
     log = runtime.log("coordinator")
-    listening = _await(
-        lambda: _LISTENING.search(log.read_text(errors="replace")),
-        "labgrid's coordinator to listen",
-        coordinator,
-        runtime,
-        deadline,
+    listening = wait(
+        lambda: _LISTENING.search(log.read_text(errors="replace")), "labgrid's coordinator to listen", coordinator
     )
     address = f"127.0.0.1:{listening[1]}"
     resources = runtime.path / "exporter.yaml"
     resources.write_text(labgrid_files.exporter(spec, ports))
     words = ("-c", address, "-n", labgrid_files.EXPORTER, "--hostname", "127.0.0.1", str(resources))
-    exporter = _spawn(runtime, "exporter", _labgrid("exporter", *words), runtime.path)
-    remember("exporter", exporter.pid)
-    _await(lambda: _daemon_answers(runtime) or None, "the daemon to build the lab", daemon, runtime, deadline)
-    _await(
-        lambda: "creating poll task" in runtime.log("exporter").read_text() or None,
-        "labgrid's exporter to be ready",
-        exporter,
-        runtime,
-        deadline,
-    )
-    variables = labgrid_files.environment(spec, address, str(runtime.private_key), console, access, ports)
-    runtime.write_json(
-        "state.json",
-        {
-            "lab": spec.name,
-            "digest": spec.digest,
-            "scale": vars(scale),
-            "processes": {name: vars(identity) for name, identity in started.items()},
-            "complete": True,
-            # Whether the lab outlives its last user: True after `pinet lab up`, False after a start by pytest.
-            "keep": keep,
-            "environment": variables,
-        },
-    )
-    return variables
+    exporter = spawn("exporter", _labgrid("exporter", *words), runtime.path)
+    wait(lambda: _daemon_answers(runtime) or None, "the daemon to build the lab", daemon)
+    log = runtime.log("exporter")
+    wait(lambda: "creating poll task" in log.read_text() or None, "labgrid's exporter to be ready", exporter)
+    state |= {
+        "lab": spec.name,
+        "digest": spec.digest,
+        "scale": vars(scale),
+        "complete": True,
+        "environment": labgrid_files.environment(spec, address, str(runtime.private_key), console, access, ports),
+    }
+    runtime.write_json("state.json", state)
 
 
 def _labgrid(tool: str, *words: str) -> list[str]:
@@ -292,7 +272,7 @@ def _await(
     while (value := found()) is None:
         ended = process.poll()
         if ended is not None or time.monotonic() > deadline:
-            why = f"not within {UP_TIMEOUT_S:g} s" if ended is None else f"the process exited with {ended}"
+            why = f"{UP_TIMEOUT_S:g} s passed" if ended is None else f"the process exited with {ended}"
             raise CoordinatorError(
                 f"the virtual lab did not start: it waited for {what}, but {why}", f"look at the logs in {runtime.path}"
             )
@@ -301,10 +281,8 @@ def _await(
 
 
 def _daemon_answers(runtime: Runtime) -> bool:
-    if not runtime.control.exists():
-        return False
     try:
-        ask(runtime.control, "ping", timeout_s=ANSWER_TIMEOUT_S)
+        runtime.ask("ping", timeout_s=ANSWER_TIMEOUT_S)
     except LabError:
         return False
     return True
@@ -313,20 +291,16 @@ def _daemon_answers(runtime: Runtime) -> bool:
 def _clean(runtime: Runtime, keep_files: bool = False) -> None:
     """End every known process of this lab, and remove its directory. Raises LabError."""
     state = runtime.read_json("state.json") or {}
-    named = {name: ProcessId(**value) for name, value in state.get("processes", {}).items()}
-    ports = runtime.read_json("ports.json") or {}
-    if ports.get("process"):
-        # The daemon's own id: the process that was started may be its sudo.
-        named["daemon"] = ProcessId(**ports["process"])
-    left = []
-    if "daemon" in named:
-        # The daemon ends first and alone: it switches its nodes off and takes their links down.
-        left += end([named.pop("daemon")], DOWN_TIMEOUT_S)
-    left += end(named.values(), 1.0)
+    # ports.json has the daemon's own id: the process that was started may be its sudo.
+    own = (runtime.read_json("ports.json") or {}).get("process")
+    named = {**state.get("processes", {}), **({"daemon": own} if own else {})}
+    processes = {name: ProcessId(**value) for name, value in named.items()}
+    # The daemon ends first and alone: it switches its nodes off and takes their links down.
+    daemon = [processes.pop("daemon")] if "daemon" in processes else []
+    left = [*end(daemon, DOWN_TIMEOUT_S), *end(processes.values(), 1.0)]
     machines = runtime.read_json("machines.json") or {}
     # The kernel kills these processes with the daemon, which can take a moment.
-    processes = [ProcessId(**value) for value in machines.get("processes", [])]
-    left += end(wait_gone(processes, 2.0), 1.0)
+    left += end(wait_gone([ProcessId(**value) for value in machines.get("processes", [])], 2.0), 1.0)
     for child in _CHILDREN:
         child.poll()
     image = (runtime.read_json("spec.json") or {}).get("image")

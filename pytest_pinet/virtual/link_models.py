@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
+from math import inf
 from typing import Any
 
 from pytest_pinet.virtual.boot_settings import BootSettings
@@ -56,51 +57,36 @@ class BusLane:
 
 
 @dataclass(frozen=True)
-class SharedBus:
-    """The bus that both directions share: one half-duplex queue of ``rate_bps``, or (if None) a lane for each."""
-
-    rate_bps: float | None
-    tx: BusLane | None = None
-    rx: BusLane | None = None
-
-
-@dataclass(frozen=True)
 class Shape:
     """The shaping of an interface: its wire in each direction, and the bus behind it, if both directions share one.
 
-    ``wire_bps`` is the sending rate of each end of the cable. ``tx_bps`` (from the node) and ``rx_bps`` are the rates
-    of each direction while the other is idle.
+    ``wire_bps`` is the sending rate of each end of the cable. The bus is one half-duplex queue of ``bus_bps``, or has a
+    lane for each direction: from the node (tx), and to it (rx).
     """
 
     model: str
     wire_bps: float
-    bus: SharedBus | None = None
+    bus_bps: float = inf
+    lanes: tuple[BusLane, BusLane] | None = None
+
+    @property
+    def has_bus(self) -> bool:
+        return self.lanes is not None or self.bus_bps < inf
 
     @property
     def tx_bps(self) -> float:
-        return self._alone(self.bus.tx if self.bus else None)
+        """The rate from the node while the other direction is idle."""
+        return min(self.wire_bps, self.bus_bps, self.lanes[0].rate_bps if self.lanes else inf)
 
     @property
     def rx_bps(self) -> float:
-        return self._alone(self.bus.rx if self.bus else None)
-
-    def _alone(self, lane: BusLane | None) -> float:
-        bounds = [self.wire_bps]
-        if self.bus is not None and self.bus.rate_bps is not None:
-            bounds.append(self.bus.rate_bps)
-        if lane is not None:
-            bounds.append(lane.rate_bps)
-        return min(bounds)
+        """The rate to the node while the other direction is idle."""
+        return min(self.wire_bps, self.bus_bps, self.lanes[1].rate_bps if self.lanes else inf)
 
     def scaled(self, scale: float) -> Shape:
         """Return the shape at a share of all rates. Queue lengths in time stay, above a minimum in bytes."""
-        bus = self.bus
-        if bus is not None:
-            bus = SharedBus(
-                None if bus.rate_bps is None else scale * bus.rate_bps,
-                *(lane and lane.scaled(scale) for lane in (bus.tx, bus.rx)),
-            )
-        return replace(self, wire_bps=scale * self.wire_bps, bus=bus)
+        lanes = self.lanes and (self.lanes[0].scaled(scale), self.lanes[1].scaled(scale))
+        return replace(self, wire_bps=scale * self.wire_bps, bus_bps=scale * self.bus_bps, lanes=lanes)
 
 
 @dataclass(frozen=True)
@@ -148,14 +134,11 @@ class LinkModel:
 
 
 # A link without shaping. It is faster than this machine can send.
-UNSHAPED = LinkModel(100_000, Shape("unshaped", float("inf")))
+UNSHAPED = LinkModel(100_000, Shape("unshaped", inf))
 
 
 def model_of(board: str, nic: str, speed_mbps: int, switch: str = "") -> LinkModel:
-    """Return the model of a NIC in a board with a link of ``speed_mbps``.
-
-    The link speed caps every shape. The rate of the switch's ports caps it too.
-    """
+    """Return the model of a NIC in a board. The link speed and the rate of the switch's ports cap every shape."""
     model = _model_of_nic(board, nic, speed_mbps)
     for entry in _data()["switches"]:
         if _matches(switch, entry["switches"]):
@@ -174,7 +157,7 @@ def _model_of_nic(board: str, nic: str, speed_mbps: int) -> LinkModel:
                     raise ValueError(f"link model {entry['name']}: a variant by MTU needs kind wire")
                 variants.append((when, _shape(f"{entry['name']} ({when})", {**entry, **own})))
             return LinkModel(speed_mbps, usual, tuple(variants))
-    return LinkModel(speed_mbps, Shape(f"wire-{speed_mbps}", float("inf")))
+    return LinkModel(speed_mbps, Shape(f"wire-{speed_mbps}", inf))
 
 
 def _shape(name: str, entry: Mapping[str, Any]) -> Shape:
@@ -183,9 +166,9 @@ def _shape(name: str, entry: Mapping[str, Any]) -> Shape:
         case "wire":
             return Shape(name, entry["rate"] * 1e6)
         case "fifo_bus":
-            return Shape(name, float("inf"), SharedBus(entry["rate"] * 1e6))
+            return Shape(name, inf, entry["rate"] * 1e6)
         case "two_way":
-            return Shape(name, float("inf"), SharedBus(None, _lane(entry["tx"]), _lane(entry["rx"])))
+            return Shape(name, inf, lanes=(_lane(entry["tx"]), _lane(entry["rx"])))
     raise ValueError(f"link model {name}: unknown kind {entry['kind']!r}")
 
 

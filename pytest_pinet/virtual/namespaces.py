@@ -27,19 +27,24 @@ def _check(result: int, what: str) -> None:
         raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
+@contextmanager
+def _returning() -> Iterator[None]:
+    """Move this thread back into its present namespace at the end."""
+    home = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield
+    finally:
+        _check(_libc.setns(home, _CLONE_NEWNET), "setns")
+        os.close(home)
+
+
 class NetNamespace:
     """A network namespace, kept alive by a file descriptor of this process."""
 
     def __init__(self) -> None:
-        home = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with _returning():
             _check(_libc.unshare(_CLONE_NEWNET), "unshare")
-            try:
-                self.fd = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
-            finally:
-                _check(_libc.setns(home, _CLONE_NEWNET), "setns")
-        finally:
-            os.close(home)
+            self.fd = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
 
     @property
     def path(self) -> str:
@@ -49,15 +54,9 @@ class NetNamespace:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Move this thread into the namespace for a while. The code inside must not await."""
-        home = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with _returning():
             _check(_libc.setns(self.fd, _CLONE_NEWNET), "setns")
-            try:
-                yield
-            finally:
-                _check(_libc.setns(home, _CLONE_NEWNET), "setns")
-        finally:
-            os.close(home)
+            yield
 
     def tcp_socket(self) -> socket.socket:
         """Open a TCP socket in this namespace. The socket stays there when the thread leaves."""

@@ -73,7 +73,7 @@ class Netlink:
     def links(self) -> dict[str, LinkInfo]:
         """Return all devices by name."""
         found = {}
-        for body in self._dump(_GET_LINK, _LINK.pack(0, 0, 0, 0, 0)):
+        for body in self._request(_GET_LINK, _REQUEST_DUMP, _LINK.pack(0, 0, 0, 0, 0)):
             _, _, index, flags, _ = _LINK.unpack_from(body)
             own = dict(_attributes(body[_LINK.size :]))
             name = own[_IFNAME].rstrip(b"\0").decode()
@@ -96,7 +96,7 @@ class Netlink:
         """Return the counters of root queues (sent traffic) and of ingress hooks, both by device index."""
         root: dict[int, QueueInfo] = {}
         ingress: dict[int, QueueInfo] = {}
-        for body in self._dump(_GET_QDISC, _QDISC.pack(0, 0, 0, 0, 0)):
+        for body in self._request(_GET_QDISC, _REQUEST_DUMP, _QDISC.pack(0, 0, 0, 0, 0)):
             _, index, _, parent, _ = _QDISC.unpack_from(body)
             side = {_ROOT: root, _INGRESS: ingress}.get(parent)
             if side is None:
@@ -110,7 +110,7 @@ class Netlink:
     def learned(self) -> list[tuple[str, int, int]]:
         """Return the addresses that bridges have learned: MAC address, index of the port, index of the bridge."""
         found = []
-        for body in self._dump(_GET_NEIGHBOUR, _NEIGHBOUR.pack(_AF_BRIDGE, 0, 0, 0, 0)):
+        for body in self._request(_GET_NEIGHBOUR, _REQUEST_DUMP, _NEIGHBOUR.pack(_AF_BRIDGE, 0, 0, 0, 0)):
             _, index, state, _, _ = _NEIGHBOUR.unpack_from(body)
             own = dict(_attributes(body[_NEIGHBOUR.size :]))
             if not state & _PERMANENT and 2 in own and 9 in own:
@@ -126,18 +126,13 @@ class Netlink:
             (_NEW_INDEX, struct.pack("=i", new_index)),
         ):
             body += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + b"\0" * (-len(value) % 4)
-        self._sequence += 1
-        self._socket.send(_MESSAGE.pack(_MESSAGE.size + len(body), _NEW_LINK, _REQUEST_ACK, self._sequence, 0) + body)
-        for payload in self._answers():
+        for payload in self._request(_NEW_LINK, _REQUEST_ACK, body):
             raise LabError(f"unexpected answer of {len(payload)} bytes while a device was moved to {name}")
 
-    def _dump(self, kind: int, body: bytes) -> list[bytes]:
+    def _request(self, kind: int, flags: int, body: bytes) -> Iterator[bytes]:
+        """Send a request and return the kernel's answers. Raises LabError if the kernel refuses it."""
         self._sequence += 1
-        self._socket.send(_MESSAGE.pack(_MESSAGE.size + len(body), kind, _REQUEST_DUMP, self._sequence, 0) + body)
-        return list(self._answers())
-
-    def _answers(self) -> Iterator[bytes]:
-        """Return the kernel's answers to the last request. Raises LabError if the kernel refuses it."""
+        self._socket.send(_MESSAGE.pack(_MESSAGE.size + len(body), kind, flags, self._sequence, 0) + body)
         while True:
             data = self._socket.recv(1 << 18)
             at = 0

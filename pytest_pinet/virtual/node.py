@@ -5,44 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual import boot_files, kernel_lines
 from pytest_pinet.virtual.boot_settings import BootSettings, read_card, write_card
-from pytest_pinet.virtual.cable import Cable
+from pytest_pinet.virtual.cable import Cable, Faults
 from pytest_pinet.virtual.console import Console
-from pytest_pinet.virtual.container import Container
-from pytest_pinet.virtual.faults import Faults
+from pytest_pinet.virtual.container import Container, MachineProcess
 from pytest_pinet.virtual.namespaces import NetNamespace, ip
 from pytest_pinet.virtual.netlink import LinkInfo, LinkWatch
-from pytest_pinet.virtual.processes import ProcessId
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.spec import NodeSpec
-
-
-class BoardProcesses(Protocol):
-    """The running processes of a board: processes in namespaces, or an emulator."""
-
-    @property
-    def running(self) -> bool:
-        """Whether the processes run."""
-
-    def identities(self) -> list[ProcessId]:
-        """Return the processes that must end before the board is off."""
-
-    async def set_throttled(self, bits: int) -> None:
-        """Set the answer to `vcgencmd get_throttled`. Raises LabError if the board does not support it."""
-
-    async def kill(self) -> None:
-        """Switch the power off. Returns when all processes have ended. Raises LabError."""
-
-    def freeze(self) -> None:
-        """Stop all processes."""
-
-    def thaw(self) -> None:
-        """Continue all processes."""
-
 
 # Bits of `vcgencmd get_throttled`: the present state, and the shift of the bits for "since the boot".
 _NOW, _SINCE_BOOT = 0xF, 16
@@ -50,10 +23,7 @@ THROTTLING = ("under-voltage", "capped", "throttled", "hot")
 
 
 class VirtualNode:
-    """A virtual board. Each power-on uses a new network namespace: as on a board, settings do not survive it.
-
-    ``card`` is the boot partition, which survives.
-    """
+    """A virtual board. Settings do not survive a power-on, which uses a new network namespace. ``card`` survives."""
 
     def __init__(self, spec: NodeSpec, directory: Path, card: Path, keys: Path, console: Console, relay: Relay) -> None:
         self.changed: Callable[[], None] = lambda: None  # called after processes were started
@@ -69,7 +39,7 @@ class VirtualNode:
         self._card = card
         self._keys = keys
         self._boot_settings = BootSettings(spec.clock_mhz)
-        self.container: BoardProcesses | None = None
+        self.container: MachineProcess | None = None
         self.on = False
         self.frozen = False
         self.panicked = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_pinet.virtual.link_models import ETHERNET_HEADER, TCP_IP_HEADERS, TIMESTAMPS
 from pytest_pinet.virtual.netlink import LinkInfo, QueueInfo
@@ -26,8 +27,7 @@ class Counted:
     in_errors: int = 0
 
 
-@dataclass(frozen=True)
-class _Raw:
+class _Raw(NamedTuple):
     """The kernel's counters of a port. Each restarts at 0 when the port's device or queue is replaced."""
 
     rx_octets: int = 0
@@ -39,11 +39,9 @@ class _Raw:
     drops: int = 0
     damaged: int = 0
 
-    def and_(self, grown: _Raw) -> _Raw:
-        return _Raw(**{field: value + more for field, value, more in _both(self, grown)})
-
-    def since(self, last: _Raw) -> _Raw:
-        return _Raw(**{f: value - before if value >= before else value for f, value, before in _both(self, last)})
+    def grown(self, last: _Raw, now: _Raw) -> _Raw:
+        """Return these totals after the kernel's counters went from ``last`` to ``now``."""
+        return _Raw(*(t + (n - b if n >= b else n) for t, b, n in zip(self, last, now, strict=True)))
 
     @property
     def counted(self) -> Counted:
@@ -54,10 +52,6 @@ class _Raw:
         if self.sent_segments:
             out_octets = self.sent_octets + self.sent_segments * _FCS
         return Counted(in_octets, out_octets, self.drops, self.damaged)
-
-
-def _both(new: _Raw, old: _Raw) -> list[tuple[str, int, int]]:
-    return [(field, value, getattr(old, field)) for field, value in vars(new).items()]
 
 
 class VirtualPortCounters:
@@ -89,18 +83,14 @@ class VirtualPortCounters:
     def read(
         self, links: Mapping[str, LinkInfo], queues: tuple[Mapping[int, QueueInfo], Mapping[int, QueueInfo]]
     ) -> Mapping[str, Counted]:
-        """Return the counters by port, at most ``stale_s`` old.
-
-        A new device in a port that has counted before starts from its present values.
-        """
+        """Return the counters by port, at most ``stale_s`` old. A port's next device starts from its present values."""
         damaged = self._damaged()
         for name, link in links.items():
             if name in self._exchanging:
                 continue
             raw = _raw(link, queues[0].get(link.index), queues[1].get(link.index), damaged.get(name, 0))
-            total = self._total.get(name)
-            last = self._last.get(name, _Raw() if total is None else raw)
-            self._last[name], self._total[name] = raw, (total or _Raw()).and_(raw.since(last))
+            last = self._last.get(name, raw if name in self._total else _Raw())
+            self._last[name], self._total[name] = raw, self._total.get(name, _Raw()).grown(last, raw)
         now = self._clock()
         if now - self._shown_at >= self.stale_s:
             self._shown = {name: total.counted for name, total in self._total.items()}

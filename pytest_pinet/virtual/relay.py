@@ -19,7 +19,7 @@ class Relay(TcpServer):
     def __init__(self) -> None:
         super().__init__()
         self._namespace: NetNamespace | None = None
-        self._transports: set[asyncio.BaseTransport] = set()
+        self._transports: set[asyncio.WriteTransport] = set()
         self._running = asyncio.Event()
         self._running.set()
 
@@ -31,8 +31,7 @@ class Relay(TcpServer):
     def cut(self) -> None:
         """Cut all open connections."""
         for transport in list(self._transports):
-            if isinstance(transport, asyncio.WriteTransport):
-                transport.abort()
+            transport.abort()
 
     def freeze(self, frozen: bool) -> None:
         if frozen:
@@ -74,7 +73,6 @@ class Relay(TcpServer):
                 await self._running.wait()
                 writer.write(data)
                 await writer.drain()
-            if writer.can_write_eof():
-                writer.write_eof()
-        except (ConnectionError, OSError):
+            writer.write_eof()
+        except OSError:
             writer.transport.abort()

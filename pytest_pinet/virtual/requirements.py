@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual.link_models import SharedBus
+from pytest_pinet.virtual.link_models import Shape
 from pytest_pinet.virtual.spec import LabSpec
 
 # Debian package of each command.
@@ -42,9 +42,9 @@ class KernelFeature:
     trial: str
     charged: bool = False
 
-    def is_needed(self, bus: SharedBus) -> bool:
-        """Return whether this bus needs the feature."""
-        return not self.charged or any(lane.charge for lane in (bus.tx, bus.rx) if lane is not None)
+    def is_needed(self, shape: Shape) -> bool:
+        """Return whether the bus of this shape needs the feature."""
+        return shape.has_bus and (not self.charged or any(lane.charge for lane in shape.lanes or ()))
 
 
 _FILTER = "tc qdisc replace dev lo clsact && tc filter add dev lo egress protocol all"
@@ -84,9 +84,8 @@ def check_kernel(spec: LabSpec, root: Sequence[str]) -> None:
     for node in spec.nodes:
         for interface in node.interfaces:
             shapes = [interface.model.usual, *(shape for _, shape in interface.model.variants)]
-            buses = [shape.bus for shape in shapes if shape.bus is not None]
             for name, feature in FEATURES.items():
-                if name not in needed and any(feature.is_needed(bus) for bus in buses):
+                if name not in needed and any(map(feature.is_needed, shapes)):
                     needed[name] = f"{node.name}:{interface.name} (link model {shapes[0].model})"
     missing = _missing([*needed], root) if needed else []
     if missing:

@@ -1,4 +1,4 @@
-"""The directory of a running lab, private to its user, and the runs that use the lab."""
+"""The directory of a running lab, private to its user: its files, its lock, its users and its control socket."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import time
@@ -15,9 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pytest_pinet.errors import LabError
+from pytest_pinet.errors import ConfigError, LabError
 
 LOCK_TIMEOUT_S = 60.0
+ANSWER_TIMEOUT_S = 30.0
+_USERS = "users"
 _POLL_S = 0.02
 
 
@@ -37,10 +40,12 @@ class Runtime:
 
     @property
     def control(self) -> Path:
+        """The daemon's control socket."""
         return self.path / "control.sock"
 
     @property
     def keys(self) -> Path:
+        """The folder of the lab's secrets, in the files below."""
         return self.path / "keys"
 
     @property
@@ -48,23 +53,9 @@ class Runtime:
         return self.keys / "id_ed25519"
 
     @property
-    def console_password(self) -> Path:
-        return self.keys / "console_password"
-
-    @property
-    def console_password_hash(self) -> Path:
-        """The hash for the boards' ``/etc/shadow``."""
-        return self.keys / "console_password.hash"
-
-    @property
     def snmp_access(self) -> Path:
         """`SnmpAccess` as JSON."""
         return self.keys / "snmp.json"
-
-    @property
-    def users(self) -> Path:
-        """The folder of the files of `Users`."""
-        return self.path / "users"
 
     def cards(self, image: str) -> Path:
         """Return the folder of the emulated boards' cards. It is beside the image: ``path`` may be in memory."""
@@ -154,28 +145,19 @@ class Runtime:
                 f"remove {root}, or set XDG_RUNTIME_DIR",
             )
 
-
-class Users:
-    """A file for each run. Every process of the run holds a shared ``flock`` on the file while it uses the lab.
-
-    The kernel releases the lock of a process that dies. ``join`` and ``runs`` need ``Runtime.locked``. To leave, a
-    process closes the descriptor, without a lock.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
     def join(self, run: str) -> int:
-        """Return a descriptor that counts as a user until it is closed. It is not inherited over an exec."""
-        self._directory.mkdir(mode=0o700, exist_ok=True)
-        fd = os.open(self._directory / run, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Return a descriptor that counts as a user of the lab until it is closed. The lab must be ``locked``."""
+        # All processes of a run hold a shared lock on its file. The kernel releases the lock of a process that dies.
+        directory = self.path / _USERS
+        directory.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(directory / run, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(fd, fcntl.LOCK_SH)
         return fd
 
     def runs(self) -> list[str]:
-        """Return the runs in which a process uses the lab. Remove the files of other runs."""
+        """Return the runs in which a process uses the lab. Remove the files of others. The lab must be ``locked``."""
         found = []
-        for file in sorted(self._directory.glob("*")):
+        for file in sorted((self.path / _USERS).glob("*")):
             fd = os.open(file, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -185,3 +167,26 @@ class Users:
             finally:
                 os.close(fd)
         return found
+
+    def ask(self, op: str, timeout_s: float = ANSWER_TIMEOUT_S, **arguments: Any) -> Any:
+        """Send one request to the daemon and return its answer.
+
+        Raises ConfigError for a user's mistake, LabError if the daemon does not answer or the operation fails.
+        """
+        try:
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.settimeout(timeout_s)
+                sock.connect(str(self.control))
+                sock.sendall(json.dumps({"op": op, **arguments}).encode() + b"\n")
+                answer = sock.makefile().readline()
+        except OSError as error:
+            raise LabError(
+                f"the virtual lab's daemon does not answer ({error})",
+                "restart it: pinet lab down, pinet lab up",
+            ) from None
+        if not answer:
+            raise LabError("the virtual lab's daemon closed the connection", f"look at {self.log('daemon')}")
+        reply = json.loads(answer)
+        if "error" in reply:
+            raise ConfigError(reply["error"]) if reply["mistake"] else LabError(reply["error"])
+        return reply["result"]

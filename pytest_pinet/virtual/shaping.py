@@ -7,8 +7,9 @@ All traffic of the NIC passes it in both directions (facts/switches-and-links.md
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
-from pytest_pinet.virtual.link_models import PLAIN_MTU, BusLane, SharedBus
+from pytest_pinet.virtual.link_models import PLAIN_MTU, BusLane, Shape
 
 # Bytes. A bucket smaller than a GSO packet splits every packet in software, which costs up to 28 % (facts 5.1).
 SMALLEST_BURST = 80_000
@@ -118,32 +119,30 @@ def count_arrivals(device: str) -> list[str]:
     ]
 
 
-def bus_bucket(bus_device: str, bus: SharedBus, mtu: int = PLAIN_MTU) -> list[str]:
-    """Return the line for the one queue of a bus. Empty if each direction has a lane."""
-    if bus.rate_bps is None:
-        return []
-    return [token_bucket(bus_device, bus.rate_bps, BUS_QUEUE, mtu)]
+def bus_bucket(bus_device: str, shape: Shape, mtu: int = PLAIN_MTU) -> list[str]:
+    """Return the line for the one queue of a bus. Empty without a bus, or if each direction has a lane."""
+    return [token_bucket(bus_device, shape.bus_bps, BUS_QUEUE, mtu)] if shape.bus_bps < inf else []
 
 
-def bus_lines(device: str, bus_devices: tuple[str, str], bus: SharedBus, mac: str) -> list[str]:
+def bus_lines(device: str, bus_devices: tuple[str, str], shape: Shape, mac: str) -> list[str]:
     """Redirect both directions of ``device`` to the first bus device, or to one device each if both have lanes.
 
     ``mac`` is the node's address.
     """
-    lines = [f"qdisc replace dev {device} clsact"]
-    if bus.tx is None or bus.rx is None:
-        assert bus.rate_bps is not None
-        redirects = [_redirect(device, hook, bus_devices[0]) for hook in ("egress", "ingress")]
-        return [*lines, *redirects, *bus_bucket(bus_devices[0], bus)]
     out, back = bus_devices
+    clsact = f"qdisc replace dev {device} clsact"
+    if shape.lanes is None:
+        redirects = [_redirect(device, hook, out) for hook in ("egress", "ingress")]
+        return [clsact, *redirects, *bus_bucket(out, shape)]
+    tx, rx = shape.lanes
     return [
-        *lines,
-        *_charge(device, "ingress", out, bus.tx.charge),
-        *_charge(device, "egress", back, bus.rx.charge),
+        clsact,
+        *_charge(device, "ingress", out, tx.charge),
+        *_charge(device, "egress", back, rx.charge),
         _redirect(device, "egress", out),
         _redirect(device, "ingress", back),
-        *_lane_lines(out, bus.tx, f"dst {mac}"),
-        *_lane_lines(back, bus.rx, f"src {mac}"),
+        *_lane_lines(out, tx, f"dst {mac}"),
+        *_lane_lines(back, rx, f"src {mac}"),
     ]
 
 

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
-from itertools import repeat
-from typing import get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass
 
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.names import unknown
@@ -96,11 +93,12 @@ class LabSpec:
     image: str | None = None
 
     @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> LabSpec:
-        """The reverse of ``to_json``."""
-        spec = _from_json(cls, data)
-        assert isinstance(spec, cls)
-        return spec
+    def from_json(cls, data: object) -> LabSpec:
+        """The reverse of ``to_json``. Raises ValueError for other data."""
+        # Only the daemon needs pydantic here.
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(cls).validate_python(data)
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -122,36 +120,9 @@ class LabSpec:
         return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _from_json(kind: object, value: object) -> object:
-    """Return JSON data as a ``kind``: a dataclass, a tuple, one of them or None, or any other type, kept as it is."""
-    arguments = get_args(kind)
-    if isinstance(kind, type) and is_dataclass(kind):
-        assert isinstance(value, Mapping)
-        kinds = get_type_hints(kind)
-        return kind(**{name: _from_json(kinds[name], part) for name, part in value.items()})
-    if get_origin(kind) is tuple:
-        assert isinstance(value, Sequence)
-        kinds_of = repeat(arguments[0]) if arguments[-1] is Ellipsis else arguments
-        return tuple(map(_from_json, kinds_of, value))
-    return _from_json(arguments[0], value) if arguments and value is not None else value
-
-
 def spec_of(lab: Lab) -> LabSpec:
     """Return the specification of a lab. Raises LabError for a bad device name, ConfigError for a bad outlet."""
-    nodes = tuple(
-        NodeSpec(
-            node.name,
-            node.place,
-            node.board.name,
-            node.board.title,
-            tuple(_interface(node, interface) for interface in node.interfaces),
-            _outlet(node, lab),
-            node.board.clock_mhz,
-            node.machine or MACHINES[0],
-            node.clock,
-        )
-        for node in lab.nodes.values()
-    )
+    nodes = tuple(_node(node, lab) for node in lab.nodes.values())
     switches = tuple(
         SwitchSpec(switch.name, tuple(switch.ports), "snmp" if switch.backend == "snmp" else "ssh")
         for switch in lab.switches.values()
@@ -177,20 +148,29 @@ def mac_address(node: str, device: str) -> str:
     return ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))
 
 
-def _outlet(node: Node, lab: Lab) -> str:
+def _node(node: Node, lab: Lab) -> NodeSpec:
     outlet = node.outlet or OUTLETS[0]
     if outlet not in OUTLETS:
         raise ConfigError(unknown("outlet", outlet, OUTLETS, f"node {node.name}"), node.where)
-    if outlet == "poe_mib":
-        feed = next((i for i in node.interfaces if i.name == "onboard"), node.interfaces[0])
-        switch = lab.switches[feed.port.switch]
-        if switch.backend != "snmp":
-            raise ConfigError(
-                f"node {node.name} has outlet poe_mib, which switches the power of port {feed.port} by SNMP, "
-                f"but switch {switch.name} has backend {switch.backend}; expected backend snmp",
-                node.where,
-            )
-    return outlet
+    spec = NodeSpec(
+        node.name,
+        node.place,
+        node.board.name,
+        node.board.title,
+        tuple(_interface(node, interface) for interface in node.interfaces),
+        outlet,
+        node.board.clock_mhz,
+        node.machine or MACHINES[0],
+        node.clock,
+    )
+    if outlet == "poe_mib" and (switch := lab.switches[spec.feed.switch]).backend != "snmp":
+        raise ConfigError(
+            f"the virtual lab switches node {node.name} (outlet poe_mib) by SNMP on port "
+            f"{switch.name}/{spec.feed.port}, but switch {switch.name} has backend {switch.backend}; "
+            "set backend snmp, or remove the outlet",
+            node.where,
+        )
+    return spec
 
 
 def _interface(node: Node, interface: Interface) -> InterfaceSpec:

@@ -7,8 +7,7 @@ from typing import Any
 
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.model.scale import Scale
-from pytest_pinet.virtual.control import ask
+from pytest_pinet.model.lab import Scale
 from pytest_pinet.virtual.launcher import PROCESSES
 from pytest_pinet.virtual.processes import ProcessId
 from pytest_pinet.virtual.runtime import Runtime
@@ -25,7 +24,7 @@ def status(lab_file: str) -> dict[str, Any] | None:
     alive = {name: ProcessId(**state["processes"][name]).alive for name in PROCESSES}
     if not any(alive.values()):
         return None
-    found = ask(runtime.control, "status") if alive["daemon"] else {"lab": state["lab"], "nodes": [], "switches": []}
+    found = runtime.ask("status") if alive["daemon"] else {"lab": state["lab"], "nodes": [], "switches": []}
     scale = Scale(**state.get("scale", {}))
     return {
         **found,
@@ -37,10 +36,7 @@ def status(lab_file: str) -> dict[str, Any] | None:
 
 
 def ssh_command(lab_file: str, node: str, command: Sequence[str]) -> list[str]:
-    """Return the ssh command line that runs ``command`` in a node.
-
-    Raises ConfigError for an unknown name, LabError if the lab is down or the node is off.
-    """
+    """Return the ssh command line that runs ``command`` in a node. Raises ConfigError, LabError if it is off."""
     found = status(lab_file)
     if found is None or not found["processes"]["daemon"]:
         raise LabError(f"the lab of {lab_file} is down", f"pinet lab up --lab {lab_file}")

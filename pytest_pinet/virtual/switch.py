@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from pytest_pinet.errors import LabError
@@ -16,9 +14,10 @@ from pytest_pinet.virtual.agentx import SubAgent
 from pytest_pinet.virtual.container import Container
 from pytest_pinet.virtual.credentials import SnmpAccess
 from pytest_pinet.virtual.firmware import BRIDGE, SwitchFaults, SwitchFirmware
-from pytest_pinet.virtual.namespaces import NetNamespace, ip, run
+from pytest_pinet.virtual.namespaces import NetNamespace, ip
 from pytest_pinet.virtual.netlink import Netlink
 from pytest_pinet.virtual.relay import SSH_PORT, Relay
+from pytest_pinet.virtual.shaping import arbiter, count_arrivals, from_port
 from pytest_pinet.virtual.spec import SwitchSpec
 from pytest_pinet.virtual.switch_objects import SwitchObjects
 from pytest_pinet.virtual.udp_relay import UdpRelay
@@ -27,16 +26,6 @@ READY_TIMEOUT_S = 10.0
 # MTU of the ports, as in most gigabit switches. The ends choose the size of their frames.
 LARGEST_MTU = 9216
 _POLL_S = 0.005
-
-
-@dataclass(frozen=True)
-class PortSettings:
-    """The settings of a port."""
-
-    admin_up: bool
-    bridge: str | None
-    mtu: int
-    mac: str
 
 
 class VirtualSwitch:
@@ -64,10 +53,16 @@ class VirtualSwitch:
         # Ports that lead to other switches.
         self.uplinks: set[str] = set()
         self.firmware = SwitchFirmware(spec.ports, self.namespace, self._damaged)
+        self._replaced: set[str] = set()
         self._directory = directory
         self._first_index = first_index
         self.container: Container | None = None
         self._agent = SubAgent(SwitchObjects(self.firmware))
+
+    @property
+    def relays(self) -> list[Relay | UdpRelay]:
+        """All ways to the management."""
+        return [self.management] if self.poe_relay is None else [self.management, self.poe_relay]
 
     async def build(self, cabled: dict[str, str]) -> None:
         """Create the bridge and all ports. ``cabled`` holds the ``ip`` words of the far ends by port."""
@@ -84,10 +79,10 @@ class VirtualSwitch:
             lines.append(f"link set dev {port} master {BRIDGE} up")
         await ip(self.namespace, lines)
 
-    @property
-    def inputs(self) -> list[str]:
-        """The ports that can receive frames."""
-        return [*self.broken_frames, *sorted(self.uplinks)]
+    def queues(self, port: str, rate_bps: float, bucket: str) -> list[str]:
+        """Return ``tc`` lines for a new device of a port: its ``bucket``, and a queue for each other used port."""
+        inputs = [from_port(other) for other in (*self.broken_frames, *sorted(self.uplinks)) if other != port]
+        return [bucket, *arbiter(port, rate_bps, inputs), *count_arrivals(port)]
 
     def index(self, port: str) -> int:
         """Return the kernel's index of a port. It stays the same when cables are pulled."""
@@ -120,9 +115,8 @@ class VirtualSwitch:
             await self._agent.connect(*await asyncio.open_connection(sock=sock))
         else:
             sock.close()
-        for relay in (self.management, self.poe_relay):
-            if relay is not None:
-                relay.connect_to(self.namespace)
+        for relay in self.relays:
+            relay.connect_to(self.namespace)
 
     async def _connected(self, port: int) -> socket.socket | None:
         sock = self.namespace.tcp_socket()
@@ -147,43 +141,40 @@ class VirtualSwitch:
     def _damaged(self) -> dict[str, int]:
         return {port: count() for port, count in self.broken_frames.items()}
 
-    async def port_state(self, port: str) -> PortSettings:
-        """Return the present settings of a port."""
-        out = await run(["nsenter", f"--net={self.namespace.path}", "ip", "-json", "link", "show", "dev", port])
-        link = json.loads(out)[0]
-        return PortSettings("UP" in link["flags"], link.get("master"), link["mtu"], link["address"])
-
-    def settings_lines(self, port: str, state: PortSettings) -> list[str]:
-        """Return ``ip`` lines that apply settings to a port."""
-        lines = [f"link set dev {port} mtu {state.mtu}"]
-        if state.bridge is not None:
-            lines.append(f"link set dev {port} master {state.bridge}")
-        return [*lines, f"link set dev {port} {'up' if state.admin_up else 'down'}"]
-
-    async def show_phy(self, port: str) -> None:
-        """Mount the PHY's files over a port that was replaced."""
+    @asynccontextmanager
+    async def replacing(self, port: str) -> AsyncIterator[None]:
+        """Keep the settings and counters of a port while its device is replaced by another one. Raises LabError."""
+        links = self.firmware.snapshot(fresh=True).links
+        before = links[port]
+        bridge = next((link.name for link in links.values() if link.index == before.master), None)
+        self._replaced.add(port)
+        try:
+            await self._announce()
+            with self.firmware.exchanging(port):
+                yield
+        finally:
+            self._replaced.remove(port)
+        lines = [f"link set dev {port} address {before.mac} mtu {before.mtu}"]
+        lines += [f"link set dev {port} master {bridge}"] if bridge is not None else []
+        await ip(self.namespace, [*lines, f"link set dev {port} {'up' if before.admin_up else 'down'}"])
         if self.container is not None:
             for value in ("speed", "duplex"):
                 source = f"/run/pinet/phy/{port}/{value}"
                 await self.container.command(["mount", "--bind", source, f"/sys/class/net/{port}/{value}"])
+        await self._announce()
 
-    async def announce(self, *without: str) -> None:
-        """Run LLDP on all ports except ``without``.
-
-        Before another device takes a port's name and index, lldpd must forget the port. Otherwise it keeps listening on
-        the old device.
-        """
+    async def _announce(self) -> None:
+        """Run LLDP on all ports. It leaves out ports in replacement: lldpd would keep listening on the old device."""
         if self.container is not None:
-            pattern = ",".join(port for port in self.spec.ports if port not in without)
+            pattern = ",".join(port for port in self.spec.ports if port not in self._replaced)
             with suppress(LabError):  # without lldpd, cables can still be pulled
                 await self.container.command(["lldpcli", "configure", "system", "interface", "pattern", pattern])
 
     async def negotiated(self, port: str, speed_mbps: int) -> None:
-        """Set the PHY speed of a port after another cable was plugged in."""
+        """Set the PHY speed of a port, while another cable is plugged in."""
         self.firmware.speeds_mbps = {**self.firmware.speeds_mbps, port: speed_mbps}
         if self.container is not None:
             await self.container.command(["sh", "-c", f"echo {speed_mbps} > /run/pinet/phy/{port}/speed"])
-            await self.show_phy(port)
 
     def take_from_drawer(self, device: str, port: str) -> None:
         """Move a loose cable end from the drawer to one of the switch's ports."""
@@ -195,9 +186,8 @@ class VirtualSwitch:
 
     async def stop(self) -> None:
         """Stop the management. Ports and bridges end with the daemon."""
-        for relay in (self.management, self.poe_relay):
-            if relay is not None:
-                relay.connect_to(None)
+        for relay in self.relays:
+            relay.connect_to(None)
         await self._agent.close()
         self.firmware.close()
         if self.container is not None:

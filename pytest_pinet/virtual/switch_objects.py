@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 
-from pytest_pinet.virtual.agentx_protocol import (
-    Oid,
-    SnmpError,
-    SnmpType,
-    Value,
-    bitmap,
-    counter32,
-    counter64,
-    gauge,
-    integer,
-    octets,
-    ports_of,
-)
 from pytest_pinet.virtual.firmware import DEFAULT_VLAN, LARGEST_VLAN, Draft, Snapshot, SwitchFirmware, Vlan
 from pytest_pinet.virtual.netlink import LinkInfo
 from pytest_pinet.virtual.port_counters import Counted
 
+Oid = tuple[int, ...]
 MIB_2: Oid = (1, 3, 6, 1, 2, 1)
 IF_ENTRY: Oid = (*MIB_2, 2, 2, 1)
 IF_X_ENTRY: Oid = (*MIB_2, 31, 1, 1, 1)
@@ -44,6 +33,49 @@ _FULL_DUPLEX = 3
 _LEARNED = 3
 _DISABLED, _SEARCHING, _DELIVERING = 1, 2, 3
 _LONGEST_NAME = 32
+
+
+class SnmpType(IntEnum):
+    """SNMP types, and the codes for missing values."""
+
+    INTEGER = 2
+    OCTETS = 4
+    OBJECT_ID = 6
+    IP_ADDRESS = 64
+    COUNTER32 = 65
+    GAUGE32 = 66
+    TIME_TICKS = 67
+    OPAQUE = 68
+    COUNTER64 = 70
+    NO_SUCH_INSTANCE = 129
+    END_OF_MIB = 130
+
+
+class SnmpError(IntEnum):
+    """Reasons for refusing a SET (RFC 3416)."""
+
+    NONE = 0
+    WRONG_TYPE = 7
+    WRONG_VALUE = 10
+    INCONSISTENT_VALUE = 12
+    COMMIT_FAILED = 14
+    NOT_WRITABLE = 17
+    INCONSISTENT_NAME = 18
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of a `SnmpType`, or of a type that no object of ours accepts. Then ``data`` is None."""
+
+    kind: int
+    data: int | bytes | None = None
+
+
+integer = partial(Value, SnmpType.INTEGER)
+counter32 = partial(Value, SnmpType.COUNTER32)
+counter64 = partial(Value, SnmpType.COUNTER64)
+gauge = partial(Value, SnmpType.GAUGE32)
+octets = partial(Value, SnmpType.OCTETS)
 
 
 class RowStatus(IntEnum):
@@ -81,7 +113,7 @@ _COLUMNS: dict[Oid, _Column] = {
 
 
 class SwitchObjects:
-    """The SNMP objects of one switch: reads its state, and changes its settings."""
+    """The SNMP objects of one switch: reads its state, and changes its settings. No subtree lies within another."""
 
     subtrees: Sequence[Oid] = (*_COLUMNS, BRIDGE_MIB, PSE_PORT)
 
@@ -90,6 +122,7 @@ class SwitchObjects:
         self._octets = max(8, -(-len(firmware.ports) // 8))
 
     def values(self, subtree: Oid) -> Mapping[Oid, Value]:
+        """Return all present values of a subtree, by OID."""
         if subtree == BRIDGE_MIB:
             return self._bridge()
         if subtree == PSE_PORT:
@@ -97,6 +130,7 @@ class SwitchObjects:
         return self._column(subtree, _COLUMNS[subtree])
 
     def test(self, changes: Sequence[tuple[Oid, Value]]) -> tuple[SnmpError, int]:
+        """Check the changes as a whole. Return the first error and the number of its change, from 1 (no error: 0)."""
         draft = self._firmware.draft()
         for index, (name, value) in enumerate(changes, start=1):
             if error := self._change(draft, name, value):
@@ -104,6 +138,7 @@ class SwitchObjects:
         return SnmpError.NONE, 0
 
     async def commit(self, changes: Sequence[tuple[Oid, Value]]) -> None:
+        """Apply the changes. Raises LabError."""
         draft = self._firmware.draft()
         for name, value in changes:
             self._change(draft, name, value)
@@ -262,3 +297,16 @@ def _choice_error(value: Value, accepted: Sequence[int]) -> SnmpError:
 
 def _split(name: Oid, columns: Sequence[Oid]) -> tuple[Oid, Oid] | None:
     return next(((c, name[len(c) :]) for c in columns if name[: len(c)] == c), None)
+
+
+def bitmap(ports: Iterable[int], size: int) -> bytes:
+    """Return a PortList (RFC 4363): port 1 is the highest bit of the first octet."""
+    found = bytearray(size)
+    for port in ports:
+        found[(port - 1) // 8] |= 0x80 >> ((port - 1) % 8)
+    return bytes(found)
+
+
+def ports_of(data: Sequence[int]) -> frozenset[int]:
+    """Return the ports in a PortList. The reverse of ``bitmap``."""
+    return frozenset(8 * i + bit + 1 for i, octet in enumerate(data) for bit in range(8) if octet & 0x80 >> bit)

@@ -16,6 +16,7 @@ AGENT = ("127.0.0.1", 161)
 # Each client gets a socket in the namespace. With too many clients, the one that was silent longest loses it.
 MOST_CLIENTS = 256
 _POE_ATTEMPTS = 8
+_LARGEST = 65_535
 _Address = tuple[str, int]
 
 
@@ -45,8 +46,7 @@ class UdpRelay:
         self._owner = owner
         self._source = source
         self._namespace: NetNamespace | None = None
-        self._clients: OrderedDict[_Address, asyncio.DatagramTransport] = OrderedDict()
-        self._near: asyncio.DatagramTransport | None = None
+        self._clients: OrderedDict[_Address, socket.socket] = OrderedDict()
         self.dead = False
 
     @property
@@ -60,61 +60,43 @@ class UdpRelay:
 
     async def serve(self) -> None:
         """Start to accept datagrams."""
-        loop = asyncio.get_running_loop()
-        self._near, _ = await loop.create_datagram_endpoint(lambda: _Near(self), sock=self._socket)
+        asyncio.get_running_loop().add_reader(self._socket, self._to_agent)
 
     def connect_to(self, namespace: NetNamespace | None) -> None:
         """Change the namespace."""
         self._namespace = namespace
-        for transport in self._clients.values():
-            transport.close()
-        self._clients.clear()
+        while self._clients:
+            self._drop_oldest()
 
-    async def _far(self, client: _Address) -> asyncio.DatagramTransport | None:
-        if self._namespace is None:
-            return None
-        sock = self._namespace.udp_socket()
-        sock.bind((self._source, 0))
-        sock.connect(AGENT)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_datagram_endpoint(lambda: _Far(self, client), sock=sock)
-        return transport
+    def _drop_oldest(self) -> None:
+        _, far = self._clients.popitem(last=False)
+        asyncio.get_running_loop().remove_reader(far)
+        far.close()
 
-    async def to_agent(self, data: bytes, client: _Address) -> None:
-        users = udp_uids(client)
-        if self.dead or not users or not users <= {self._owner, 0}:
-            return
-        transport = self._clients.get(client)
-        if transport is None or transport.is_closing():
-            transport = await self._far(client)
-            if transport is None:
+    def _to_agent(self) -> None:
+        with suppress(OSError):
+            data, client = self._socket.recvfrom(_LARGEST)
+            users = udp_uids(client)
+            if self.dead or self._namespace is None or not users or not users <= {self._owner, 0}:
                 return
-            self._clients[client] = transport
-            if len(self._clients) > MOST_CLIENTS:
-                self._clients.popitem(last=False)[1].close()
-        self._clients.move_to_end(client)
-        transport.sendto(data)
+            if client not in self._clients:
+                self._clients[client] = self._connected(self._namespace, client)
+                if len(self._clients) > MOST_CLIENTS:
+                    self._drop_oldest()
+            self._clients.move_to_end(client)
+            self._clients[client].send(data)
 
-    def to_client(self, data: bytes, client: _Address) -> None:
-        if self._near is not None and not self.dead:
-            self._near.sendto(data, client)
+    def _connected(self, namespace: NetNamespace, client: _Address) -> socket.socket:
+        """Return a socket to the agent. Its answers go to the client."""
+        far = namespace.udp_socket()
+        far.bind((self._source, 0))
+        far.connect(AGENT)
+        asyncio.get_running_loop().add_reader(far, self._to_client, far, client)
+        return far
 
-
-class _Near(asyncio.DatagramProtocol):
-    def __init__(self, relay: UdpRelay) -> None:
-        self._relay = relay
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def datagram_received(self, data: bytes, addr: _Address) -> None:
-        task = asyncio.ensure_future(self._relay.to_agent(data, addr))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-class _Far(asyncio.DatagramProtocol):
-    def __init__(self, relay: UdpRelay, client: _Address) -> None:
-        self._relay = relay
-        self._client = client
-
-    def datagram_received(self, data: bytes, addr: _Address) -> None:
-        self._relay.to_client(data, self._client)
+    def _to_client(self, far: socket.socket, client: _Address) -> None:
+        # The agent does not listen while the switch boots, and a client may be gone. Both lose the datagram.
+        with suppress(OSError):
+            data = far.recv(_LARGEST)
+            if not self.dead:
+                self._socket.sendto(data, client)

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.verdicts.links import LINKS
 from benchmarks.verdicts.trials import STALL, flags, trial, turns
-from pytest_pinet.judge.interleaved import Result
+from pytest_pinet.judge.difference import Relation
 
 GATES = 600
 # Seeds 1 to 12 were used to choose thresholds or to make pages.
@@ -22,7 +22,7 @@ NAMES = {"pinet": "without calibration", "pinet calibrated": "with calibration"}
 Count = Callable[[int, int, str], None]
 
 
-def text(shares: Mapping[Result, float]) -> str:
+def text(shares: Mapping[Relation, float]) -> str:
     return ", ".join(f"{result.value}: {share:.2g} %" for result, share in shares.items())
 
 
@@ -102,7 +102,7 @@ def test_a_steady_link_is_not_flagged(soak_count: Count, link: str) -> None:
 @pytest.mark.parametrize("link", ["quiet", "host", "s2", "s3", "drift", "unshaped"])
 def test_equal_states_are_not_called_different(soak_count: Count, link: str) -> None:
     shares = turns(link, 0, GATES, calibrated=True, seed=SEED).results
-    soak_count(GATES, round(GATES * (shares[Result.SLOWER] + shares[Result.FASTER]) / 100), text(shares))
+    soak_count(GATES, round(GATES * (shares[Relation.SLOWER] + shares[Relation.FASTER]) / 100), text(shares))
 
 
 @pytest.mark.soak(
@@ -113,4 +113,4 @@ def test_equal_states_are_not_called_different(soak_count: Count, link: str) -> 
 @pytest.mark.parametrize("link", ["quiet", "host", "s2", "s3", "drift", "unshaped"])
 def test_a_slower_state_is_not_called_equal_or_faster(soak_count: Count, link: str) -> None:
     shares = turns(link, 5, GATES, calibrated=True, seed=SEED).results
-    soak_count(GATES, round(GATES * (shares[Result.SAME] + shares[Result.FASTER]) / 100), text(shares))
+    soak_count(GATES, round(GATES * (shares[Relation.SAME] + shares[Relation.FASTER]) / 100), text(shares))

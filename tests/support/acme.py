@@ -17,7 +17,7 @@ from pytest_pinet.evidence.sources import Texts
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.tuning.file_setting import FileSetting
-from pytest_pinet.tuning.setting import SettingPlace, SettingReading, SettingScope
+from pytest_pinet.tuning.setting import SettingScope
 from pytest_pinet.tuning.values import whole
 
 if TYPE_CHECKING:
@@ -49,15 +49,10 @@ class QueueLength(FileSetting):
     name = "queue_length"
     form = "a number of packets such as 1000"
     where = SettingScope.DUT_DEVICE
+    files = ("tx_queue_len",)
 
     def parse(self, value: object) -> str:
         return whole(value, self.form, 1, 100_000)
-
-    def patterns(self, place: SettingPlace) -> Sequence[str]:
-        return [f"{place.sysfs}/tx_queue_len"]
-
-    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
-        return dict.fromkeys(now.values, asked)
 
 
 class Load:

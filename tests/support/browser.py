@@ -38,7 +38,9 @@ class Browser:
         deadline = time.monotonic() + _READY_S
         while not condition():
             if time.monotonic() > deadline:
-                raise AssertionError(f"after {_READY_S:g} s there is no {what!r} in: {self.text[:3000]}")
+                raise AssertionError(
+                    f"after {_READY_S:g} s there is no {what!r} in: {self.text[:3000]}\nconsole: {self.complaints()}"
+                )
             time.sleep(0.1)
 
     def click(self, text: str) -> None:
@@ -61,6 +63,11 @@ class Browser:
         for _ in range(times):
             for kind in ("keyDown", "keyUp"):
                 self._driver.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": kind, "key": key, "code": key})
+
+    def resize(self, width: int, height: int) -> None:
+        """Set the size of the page in pixels. A narrow page is that of a phone."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def picture(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,13 +110,13 @@ def browser(width: int = 1600, height: int = 1000, dark: bool = False) -> Iterat
 
     driver = webdriver.Chrome(options=options, service=Service(_DRIVER))
     try:
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        page = Browser(driver)
+        page.resize(width, height)
         features = [
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
             {"name": "prefers-reduced-motion", "value": "reduce"},
         ]
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        yield Browser(driver)
+        yield page
     finally:
         driver.quit()

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.ab.series import Turn, TurnSeries
 from pytest_pinet.errors import PinetError
 from pytest_pinet.execution.shell import Completed
@@ -27,6 +28,7 @@ from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.build import Build, RunningBuild
 from pytest_pinet.model.combination import Combination
@@ -192,18 +194,18 @@ class StandInLab:
         self.plan.log.append(f"open {combination.id}")
         yield Link(combination, ends, tuple(UP for _ in ends), {})
 
-    def take(self, series: TurnSeries, link: Link, boot: int, side: Side, at_s: float) -> None:
-        plan = self.plan
+    def take(self, series: TurnSeries, link: Link, boot: MadeBoot) -> None:
+        plan, side = self.plan, boot.side
         self.plan.log.append(f"measure {link.id} {series.traffic.direction} {side}")
-        error = plan.traffic(side, boot)
+        error = plan.traffic(side, boot.number)
         if error is not None:
             raise error
-        effect = plan.effects.setdefault(boot, plan.random.gauss(0, plan.boot_noise))
+        effect = plan.effects.setdefault(boot.number, plan.random.gauss(0, plan.boot_noise))
         ratio = plan.ratio.get(link.combination.nic, 1.0) if side is Side.B else 1.0
         rates = [A_BPS * ratio * (1 + effect + plan.random.gauss(0, plan.noise)) for _ in range(series.connections)]
         tries = tuple(one_try(rate, link, series.traffic) for rate in rates)
         settings = {"tcp-segmentation-offload": "on" if ratio == 1 else "off"}
-        series.add(Turn(side, boot, at_s, link, tries, (), settings))
+        series.add(Turn(side, boot.number, boot.started_s, link, tries, (), settings))
 
 
 def side_of(deployment: StandInDeployment) -> Side:
@@ -241,8 +243,8 @@ def install(plan: Plan) -> None:
     _PATCHES.setattr(LabAccess, "close", close)
     _PATCHES.setattr(LabAccess, "open", lambda self, combination, reset=False: lab.open(self, combination))
 
-    def take(self: TurnSeries, link: Link, boot: int, side: Side, at_s: float, *_: object) -> None:
-        lab.take(self, link, boot, side, at_s)
+    def take(self: TurnSeries, context: MeasureContext, boot: MadeBoot) -> None:
+        lab.take(self, context.link, boot)
 
     _PATCHES.setattr(TurnSeries, "take", take)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from pytest_pinet.history.points import LevelChange, Point
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.trends import FigureSeries
 
 BEGIN = datetime(2026, 6, 1, tzinfo=UTC)
 LIMIT, ORACLE = 885e6, 941.48e6

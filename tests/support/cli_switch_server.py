@@ -7,6 +7,7 @@ import json
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import IO, Any
 from pytest_pinet.errors import Where
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.switch.cli import CliSwitch, connect
+from pytest_pinet.lab.switch.journal import Journal
+from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.lab import Switch
 from pytest_pinet.virtual.credentials import password_hash
 
@@ -153,6 +156,11 @@ class SwitchBench:
             **settings,
         }
         return Switch("sw1", "cli", tuple(ports or self.ports), own, Where("lab.yaml", 12))
+
+    def managed(self, switch: CliSwitch, **settings: str) -> ManagedSwitch:
+        """Return the managed switch on top of a backend, with an empty journal."""
+        journal = Journal("lab.yaml", Path(tempfile.mkdtemp(dir=self._folder)))
+        return ManagedSwitch(self.switch(**settings), switch, journal)
 
     def connect(self, **settings: str) -> CliSwitch:
         """Log in through the backend."""

@@ -8,7 +8,9 @@ from pathlib import Path
 from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.iperf3 import PORTS, Iperf3
+from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.processes import PORTS
+from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.local_shell import LocalProcess, LocalShell
 
 DUT, PEER = "127.0.0.1", "127.0.0.2"
@@ -31,7 +33,8 @@ class Ends:
         peer_address: str = PEER,
         dut_address: str = DUT,
     ) -> Measurement:
-        return Iperf3(ports).measure(self.dut, self.peer, dut_address, peer_address, traffic, on_progress, grace_s)
+        job = TrafficJob(self.dut, self.peer, dut_address, peer_address, traffic, on_progress=on_progress)
+        return Iperf3(ports, grace_s=grace_s).measure(job)
 
     def iperf3(self, name: str) -> list[int]:
         """Return the running iperf3 processes in the group that this end started last."""

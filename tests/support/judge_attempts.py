@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_pinet.model.attempt import Attempt, Fresh
-from pytest_pinet.model.events import Event
-from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.measurement import Event, Sample
 
 MBIT = 1e6
 

@@ -27,15 +27,13 @@ from typing import Any
 import yaml
 
 from pytest_pinet.errors import TrafficError
-from pytest_pinet.execution.shell import Shell
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.warmup import settle
-from pytest_pinet.model.http import HttpReport
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.measurement import Flow, Measurement, Sample
+from pytest_pinet.model.measurement import Flow, HttpReport, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import RESPONSE_HEAD, WARMUP_CAP_S, Direction, HttpTraffic, Traffic
-from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
+from pytest_pinet.model.traffic import RESPONSE_HEAD, Direction, HttpTraffic, Traffic
+from pytest_pinet.traffic.tool import TrafficJob
 
 RECORDINGS = "replay.yaml"
 VERSION = "1.0"
@@ -57,31 +55,20 @@ class ReplayTool:
         self._used: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
+    def prepare(self, job: TrafficJob) -> None:
         """Do nothing: a node needs no preparation."""
 
-    def measure(
-        self,
-        dut: Shell,
-        peer: Shell,
-        dut_address: str,
-        peer_address: str,
-        traffic: Traffic,
-        on_progress: Progress | None = None,
-        *,
-        watch: Watch | None = None,
-        before_client: BeforeClient | None = None,
-        warmup_cap_s: float = WARMUP_CAP_S,
-    ) -> Measurement:
+    def measure(self, job: TrafficJob) -> Measurement:
         """Return the next connection of the recording. Raises TrafficError without a recording."""
-        if before_client is not None:
-            before_client(dut)
-        label = f"{dut.name} {peer.name} {traffic.key} {traffic.direction}"
-        one: dict[str, Any] = {"goodput": LOOPBACK_MBPS} if dut is peer else self._next(label)
+        traffic, cap_s = job.traffic, job.warmup_cap_s
+        if job.before_client is not None:
+            job.before_client(job.dut)
+        label = f"{job.dut.name} {job.peer.name} {traffic.key} {traffic.direction}"
+        one: dict[str, Any] = {"goodput": LOOPBACK_MBPS} if job.dut is job.peer else self._next(label)
         if "error" in one:
             raise TrafficError(one["error"], "look at the recording", "what the tool printed before it failed")
-        seconds = traffic.duration_s if isinstance(traffic, HttpTraffic) else traffic.seconds_with(warmup_cap_s)
-        flows = {way: _flow(way, one, traffic, seconds, warmup_cap_s) for way in traffic.direction.parts}
+        seconds = traffic.duration_s if isinstance(traffic, HttpTraffic) else traffic.seconds_with(cap_s)
+        flows = {way: _flow(way, one, traffic, seconds, cap_s) for way in traffic.direction.parts}
         return Measurement(
             traffic,
             flows,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.comparison import ComparisonRecord
+from pytest_pinet.model.record.change import ComparisonRecord
 from pytest_pinet.model.record.direction import DirectionRecord, SampleRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord

@@ -14,7 +14,6 @@ from urllib.request import Request, urlopen
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.virtual.control import ask
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.processes import ProcessId
 from pytest_pinet.virtual.runtime import Runtime
@@ -138,10 +137,10 @@ class Bench:
         return self.ssh(node, "cat /sys/class/net/eth0/carrier").strip() == "1"
 
     def degrade(self, target: str, **faults: Any) -> None:
-        ask(self.runtime.control, "degrade", target=target, **faults)
+        self.runtime.ask("degrade", target=target, **faults)
 
     def restore(self, target: str | None = None) -> None:
-        ask(self.runtime.control, "restore", target=target)
+        self.runtime.ask("restore", target=target)
 
     def pings(self, target: str = "right") -> bool:
         address = {"right": "10.1.0.2", "left": "10.1.0.1"}[target]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pytest_pinet.model.diagnosis import Cause, Diagnosis
 from pytest_pinet.model.evidence import EndEvidence
-from pytest_pinet.model.http import HttpReport
-from pytest_pinet.model.measurement import Window
+from pytest_pinet.model.measurement import HttpReport, Window
 from pytest_pinet.model.ping import Ping, PingReport
+from pytest_pinet.model.record.evidence import LimitedByRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.traffic import LadderRecord, StepRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
-from pytest_pinet.report.evidence import evidence_record, limited_by_record
-from pytest_pinet.report.traffic import http_record, ping_record, window_record
-from pytest_pinet.report.tunings import tuning_records
+from pytest_pinet.report.result_record import evidence_record, http_record, ping_record, window_record
 from tests.support.report_records import direction, result
 
 BUSY = Diagnosis(Cause.IRQ, "CPU 0 of pi4b-1:onboard was 99 % busy, 97 % in interrupts and softirqs", {"busy": 0.99})
@@ -64,14 +62,14 @@ def tuned(found: float = 941e6, verdict: str = "pass") -> ResultRecord:
     """Return a result with one setting that holds at both ends, and one that holds at none."""
     record = result("pi4b:onboard/pair/rps=all+mtu=9000", {"rx": direction(found, 885e6, verdict)})
     ends = ("pi4b-1:onboard", "pi4b-2:onboard")
-    tunings = [
+    tunings = (
         *(Tuned(end, "rps", "all", "0", "f", SettingOutcome.APPLIED) for end in ends),
         *(Tuned(end, "mtu", "9000", "1500", "1500", SettingOutcome.REJECTED, "Invalid argument") for end in ends),
-    ]
+    )
     return record.replace(
         combination=record.combination.replace(topology="pair"),
-        tunings=tuning_records(tunings),
-        limited_by=limited_by_record(BUSY),
+        tunings=tunings,
+        limited_by=LimitedByRecord.of(BUSY),
         evidence=[evidence_record(1, EndEvidence(end, "eth0", kernel=("eth0: dropped",))) for end in ends],
     )
 

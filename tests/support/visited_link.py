@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pytest_pinet.config.labfile import load
+from pytest_pinet.lab.access import LabAccess, visit
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import Rates, rate_for
-from pytest_pinet.lab.visit import Visit, visit
 from pytest_pinet.matrix.inventory import select_combinations
 from pytest_pinet.measure.default_traffic import attempt_at
-from pytest_pinet.measure.traffic_runner import observed, run_once
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from tests.support.gate_project import GateLab
@@ -24,12 +24,12 @@ GOODPUT = Bitrate(94.15e6)
 
 
 @contextmanager
-def visited(lab: GateLab, name: str = PAIR) -> Iterator[tuple[Visit, Link]]:
+def visited(lab: GateLab, name: str = PAIR) -> Iterator[tuple[LabAccess, Link]]:
     """Open the lab and this link of it. No warnings may be left."""
     left: list[str] = []
     described = load(lab.file)
     (combination,) = select_combinations(described, [name])
-    with visit(described, "test", lambda _: None, left.extend) as here, here.link(combination) as link:
+    with visit(described, "test", lambda _: None, left.extend) as here, here.open(combination) as link:
         yield here, link
     assert left == []
 
@@ -39,11 +39,11 @@ def rates(link: Link, tx: float, rx: float) -> Rates:
     return Rates(rate_for(Bitrate(GOODPUT.bps * tx), link.path), rate_for(Bitrate(GOODPUT.bps * rx), link.path))
 
 
-def goodput(here: Visit, link: Link, way: Direction) -> float:
+def goodput(here: LabAccess, link: Link, way: Direction) -> float:
     """Measure two seconds of traffic. Return the goodput as a share of the goodput of PAIR."""
     traffic = Traffic(way, duration_s=1.0, warmup_s=1.0)
-    with here.measuring(link.combination), observed(link, traffic.seconds) as observers:
-        one = run_once(link, traffic, here.tool, observers)
+    with here.measuring(link.combination), Runs(MeasureContext(link, here.tool), traffic.seconds) as runs:
+        one = runs.again(traffic)
     return attempt_at(one, way).goodput.bps / GOODPUT.bps
 
 

@@ -23,9 +23,6 @@ class KernelEventKind(StrEnum):
     UNDER_VOLTAGE = "under-voltage"
     VOLTAGE_NORMAL = "voltage normalised"
 
-    def __str__(self) -> str:
-        return self.value
-
     @property
     def blames_kernel(self) -> bool:
         """Whether this is a kernel failure. After such an event, the node must not be used for further measurements."""
@@ -74,8 +71,5 @@ def recognise(line: str) -> KernelEventKind | None:
 
 
 def plain_line(raw: bytes) -> str:
-    """Return a line as a person reads it, without colours, cursor movements and line end.
-
-    Invalid UTF-8 is replaced by a mark.
-    """
+    """Return a line without colours, cursor movements and line end, and with a mark for each invalid UTF-8 sequence."""
     return _CONTROL.sub("", raw.decode("utf-8", "replace")).rstrip()

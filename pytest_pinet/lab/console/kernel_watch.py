@@ -11,7 +11,7 @@ from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
 
 _POWER = "check the power supply of {node} and its cable: a board throttles below 4.63 V"
-_PEER = "its kernel is not under test: repair {node} or its build, then repeat"
+_PEER = "the kernel of a peer is not under test: repair {node} or its build, then repeat"
 
 
 class KernelWatch:
@@ -58,7 +58,6 @@ class KernelWatch:
             raise error
 
     def _look(self) -> PinetError | None:
-        """Return the error for new findings, or None."""
         if not any(record.findings or record.under_voltage for record in self._records.values()):
             return None
         with self._lock:
@@ -85,7 +84,7 @@ def _error_of(finding: KernelFinding, record: ConsoleRecord, under_test: bool, b
         # The cause is a hang ended by the hardware watchdog, or a supply that broke down. Neither prints a message.
         message = f"{who} restarted by itself {finding}"
     elif before and finding.kind is KernelEventKind.UNDER_VOLTAGE:
-        message = f"{finding.kind} on {who}, which has lasted since before the test, reported {finding}"
+        message = f"{finding.kind} on {who} since before the test, reported {finding}"
     else:
         message = f"{finding.kind} on {who} {finding}"
     error: PinetError

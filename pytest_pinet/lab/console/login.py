@@ -1,8 +1,4 @@
-"""Login over the serial console: labgrid's ShellDriver without its waits and without its side effect.
-
-labgrid's own driver waits for two seconds of silence before it presses Enter. After each login it sets the kernel's
-console log level to 1 and never restores it; that would hide the messages that a gate must see.
-"""
+"""Login over the serial console: labgrid's ShellDriver without its waits, and without hiding kernel messages."""
 
 from __future__ import annotations
 

@@ -90,7 +90,6 @@ class ConsoleRecord:
     # -- input ----------------------------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Add bytes that were received."""
         with self._lock:
             self._last_data = time.monotonic()
             *complete, self._partial = (self._partial + data).split(b"\n")
@@ -118,7 +117,6 @@ class ConsoleRecord:
         self.note("console open")
 
     def end(self) -> None:
-        """Note that the console was closed."""
         self._open = False
         self.note("console closed")
 
@@ -205,6 +203,5 @@ class ConsoleRecord:
             return enough or time.monotonic() - self._last_data > QUIET_S
 
     def tail(self, count: int = LINES_BEFORE + LINES_AFTER + 1) -> str:
-        """Return the last lines."""
         with self._lock:
             return "\n".join(str(line) for line in list(self._lines)[-count:])

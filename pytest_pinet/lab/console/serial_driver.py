@@ -144,9 +144,3 @@ class PiSerialDriver(SerialDriverWithHooks):
 
     def __str__(self) -> str:
         return f"PiSerialDriver({self.target.name})"
-
-
-def record_of(console: object) -> ConsoleRecord | None:
-    """Return the record of a console driver; None if the driver has no record (labgrid's own SerialDriver)."""
-    record = getattr(console, "record", None)
-    return record if isinstance(record, ConsoleRecord) else None

@@ -74,7 +74,7 @@ class LeasedBoard:
         while True:
             if not deadline.wait_until(lambda: _boot_id(session.shell) != before, GONE_POLL_S):
                 act = f"look at its console: labgrid-client -p {session.node.place} console"
-                raise SshError(f"{self.name} did not go down within {SHUTDOWN_S:.0f} s of '{command}'", act)
+                raise SshError(f"{self.name} did not shut down within {SHUTDOWN_S:.0f} s after '{command}'", act)
             session.await_boot()
             # The silence may come from a busy system. Only an answer of the next boot counts.
             if _boot_id(session.shell) != before:

@@ -247,7 +247,7 @@ class Booted:
             card = read_card(access.shell, access.folders)
         except Refused as why:
             act = f"look at the card of {self._board.name}"
-            raise LabError(f"{why}; its boot files changed after {build} was checked", act) from None
+            raise LabError(f"{why}; the boot files of the board changed after {build} was checked", act) from None
         known = replace(known, cmdline=card.text(known.names.cmdline) or known.cmdline)
         texts: dict[str, Content] = {
             f"{TRYBOOT}{KEPT}.new": self.tryboot(build, card, known).encode(),

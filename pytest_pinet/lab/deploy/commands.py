@@ -68,7 +68,7 @@ class DiskSpace:
         others = sum(size for key, size in self._reserved.items() if key not in {*self.deployed, build.key})
         if left is not None and needed + others > left and build.key not in self.deployed:
             beside = f", beside {others / 1e6:.0f} MB of another build" if others else ""
-            raise Refused(f"{what} {needed / 1e6:.0f} MB{beside}, and {where} has {left / 1e6:.0f} MB left: {act}")
+            raise Refused(f"{what} {needed / 1e6:.0f} MB{beside}, but {where} has only {left / 1e6:.0f} MB left: {act}")
         self._reserved[build.key] = needed
 
     def release(self, build: Build) -> None:

@@ -64,7 +64,7 @@ class Deployment:
         """
         name = self._board.name
         if not self._board.boots:
-            raise UnsupportedError(f"{name} is the machine that runs pytest, so no build is tried on it")
+            raise UnsupportedError(f"{name} is the machine that runs pytest, so no build can be deployed to it")
         if self._known_good is None:
             self._known_good = read_running(self._board.shell)
         refused: list[str] = []
@@ -211,7 +211,7 @@ class Deployment:
                 self._board.power_cycle()
         except (ConsoleError, SshError, PowerError) as worse:
             first = f"{self._board.name}: {build} did not come up ({error.message})"
-            again = type(worse)(f"{first}, nor did the known-good build ({worse.message})", worse.act)
+            again = type(worse)(f"{first}; the known-good build did not come up either ({worse.message})", worse.act)
             again.excerpt = error.excerpt
             raise again from error
         message = f"{build} does not come up on {self._board.name}, but the known-good build does: {error.message}"
@@ -246,7 +246,7 @@ class Deployment:
         found = mismatches(build, running, self.boots(build))
         same = self._known_good
         if not found and build.kernel is None and same is not None and running.version != same.version:
-            found = [f"the running kernel has version '{running.version}', the known-good one '{same.version}'"]
+            found = [f"the running kernel has version '{running.version}', but the known-good kernel '{same.version}'"]
         if found:
             raise BuildMismatch(f"{self._board.name} does not run {build}: {'; '.join(found)}")
         return running

@@ -27,7 +27,7 @@ from pytest_pinet.lab.deploy.deploy_target import Refused
 from pytest_pinet.model.build import MARKER, Build, BuildFileRole, KernelId
 
 KERNEL, INITRAMFS = "vmlinuz", "initrd.img"
-HEADER = "# By pytest-pinet: boots a build under test once; config.txt is what boots otherwise"
+HEADER = "# By pytest-pinet: boots a build under test once; every other boot uses config.txt"
 # A kernel that panics must not stay there: after this many seconds it reboots, and the known-good build boots.
 PANIC_WORD = "panic=10"
 # EEPROMs of this time and later know tryboot (seconds since 1970; snapd uses the same limit).

@@ -110,13 +110,13 @@ class Live:
         for wanted in self._swapped(build):
             if wanted not in loaded:
                 if self._board.shell.run(f"[ ! -d /sys/module/{wanted} ]").returncode:
-                    raise Refused(f"{wanted} is built into the kernel of {name}, so only another kernel changes it")
+                    raise Refused(f"{wanted} is built into the kernel of {name}, so only another kernel can change it")
                 if wanted not in build.modules and self._board.shell.run(_FIND.format(wanted)).returncode:
                     raise Refused(f"{name} has no module {wanted}")
                 continue
             users = [user for user in loaded[wanted][1].split(",") if user not in ("", "-", "[permanent]")]
             if users:
-                raise Refused(f"module {wanted} of {name} cannot be unloaded: {', '.join(users)} use it")
+                raise Refused(f"module {wanted} of {name} cannot be unloaded: it is used by {', '.join(users)}")
             if "[permanent]" in loaded[wanted][1]:
                 raise Refused(f"module {wanted} of {name} cannot be unloaded: it is permanent")
 

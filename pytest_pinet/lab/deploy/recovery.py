@@ -32,8 +32,9 @@ class Leftover:
 
     def sentences(self, node: str) -> list[str]:
         """Return the sentences for the user."""
-        again = ", and booted the known-good build" if self.build else ""
-        text = f"removed the build under test that an interrupted run left on {node}{again}"
+        booted = ", and booted the known-good build" if self.build else ""
+        how = "partly removed" if self.failed else "removed"
+        text = f"{how} the build under test that an interrupted run left on {node}{booted}"
         return [text] * bool(self.build or self.files) + [
             f"could not remove {what} from {node}" for what in self.failed
         ]

@@ -60,8 +60,7 @@ class Coordinator:
         os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
         from labgrid.remote import client
 
-        from pytest_pinet.lab.labgrid.coordinator_session import ResumableSession
-        from pytest_pinet.lab.labgrid.heartbeat_service import HeartbeatService
+        from pytest_pinet.lab.labgrid.coordinator_session import HeartbeatService, ResumableSession
 
         self.address = address
         self.identity = identity
@@ -109,7 +108,6 @@ class Coordinator:
 
     @property
     def lost(self) -> bool:
-        """Whether the connection has ended."""
         return bool(self.session.stopping.is_set())
 
     def sync(self) -> None:
@@ -148,7 +146,6 @@ class Coordinator:
         self.session.freed.clear()
 
     def places(self) -> list[str]:
-        """Return the names of all places."""
         return sorted(self.session.places)
 
     def _place(self, name: str) -> Any:
@@ -167,15 +164,12 @@ class Coordinator:
         return Identity.parse(acquired) if acquired else None
 
     def holding(self, place: str) -> Holding | None:
-        """Return the holder of this place and the start of the lease, as of the last ``sync``.
-
-        A heartbeat changes the place's own time stamp. Therefore the heartbeat carries the start of the lease. Raises
-        LeaseError when there is no such place.
-        """
+        """Return the holder of this place and the start of its lease, as of the last ``sync``. Raises LeaseError."""
         holder = self.holder(place)
         if holder is None:
             return None
         entry = self._place(place)
+        # A heartbeat changes the place's own time stamp. Therefore the heartbeat carries the start of the lease.
         beat = Heartbeat.of(holder, entry.tags.get(TAG))
         return Holding(holder, entry.changed if beat is None else beat.since)
 
@@ -197,11 +191,10 @@ class Coordinator:
     def acquire(self, place: str) -> bool:
         """Try to acquire a place; return False if another user holds it. Raises LeaseError for any other refusal."""
         import grpc
-        from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
 
         self.holder(place)
         try:
-            self._run(self._heartbeat.acquire(pb.AcquirePlaceRequest(placename=place)), f"place {place}")
+            self._run(self._heartbeat.acquire(place), f"place {place}")
         except grpc.aio.AioRpcError as error:
             # If the coordinator is gone, `sync` raises the clearer error.
             self.sync()
@@ -210,7 +203,7 @@ class Coordinator:
             if refused and (self.holder(place) is not None or _TAKEN in (error.details() or "")):
                 return False
             raise LeaseError(
-                f"the coordinator refused place {place}: {error.details()}",
+                f"the coordinator did not let this run acquire place {place}: {error.details()}",
                 f"labgrid-client -x {self.address} -p {place} show; check that its exporter runs",
             ) from error
         return True
@@ -218,11 +211,9 @@ class Coordinator:
     def release(self, place: str, holder: Identity) -> None:
         """Release a place if ``holder`` still holds it, else do nothing. Raises CoordinatorError or LeaseError."""
         import grpc
-        from labgrid.remote.generated import labgrid_coordinator_pb2 as pb
 
-        request = pb.ReleasePlaceRequest(placename=place, fromuser=str(holder))
         try:
-            self._run(self._heartbeat.release(request), f"place {place} to be released")
+            self._run(self._heartbeat.release(place, holder), f"place {place} to be released")
         except grpc.aio.AioRpcError as error:
             if error.code() == grpc.StatusCode.FAILED_PRECONDITION:
                 return

@@ -40,11 +40,6 @@ def _request_timeout() -> Iterator[None]:
         requests.Session.request = original  # type: ignore[method-assign]
 
 
-def _is_manual(driver: Any) -> bool:
-    """Return whether a person switches the power (ManualPowerDriver); a person gets no deadline."""
-    return type(driver).__name__ == "ManualPowerDriver"
-
-
 class Power:
     """The power of one node, through a labgrid driver with PowerProtocol."""
 
@@ -54,9 +49,11 @@ class Power:
         self._off_at: float | None = None
 
     def _call(self, what: str, call: Callable[[], T]) -> T:
+        # A person who switches the power gets no deadline.
+        manual = type(self._driver).__name__ == "ManualPowerDriver"
         try:
             with _request_timeout():
-                return call() if _is_manual(self._driver) else call_within(CALL_TIMEOUT_S, call)
+                return call() if manual else call_within(CALL_TIMEOUT_S, call)
         except Exception as error:
             port: Any = getattr(self._driver, "port", None)
             place = f" ({port.host}, outlet {port.index})" if hasattr(port, "host") else ""
@@ -80,10 +77,7 @@ class Power:
         return self._call("report its state", get)
 
     def rest(self) -> None:
-        """After ``switch`` off, wait for the driver's off time (labgrid's ``delay``, default 2 s).
-
-        Capacitors keep a board alive for this time.
-        """
+        """After an off, wait for labgrid's ``delay`` (default 2 s): capacitors keep a board alive for so long."""
         if self._off_at is not None:
             passed = time.monotonic() - self._off_at
             time.sleep(max(0.0, float(getattr(self._driver, "delay", OFF_TIME_S)) - passed))

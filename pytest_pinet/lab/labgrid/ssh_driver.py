@@ -1,8 +1,4 @@
-"""labgrid's SSHDriver with a fast deactivation, and an immediate error when the node refuses the login.
-
-If the link is dead, the deactivation of labgrid's driver waits up to two minutes for its keepalive process. labgrid's
-driver also retries refused credentials until its timeout, as if the node did not answer.
-"""
+"""labgrid's SSHDriver with a fast deactivation, and an immediate error when the node refuses the login."""
 
 from __future__ import annotations
 
@@ -25,7 +21,8 @@ CLOSE_TIMEOUT_S = 2.0
 class PiSSHDriver(SSHDriverWithHooks):
     """An SSHDriver that is deactivated within seconds, whatever state the node is in.
 
-    Activation raises SshError when the node refuses the login.
+    If the link is dead, labgrid's driver waits up to two minutes for its keepalive process. It also retries refused
+    credentials until its timeout; here activation raises SshError when the node refuses the login.
 
     Binds to:
         networkservice (NetworkService)

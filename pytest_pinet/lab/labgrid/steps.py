@@ -1,4 +1,4 @@
-"""Record labgrid's own steps (power, console, ssh) below our steps."""
+"""Record labgrid's own steps (power, console, ssh) as children of our steps, for reports."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from typing import Any
 from pytest_pinet.execution.trace import Recorder, Step, current
 
 _LONGEST = 100
-# Steps whose arguments are shown: states, and paths of files.
+# Steps whose arguments are shown, since they are never secret: states, and paths of files. A password is written to a
+# console as an ordinary argument of a step.
 _SHOWN = ("transition", "force", "put", "get", "rsync", "scp")
-# There are hundreds of these steps. The console record has what was read.
+# Steps of consoles. There are hundreds of them, the text may be a password, and the console record has what was read.
 _LEFT_OUT = ("read", "write", "expect")
 
 
 def listen() -> Callable[[], None]:
-    """Record labgrid's steps whenever a recorder of our steps is active; return a function that ends the recording.
-
-    Reading, writing and waiting on consoles is left out: there are hundreds of such steps, and the text may be a
-    password.
-    """
+    """Record labgrid's steps whenever a recorder of our steps is active; return a function that ends the recording."""
     from labgrid.step import steps
 
     opened: dict[int, tuple[Recorder, Step]] = {}
@@ -40,10 +37,6 @@ def listen() -> Callable[[], None]:
 
 
 def _title(step: Any) -> str:
-    """Return who does what, in one line. Arguments are added only for steps whose arguments are never secret.
-
-    A password is written to a console as an ordinary argument of a step.
-    """
     source = step.source
     who = f"{type(source).__name__} " if source is not None else ""
     words = ", ".join(str(value) for value in (step.args or {}).values()) if step.title in _SHOWN else ""

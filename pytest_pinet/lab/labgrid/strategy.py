@@ -10,7 +10,7 @@ from pytest_pinet.errors import ConfigError, ConsoleError, LabError, PowerError
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.login import PiShellDriver
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
-from pytest_pinet.lab.console.serial_driver import PiSerialDriver, record_of
+from pytest_pinet.lab.console.serial_driver import PiSerialDriver
 from pytest_pinet.lab.labgrid.power import Power
 from pytest_pinet.lab.labgrid.ssh_driver import PiSSHDriver
 
@@ -56,7 +56,8 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
     @property
     def record(self) -> ConsoleRecord | None:
         """The record of what the console printed; None if the lab file uses labgrid's own SerialDriver."""
-        return record_of(self.console)
+        record = getattr(self.console, "record", None)
+        return record if isinstance(record, ConsoleRecord) else None
 
     def open_console(self) -> None:
         """Connect to the serial console, without a login. Raises ConsoleError."""
@@ -81,7 +82,9 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
     def state_off(self) -> None:
         # `transition` has deactivated ssh before, as all drivers: with a dead link, ssh would block.
         self.node_power.switch(on=False)
-        self._note("power off")
+        if self.record is not None:
+            self.record.restarted()
+            self.record.note("power off")
 
     @GraphStrategy.depends("off")  # type: ignore[untyped-decorator]
     def state_booted(self) -> None:
@@ -120,7 +123,8 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         # The console must be open before the power is on, or the first lines of the boot are lost.
         self.open_console()
         self.node_power.rest()
-        self._note("power on")
+        if self.record is not None:
+            self.record.note("power on")
         self.node_power.switch(on=True)
 
     def await_boot(self) -> None:
@@ -163,12 +167,6 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         if isinstance(self.shell, PiShellDriver):
             self.shell.abandon()
         self.invalidate()
-
-    def _note(self, what: str) -> None:
-        if self.record is not None:
-            if what == "power off":
-                self.record.restarted()
-            self.record.note(what)
 
 
 def _address(console: object) -> str:

@@ -19,14 +19,11 @@ class Targets:
         try:
             self._environment = Environment(lab.file)
         except (InvalidConfigError, ImportError) as error:
-            raise ConfigError(f"labgrid cannot use this file: {error}") from error
+            raise ConfigError(f"labgrid cannot use {lab.file}: {error}") from error
         self.address = address_of(self._environment)
 
     def make(self, node: Node) -> object:
-        """Return the target of a node whose place is leased.
-
-        Raises ConfigError, and CoordinatorError if no exporter serves a resource.
-        """
+        """Return the target of a leased node. Raises ConfigError; CoordinatorError if no exporter serves it."""
         from labgrid.exceptions import (
             InvalidConfigError,
             NoDriverFoundError,

@@ -12,6 +12,7 @@ from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Endpoint
+from pytest_pinet.model.lab import PortRef
 
 UNMANAGED_TIMEOUT_S = 5.0
 # The exit status of a shell for a command that does not exist.
@@ -33,12 +34,15 @@ class End:
         return self.endpoint.interface.device
 
     @property
+    def port(self) -> PortRef:
+        return self.endpoint.interface.port
+
+    @property
     def ip(self) -> str:
         return str(self.address.ip)
 
     def __str__(self) -> str:
-        interface = self.endpoint.interface
-        return f"{interface.node} {interface.device} (port {interface.port.port} of switch {interface.port.switch})"
+        return f"{self.endpoint.interface.node} {self.device} (port {self.port.port} of switch {self.port.switch})"
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,7 @@ class Surroundings:
 
 
 def read_surroundings(end: End) -> Surroundings:
-    """Read the surroundings with one remote command, since each command is a round trip.
-
-    Raises LinkError for a node without ``ip``.
-    """
+    """Read the surroundings in one round trip. Raises LinkError for a node without ``ip``."""
     done = end.shell.run(
         "PATH=$PATH:/usr/sbin:/sbin; command -v ip >/dev/null || exit 127;"
         ' set -- $SSH_CONNECTION; echo "server=$3";'
@@ -82,7 +83,7 @@ def check_not_management(end: End, around: Surroundings) -> None:
     """Refuse to rewire a port that carries our ssh connection. Raises LinkError."""
     if around.carries_ssh:
         raise LinkError(
-            f"{end} carries our own ssh connection, which moving its port into a group of its own would cut",
+            f"{end} carries the ssh connection of this run; moving its port to another VLAN would cut the connection",
             f"reach {end.shell.name} over a second NIC, or give the switch `backend: fixed` in the lab file",
         )
 
@@ -99,30 +100,25 @@ def change(shell: Shell, command: str) -> None:
         raise LinkError(f"{shell.name} refused '{command}': {done.stderr.strip() or f'exit {done.returncode}'}")
 
 
-def bring_up(end: End, around: Surroundings, undo: UndoStack) -> InterfaceState:
-    """Bring the device up and add its address.
+def undo_by(end: End, what: str, command: str, undo: UndoStack) -> None:
+    """Make ``undo`` run this command on the node of ``end``; ``what`` names the change that it undoes."""
+    undo.add(what, lambda: change(end.shell, command), end.shell.name)
 
-    Return the state in which it was found, or its new state if NetworkManager managed it.
-    """
+
+def bring_up(end: End, around: Surroundings, undo: UndoStack) -> InterfaceState:
+    """Bring the device up and add its address. Return the state found, or the new one if NetworkManager managed it."""
     found = read_interface(end.shell, end.device)
     if around.network_manager and not around.carries_ssh:
         _take_from_network_manager(end, undo)
     commands = []
     if not found.admin_up:
-        undo.add(
-            f"{end.device} up on {end.shell.name}",
-            lambda: change(end.shell, f"ip link set {end.device} down"),
-            end.shell.name,
-        )
+        undo_by(end, f"{end.device} up on {end.shell.name}", f"ip link set {end.device} down", undo)
     if not found.admin_up or around.network_manager:
         commands.append(f"ip link set {end.device} up")
     # If the address is gone already, the undo succeeds.
     gone = f"! ip -o addr show dev {end.device} | grep -qF ' {end.address} '"
-    undo.add(
-        f"address {end.address} on {end.shell.name} {end.device}",
-        lambda: change(end.shell, f"ip addr del {end.address} dev {end.device} || {gone}"),
-        end.shell.name,
-    )
+    what = f"address {end.address} on {end.shell.name} {end.device}"
+    undo_by(end, what, f"ip addr del {end.address} dev {end.device} || {gone}", undo)
     # "replace", because a killed runner may have left the same address behind.
     commands.append(f"ip addr replace {end.address} dev {end.device}")
     change(end.shell, " && ".join(commands))
@@ -132,11 +128,8 @@ def bring_up(end: End, around: Surroundings, undo: UndoStack) -> InterfaceState:
 
 def _take_from_network_manager(end: End, undo: UndoStack) -> None:
     """Make NetworkManager release the device. NetworkManager would configure it on link-up and flush our address."""
-    undo.add(
-        f"{end.device} of {end.shell.name} not managed by NetworkManager",
-        lambda: change(end.shell, f"nmcli device set {end.device} managed yes"),
-        end.shell.name,
-    )
+    what = f"{end.device} of {end.shell.name} not managed by NetworkManager"
+    undo_by(end, what, f"nmcli device set {end.device} managed yes", undo)
     change(end.shell, f"nmcli device set {end.device} managed no")
     # NetworkManager answers first; only later it releases the device and takes it down.
     if not Deadline(UNMANAGED_TIMEOUT_S).wait_until(lambda: not read_surroundings(end).network_manager):

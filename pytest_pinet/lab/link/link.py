@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.interface import InterfaceState
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.link import cabling, forwarding, link_checks
+from pytest_pinet.lab.link import link_checks
 from pytest_pinet.lab.link.addressing import addresses
-from pytest_pinet.lab.link.end import End, bring_up, check_not_management, read_surroundings
+from pytest_pinet.lab.link.end import End, bring_up, change, check_not_management, read_surroundings, undo_by
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.combination import Combination
@@ -18,6 +19,8 @@ from pytest_pinet.model.lab import PortRef
 from pytest_pinet.model.link_facts import LinkEnd, LinkFacts
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.tuning import Tuned
+
+FORWARDING_TIMEOUT_S = 5.0
 
 
 @dataclass
@@ -98,13 +101,13 @@ def connect(
     )
     surroundings = [read_surroundings(end) for end in ends]
     for end, around in zip(ends, surroundings, strict=True):
-        if switches[end.endpoint.interface.port.switch].rewires:
+        if switches[end.port.switch].rewires:
             check_not_management(end, around)
     _wire(combination, switches, undo)
     found = [bring_up(end, around, undo) for end, around in zip(ends, surroundings, strict=True)]
     deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
     states = tuple(
-        link_checks.await_carrier(end, state, switches[end.endpoint.interface.port.switch], deadline)
+        link_checks.await_carrier(end, state, switches[end.port.switch], deadline)
         for end, state in zip(ends, found, strict=True)
     )
     for end, state in zip(ends, states, strict=True):
@@ -115,12 +118,12 @@ def connect(
         [[ends[index] for index in segment] for segment in topology.segments],
         states,
         isolated,
-        on_silence=lambda: cabling.search(ends, states, switches),
+        on_silence=lambda: link_checks.search_ports(ends, states, switches),
     )
-    cabling.check(ends, states, switches)
+    link_checks.check_cabling(ends, states, switches)
     if topology.forwards:
         dut, near, second, far = ends
-        forwarding.set_up(dut, near, second, far, undo)
+        set_up_forwarding(dut, near, second, far, undo)
     return Link(combination, ends, states, dict(switches))
 
 
@@ -141,3 +144,56 @@ def switches_of(combination: Combination) -> list[str]:
     ports: list[PortRef] = [end.interface.port for end in combination.ends]
     ports += [port for uplinks in combination.uplinks for uplink in uplinks for port in uplink.ports]
     return sorted({port.switch for port in ports})
+
+
+def set_up_forwarding(dut: End, near: End, second: End, far: End, undo: UndoStack) -> None:
+    """Make the node of ``dut`` and ``second`` forward between ``near`` and ``far``, and check the path.
+
+    Only these two devices forward, not the whole node. ``undo`` reverts it. Raises LinkError.
+    """
+    for end in (dut, second):
+        _forward(end, undo)
+    _route(near, dut, far, undo)
+    _route(far, second, near, undo)
+    _check_forwarding(near, far, dut)
+
+
+def _forward(end: End, undo: UndoStack) -> None:
+    setting = f"/proc/sys/net/ipv4/conf/{end.device}/forwarding"
+    before = end.shell.run(f"cat {setting}").stdout.strip()
+    if before == "1":
+        return
+    undo_by(end, f"forwarding of {end.device} on {end.shell.name}", f"echo {before or 0} > {setting}", undo)
+    change(end.shell, f"echo 1 > {setting}")
+    if end.shell.run(f"cat {setting}").stdout.strip() != "1":
+        raise LinkError(f"{end.shell.name} accepted forwarding on {end.device}, but {setting} is still not 1")
+
+
+def _route(end: End, gateway: End, target: End, undo: UndoStack) -> None:
+    route = f"{target.address.network} via {gateway.ip} dev {end.device}"
+    gone = f"! ip route show {target.address.network} | grep -q ."
+    what = f"route to {target.address.network} on {end.shell.name}"
+    undo_by(end, what, f"ip route del {route} || {gone}", undo)
+    change(end.shell, f"ip route replace {route}")
+
+
+def _check_forwarding(near: End, far: End, dut: End) -> None:
+    """Check that packets arrive, and that they pass a router: with a TTL of 1 they must not arrive."""
+    ping = f"ping -n -q -c 1 -W 1 -I {near.device}"
+    last = ""
+
+    def reaches() -> bool:
+        nonlocal last
+        done = near.shell.run(f"{ping} {far.ip}")
+        last = (done.stderr.strip() or done.stdout.strip() or "no answer").splitlines()[-1]
+        return done.returncode == 0
+
+    if not Deadline(FORWARDING_TIMEOUT_S).wait_until(reaches):
+        raise LinkError(
+            f"{near} does not reach {far} through {dut.shell.name} within {FORWARDING_TIMEOUT_S:.0f} s: {last}",
+            f"on {dut.shell.name}: look for a firewall that drops forwarded packets (nft list ruleset)",
+        )
+    if near.shell.run(f"{ping} -t 1 {far.ip}").returncode == 0:
+        raise LinkError(
+            f"{near} reaches {far} without {dut.shell.name} in between", "check the cables of these three nodes"
+        )

@@ -1,14 +1,15 @@
-"""Checks before traffic: carrier, negotiated speed, reachability inside a segment, and isolation between segments."""
+"""Checks before traffic: carrier, negotiated speed, reachability, isolation between segments, and cabling."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pytest_pinet.errors import InvalidMeasurement, LinkError
 from pytest_pinet.evidence.interface import InterfaceState, read_interface
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.link.end import NOT_FOUND, End, missing
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
+from pytest_pinet.lab.switch.switchport import Capability, Neighbour
 
 # For all ends together. 10GBASE-T needs up to 10 s to train.
 CARRIER_TIMEOUT_S = 12.0
@@ -29,7 +30,7 @@ def await_carrier(end: End, state: InterfaceState, switch: ManagedSwitch, deadli
         return state.carrier
 
     if not state.carrier and not deadline.wait_until(has_carrier, interval_s=0.1):
-        port = end.endpoint.interface.port
+        port = end.port
         raise LinkError(
             f"no link on {end} after {CARRIER_TIMEOUT_S:.0f} s: the node reports {state}, "
             f"the switch reports {switch.state(port.port)}",
@@ -48,7 +49,7 @@ def check_negotiation(end: End, state: InterfaceState) -> None:
         )
     if state.duplex == "half":
         raise InvalidMeasurement(
-            f"{end} negotiated half duplex: not measured\n  -> let both ends of the cable negotiate"
+            f"{end} negotiated half duplex: not measured\n  -> enable autonegotiation at both ends"
         )
 
 
@@ -64,7 +65,8 @@ def check_reachable(
     order. ``on_silence`` is called once when an end has not answered for SUSPICION_S, and may raise what it finds.
     Raises LinkError.
     """
-    macs = {end.ip: state.mac for end, state in zip(_in_order(segments), states, strict=True)}
+    ends = [end for segment in segments for end in segment]
+    macs = {end.ip: state.mac for end, state in zip(ends, states, strict=True)}
     deadline = Deadline(REACH_TIMEOUT_S)
     for segment in segments:
         for end in segment:
@@ -72,10 +74,6 @@ def check_reachable(
             # One end of each other segment is enough, because all ends of a segment reach each other.
             strangers = [other[0] for other in segments if other is not segment and end is segment[0]]
             _check_end(end, others, strangers if isolated else [], macs, deadline, on_silence)
-
-
-def _in_order(segments: Sequence[Sequence[End]]) -> list[End]:
-    return [end for segment in segments for end in segment]
 
 
 def _check_end(
@@ -151,3 +149,95 @@ def _ping_all(end: End, inside: Sequence[str], outside: Sequence[str]) -> dict[s
     macs = {entry[0]: entry[entry.index("lladdr") + 1] for entry in words}
     found: dict[str, str | None] = {ip: macs.get(ip, "") if ip in answered else None for ip in inside}
     return {**found, **{ip: macs.get(ip) for ip in outside}}
+
+
+def check_cabling(ends: Sequence[End], states: Sequence[InterfaceState], switches: Mapping[str, ManagedSwitch]) -> None:
+    """Read the neighbours of the ports from the switches, just after every end has sent packets.
+
+    A switch that reports no neighbours is not checked. A port that was found right is not read again while the node
+    stays booted. Raises LinkError, which names a wrong cable.
+    """
+    for name, switch in switches.items():
+        if not switch.capabilities & {Capability.LLDP, Capability.FDB}:
+            continue
+        here = [(e, s) for e, s in zip(ends, states, strict=True) if e.port.switch == name]
+        if all(_key(end) in end.session.facts for end, _ in here):
+            continue
+        found = switch.neighbours([end.port.port for end, _ in here])
+        hosts = {end.shell.name: _host(end) for end, _ in here}
+        for end, state in here:
+            _check_cable(end, state, found, here, hosts)
+            end.session.facts[_key(end)] = True
+
+
+def search_ports(ends: Sequence[End], states: Sequence[InterfaceState], switches: Mapping[str, ManagedSwitch]) -> None:
+    """Search all ports for ends that do not answer. Raises LinkError naming the port where an end was found."""
+    for name, switch in switches.items():
+        if not switch.capabilities & {Capability.LLDP, Capability.FDB}:
+            continue
+        found = switch.neighbours(switch.ports)
+        hosts = [_host(node) for node in {end.shell.name: end for end in ends}.values()]
+        for end, state in zip(ends, states, strict=True):
+            own = end.port
+            if own.switch != name or any(_is(n, end, state, hosts) for n in found.get(own.port, ())):
+                continue
+            for port, seen in found.items():
+                for neighbour in seen:
+                    if port != own.port and _is(neighbour, end, state, hosts):
+                        way = "its MAC address" if neighbour.source is Capability.FDB else "LLDP"
+                        raise _wrong(end, f"the switch sees it on port {port} (by {way})")
+
+
+def _is(neighbour: Neighbour, end: End, state: InterfaceState, hosts: Sequence[str]) -> bool:
+    """Return whether this neighbour is that end: by MAC address, or by host name if no other host has that name."""
+    if neighbour.source is Capability.FDB:
+        return neighbour.mac == state.mac
+    # A node with several NICs announces its name, and the MAC of one NIC, on all of them. The announced port name tells
+    # the NICs apart.
+    named = neighbour.system == _host(end) and hosts.count(_host(end)) == 1
+    return neighbour.port == state.mac or (named and neighbour.port == end.device)
+
+
+def _key(end: End) -> str:
+    return f"cabled {end.device} {end.port}"
+
+
+def _host(end: End) -> str:
+    if "host" not in end.session.facts:
+        end.session.facts["host"] = end.shell.run("uname -n").stdout.strip()
+    return str(end.session.facts["host"])
+
+
+def _check_cable(
+    end: End,
+    state: InterfaceState,
+    found: Mapping[str, frozenset[Neighbour]],
+    here: Sequence[tuple[End, InterfaceState]],
+    hosts: Mapping[str, str],
+) -> None:
+    port = end.port
+    learned = {p: {n.mac for n in seen if n.source is Capability.FDB} for p, seen in found.items()}
+    others = [(other, other_state) for other, other_state in here if other is not end]
+    for there, macs in learned.items():
+        if there != port.port and state.mac in macs and state.mac not in learned.get(port.port, set()):
+            raise _wrong(end, f"the switch sees its MAC {state.mac} on port {there}")
+    for other, other_state in others:
+        if other_state.mac in learned.get(port.port, set()) and state.mac not in learned[port.port]:
+            raise _wrong(end, f"the switch sees {other.shell.name} ({other_state.mac}) on that port")
+    for neighbour in found.get(port.port, ()):
+        name = neighbour.system
+        if neighbour.source is not Capability.LLDP or name is None or name == hosts[end.shell.name]:
+            continue
+        # Hosts with the same name (raspberrypi) look the same in LLDP. The name of another end is a proof.
+        if name in {host for node, host in hosts.items() if node != end.shell.name}:
+            raise _wrong(end, f"LLDP says that {name} is on that port")
+
+
+def _wrong(end: End, seen: str) -> LinkError:
+    port = end.port
+    return LinkError(
+        f"wrong cable: the lab file has {end.shell.name} {end.device} on port {port.port} of switch {port.switch}, "
+        f"but {seen}",
+        f"move the cable, or correct `port:` in {end.endpoint.interface.where} "
+        "(pinet discover shows which NIC is on which port)",
+    )

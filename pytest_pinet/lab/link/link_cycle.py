@@ -31,7 +31,7 @@ def await_links(link: Link, same: bool = True) -> None:
     """
     deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
     for end, state in zip(link.ends, link.states, strict=True):
-        switch = link.switches[end.endpoint.interface.port.switch]
+        switch = link.switches[end.port.switch]
         now = link_checks.await_carrier(end, read_interface(end.shell, end.device), switch, deadline)
         link_checks.check_negotiation(end, now)
         if same and (now.speed_mbps, now.mtu) != (state.speed_mbps, state.mtu):
@@ -55,5 +55,5 @@ def bounce(link: Link) -> None:
     if not Deadline(ANSWER_TIMEOUT_S).wait_until(lambda: end.shell.run(ping).returncode == 0):
         raise LinkError(
             f"{end} does not reach {link.peer} any more, {ANSWER_TIMEOUT_S:.0f} s after its link was taken down and up",
-            f"look at spanning tree on port {end.endpoint.interface.port}, and at the kernel log of {end.shell.name}",
+            f"look at spanning tree on port {end.port}, and at the kernel log of {end.shell.name}",
         )

@@ -84,7 +84,7 @@ def tuned(link: Link, tuning: Tuning, on_failure: Callable[[str], None]) -> Iter
         if not failures:
             settle(link, bounced)
     if failures:
-        raise LabError("; ".join(failures), "look at the node; it is booted before its next use")
+        raise LabError("; ".join(failures), "look at the node; the next test boots it first")
 
 
 def _booting_at_failure(link: Link, undo: UndoStack) -> change.Register:
@@ -115,13 +115,10 @@ def _places(link: Link, where: SettingScope) -> list[SettingPlace]:
             continue
         if where.per_node and any(place.node == node for place in found):
             continue
-        found.append(SettingPlace(end.shell, end.device, str(end.endpoint), node, _others(link, index)))
+        segment = next(segment for segment in link.combination.topology.segments if index in segment)
+        others = tuple(link.ends[other].ip for other in segment if other != index)
+        found.append(SettingPlace(end.shell, end.device, str(end.endpoint), node, others))
     return found
-
-
-def _others(link: Link, index: int) -> tuple[str, ...]:
-    segment = next(segment for segment in link.combination.topology.segments if index in segment)
-    return tuple(link.ends[other].ip for other in segment if other != index)
 
 
 def boot_tuned(
@@ -156,7 +153,8 @@ def boot_tuned(
         except LabError as error:
             if not wanted:
                 raise
-            act = f"restore the boot files on the card of {dut.node.name} from the originals beside them (*{KEPT})"
+            card = f"if {dut.node.name} does not boot, restore its boot files from the originals beside them (*{KEPT})"
+            act = "; ".join(filter(None, (error.act, card)))
             again = type(error)(f"{error.message} (booted with {wanted.key})", act)
             again.excerpt = error.excerpt
             raise again from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_pinet.errors import CoordinatorError, LabError, LeaseError, QuarantineError, first_line
@@ -38,7 +38,7 @@ class NodePool:
         self._sessions: dict[str, NodeSession] = {}
         self._consoles = folder / "console" if folder is not None else None
         self._quarantine = Quarantine(folder / "quarantine" if folder is not None else None)
-        self._leases = Leases(coordinator, self._give_back, on_wait)
+        self.leases = Leases(coordinator, self._give_back, on_wait)
         self.warnings: list[str] = []
 
     def get(
@@ -46,25 +46,23 @@ class NodePool:
     ) -> list[NodeSession]:
         """Lease these nodes, all or none, and bring them up. With ``reset`` they are rebooted even if they are up.
 
-        ``more`` names further places to lease together with the nodes, such as the places of uplinks.
-
-        Raises LabError, or QuarantineError for a quarantined node.
+        ``more`` names further places to lease, such as the places of uplinks. Raises LabError, or QuarantineError.
         """
         wanted = list(nodes)
         self._check_service(wanted)
-        self._leases.resume(wait=True)
+        self.leases.resume(wait=True)
         # If a place was lost unnoticed, lease it again; the state of its node is unknown then.
         self.lost(wanted)
         places = [*(node.place for node in wanted), *more]
         with doing(f"lease {', '.join(places)}"):
-            self._leases.acquire(places, timeout_s)
+            self.leases.acquire(places, timeout_s)
         # Another worker may have quarantined a node while this process waited for the lease.
         self._check_service(wanted)
         sessions = [self._session(node) for node in wanted]
         for session in sessions:
             # Kernel problems on the console of an idle node, since its last test.
             for finding in session.take_unreported() if session.ready else ():
-                self.warnings.append(f"{finding.kind} on {finding.node} between two tests {finding}: rebooted the node")
+                self.warnings.append(f"rebooted {finding.node} because of {finding.kind} between two tests {finding}")
                 session.reset_due = True
             session.reset_due |= reset
         fresh = [session for session in sessions if session.reset_due or not session.ready]
@@ -79,7 +77,7 @@ class NodePool:
                     raise
                 except LabError as error:
                     self._quarantine.add(session.node.name, error.message)
-                    self._leases.release([session.node.place])
+                    self.leases.release([session.node.place])
                     raise
         return sessions
 
@@ -97,14 +95,10 @@ class NodePool:
                 session.record.keep_in(self._consoles / f"{node.name}.log" if self._consoles is not None else None)
         return self._sessions[node.place]
 
-    def check(self, places: Iterable[str]) -> None:
-        """Check that these places are still leased to this process. Raises LeaseError."""
-        self._leases.check(places)
-
     def lost(self, nodes: Iterable[Node]) -> list[str]:
         """Return the names of the nodes that are no longer leased to us. Their power is not switched."""
         by_place = {node.place: node.name for node in nodes if node.place in self._sessions}
-        gone = self._leases.lost(by_place)
+        gone = self.leases.lost(by_place)
         for place in sorted(gone):
             try:
                 stays_on = self._sessions[place].abandon()
@@ -117,13 +111,10 @@ class NodePool:
 
     def lost_places(self, places: Iterable[str]) -> set[str]:
         """Return the places that are no longer leased to us, among places without a node, such as uplinks."""
-        return self._leases.lost(place for place in places if place not in self._sessions)
+        return self.leases.lost(place for place in places if place not in self._sessions)
 
     def distrust(self, node: Node, reset: bool = False) -> None:
-        """Log out of a node that stopped answering, so that its next user logs in again.
-
-        With ``reset``, for a kernel that crashed, the node is rebooted before its next use.
-        """
+        """Log out of a node that stopped answering. Its next user logs in again, or reboots it (``reset``: a crash)."""
         self._leave([node.place])
         if reset and node.place in self._sessions:
             self._sessions[node.place].reset_due = True
@@ -136,24 +127,12 @@ class NodePool:
         return warnings
 
     def keep_only(self, nodes: Iterable[Node]) -> None:
-        """Leave and release all nodes except these."""
-        self._leases.release(self._leases.held - {node.place for node in nodes})
-
-    def settle(self) -> None:
-        """Release the places whose release failed earlier. Raises CoordinatorError naming the places."""
-        self._leases.settle()
-
-    def also(self, place: str, timeout_s: float) -> AbstractContextManager[None]:
-        """Hold one more place without a node for the block. Raises LeaseError."""
-        return self._leases.also(place, timeout_s)
+        self.leases.release(self.leases.held - {node.place for node in nodes})
 
     def _give_back(self, places: Iterable[str]) -> None:
         leaving = list(places)
         self._leave(leaving)
-        lost = set(self.lost(self._sessions[place].node for place in leaving if place in self._sessions))
-        for session in (self._sessions[place] for place in leaving if place in self._sessions):
-            if session.node.name in lost:
-                continue
+        for session in self._ours(leaving):
             for finding in session.take_unreported():
                 self.warnings.append(f"{finding.kind} on {finding.node} after its last test {finding}")
             try:
@@ -162,11 +141,7 @@ class NodePool:
                 self.warnings.append(f"could not reboot {session.node.name}: {first_line(error)}")
 
     def _leave(self, places: Iterable[str]) -> None:
-        sessions = [self._sessions[place] for place in places if place in self._sessions]
-        lost = set(self.lost(session.node for session in sessions))
-        for session in sessions:
-            if session.node.name in lost:
-                continue
+        for session in self._ours(places):
             try:
                 session.leave()
             except Exception as error:
@@ -174,12 +149,15 @@ class NodePool:
                     f"could not restore the original state of {session.node.name}: {first_line(error)}"
                 )
 
+    def _ours(self, places: Iterable[str]) -> list[NodeSession]:
+        """Return the sessions of these places that are still leased to us."""
+        sessions = [self._sessions[place] for place in places if place in self._sessions]
+        lost = set(self.lost(session.node for session in sessions))
+        return [session for session in sessions if session.node.name not in lost]
+
 
 class Quarantine:
-    """Knows which nodes could not be brought up, and why.
-
-    The workers of a run share ``folder``. With None the quarantine holds for this process only.
-    """
+    """Knows which nodes could not be brought up, and why. The workers of a run share ``folder`` (None: one process)."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder

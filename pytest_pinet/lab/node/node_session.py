@@ -46,8 +46,8 @@ class NodeSession:
         self.node = node
         self._target = target
         self.strategy = target.get_driver(Strategy, activate=False)
-        self._power_known = False
-        self._found_on: bool | None = None
+        # None until the power switch was read.
+        self._found_off: bool | None = None
         self._boot: Deadline | None = None
         self._shell: SshShell | None = None
         self.facts: dict[str, Any] = {}
@@ -115,9 +115,9 @@ class NodeSession:
     def _read_power(self) -> bool | None:
         """Return whether the node has power. The first answer of each lease says how the node was found."""
         on: bool | None = self.strategy.node_power.is_on()
-        if not self._power_known:
+        if self._found_off is None:
             # Only the first answer counts: a failed first attempt may have switched the node on.
-            self._power_known, self._found_on = True, on
+            self._found_off = on is False
         return on
 
     def switch_on(self) -> None:
@@ -213,10 +213,7 @@ class NodeSession:
             self._reboot()
 
     def _remove_left_build(self) -> bool:
-        """Remove what a crashed process left of a build under test; return whether the node still runs that build.
-
-        Raises SshError.
-        """
+        """Remove the build of a crashed process; return whether the node still runs that build. Raises SshError."""
         from pytest_pinet.lab.deploy.recovery import put_back
 
         try:
@@ -322,12 +319,10 @@ class NodeSession:
         )
 
     def _no_answer(self, trouble: LabError, error: Exception) -> _NoAnswer:
-        """Return the reason for a node's silence: ``trouble``, or a kernel panic if the console shows one.
-
-        The panic is removed from the record, because it ends with the next boot.
-        """
+        """Return the reason for a node's silence: ``trouble``, or a kernel panic if the console shows one."""
         from pytest_pinet.lab.console.login import BootPanic
 
+        # The panic is removed from the record, because it ends with the next boot.
         record = self.record
         panics = record.take([KernelEventKind.PANIC]) if record is not None else []
         if panics or isinstance(error, BootPanic):
@@ -391,8 +386,8 @@ class NodeSession:
 
     def _forget(self) -> bool:
         """Clear the state of this lease; return whether the node was found off."""
-        found_off = self._power_known and self._found_on is False
-        self._power_known, self._found_on, self._shell, self._boot = False, None, None, None
+        found_off = self._found_off is True
+        self._found_off = self._shell = self._boot = None
         self.fresh = False
         self.boot_tuning, self.boot_before = Tuning(), {}
         self._deployment = None

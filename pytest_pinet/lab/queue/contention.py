@@ -1,20 +1,30 @@
 """Contention domains: measurements that would disturb each other run one after the other.
 
-On one host a domain is a queue (``host_queue``), which all runs and their workers share. Between several runner hosts a
+On one host a domain is a queue (``turn``), which all runs and their workers share. Between several runner hosts a
 domain is a labgrid place named ``domain-NAME``, if the lab's admin created one.
+
+A queue is a set of tickets in a folder that all users share. A ticket is a numbered file, locked by the process that
+waits or measures. The lowest number goes first. When the process dies, the kernel drops the lock, and the ticket loses
+its turn.
 """
 
 from __future__ import annotations
 
+import fcntl
 import functools
+import hashlib
 import ipaddress
+import os
 import socket
+import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_pinet.errors import LeaseError
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.queue.host_queue import queue_folder, turn
 from pytest_pinet.lab.queue.wait_budget import Patience
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
@@ -22,6 +32,8 @@ from pytest_pinet.model.lab import Lab
 PLACE_PREFIX = "domain-"
 THIS_HOST = "this host"
 _COORDINATOR_PORT = "20408"
+_POLL_S = 0.02
+_FOR_ALL = 0o1777  # sticky, so that users cannot remove the files of others
 
 
 def all_domains(lab: Lab) -> Mapping[str, tuple[str, ...]]:
@@ -101,3 +113,117 @@ def exclusive(
                     f"the admin of this host: make {queue_folder()} a folder of mode 1777 that runners may write to",
                 ) from error
         yield
+
+
+def queue_folder() -> Path:
+    """Return the folder where all users of this host queue, whatever their ``TMPDIR``."""
+    # A service may have a private ``/tmp``. On Debian and Raspberry Pi OS all users may write to /run/lock, on other
+    # systems not.
+    locks = Path("/run/lock")
+    shared = locks.is_dir() and stat.S_IMODE(locks.stat().st_mode) == _FOR_ALL
+    return (locks if shared else Path("/tmp")) / "pinet"
+
+
+@dataclass(frozen=True)
+class _Queue:
+    """The tickets of one domain. The tickets of all domains share one folder."""
+
+    folder: Path
+    name: str
+
+    @classmethod
+    def of(cls, key: str, domain: str) -> _Queue:
+        folder = queue_folder()
+        with suppress(FileExistsError):
+            folder.mkdir()
+            # The first user makes the folder writable for all. The mode of an existing folder is never changed: it may
+            # be a link that another user made.
+            folder.chmod(_FOR_ALL)
+        return cls(folder, hashlib.sha256(f"{key}\n{domain}".encode()).hexdigest()[:16])
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Lock the folder, so that one process at a time draws or reads tickets; held for microseconds only."""
+        door = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(door, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(door)
+
+    def tickets(self) -> list[Path]:
+        return sorted(self.folder.glob(f"{self.name}-*"))
+
+    def draw(self, text: str) -> tuple[Path, int]:
+        """Draw a ticket behind all others; return its path and the descriptor that keeps it locked."""
+        with self.alone():
+            last = max((int(path.name.rpartition("-")[2]) for path in self.tickets()), default=0)
+            own = self.folder / f"{self.name}-{last + 1:010d}"
+            # Readable for all users, whatever the umask, because all users check the lock.
+            descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            os.fchmod(descriptor, 0o644)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            os.write(descriptor, text.encode())
+        return own, descriptor
+
+    def ahead(self, own: Path) -> tuple[Path, str] | None:
+        """Return the first ticket ahead of this one and its text, or None when it is this ticket's turn."""
+        with self.alone():
+            # The oldest locked ticket has the turn.
+            return next(((t, text) for t in self.tickets() if t < own and (text := _text(t)) is not None), None)
+
+
+def _text(ticket: Path) -> str | None:
+    """Return the text of a ticket, or None if its holder is dead or done; then the ticket is removed."""
+    try:
+        with ticket.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                # Read through the open file: the holder may have finished and removed the ticket meanwhile.
+                return file.read()
+    except OSError:
+        return None
+    # A ticket of another user stays, since the folder is sticky. It does no harm.
+    with suppress(OSError):
+        ticket.unlink()
+    return None
+
+
+@contextmanager
+def turn(
+    key: str, domain: str, patience: Patience, on_wait: Callable[[str], None], identity: Identity | None
+) -> Iterator[None]:
+    """Queue for a domain, then hold it for the block. Raises LeaseError when ``patience`` is over."""
+    queue = _Queue.of(key, domain)
+    who = f"process {os.getpid()} since {time.strftime('%T')}"
+    own, descriptor = queue.draw(f"{who}\n{identity or ''}")
+    try:
+        reported = ""
+        while (ahead := queue.ahead(own)) is not None:
+            ticket, text = ahead
+            holder, _, theirs = text.partition("\n")
+            patience.look(ticket.name, identity is not None and Identity.parse(theirs).is_sibling_of(identity))
+            if patience.over:
+                raise _too_long(domain, holder, patience)
+            if reported != holder:
+                reported = holder
+                on_wait(f"waiting for contention domain {domain}: held by {holder}")
+            time.sleep(_POLL_S)
+        yield
+    finally:
+        with suppress(FileNotFoundError):
+            own.unlink()
+        os.close(descriptor)
+
+
+def _too_long(domain: str, holder: str, patience: Patience) -> LeaseError:
+    if patience.hangs:
+        return LeaseError(
+            f"waited {patience.sibling_s:.0f} s for contention domain {domain}, held by {holder}, a worker of this run",
+            "check whether a test of that worker hangs; if it measures for so long, increase --pinet-acquire-timeout",
+        )
+    return LeaseError(
+        f"waited {patience.waited} for contention domain {domain}, held by {holder}: another measurement runs in it",
+        "increase --pinet-acquire-timeout",
+    )

@@ -26,10 +26,7 @@ class Patience:
         self._counted_s = self._siblings_s = self._stretch_s = 0.0
 
     def look(self, holder: str, sibling: bool) -> None:
-        """Update the times with the current holder.
-
-        ``holder`` must differ if the same holder released and acquired again.
-        """
+        """Update the times. ``holder`` must differ if the same holder released and acquired again."""
         now = self._clock()
         passed, self._looked = now - self._looked, now
         if self._sibling:

@@ -7,8 +7,10 @@ change at once. After a crash, the journal and ``pinet lab restore`` restore the
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -16,8 +18,7 @@ from urllib.parse import urlsplit
 
 from pytest_pinet.config.switches import seconds
 from pytest_pinet.errors import ConfigError, SwitchError
-from pytest_pinet.lab.switch import cli_families
-from pytest_pinet.lab.switch.cli_answers import PortFacts, count, find, mac, speed_mbps
+from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.lab.switch.cli_family import COUNTERS, Family
 from pytest_pinet.lab.switch.cli_session import CliSession, RefusedError
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, neighbours_by_port
@@ -28,6 +29,63 @@ TIMEOUT_S = 20.0
 _FIRST_VLAN = 1
 # Whether a switch of a family has these capabilities depends on the model and on its configuration.
 _OPTIONAL = {Capability.POE: "poe", Capability.LLDP: "lldp"}
+_SPEED = re.compile(r"(?:a-)?(?P<number>\d+(?:\.\d+)?) ?(?P<unit>[GMkgm]?)", re.ASCII)
+_FACTOR = {"": 1.0, "m": 1.0, "g": 1000.0, "k": 0.001}
+_GROUPING = re.compile(r"[\s,.']")
+_SEPARATORS = re.compile(r"[-.: ]")
+_MAC = re.compile(r"[0-9a-f]{12}")
+_PORT = re.compile(r"(?P<kind>\D*?)[ ]?(?P<number>\d.*)")
+
+
+@dataclass
+class PortFacts:
+    """The facts of one port: the first text of each group, and all matches for facts that can occur more than once."""
+
+    first: dict[str, str] = field(default_factory=dict)
+    matches: list[dict[str, str]] = field(default_factory=list)
+
+
+def find(patterns: Iterable[str], answer: str, ports: Sequence[str], into: dict[str, PortFacts]) -> None:
+    """Search an answer that covers ``ports`` for all patterns. A match without a group ``port`` is for each port."""
+    for pattern in patterns:
+        for match in re.finditer(pattern, answer, re.MULTILINE):
+            groups = {name: text.strip() for name, text in match.groupdict().items() if text is not None}
+            shown = groups.pop("port", None)
+            for port in ports:
+                if shown is None or same_port(port, shown):
+                    facts = into[port]
+                    facts.matches.append(groups)
+                    for name, text in groups.items():
+                        facts.first.setdefault(name, text)
+
+
+def same_port(one: str, other: str) -> bool:
+    """Whether two names mean one port: ``Gi1/0/1``, ``gigabitethernet 1/0/1`` and ``GigabitEthernet1/0/1`` do."""
+    if one.casefold() == other.casefold():
+        return True
+    first, second = _PORT.fullmatch(one.casefold()), _PORT.fullmatch(other.casefold())
+    if first is None or second is None or first["number"] != second["number"]:
+        return False
+    kinds = sorted((first["kind"], second["kind"]), key=len)
+    return bool(kinds[0]) and kinds[1].startswith(kinds[0])
+
+
+def speed_mbps(text: str | None) -> int | None:
+    """Return the Mbit/s of ``1000``, ``a-100``, ``1000M``, ``10G``, ``2.5Gbps`` or ``10Gb/s``; None for ``auto``."""
+    match = _SPEED.match(text or "")
+    return round(float(match["number"]) * _FACTOR[match["unit"].lower()]) if match else None
+
+
+def count(text: str | None) -> int | None:
+    """Return a counter, with or without digit grouping (``3,855,627`` or ``3 855 627``); None if there is no number."""
+    digits = _GROUPING.sub("", text or "")
+    return int(digits) if digits.isascii() and digits.isdigit() else None
+
+
+def mac(text: str | None) -> str | None:
+    """Return a MAC address in lower case with colons, from any notation; None if the text is no MAC address."""
+    digits = _SEPARATORS.sub("", (text or "").lower())
+    return ":".join(digits[i : i + 2] for i in range(0, 12, 2)) if _MAC.fullmatch(digits) else None
 
 
 class Session(Protocol):
@@ -101,7 +159,6 @@ class CliSwitch:
         self._session.change(commands)
 
     def remove_vlan(self, vlan: int) -> None:
-        """Delete a VLAN without members that ``configure`` created; does nothing if it does not exist."""
         mode = self._family.vlan_database or self._family.config
         self._session.change(mode.around(_filled(self._family.set.remove_vlan, vlan=vlan)))
 
@@ -115,8 +172,8 @@ class CliSwitch:
                 raise SwitchError(
                     f"switch {self._switch.name} shows no byte counters of port {port} in its answer to "
                     f"{self._commands(('counters',))}",
-                    "this firmware uses another output format: describe it in a family of your own, and name that file "
-                    "in `families:` of the lab file",
+                    "this firmware uses another output format: describe the format in your own switch family, and name "
+                    "the file in `families:` of the lab file",
                 )
             result[port] = PortCounters(
                 time.monotonic(), rx, tx, rx_errors, tx_errors, rx_discards, tx_discards, first.get("epoch")
@@ -166,7 +223,7 @@ class CliSwitch:
             if vlan is None:
                 raise SwitchError(
                     f"switch {self._switch.name} shows no access VLAN of port {port} in its answer to "
-                    f"{self._commands(('vlan',))}. The port was not changed, because it could not be restored",
+                    f"{self._commands(('vlan',))}. The port was not changed, because pinet could not restore it later",
                     "the lab's admin: make it an access port of one VLAN, or remove it from the lab file",
                 )
             result[port] = vlan
@@ -211,7 +268,7 @@ def connect(switch: Switch, settings: Mapping[str, str]) -> CliSwitch:
         raise ConfigError(f"switch {switch.name!r} with backend 'cli' needs `family:` and `address:`", switch.where)
     own = settings.get("families")
     own = None if own is None else str(Path(switch.where.file).parent / Path(own).expanduser())
-    family = cli_families.load(family_name, switch.where, own)
+    family = cli_family.load(family_name, switch.where, own)
     url = urlsplit(address if "://" in address else f"ssh://{address}")
     username = settings.get("username") or url.username
     if not username or not url.hostname:

@@ -1,15 +1,22 @@
-"""The schema of a switch family's YAML entry, and the capabilities of the family."""
+"""Switch families: the schema of their YAML entries, the plugin's own families, and the families of a user's file."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from string import Formatter
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pytest_pinet.execution.names import quoted, unknown
+from pytest_pinet.config import yaml_lines
+from pytest_pinet.config.messages import first_error
+from pytest_pinet.config.yaml_lines import Document
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.names import quoted, shown, unknown
 from pytest_pinet.lab.switch.switchport import Capability
 
 # The groups that patterns may have, by kind of fact. For pairs such as `up` and `down`, the matching group is the
@@ -23,6 +30,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "lldp": ("mac", "system", "remote_port"),
     "fdb": ("mac",),
 }
+_LIKE = "like"
 _NEEDED = {
     "vlan": ("vlan",),
     "counters": ("rx_octets", "tx_octets"),
@@ -41,7 +49,7 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text, re.MULTILINE)
     except re.error as error:
-        raise ValueError(f"{quoted(text)} is no regular expression: {error}") from None
+        raise ValueError(f"{quoted(text)} is not a regular expression: {error}") from None
     return text
 
 
@@ -49,7 +57,7 @@ def _placeholders(command: str, accepted: tuple[str, ...]) -> set[str]:
     try:
         names = {name for _, name, _, _ in Formatter().parse(command) if name is not None}
     except ValueError as error:
-        raise ValueError(f"{quoted(command)}: {error}; write a brace of the command itself twice") from None
+        raise ValueError(f"{quoted(command)}: {error}; write each brace of the command itself twice") from None
     for name in sorted(names - set(accepted)):
         raise ValueError(f"{quoted(command)}: " + unknown("placeholder", f"{{{name}}}", [f"{{{a}}}" for a in accepted]))
     return names
@@ -150,7 +158,7 @@ class SettingCommands(FamilyEntry):
         for one, other in (("up", "down"), ("poe_on", "poe_off"), ("vlan", "remove_vlan")):
             if (getattr(self, one) is None) != (getattr(self, other) is None):
                 lacking = other if getattr(self, other) is None else one
-                raise ValueError(f"'{lacking}' is missing: '{one}' and '{other}' need each other")
+                raise ValueError(f"'{lacking}' is missing; expected both '{one}' and '{other}'")
         return self
 
 
@@ -231,3 +239,67 @@ def merged(base: dict[str, object], own: dict[str, object]) -> dict[str, object]
         there = result.get(key)
         result[key] = merged(there, value) if isinstance(there, dict) and isinstance(value, dict) else value
     return result
+
+
+def built_in() -> list[str]:
+    """Return the names of the families that come with the plugin."""
+    return sorted(file.name[: -len(".yaml")] for file in _folder().iterdir() if file.name.endswith(".yaml"))
+
+
+def load(name: str, where: Where, own_file: str | None = None) -> Family:
+    """Return the family of this name; ``where`` is the place that names it. Raises ConfigError.
+
+    ``own_file`` is a user's YAML file, a mapping of names to families, which comes first. ``like: NAME`` in an entry
+    copies another family, own or built in; the keys of the entry override the copy.
+    """
+    own = None if own_file is None else _own(own_file)
+    families: dict[str, object] = {} if own is None else _entries(own)
+    if name not in families and name not in built_in():
+        raise ConfigError(unknown("switch family", name, [*families, *built_in()]), where)
+    document, data = _expanded(name, own, families, [])
+    try:
+        return Family.model_validate(data)
+    except ValidationError as error:
+        raise first_error(error, Family, document, (name,)) from None
+
+
+def _folder() -> Traversable:
+    return resources.files("pytest_pinet.catalogue").joinpath("switch_families")
+
+
+def _own(file: str) -> Document:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the switch families in {file} cannot be read: {error}") from None
+    return yaml_lines.parse(text, file)
+
+
+def _entries(document: Document) -> dict[str, object]:
+    if not isinstance(document.data, dict):
+        raise ConfigError("expected a mapping of names to switch families", Where(document.file, 1))
+    return document.data
+
+
+def _expanded(name: str, own: Document | None, families: dict[str, object], seen: list[str]) -> tuple[Document, object]:
+    """Return the data of a family, with ``like`` resolved, and the document that contains the family."""
+    if own is not None and name in families and name not in seen:
+        document, data = own, families[name]
+    else:
+        # Not in the user's file, or it is there and is like the built-in family of the same name.
+        document = yaml_lines.parse(_folder().joinpath(f"{name}.yaml").read_text(encoding="utf-8"), f"{name}.yaml")
+        data = _entries(document)[name]
+    if not isinstance(data, dict) or _LIKE not in data:
+        return document, data
+    like, chain = data[_LIKE], [*seen, name]
+    if not isinstance(like, str) or like not in {*families, *built_in()} or (like in chain and like not in built_in()):
+        where = document.value((name, _LIKE))
+        if isinstance(like, str) and like in chain:
+            circle = " -> ".join([*chain[chain.index(like) :], like])
+            why = f"these switch families are like each other: {circle}"
+            raise ConfigError(f"{why}; in one of them, replace `like:` by its own keys", where)
+        raise ConfigError(unknown("switch family", str(like), [*families, *built_in()]), where)
+    source, base = _expanded(like, own, families, chain)
+    if not isinstance(base, dict):
+        raise ConfigError(f"{like}: expected a mapping, got {shown(base)}", source.value((like,)))
+    return document, merged(base, {key: value for key, value in data.items() if key != _LIKE})

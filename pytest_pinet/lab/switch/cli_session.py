@@ -88,10 +88,7 @@ class CliSession:
         return self._with_one_retry(lambda: self._send(command))
 
     def change(self, commands: Iterable[str]) -> None:
-        """Send commands that set something. If the session drops in between, all of them are sent again.
-
-        Raises SwitchError.
-        """
+        """Send commands that set something; all of them again if the session drops in between. Raises SwitchError."""
         wanted = list(commands)
         if not wanted:
             return

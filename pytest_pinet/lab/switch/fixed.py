@@ -14,7 +14,6 @@ class FixedSwitch:
     capabilities: frozenset[Capability] = frozenset()
 
     def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
-        """Return unknown states."""
         return {port: PortState() for port in ports}
 
     def configure(self, changes: Mapping[str, PortState]) -> None:
@@ -24,11 +23,9 @@ class FixedSwitch:
         """Never called: the switch has no capability."""
 
     def counters(self, ports: Iterable[str]) -> Mapping[str, PortCounters]:
-        """Return no counters."""
         return {}
 
     def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
-        """Return no neighbours."""
         return {port: frozenset() for port in ports}
 
     def close(self) -> None:

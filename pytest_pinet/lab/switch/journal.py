@@ -6,15 +6,16 @@ Each process has one file under ``$XDG_STATE_HOME/pinet/journal``. The file is r
 from __future__ import annotations
 
 import fcntl
-import json
+import logging
 import os
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from pydantic import BaseModel
 
 from pytest_pinet.lab.labgrid.identity import machine, start_time
 from pytest_pinet.lab.switch.switchport import PortState
@@ -24,10 +25,7 @@ _Entries = dict[str, dict[str, PortState]]  # by switch, then by port
 
 
 def journal_folder() -> Path:
-    """Return the folder of this user's journals.
-
-    It is ``$XDG_STATE_HOME/pinet/journal``, by default ``~/.local/state/pinet/journal``.
-    """
+    """Return ``$XDG_STATE_HOME/pinet/journal``, by default ``~/.local/state/pinet/journal``."""
     state = os.environ.get("XDG_STATE_HOME")
     # The XDG specification requires to ignore a path that is not absolute.
     base = Path(state) if state and Path(state).is_absolute() else Path.home() / ".local" / "state"
@@ -38,25 +36,35 @@ def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+class _Content(BaseModel):
+    """The content of a file: where its process runs, and by lab file the original states of the ports it changed."""
+
+    host: str = "another machine"
+    boot: str = ""
+    labs: dict[str, _Entries] = {}
+
+
+_log = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True)
 class _JournalFile:
-    """The journal file of one process."""
-
     path: Path
 
     @property
     def owner(self) -> str:
         """Name of the process in messages."""
-        match = _FILE.fullmatch(self.path.name)
-        return f"process {match['pid']} on {self._read().get('host', 'another machine')}" if match else self.path.name
+        return f"process {self.path.name.partition('-')[0]} on {self._read().host}"
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> _Content:
         try:
-            content = json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return _Content.model_validate_json(self.path.read_bytes())
+        except OSError:
+            return _Content()
+        except ValueError as error:
             # Our files are written by rename, so a broken file is not ours.
-            return {}
-        return content if isinstance(content, dict) else {}
+            _log.warning("%s cannot be read, so its switch ports are not restored: %s", self.path, error)
+            return _Content()
 
     @property
     def is_alive(self) -> bool | None:
@@ -66,39 +74,25 @@ class _JournalFile:
         if match["machine"] == machine():
             return start_time(int(match["pid"])) == int(match["start"])
         content = self._read()
-        if content.get("host") == socket.gethostname() and content.get("boot") != _boot():
+        if content.host == socket.gethostname() and content.boot != _boot():
             return False  # this machine was rebooted since
         return None
 
     def labs(self) -> dict[str, _Entries]:
         """Return, by lab file, the ports that this process changed and has not restored."""
-        return {
-            lab: {
-                switch: {port: PortState(**state) for port, state in ports.items()}
-                for switch, ports in switches.items()
-            }
-            for lab, switches in self._read().get("labs", {}).items()
-        }
+        return self._read().labs
 
     def write(self, labs: Mapping[str, _Entries]) -> None:
         """Replace the whole file, or remove it when no port is left."""
-        kept = {
-            lab: {
-                switch: {port: _settings(state) for port, state in ports.items()}
-                for switch, ports in switches.items()
-                if ports
-            }
-            for lab, switches in labs.items()
-        }
+        kept = {lab: {switch: ports for switch, ports in switches.items() if ports} for lab, switches in labs.items()}
         kept = {lab: switches for lab, switches in kept.items() if switches}
         if not kept:
             self.path.unlink(missing_ok=True)
             return
-        old = self._read()
-        content = {"host": old.get("host", socket.gethostname()), "boot": old.get("boot", _boot()), "labs": kept}
+        content = _Content(host=socket.gethostname(), boot=_boot(), labs=dict(kept))
         fresh = self.path.with_suffix(".new")
         with fresh.open("w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
+            file.write(content.model_dump_json(indent=1, exclude_none=True))
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self.path)
@@ -113,12 +107,7 @@ def _not_restored(known: PortState, own: PortState | None) -> PortState:
     """Return the settings of a port that a dead process changed and we did not: nothing has restored them yet."""
     if own is None:
         return PortState()
-    ours = {key for key, value in _settings(own).items() if value is not None}
-    return PortState(**{key: value for key, value in _settings(known).items() if key not in ours})
-
-
-def _settings(state: PortState) -> dict[str, Any]:
-    return {"admin_up": state.admin_up, "vlan": state.vlan, "poe": state.poe}
+    return replace(known, **{key: None for key, value in asdict(own).items() if value is not None})
 
 
 class Journal:

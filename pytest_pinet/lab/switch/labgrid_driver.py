@@ -1,13 +1,11 @@
-"""The labgrid side of switch ports: a protocol, and a driver that binds labgrid's own EthernetPort resource.
+"""The labgrid side of switch ports: a driver that binds labgrid's own EthernetPort resource.
 
-labgrid has no protocol for switch ports. The resource is labgrid's own, so a place with such a port still works with a
-stock ``labgrid-client``.
+The resource is labgrid's own, so a place with such a port still works with a stock ``labgrid-client``.
 """
 
 from __future__ import annotations
 
-import abc
-from typing import ClassVar, Protocol
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 import attr
@@ -23,78 +21,23 @@ from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState
 
 
-class SwitchPortProtocol(abc.ABC):
-    """A port of a switch. Raises CapabilityError for what the switch cannot do, SwitchError when the switch fails."""
-
-    @property
-    @abc.abstractmethod
-    def capabilities(self) -> frozenset[Capability]:
-        """The capabilities of the port's switch."""
-
-    @abc.abstractmethod
-    def get_state(self) -> PortState:
-        """Return admin state, link, speed, duplex, access VLAN and power, as far as the switch reports them."""
-
-    @abc.abstractmethod
-    def set_admin(self, up: bool) -> None:
-        """Bring the port up or down; returns when the switch shows it."""
-
-    @abc.abstractmethod
-    def get_vlan(self) -> int | None:
-        """Return the access VLAN, or None when the port is not in exactly one."""
-
-    @abc.abstractmethod
-    def set_vlan(self, vlan: int) -> None:
-        """Move the port to an access VLAN; returns when the switch shows it."""
-
-    @abc.abstractmethod
-    def set_poe(self, on: bool) -> None:
-        """Switch the power (PoE) of the port; returns when the switch shows it."""
-
-    @abc.abstractmethod
-    def get_counters(self) -> PortCounters:
-        """Return the port's counters, with the time of the answer."""
-
-    @abc.abstractmethod
-    def get_neighbours(self) -> frozenset[Neighbour]:
-        """Return the neighbours at the far end of the cable, from LLDP and from learned MAC addresses."""
-
-
-class _Config(Protocol):
-    filename: str
-
-
-class _Environment(Protocol):
-    config: _Config
-
-
-class _Target(Protocol):
-    name: str
-
-
-class _Resource(Protocol):
-    name: str | None
-    target: _Target
-
-
 class _Switches:
     """The switches of one labgrid environment; each is opened once, and closed with the last driver that uses it."""
 
-    _of: ClassVar[WeakKeyDictionary[_Environment, _Switches]] = WeakKeyDictionary()
+    _of: ClassVar[WeakKeyDictionary[object, _Switches]] = WeakKeyDictionary()
 
     def __init__(self, lab_file: str) -> None:
         self._lab = load(lab_file)
         self._open: dict[str, tuple[ManagedSwitch, int]] = {}
 
     @classmethod
-    def of(cls, environment: _Environment) -> _Switches:
+    def of(cls, environment: object, lab_file: str) -> _Switches:
         if environment not in cls._of:
-            cls._of[environment] = cls(environment.config.filename)
+            cls._of[environment] = cls(lab_file)
         return cls._of[environment]
 
-    def take(self, name: str, port: str, resource: _Resource) -> ManagedSwitch:
-        """Return this switch, opened if necessary. Raises ConfigError when the lab file has no such switch or port."""
-        where = f"resource {resource.name or 'EthernetPort'} of target {resource.target.name}"
+    def take(self, name: str, port: str, where: str) -> ManagedSwitch:
+        """Return this switch, opened if necessary. Raises ConfigError, which quotes ``where``, if it is unknown."""
         switch = self._lab.switches.get(name)
         if switch is None:
             known = ", ".join(sorted(self._lab.switches))
@@ -115,13 +58,16 @@ class _Switches:
 
 @target_factory.reg_driver
 @attr.s(eq=False)
-class SwitchPortDriver(Driver, SwitchPortProtocol):  # type: ignore[misc]  # labgrid is not typed
+class SwitchPortDriver(Driver):  # type: ignore[misc]  # labgrid is not typed
     """A switch port, managed through the ``pinet:`` key of the environment's file, and restored at deactivation.
+
+    Methods that set return when the switch shows the change. Raises CapabilityError for what the switch cannot do, and
+    SwitchError when the switch fails.
 
     Binds to:
         port (EthernetPort)
     Implements:
-        SwitchPortProtocol
+        nothing: labgrid has no protocol for switch ports
     Arguments:
         none
     """
@@ -133,17 +79,21 @@ class SwitchPortDriver(Driver, SwitchPortProtocol):  # type: ignore[misc]  # lab
         self._switch: ManagedSwitch | None = None
         self._undo = UndoStack()
 
+    def _switches(self) -> _Switches:
+        return _Switches.of(self.target.env, self.target.env.config.filename)
+
     def on_activate(self) -> None:
         if self.target.env is None:
             raise ConfigError(
                 f"target {self.target.name} does not come from a lab file, so the address of its switch is unknown"
             )
-        self._switch = _Switches.of(self.target.env).take(self.port.switch, self.port.interface, self.port)
+        where = f"resource {self.port.name or 'EthernetPort'} of target {self.target.name}"
+        self._switch = self._switches().take(self.port.switch, self.port.interface, where)
 
     def on_deactivate(self) -> None:
         failures = self._undo.close()
         self._switch = None
-        _Switches.of(self.target.env).give_back(self.port.switch)
+        self._switches().give_back(self.port.switch)
         for failure in failures:
             self.logger.error(failure)
 
@@ -158,23 +108,30 @@ class SwitchPortDriver(Driver, SwitchPortProtocol):  # type: ignore[misc]  # lab
         return self._managed.capabilities
 
     def get_state(self) -> PortState:
+        """Return admin state, link, speed, duplex, access VLAN and power, as far as the switch reports them."""
         return self._managed.state(self.port.interface)
 
     def set_admin(self, up: bool) -> None:
+        """Bring the port up or down."""
         self._managed.set_admin(self.port.interface, up, self._undo)
 
     def get_vlan(self) -> int | None:
+        """Return the access VLAN, or None when the port is not in exactly one."""
         self._managed.require(Capability.VLAN)
         return self.get_state().vlan
 
     def set_vlan(self, vlan: int) -> None:
+        """Move the port to an access VLAN."""
         self._managed.set_vlan(self.port.interface, vlan, self._undo)
 
     def set_poe(self, on: bool) -> None:
+        """Switch the power (PoE) of the port."""
         self._managed.set_poe(self.port.interface, on, self._undo)
 
     def get_counters(self) -> PortCounters:
+        """Return the port's counters, with the time of the answer."""
         return self._managed.counters([self.port.interface])[self.port.interface]
 
     def get_neighbours(self) -> frozenset[Neighbour]:
+        """Return the neighbours at the far end of the cable, from LLDP and from learned MAC addresses."""
         return self._managed.neighbours([self.port.interface])[self.port.interface]

@@ -1,7 +1,7 @@
 """A Linux machine as a switch (a bridge, DSA, OpenWrt), with commands over ssh: one command for all ports of a call.
 
 If the bridge of a port filters VLANs, the port's VLAN is changed in that bridge. Else each VLAN is a separate bridge,
-``br<vlan>``, which every kernel supports. Each port is handled in its own way.
+``br<vlan>``, which every kernel supports. One switch can have ports of both kinds.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shlex
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pytest_pinet.config.switches import default_vlan
@@ -85,18 +86,12 @@ class LinuxSwitch:
         self._shell = shell
         self._bridges = bridges
         self._connection = connection
-        self._capabilities: frozenset[Capability] | None = None
 
-    @property
+    @cached_property
     def capabilities(self) -> frozenset[Capability]:
-        if self._capabilities is None:
-            found = {Capability.LINK, Capability.ADMIN, Capability.VLAN, Capability.COUNTERS}
-            command = (
-                "command -v bridge >/dev/null && echo fdb; lldpcli show configuration >/dev/null 2>&1 && echo lldp; :"
-            )
-            found |= {Capability(word) for word in self._run("list its commands", as_root(command)).split()}
-            self._capabilities = frozenset(found)
-        return self._capabilities
+        command = "command -v bridge >/dev/null && echo fdb; lldpcli show configuration >/dev/null 2>&1 && echo lldp; :"
+        found = {Capability(word) for word in self._run("list its commands", as_root(command)).split()}
+        return frozenset({Capability.LINK, Capability.ADMIN, Capability.VLAN, Capability.COUNTERS} | found)
 
     def _run(self, what: str, command: str) -> str:
         done = self._shell.run(command, timeout_s=10.0)
@@ -240,10 +235,7 @@ def _first(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def connect(switch: Switch, settings: Mapping[str, str]) -> LinuxSwitch:
-    """Connect to a Linux switch.
-
-    Settings: ``address`` (``ssh://user@host:port``), ``keyfile``, ``default_group`` (bridge of the default VLAN).
-    """
+    """Connect: ``address`` (``ssh://user@host:port``), ``keyfile``, ``default_group`` (bridge of the default VLAN)."""
     connection = SshConnection(f"switch {switch.name}", settings["address"], settings.get("keyfile"))
     bridges = Bridges(default_vlan(switch), settings.get("default_group", "br0"))
     return LinuxSwitch(switch, connection.shell, bridges, connection)

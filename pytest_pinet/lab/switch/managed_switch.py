@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from pytest_pinet.config.switches import counter_latency_s, default_vlan, group_vlans
-from pytest_pinet.config.template import substitute
+from pytest_pinet.config.yaml_lines import substitute
 from pytest_pinet.errors import CapabilityError, SwitchError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.undo import UndoStack
@@ -26,7 +26,8 @@ from pytest_pinet.model.lab import Lab, Switch
 READ_BACK_TIMEOUT_S = 8.0
 DEFAULT_COUNTER_LATENCY_S = 5.0
 VLAN_RANGE = range(1, 4095)
-_SETTINGS = ("admin_up", "vlan", "poe")
+# The settings of a port, and the capability that each needs.
+_SETTINGS = {"admin_up": Capability.ADMIN, "vlan": Capability.VLAN, "poe": Capability.POE}
 _DOES = {
     Capability.LINK: "report the link of a port",
     Capability.ADMIN: "bring a port up or down",
@@ -41,7 +42,7 @@ _DOES = {
 class ManagedSwitch:
     """One switch of the lab file. ``journal`` keeps the original states of its ports across a crash."""
 
-    def __init__(self, switch: Switch, backend: SwitchBackend, journal: Journal | None = None) -> None:
+    def __init__(self, switch: Switch, backend: SwitchBackend, journal: Journal) -> None:
         self.name = switch.name
         self._switch = switch
         self._backend = backend
@@ -53,7 +54,6 @@ class ManagedSwitch:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """The capabilities of this switch, from its backend."""
         return self._backend.capabilities
 
     @property
@@ -63,7 +63,6 @@ class ManagedSwitch:
 
     @property
     def ports(self) -> tuple[str, ...]:
-        """All ports that the lab file lists."""
         return self._switch.ports
 
     @property
@@ -81,7 +80,6 @@ class ManagedSwitch:
             )
 
     def state(self, port: str) -> PortState:
-        """Return the current state of one port."""
         return self.states([port])[port]
 
     def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
@@ -112,8 +110,10 @@ class ManagedSwitch:
             return
         wanted: dict[str, PortState] = {}
         for group in groups:
-            vlan = self._vlan_of(group)
-            wanted.update({port: PortState(admin_up=True, vlan=vlan) for port in self._listed(group)})
+            ports = self._listed(group)
+            # The VLAN depends on the first port: ports are leased with their nodes, so no two live groups share it.
+            vlan = self._groups[self._switch.ports.index(ports[0])]
+            wanted.update({port: PortState(admin_up=True, vlan=vlan) for port in ports})
         if len(wanted) != sum(map(len, groups)):
             raise ValueError("a port cannot be in two groups")
         found = self._backend.states(self._switch.ports)
@@ -125,7 +125,7 @@ class ManagedSwitch:
         self._remember({port: found[port] for port in wanted}, ("admin_up", "vlan"))
         undo.add(f"the wiring of {_and([*wanted])} on switch {self.name}", partial(self.restore, [*wanted]))
         self._apply({**homes, **wanted}, found)
-        self._drop_from_journals(strangers)
+        self._journal.forget(self.name, strangers)
         self._remove_empty({found[port].vlan for port in wanted} - vlans)
 
     def set_admin(self, port: str, up: bool, undo: UndoStack | None = None) -> None:
@@ -155,7 +155,7 @@ class ManagedSwitch:
             return
         current = self._backend.states(self._listed(wanted))
         self._apply({port: self._settable(state) for port, state in wanted.items()}, current)
-        self._drop_from_journals(wanted)
+        self._journal.forget(self.name, wanted)
         for port in wanted:
             self._found.pop(port, None)
         self._remove_empty({current[port].vlan for port in wanted} - {state.vlan for state in wanted.values()})
@@ -175,46 +175,26 @@ class ManagedSwitch:
             )
         return [port for port in self._switch.ports if port in wanted]
 
-    def _vlan_of(self, group: Iterable[str]) -> int:
-        """Return the VLAN of a group, which depends on its first port in the lab file.
-
-        Ports are leased with their nodes, so two live groups never share their first port.
-        """
-        return self._groups[self._switch.ports.index(self._listed(group)[0])]
-
     def _check_home(self, found: Mapping[str, PortState]) -> None:
         for port, state in found.items():
             if state.vlan is None:
                 raise SwitchError(
                     f"switch {self.name} shows that port {port} is not in exactly one access VLAN. The port was not "
-                    "changed, because it could not be restored",
+                    "changed, because pinet could not restore it later",
                     "the lab's admin: make it an access port (untagged in one VLAN), or remove it from the lab file",
                 )
 
     def _original(self, port: str, state: PortState) -> PortState:
-        """Return the original state of a port.
-
-        If the port is in a group VLAN, a dead run put it there; then the original state is read from the journal.
-        """
+        """Return the original state of a port: from the journal if a dead run put the port into a group VLAN."""
         if state.vlan is None or state.vlan not in self._groups:
             return state
-        known = self._journal.original(self.name, port) if self._journal else None
-        known = known or PortState()
-        return replace(
-            state,
-            vlan=self._default_vlan if known.vlan is None else known.vlan,
-            admin_up=state.admin_up if known.admin_up is None else known.admin_up,
-            poe=state.poe if known.poe is None else known.poe,
-        )
+        known = self._journal.original(self.name, port)
+        recorded = {key: value for key in _SETTINGS if (value := getattr(known, key, None)) is not None}
+        return replace(state, **{"vlan": self._default_vlan, **recorded})
 
     def _settable(self, state: PortState) -> PortState:
         """Return only the settings that this switch can change."""
-        can = self.capabilities
-        return PortState(
-            admin_up=state.admin_up if Capability.ADMIN in can else None,
-            vlan=state.vlan if Capability.VLAN in can else None,
-            poe=state.poe if Capability.POE in can else None,
-        )
+        return PortState(**{key: getattr(state, key) for key, need in _SETTINGS.items() if need in self.capabilities})
 
     def _remember(self, found: Mapping[str, PortState], keys: Collection[str]) -> None:
         """Record the original states before the first change, so that every change can be undone."""
@@ -224,13 +204,8 @@ class ManagedSwitch:
             home = self._settable(self._original(port, state))
             missing = {key: getattr(home, key) for key in keys if getattr(known, key) is None}
             fresh[port] = replace(known, **missing)
-        if self._journal:
-            self._journal.record(self.name, fresh)
+        self._journal.record(self.name, fresh)
         self._found.update(fresh)
-
-    def _drop_from_journals(self, ports: Iterable[str]) -> None:
-        if self._journal:
-            self._journal.forget(self.name, ports)
 
     def _set(self, port: str, wanted: PortState, undo: UndoStack | None) -> None:
         before = self.state(port)
@@ -248,7 +223,7 @@ class ManagedSwitch:
         now = self._apply({port: wanted}, {port: before})[port]
         if _has(now, self._found[port]):
             # The new state equals the original state, so nothing is left to restore.
-            self._drop_from_journals([port])
+            self._journal.forget(self.name, [port])
             del self._found[port]
 
     def _apply(self, wanted: Mapping[str, PortState], found: Mapping[str, PortState]) -> Mapping[str, PortState]:
@@ -289,7 +264,6 @@ def _has(state: PortState, wanted: PortState) -> bool:
 
 
 def _differing(wanted: PortState, found: PortState | None) -> PortState:
-    """Return the wanted settings that differ from the found ones."""
     if found is None:
         return wanted
     return PortState(**{key: getattr(wanted, key) for key in _SETTINGS if getattr(wanted, key) != getattr(found, key)})

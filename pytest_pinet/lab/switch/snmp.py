@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 from pytest_pinet.config.switches import seconds, snmp_address
 from pytest_pinet.errors import ConfigError, SwitchError
-from pytest_pinet.lab.switch import snmp_neighbours
 from pytest_pinet.lab.switch import snmp_tables as mib
 from pytest_pinet.lab.switch.snmp_bridge import SnmpVlanTable, access_vlan
 from pytest_pinet.lab.switch.snmp_client import Access, Oid, SnmpClient, Value
-from pytest_pinet.lab.switch.snmp_neighbours import Numbering
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, neighbours_by_port
 from pytest_pinet.model.lab import Switch
 
@@ -33,11 +32,22 @@ _COUNTERS = (
 )
 
 
+# Subtypes of port identifiers (IEEE 802.1AB): interface alias, MAC address, interface name, locally assigned.
+_PORT_NAMES = (1, 5, 7)
+_PORT_MAC = 3
+_Columns = Mapping[Oid, Mapping[Oid, Value]]
+
+
 @dataclass(frozen=True)
 class _Agent:
-    """The agent's description of itself: ports by name, numbers in the bridge and in the PoE table, capabilities."""
+    """The agent's description of itself.
 
-    numbering: Numbering
+    ``names`` holds interfaces by port name, ``interfaces`` holds interfaces by bridge port, ``bridge_ports`` the
+    inverse, and ``pse_ports`` the numbers in the PoE table.
+    """
+
+    names: Mapping[str, int]
+    interfaces: Mapping[int, int]
     bridge_ports: Mapping[int, int]
     pse_ports: frozenset[Oid]
     capabilities: frozenset[Capability]
@@ -51,7 +61,6 @@ class SnmpSwitch:
         self._client = client
         self._vlan_table = vlans
         self._poe_group = poe_group
-        self._known: _Agent | None = None
         self._started_at: float | None = None
         self._reboots = 0
 
@@ -59,24 +68,16 @@ class SnmpSwitch:
     def capabilities(self) -> frozenset[Capability]:
         return self._agent.capabilities
 
-    @property
+    @cached_property
     def _agent(self) -> _Agent:
-        if self._known is None:
-            self._known = self._learn()
-        return self._known
-
-    def _learn(self) -> _Agent:
         columns = self._client.columns(
             [mib.IF_NAME, mib.IF_DESCR, mib.IF_ALIAS, mib.BRIDGE_PORT_INTERFACE, mib.PSE_ADMIN_ENABLE]
         )
         interfaces = {i[0]: n for i, n in columns[mib.BRIDGE_PORT_INTERFACE].items() if isinstance(n, int)}
         learning = (mib.BRIDGE_AGING_TIME, mib.VLAN_FDB_PORT, mib.FDB_PORT)
         tables = (mib.IF_ADMIN_STATUS, mib.PVID, mib.LLDP_LOCAL_ID, *learning)
-        has = {
-            table
-            for table, entry in zip(tables, self._client.following(tables), strict=True)
-            if entry is not None and entry[0][: len(table)] == table
-        }
+        following = self._client.following(tables)
+        has = {table for table, name in zip(tables, following, strict=True) if name[: len(table)] == table}
         found = set()
         if mib.IF_ADMIN_STATUS in has:
             found |= {Capability.LINK, Capability.ADMIN, Capability.COUNTERS}
@@ -90,19 +91,20 @@ class SnmpSwitch:
         if interfaces and has & {mib.PVID, *learning}:
             found.add(Capability.FDB)
         return _Agent(
-            numbering=Numbering(port_names(columns), interfaces),
+            names=port_names(columns),
+            interfaces=interfaces,
             bridge_ports={interface: port for port, interface in interfaces.items()},
             pse_ports=frozenset(columns[mib.PSE_ADMIN_ENABLE]),
             capabilities=frozenset(found),
         )
 
     def _interface(self, port: str) -> int:
-        names = self._agent.numbering.names
+        names = self._agent.names
         if port not in names:
             some = ", ".join(sorted(names, key=lambda name: (len(name), name))[:12]) or "none"
             raise SwitchError(
                 f"switch {self._switch.name} has no port with the name, description, alias or number {port!r}; "
-                f"it has {some}",
+                f"ports of this switch: {some}",
                 f"correct the ports of {self._switch.name} in {self._switch.where}",
             )
         return names[port]
@@ -135,7 +137,7 @@ class SnmpSwitch:
         gone = [port for port, row in rows.items() if row[0] is None]
         if gone:
             # Interfaces get new numbers when a switch restarts or a module is exchanged.
-            self._known = None
+            del self._agent
             rows |= self._table(gone, columns)
         vlans, power = self._vlans(wanted), self._power(wanted)
         return {port: _state(rows[port], vlans.get(port), power.get(port)) for port in wanted}
@@ -211,9 +213,9 @@ class SnmpSwitch:
         interfaces = {self._interface(port): port for port in ports}
         seen: list[tuple[int, Neighbour]] = []
         if Capability.LLDP in self.capabilities:
-            seen += snmp_neighbours.by_lldp(self._client, self._agent.numbering)
+            seen += _by_lldp(self._client, self._agent)
         if Capability.FDB in self.capabilities:
-            seen += snmp_neighbours.by_fdb(self._client)
+            seen += _by_fdb(self._client)
         named = [(interfaces[number], neighbour) for number, neighbour in seen if number in interfaces]
         return neighbours_by_port(interfaces.values(), named)
 
@@ -250,6 +252,61 @@ def _state(row: Sequence[Value | None], vlan: int | None, poe: bool | None) -> P
         vlan=vlan,
         poe=poe,
     )
+
+
+def _by_lldp(client: SnmpClient, agent: _Agent) -> list[tuple[int, Neighbour]]:
+    """Return the neighbours that LLDP reports, by interface number."""
+    local = client.columns([mib.LLDP_LOCAL_ID_KIND, mib.LLDP_LOCAL_ID, mib.LLDP_LOCAL_DESCR, mib.IF_PHYS_ADDRESS])
+    remote = client.columns([mib.LLDP_PORT_KIND, mib.LLDP_PORT, mib.LLDP_PORT_DESCR, mib.LLDP_SYSTEM])
+    found = []
+    for index in remote[mib.LLDP_PORT]:
+        # Time mark, local port number, and a running number.
+        interface = _local_interface(index[1:2], local, agent)
+        if interface is not None:
+            found.append((interface, _neighbour(index, remote)))
+    return found
+
+
+def _local_interface(number: Oid, local: _Columns, agent: _Agent) -> int | None:
+    """Return the interface of an LLDP port number; its LLDP identifier says which interface it is."""
+    identifier = local[mib.LLDP_LOCAL_ID].get(number, b"")
+    for name in (mib.text(identifier), mib.text(local[mib.LLDP_LOCAL_DESCR].get(number))):
+        if name in agent.names:
+            return agent.names[name]
+    if local[mib.LLDP_LOCAL_ID_KIND].get(number) == _PORT_MAC:
+        same = [index[0] for index, address in local[mib.IF_PHYS_ADDRESS].items() if address == identifier]
+        if len(same) == 1:
+            return same[0]
+    # In 802.1AB, bridges use their bridge port numbers.
+    return agent.interfaces.get(number[0])
+
+
+def _neighbour(index: Oid, remote: _Columns) -> Neighbour:
+    port, kind = remote[mib.LLDP_PORT].get(index), remote[mib.LLDP_PORT_KIND].get(index)
+    # The MAC address of the chassis usually belongs to another NIC.
+    address = port if kind == _PORT_MAC else None
+    name = mib.text(port) if kind in _PORT_NAMES else mib.text(remote[mib.LLDP_PORT_DESCR].get(index))
+    return Neighbour(
+        Capability.LLDP,
+        mac=mib.mac(address) if isinstance(address, bytes) and len(address) == 6 else None,
+        system=mib.text(remote[mib.LLDP_SYSTEM].get(index)) or None,
+        port=name or None,
+    )
+
+
+def _by_fdb(client: SnmpClient) -> list[tuple[int, Neighbour]]:
+    """Return the learned MAC addresses, by interface number. Reads all tables again, since ports come and go."""
+    by_vlan, plain = (mib.VLAN_FDB_PORT, mib.VLAN_FDB_STATUS), (mib.FDB_PORT, mib.FDB_STATUS)
+    columns = client.columns([*by_vlan, *plain, mib.BRIDGE_PORT_INTERFACE])
+    interfaces = {index[0]: value for index, value in columns[mib.BRIDGE_PORT_INTERFACE].items()}
+    # The first table has an entry of an address for each VLAN. Older switches have only the second table.
+    ports, status = by_vlan if columns[mib.VLAN_FDB_PORT] else plain
+    found = []
+    for index, port in columns[ports].items():
+        interface = interfaces.get(port) if isinstance(port, int) else None
+        if isinstance(interface, int) and columns[status].get(index, mib.LEARNED) == mib.LEARNED:
+            found.append((interface, Neighbour(Capability.FDB, mac=mib.mac(index[-6:]))))
+    return found
 
 
 def connect(switch: Switch, settings: Mapping[str, str]) -> SnmpSwitch:

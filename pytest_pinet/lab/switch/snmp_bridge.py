@@ -12,20 +12,8 @@ from collections.abc import Iterable, Mapping
 from pytest_pinet.errors import SwitchError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.queue import contention
+from pytest_pinet.lab.switch import snmp_tables as mib
 from pytest_pinet.lab.switch.snmp_client import Oid, Refusal, SnmpClient, Unsigned, Value
-from pytest_pinet.lab.switch.snmp_tables import (
-    ACTIVE,
-    CREATE_AND_GO,
-    DESTROY,
-    PVID,
-    SET_SERIAL,
-    VLAN_EGRESS,
-    VLAN_NAME,
-    VLAN_ROW_STATUS,
-    VLAN_UNTAGGED,
-    has_port,
-    with_port,
-)
 
 # Another manager may change the same port list after we read it and before we set it.
 MASK_TRIES = 5
@@ -40,7 +28,7 @@ def access_vlan(pvid: Value | None, port: int, untagged: Mapping[Oid, Value]) ->
     """Return the access VLAN of a bridge port, or None if it is not in exactly one; ``untagged`` is that column."""
     if not isinstance(pvid, int):
         return None
-    sent = [vlan for (vlan,), mask in untagged.items() if isinstance(mask, bytes) and has_port(mask, port)]
+    sent = [vlan for (vlan,), mask in untagged.items() if isinstance(mask, bytes) and mib.has_port(mask, port)]
     if not untagged or sent == [pvid]:
         return pvid
     return None
@@ -64,11 +52,11 @@ class SnmpVlanTable:
         """
         with contention.exclusive(self._key, ["VLAN lists"], TURN_TIMEOUT_S, lambda _: None):
             self._create(set(vlans.values()))
-            pvids: _Sets = [((*PVID, port), Unsigned(vlan)) for port, vlan in vlans.items()]
+            pvids: _Sets = [((*mib.PVID, port), Unsigned(vlan)) for port, vlan in vlans.items()]
             for attempt in range(MASK_TRIES):
-                serial = self._client.get([SET_SERIAL])[0] if self._has_serial else None
-                columns = self._client.columns([VLAN_EGRESS, VLAN_UNTAGGED])
-                joining, leaving = _changes(columns[VLAN_EGRESS], columns[VLAN_UNTAGGED], vlans)
+                serial = self._client.get([mib.SET_SERIAL])[0] if self._has_serial else None
+                columns = self._client.columns([mib.VLAN_EGRESS, mib.VLAN_UNTAGGED])
+                joining, leaving = _changes(columns[mib.VLAN_EGRESS], columns[mib.VLAN_UNTAGGED], vlans)
                 if not pvids and not joining and not leaving:
                     return
                 if self._set(serial, pvids, joining, leaving, last=attempt == MASK_TRIES - 1):
@@ -76,23 +64,20 @@ class SnmpVlanTable:
 
     def _set(self, serial: Value | None, pvids: _Sets, joining: _Sets, leaving: _Sets, last: bool) -> bool:
         """Return whether the change was set; if not, it must be computed again."""
-        lock: _Sets = [(SET_SERIAL, serial)] if isinstance(serial, int) else []
+        lock: _Sets = [(mib.SET_SERIAL, serial)] if isinstance(serial, int) else []
         try:
             self._client.set([*lock, *pvids, *joining, *leaving])
         except Refusal as refusal:
             if refusal.not_allowed or last:
                 raise
-            if lock and refusal.oid == SET_SERIAL:
+            if lock and refusal.oid == mib.SET_SERIAL:
                 self._has_serial = refusal.status == _INCONSISTENT_VALUE
                 return False
             self._set_in_steps(pvids, joining, leaving)
         return True
 
     def _set_in_steps(self, pvids: _Sets, joining: _Sets, leaving: _Sets) -> None:
-        """Set in steps, for a switch that refuses all changes in one request.
-
-        A port is in two VLANs for a moment, which is better than in none.
-        """
+        """Set in steps, if one request is refused. A port in two VLANs for a moment is better than one in none."""
         try:
             self._client.set_each(pvids)
             pvids = []
@@ -106,26 +91,26 @@ class SnmpVlanTable:
 
     def remove(self, vlan: int) -> None:
         """Delete a VLAN without members; does nothing if it does not exist or has members."""
-        row: Oid = (*VLAN_ROW_STATUS, vlan)
-        status, egress = self._client.get([row, (*VLAN_EGRESS, vlan)])
+        row: Oid = (*mib.VLAN_ROW_STATUS, vlan)
+        status, egress = self._client.get([row, (*mib.VLAN_EGRESS, vlan)])
         if status is None or (isinstance(egress, bytes) and any(egress)):
             return
         try:
-            self._client.set([(row, DESTROY)])
+            self._client.set([(row, mib.DESTROY)])
         except Refusal as refusal:
             # Another runner has just put a port into this VLAN.
             if refusal.status != _INCONSISTENT_VALUE:
                 raise
 
     def _create(self, vlans: Iterable[int]) -> None:
-        rows = {vlan: (*VLAN_ROW_STATUS, vlan) for vlan in sorted(vlans)}
+        rows = {vlan: (*mib.VLAN_ROW_STATUS, vlan) for vlan in sorted(vlans)}
         found = self._client.get([*rows.values()])
-        missing = [vlan for vlan, status in zip(rows, found, strict=True) if status != ACTIVE]
+        missing = [vlan for vlan, status in zip(rows, found, strict=True) if status != mib.ACTIVE]
         if not missing:
             return
         named: _Sets = []
         for vlan in missing:
-            named += [(rows[vlan], CREATE_AND_GO), ((*VLAN_NAME, vlan), f"pinet-{vlan}".encode())]
+            named += [(rows[vlan], mib.CREATE_AND_GO), ((*mib.VLAN_NAME, vlan), f"pinet-{vlan}".encode())]
         try:
             self._client.set(named)
         except Refusal as refusal:
@@ -134,8 +119,8 @@ class SnmpVlanTable:
             for vlan in missing:
                 self._create_one(rows[vlan])
         wanted = [rows[vlan] for vlan in missing]
-        if not Deadline(MADE_TIMEOUT_S).wait_until(lambda: set(self._client.get(wanted)) == {ACTIVE}):
-            absent = [v for v, status in zip(missing, self._client.get(wanted), strict=True) if status != ACTIVE]
+        if not Deadline(MADE_TIMEOUT_S).wait_until(lambda: set(self._client.get(wanted)) == {mib.ACTIVE}):
+            absent = [v for v, status in zip(missing, self._client.get(wanted), strict=True) if status != mib.ACTIVE]
             raise SwitchError(
                 f"switch {self._client.name} accepted VLAN {(absent or missing)[0]}, but did not create it",
                 "the lab's admin: look at the switch; its firmware or the rights of this user prevent the change",
@@ -144,9 +129,9 @@ class SnmpVlanTable:
     def _create_one(self, row: Oid) -> None:
         """Create one VLAN without a name. It may exist already: an answer was lost, or another manager created it."""
         try:
-            self._client.set([(row, CREATE_AND_GO)])
+            self._client.set([(row, mib.CREATE_AND_GO)])
         except Refusal:
-            if self._client.get([row]) != [ACTIVE]:
+            if self._client.get([row]) != [mib.ACTIVE]:
                 raise
 
 
@@ -158,16 +143,16 @@ def _changes(
     joining: _Sets = []
     leaving: _Sets = []
     for index in sorted({*untagged, *((vlan,) for vlan in vlans.values())}):
-        for column, masks in ((VLAN_EGRESS, egress), (VLAN_UNTAGGED, untagged)):
+        for column, masks in ((mib.VLAN_EGRESS, egress), (mib.VLAN_UNTAGGED, untagged)):
             found = masks.get(index, b"")
             old = found if isinstance(found, bytes) else b""
             new = old.ljust(length, b"\0")
             sent = untagged.get(index, b"")
             for port, vlan in vlans.items():
                 if (vlan,) == index:
-                    new = with_port(new, port, True)
-                elif isinstance(sent, bytes) and has_port(sent, port):
-                    new = with_port(new, port, False)
+                    new = mib.with_port(new, port, True)
+                elif isinstance(sent, bytes) and mib.has_port(sent, port):
+                    new = mib.with_port(new, port, False)
             if new.rstrip(b"\0") != old.rstrip(b"\0"):
                 joins = any((vlan,) == index for vlan in vlans.values())
                 (joining if joins else leaving).append(((*column, *index), new))

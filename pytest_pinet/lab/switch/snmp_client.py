@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
@@ -101,37 +101,32 @@ class SnmpClient:
 
     @property
     def name(self) -> str:
-        """The name of the switch in the lab file."""
         return self._access.name
 
     def get(self, oids: Sequence[Oid]) -> list[Value | None]:
         """Return the values of these instances, in the same order; None for instances that the agent does not have."""
-        found: list[Value | None] = []
+        found: list[tuple[Oid, Value | None]] = []
         for start in range(0, len(oids), BATCH):
-            found += self._get(oids[start : start + BATCH])
-        return found
+            found += self._read("get", oids[start : start + BATCH])
+        return [value for _, value in found]
 
-    def _get(self, oids: Sequence[Oid]) -> list[Value | None]:
-        status, index, binds = self._request("get", oids)
+    def following(self, oids: Sequence[Oid]) -> list[Oid]:
+        """Return the name of the next instance after each of these in the agent's order; empty at the end."""
+        return [() if value is None else oid for oid, value in self._read("next", oids)]
+
+    def _read(self, verb: str, oids: Sequence[Oid]) -> list[tuple[Oid, Value | None]]:
+        if not oids:
+            return []
+        status, index, binds = self._request(verb, oids)
         if status == 0:
-            return [value for _, value in binds]
+            return binds
         if status == _TOO_BIG and len(oids) > 1:
             half = len(oids) // 2
-            return self._get(oids[:half]) + self._get(oids[half:])
+            return self._read(verb, oids[:half]) + self._read(verb, oids[half:])
         if status == _NO_SUCH_NAME and index:
             # If one instance is missing, SNMPv1 returns no value at all.
-            return [*self._get(oids[: index - 1]), None, *self._get(oids[index:])] if len(oids) > 1 else [None]
+            return [*self._read(verb, oids[: index - 1]), (oids[index - 1], None), *self._read(verb, oids[index:])]
         raise self._refusal("read", status, oids, index)
-
-    def following(self, oids: Sequence[Oid]) -> list[tuple[Oid, Value] | None]:
-        """Return the next instance after each of these in the agent's order; None at the end."""
-        status, index, binds = self._request("next", oids)
-        if status == _NO_SUCH_NAME and index:
-            rest = [*self.following(oids[: index - 1])] if index > 1 else []
-            return [*rest, None, *(self.following(oids[index:]) if index < len(oids) else [])]
-        if status:
-            raise self._refusal("read", status, oids, index)
-        return [None if value is None else (oid, value) for oid, value in binds]
 
     def columns(self, columns: Sequence[Oid]) -> dict[Oid, dict[Oid, Value]]:
         """Walk these columns in parallel; return for each column its values by index."""
@@ -153,11 +148,9 @@ class SnmpClient:
         """Add one answer to ``found``; return for each column the last name, or None at the column's end."""
         order = list(cursors)
         if self._access.version == "1":
-            rows: list[tuple[Oid, Value | None]] = [
-                entry or ((), None) for entry in self.following([cursors[column] for column in order])
-            ]
+            rows = self._read("next", [*cursors.values()])
         else:
-            status, index, rows = self._request("bulk", [cursors[column] for column in order], rows=count)
+            status, index, rows = self._request("bulk", [*cursors.values()], rows=count)
             if status:
                 raise self._refusal("read", status, order, index)
         reached: dict[Oid, Oid | None] = dict.fromkeys(order) if not rows else {}
@@ -165,9 +158,8 @@ class SnmpClient:
             column = order[number % len(order)]
             if reached.get(column, ()) is None:
                 continue
-            inside = oid[: len(column)] == column and value is not None
             # An agent whose names do not increase would be walked for ever.
-            if not inside or value is None or oid <= (reached.get(column) or cursors[column]):
+            if value is None or oid[: len(column)] != column or oid <= (reached.get(column) or cursors[column]):
                 reached[column] = None
                 continue
             found[column][oid[len(column) :]] = value
@@ -245,7 +237,8 @@ class SnmpClient:
         else:
             binds = [api.ObjectType(n, _outgoing(api, v)) for n, v in zip(names, values, strict=True)]
         more = (0, max(1, min(rows, BATCH // len(oids)))) if verb == "bulk" else ()
-        call = _call(api, verb)
+        # The names in pysnmp 7 and in pysnmp 5.
+        call = getattr(api, f"{verb}_cmd", None) or getattr(api, f"{verb}Cmd")
 
         async def ask() -> Any:
             if self._engine is None:
@@ -258,7 +251,9 @@ class SnmpClient:
         indication, status, index, answer = self._run(ask())
         if indication:
             raise self._no_answer(verb, str(indication), isinstance(indication, self._api.RequestTimedOut))
-        return int(status), int(index), [(tuple(oid), _incoming(value)) for oid, value in _flat(answer)]
+        # For next and bulk, pysnmp 5 returns rows of variables, pysnmp 7 one list.
+        flat = [entry for row in answer for entry in (row if isinstance(row, list) else [row])]
+        return int(status), int(index), [(tuple(oid), _incoming(value)) for oid, value in flat]
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         access = self._access
@@ -270,7 +265,7 @@ class SnmpClient:
             raise self._no_answer("ask", "", True) from None
         except (self._api.PySnmpError, OSError) as error:
             raise SwitchError(
-                f"switch {access.name}: no SNMP with {access.host}:{access.port}: "
+                f"switch {access.name}: SNMP with {access.host}:{access.port} failed: "
                 f"{str(error).partition('caused by')[0].rstrip()}",
                 f"correct the settings of {access.name} in {access.where}",
             ) from None
@@ -336,17 +331,6 @@ def _import(access: Access) -> Any:
     except ImportError:  # before 7
         from pysnmp.hlapi import asyncio as hlapi
     return _Api(hlapi)
-
-
-def _call(api: Any, verb: str) -> Callable[..., Awaitable[Any]]:
-    """Return pysnmp's function for a request: its name in pysnmp 7, or in pysnmp 5."""
-    call: Callable[..., Awaitable[Any]] = getattr(api, f"{verb}_cmd", None) or getattr(api, f"{verb}Cmd")
-    return call
-
-
-def _flat(binds: Any) -> list[Any]:
-    """Return all variables in one list. For next and bulk, pysnmp 5 returns rows of variables, pysnmp 7 one list."""
-    return [entry for row in binds for entry in (row if isinstance(row, list) else [row])]
 
 
 def _outgoing(api: Any, value: int | bytes) -> Any:

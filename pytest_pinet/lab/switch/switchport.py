@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Protocol, cast
 
 from pytest_pinet.execution.entry_points import SWITCH_BACKENDS
-from pytest_pinet.model.counters import PortCounters
+from pytest_pinet.model.evidence import PortCounters
 from pytest_pinet.model.lab import Switch
 
 __all__ = ["Capability", "Neighbour", "PortCounters", "PortState", "SwitchBackend", "connect"]
@@ -27,9 +27,6 @@ class Capability(StrEnum):
     POE = "poe"
     LLDP = "lldp"
     FDB = "fdb"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True)
@@ -109,11 +106,7 @@ def neighbours_by_port(ports: Iterable[str], found: Iterable[tuple[str, Neighbou
 
 
 def connect(switch: Switch, settings: Mapping[str, str]) -> SwitchBackend:
-    """Connect to a switch through the backend that its lab file entry names.
-
-    Variables in ``settings`` are already filled in. Raises ConfigError, and SwitchError when the switch does not
-    answer.
-    """
+    """Connect through the backend of the lab file; ``settings`` are filled in. Raises ConfigError, SwitchError."""
     made, what = SWITCH_BACKENDS.make(switch.backend, switch, settings, takes="a switch and its settings")
     SWITCH_BACKENDS.require(made, what, SwitchBackend)
     return cast(SwitchBackend, made)

@@ -33,12 +33,21 @@ class Record(BaseModel):
         """Return the record as plain data, which JSON and pytest-xdist can carry."""
         return self.model_dump(mode="json", by_alias=True)
 
+    @classmethod
+    def of(cls, source: object, /, **values: object) -> Self:
+        """Return a record with these values, and with the attributes of ``source`` that have the name of a key.
+
+        Objects inside ``source`` become records in the same way. Raises ValueError for a value of a wrong type,
+        TypeError for a new name.
+        """
+        if unknown := values.keys() - cls.model_fields.keys():
+            raise TypeError(f"{cls.__name__} has no {', '.join(sorted(unknown))}")
+        known = {name: getattr(source, name) for name in cls.model_fields if hasattr(source, name)}
+        return cls.model_validate({**known, **values}, from_attributes=True)
+
     def replace(self, **values: object) -> Self:
         """Return a copy with these values. Raises ValueError for a value of a wrong type, TypeError for a new name."""
-        names = type(self).model_fields.keys()
-        if unknown := values.keys() - names:
-            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
-        return self.model_validate({**{name: getattr(self, name) for name in names}, **values})
+        return self.of(self, **values)
 
 
 class SparseRecord(Record):

@@ -5,6 +5,7 @@ Rates are bit/s, durations seconds. A value is null if it was not measured; null
 
 from __future__ import annotations
 
+from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.record.base import Rare, Record, SparseRecord
 from pytest_pinet.model.record.traffic import SocketsRecord
 from pytest_pinet.model.verdict import Verdict
@@ -42,18 +43,6 @@ class AttemptRecord(Record):
     warmup_s: float = 0.0
     events: tuple[EventRecord, ...] = ()
     excluded: str = ""
-
-
-class ExtraRecord(Record):
-    """A limit on a cost of the traffic: ``retransmits``, ``loss``, ``latency`` or ``cpu``.
-
-    The verdict is ``skipped`` if the value is not known.
-    """
-
-    metric: str
-    rule: str
-    verdict: Verdict
-    reason: str
 
 
 class BaselineRecord(Record):
@@ -97,7 +86,7 @@ class DirectionRecord(SparseRecord):
     stopped: str = ""
     state: str = ""
     attempts: tuple[AttemptRecord, ...] = ()
-    extras: tuple[ExtraRecord, ...] = ()
+    extras: tuple[ExtraJudgement, ...] = ()
     baseline: BaselineRecord | None = None
     retransmits: int | None = None
     lost_packets: int | None = None
@@ -120,14 +109,3 @@ class FlowRecord(DirectionRecord):
     receiver: str
     direction: str | None
     fair_bps: float
-
-
-class EvennessRecord(Record):
-    """How evenly several flows shared the link: the smallest share of a fair rate, its flow, and Jain's index."""
-
-    least_share: float
-    least_flow: str
-    jain: float
-    rule: str | None
-    verdict: Verdict
-    reason: str

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
 
+from pydantic import BeforeValidator, Field
+
+from pytest_pinet.model.conditions import Throttling
+from pytest_pinet.model.evidence import ProcessorLoad
 from pytest_pinet.model.record.base import Rare, Record, SparseRecord
 
 
-class ProcessorRecord(Record):
-    """One CPU during the traffic: the shares (0 to 1) of the time that it spent in each state."""
-
-    cpu: int
-    busy: float
-    user: float
-    system: float
-    irq: float
-    softirq: float
-    steal: float
+def _bits(throttling: object) -> object:
+    return throttling.bits if isinstance(throttling, Throttling) else throttling
 
 
 class HeatRecord(Record):
@@ -28,7 +24,7 @@ class HeatRecord(Record):
     clock_mhz: float | None
     clock_max_mhz: float | None
     temperature_c: float | None
-    throttling: int | None
+    throttling: Annotated[int | None, BeforeValidator(_bits)]
 
 
 class EvidenceRecord(SparseRecord):
@@ -47,7 +43,7 @@ class EvidenceRecord(SparseRecord):
     machine: str | None
     window_s: float | None
     traffic_s: float
-    processors: tuple[ProcessorRecord, ...] | None
+    processors: tuple[ProcessorLoad, ...] | None
     interrupts: dict[str, tuple[int, ...]] | None
     softirqs: dict[str, tuple[int, ...]] | None
     softnet: dict[str, tuple[int, ...]] | None

@@ -9,13 +9,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.record.base import Beside, Later, Rare, Record, SparseRecord
-from pytest_pinet.model.record.change import ChangeRecord
-from pytest_pinet.model.record.comparison import ComparisonRecord
-from pytest_pinet.model.record.direction import DirectionRecord, EvennessRecord, FlowRecord
+from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord
+from pytest_pinet.model.record.direction import DirectionRecord, FlowRecord
 from pytest_pinet.model.record.evidence import EvidenceRecord, LimitedByRecord
 from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, PingRecord, WindowRecord
-from pytest_pinet.model.record.tuning import TuningRecord
+from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.model.verdict import Verdict
 
 
@@ -107,7 +107,7 @@ class ResultRecord(SparseRecord):
     traffic_seconds: float = 0.0
     directions: dict[str, DirectionRecord] = Field(default_factory=dict)
     flows: tuple[FlowRecord, ...] = ()
-    evenness: EvennessRecord | None = None
+    evenness: EvennessJudgement | None = None
     cables: tuple[CableRecord, ...] = ()
     files: tuple[str, ...] = ()
     rerun: str = ""
@@ -115,7 +115,7 @@ class ResultRecord(SparseRecord):
     parameters: Rare[str] = None
     evidence: Rare[tuple[EvidenceRecord, ...]] = None
     limited_by: Rare[LimitedByRecord] = None
-    tunings: Rare[tuple[TuningRecord, ...]] = None
+    tunings: Rare[tuple[Tuned, ...]] = None
     windows: Rare[tuple[WindowRecord, ...]] = None
     start_skew_s: Annotated[float | None, Beside("windows")] = None
     start_skew_within_s: Annotated[float | None, Beside("windows")] = None

@@ -6,9 +6,10 @@ import base64
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pytest_pinet.history.records import figure_of
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
@@ -17,12 +18,9 @@ from pytest_pinet.report.allure.verdicts import verdict_of
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.throughput import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
-from pytest_pinet.report.rows import limited_by_text
-from pytest_pinet.report.scale import scale_text
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.sentences import http_text, ineffective, ladder_text, limited_by_text, ping_text, scale_text
 from pytest_pinet.report.text_wrap import rate
-from pytest_pinet.report.traffic import http_text, ladder_text, ping_text
-from pytest_pinet.report.tunings import ineffective
+from pytest_pinet.report.trends import FigureSeries
 
 # The report is a single file with all attachments. Larger or further files stay in the run folder.
 MOST_BYTES = 512 * 1024
@@ -38,12 +36,6 @@ _TYPES = {
     ".svg": "image/svg+xml", ".md": "text/markdown", ".yaml": "text/plain",
 }  # fmt: skip
 Attachment = tuple[str, str, bytes]
-
-
-def figure_ids(result: ResultRecord) -> dict[str, str]:
-    """Return the id of each direction's goodput, as the history stores it."""
-    own = result.id
-    return {way: own if own.endswith(f"-{way}") else f"{own}-{way}" for way in result.directions}
 
 
 def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
@@ -66,14 +58,12 @@ def figure_words(direction: DirectionRecord) -> str:
     text = rate(direction.goodput_bps)
     limit, oracle = direction.limit_bps, direction.oracle_bps
     if limit and direction.goodput_bps < limit:
-        return f"{text} ({(1 - direction.goodput_bps / limit) * 100:.1f} % below limit)"
+        return f"{text} ({(1 - direction.goodput_bps / limit) * 100:.1f} % below the limit)"
     return f"{text} ({direction.goodput_bps / oracle * 100:.1f} % of max)" if oracle else text
 
 
 def parameters(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str, str, bool]]:
-    """Return parameters as (name, value, excluded). Only the combination counts for Allure's history; all others are
-    excluded.
-    """
+    """Return parameters as (name, value, excluded). Only the combination counts for Allure's history."""
     found = [(PARAMETER, subject.combination, False)]
     found += [(name, str(value), True) for name, value in subject.parameters.items()]
     found += [(name, value, True) for name, value in _builds(results)]
@@ -125,7 +115,7 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
         ("feature", subject.nic),
         ("story", " ".join(filter(None, (subject.topology, subject.tuning)))),
         *([("verdict", verdict.value)] if verdict is not None else []),
-        *(("figure", figure) for result in results for figure in figure_ids(result).values()),
+        *(("figure", figure_of(result, way)) for result in results for way in result.directions),
         # Pings have no goodput. The result id lets Allure's history find them.
         *(("figure", result.id) for result in results if result.ping is not None),
     ]
@@ -137,8 +127,8 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
     Allure 3 shows pictures only as data in ``img``; Allure 2 drops them.
     """
     rows = [
-        (result.combination.traffic, way, rate(one.goodput_bps), _limit(one), rate(one.oracle_bps),
-         one.verdict)
+        (result.combination.traffic, way, rate(one.goodput_bps),
+         "none" if one.limit_bps is None else rate(one.limit_bps), rate(one.oracle_bps), one.verdict)
         for result in results
         for way, one in result.directions.items()
     ]  # fmt: skip
@@ -149,11 +139,12 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
     table += "".join(f"<p>{written(line)}</p>" for line in lines)
     messages = [result.message for result in results if not result.directions and result.message]
     text = "".join(f"<pre>{written(message)}</pre>" for message in messages)
-    pictures = [trend_chart(series) for series in trends if series.dots]
     images = [
         f'<p><img alt="{written(series.figure)}" width="{picture.width}" src="data:image/svg+xml;base64,'
         f'{base64.b64encode(picture.svg().encode()).decode()}"></p>'
-        for series, picture in zip([s for s in trends if s.dots], pictures, strict=True)
+        for series in trends
+        if series.dots
+        for picture in [trend_chart(series)]
     ]
     return text + table + "".join(images)
 
@@ -167,12 +158,8 @@ def _said(result: ResultRecord) -> list[str]:
     if result.change is not None:
         change = result.change
         found += [f"{way}: {one.why} (A {change.a}, B {change.b})" for way, one in change.directions.items()]
-        found += [f"between the builds: {suspect.text}" for suspect in change.suspects]
+        found += [f"the builds differ: {suspect.text}" for suspect in change.suspects]
     return [*found, *ineffective([result])]
-
-
-def _limit(direction: DirectionRecord) -> str:
-    return "none" if direction.limit_bps is None else rate(direction.limit_bps)
 
 
 def attachments(
@@ -214,19 +201,23 @@ def _evidence(result: ResultRecord) -> bytes:
 
 
 def _counters(result: ResultRecord) -> bytes:
-    """Return the switch and NIC counters as CSV, one row per cable and side; a cell is empty if that side has no such
-    counter.
-    """
+    """Return the switch and NIC counters as CSV, one row per cable and side."""
     names = list(
         dict.fromkeys(name for cable in result.cables for side in (cable.node, cable.switch or {}) for name in side)
     )
+    rows: list[list[object]] = [
+        [cable.end, cable.port, side, *(counts.get(name) for name in names)]
+        for cable in result.cables
+        for side, counts in (("node", cable.node), ("switch", cable.switch))
+        if counts is not None
+    ]
+    return csv_bytes([["end", "port", "side", *names], *rows])
+
+
+def csv_bytes(rows: Iterable[Sequence[object]]) -> bytes:
+    """Return rows as CSV. None is an empty cell."""
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["end", "port", "side", *names])
-    for cable in result.cables:
-        for side, counts in (("node", cable.node), ("switch", cable.switch)):
-            if counts is not None:
-                table.writerow([cable.end, cable.port, side, *(counts.get(name) for name in names)])
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
 
 
@@ -249,7 +240,7 @@ def _files(results: Sequence[ResultRecord], folder: Path) -> list[Attachment]:
         kind = _TYPES.get(path.suffix, "text/plain")
         if len(content) > MOST_BYTES:
             kind = "text/plain"
-            left_out = f"[{len(content) - MOST_BYTES} bytes left out; all of it: {path}]\n".encode()
+            left_out = f"[{len(content) - MOST_BYTES} bytes left out; the whole file: {path}]\n".encode()
             content = left_out + content[-MOST_BYTES:]
         found.append((title, kind, content))
     return found

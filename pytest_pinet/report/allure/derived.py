@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.allure.identity import PARAMETER, allure3_id
 from pytest_pinet.report.allure.verdicts import STATUS
 from pytest_pinet.report.json_file import replace_file, writing
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.trends import FigureSeries
 
 # Allure 2 shows at most this many runs.
 _ALLURE2_RUNS = 20
@@ -157,5 +158,4 @@ def _ms(dot: Point) -> int:
 
 def _uuid(text: str) -> str:
     """Return a UUID derived from the text, so that every report has the same one."""
-    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-    return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
+    return str(uuid.UUID(hex=hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]))

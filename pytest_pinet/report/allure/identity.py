@@ -52,11 +52,6 @@ class Subject:
         """Return the test case id and history id of Allure 2. Allure 3 derives its own id from it."""
         return _md5(f"pinet:{self.key}")
 
-    @property
-    def allure3_id(self) -> str:
-        """Return the history id that Allure 3 computes from the test case and the parameters that are not excluded."""
-        return allure3_id(self.id, self.combination)
-
 
 def allure3_id(test_case_id: str, combination: str) -> str:
     """Return the history id of Allure 3 (3.18: ``md5(testCaseId).md5(name:value)``)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,18 @@ from pytest_pinet.execution.trace import Recorder, Step
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.allure import content
 from pytest_pinet.report.allure.identity import Subject, tell_apart
-from pytest_pinet.report.allure.stand_in import write_stand_in
+from pytest_pinet.report.allure.run_files import write_stand_in
 from pytest_pinet.report.allure.verdicts import EXPECTED, status_of
-from pytest_pinet.report.series import FigureSeries
-from pytest_pinet.report.transport import attached_results
+from pytest_pinet.report.result_record import attached_results
+from pytest_pinet.report.rows import GOOD
+from pytest_pinet.report.trends import FigureSeries
 
 _EXTENSIONS = {"application/json": "json", "image/svg+xml": "svg", "text/csv": "csv"}
 # At most this much of the end of a node's console output is attached.
 _CONSOLE_BYTES = 256 * 1024
 
 
+@dataclass(eq=False)
 class AllureResults:
     """Adds identity, measured values, steps and attachments to each result of a pinet test.
 
@@ -32,28 +35,19 @@ class AllureResults:
     ``nodes_of`` its nodes, ``folder`` the run folder with the console logs. ``warn`` shows a message to the user.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        subject_of: Callable[[pytest.Item], Subject | None],
-        trends_of: Callable[[Sequence[ResultRecord]], Sequence[FigureSeries]],
-        nodes_of: Callable[[pytest.Item], Iterable[str]],
-        folder: Callable[[], Path],
-        warn: Callable[[str], None],
-    ) -> None:
-        self._directory = directory
-        self._subject_of = subject_of
-        self._trends_of = trends_of
-        self._nodes_of = nodes_of
-        self._folder = folder
-        self._warn = warn
-        self._subjects: dict[str, Subject] = {}
-        self._item: pytest.Item | None = None
-        self._results: list[ResultRecord] = []
-        self._expected: str | None = None
-        self._recorder: Recorder | None = None
-        self._stand_in: Path | None = None
-        self._consoles: dict[str, tuple[Path, int]] = {}
+    directory: Path
+    subject_of: Callable[[pytest.Item], Subject | None]
+    trends_of: Callable[[Sequence[ResultRecord]], Sequence[FigureSeries]]
+    nodes_of: Callable[[pytest.Item], Iterable[str]]
+    folder: Callable[[], Path]
+    warn: Callable[[str], None]
+    _subjects: dict[str, Subject] = field(default_factory=dict, init=False)
+    _item: pytest.Item | None = field(default=None, init=False)
+    _results: list[ResultRecord] = field(default_factory=list, init=False)
+    _expected: str | None = field(default=None, init=False)
+    _recorder: Recorder | None = field(default=None, init=False)
+    _stand_in: Path | None = field(default=None, init=False)
+    _consoles: dict[str, tuple[Path, int]] = field(default_factory=dict, init=False)
 
     def start(self) -> Callable[[], None]:
         """Register with allure-pytest. Return the function that unregisters."""
@@ -63,7 +57,7 @@ class AllureResults:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Make the subjects of all collected tests distinct."""
-        found = [(item.nodeid, subject) for item in items if (subject := self._subject_of(item)) is not None]
+        found = [(item.nodeid, subject) for item in items if (subject := self.subject_of(item)) is not None]
         told_apart = tell_apart([subject for _, subject in found])
         self._subjects = {nodeid: subject for (nodeid, _), subject in zip(found, told_apart, strict=True)}
 
@@ -87,12 +81,12 @@ class AllureResults:
 
     def _begin(self, subject: Subject, item: pytest.Item) -> None:
         try:
-            self._stand_in = write_stand_in(self._directory, subject)
+            self._stand_in = write_stand_in(self.directory, subject)
         except OSError as error:
-            self._warn(f"cannot write {self._directory}: {error.strerror}; choose another with --alluredir")
+            self.warn(f"cannot write {self.directory}: {error.strerror}; choose another folder with --alluredir")
         self._consoles = {}
-        for node in self._nodes_of(item):
-            path = self._folder() / "console" / f"{node}.log"
+        for node in self.nodes_of(item):
+            path = self.folder() / "console" / f"{node}.log"
             self._consoles[node] = path, path.stat().st_size if path.exists() else 0
 
     def _remove_stand_in(self) -> None:
@@ -119,7 +113,7 @@ class AllureResults:
                 self._fill(result, subject)
             except Exception as error:
                 # An incomplete report is better than an aborted run.
-                self._warn(f"Allure result of {subject.combination}: {type(error).__name__}: {error}")
+                self.warn(f"Allure result of {subject.combination}: {type(error).__name__}: {error}")
         done = yield
         if subject is not None:
             self._remove_stand_in()
@@ -143,11 +137,11 @@ class AllureResults:
             result.name = content.title(subject, results)
         assert self._recorder is not None
         result.steps = [*map(_step, self._recorder.steps), *result.steps]
-        trends = self._trends_of(results) if results else ()
+        trends = self.trends_of(results) if results else ()
         html = content.description_html(results, trends)
         if html:
             result.descriptionHtml = html
-        folder = self._folder() if results else None
+        folder = self.folder() if results else None
         for name, kind, body in content.attachments(results, trends, folder, self._console_texts()):
             file_name = f"{uuid.uuid4()}-attachment.{_EXTENSIONS.get(kind, 'txt')}"
             allure_commons.plugin_manager.hook.report_attached_data(body=body, file_name=file_name)
@@ -171,7 +165,7 @@ class AllureResults:
 
 def _prefix(result: Any, prefix: str, results: Sequence[ResultRecord]) -> None:
     """Put the prefix of the category before the message."""
-    message = next((r.message for r in results if r.verdict not in ("pass", "marginal", "improved")), "")
+    message = next((r.message for r in results if r.verdict not in GOOD), "")
     message = message.strip() or "the test passed without a measurement"
     trace = result.statusDetails.trace if result.statusDetails is not None else None
     result.statusDetails = StatusDetails(message=f"{prefix}: {message}", trace=trace)

@@ -1,31 +1,37 @@
-"""Files about the whole run in a folder of Allure results, written at the end by the process that reports.
+"""Writes files to a folder of Allure results: a stand-in for a running test, and at the end the files of the whole run.
 
-They cannot be written earlier: with ``--clean-alluredir`` each worker empties the folder when it starts.
+The files of the run cannot be written earlier: with ``--clean-alluredir`` each worker empties the folder at its start.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import os
+import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+import pytest
+
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.history.records import figure_of
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.allure.content import figure_ids
-from pytest_pinet.report.allure.verdicts import categories
+from pytest_pinet.report.allure.content import csv_bytes, labels, parameters
+from pytest_pinet.report.allure.identity import Subject
+from pytest_pinet.report.allure.verdicts import PREFIX, categories
 from pytest_pinet.report.charts.overview import overview_chart
 from pytest_pinet.report.json_file import replace_file, writing
 from pytest_pinet.report.rows import rows_of
-from pytest_pinet.report.scale import scale_text
+from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.terminal import count_line
 from pytest_pinet.report.text_wrap import plain
+from pytest_pinet.report.trends import RunFacts
 
 OPTION = "--alluredir"
 UNIT = "Mbit/s"
@@ -33,16 +39,92 @@ UNIT = "Mbit/s"
 RUN_FILE = "pinet-run.json"
 # Titles of our own traffic tools, where the tool's name is not enough.
 _TITLES = {"wrk": "nginx, wrk"}
+_STAND_IN = f"{PREFIX[Verdict.ERROR]}: the process that ran this test died; look at the end of the run's output"
+# CI services by a variable that each one sets: name and type of the executor, variable of the run's number, URL.
+_CI_SERVICES = {
+    "GITHUB_ACTIONS": (
+        "GitHub Actions", "github", "GITHUB_RUN_NUMBER",
+        "{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}",
+    ),
+    "GITLAB_CI": ("GitLab CI", "gitlab", "CI_PIPELINE_IID", "{CI_JOB_URL}"),
+    "JENKINS_URL": ("Jenkins", "jenkins", "BUILD_NUMBER", "{BUILD_URL}"),
+}  # fmt: skip
 _KEY = str.maketrans({" ": "\\ ", ":": "\\:", "=": "\\="})
 
 
-@dataclass(frozen=True)
-class RunFacts:
-    """What the history knows about a run: its id, its build, and the number of runs so far (None: unknown)."""
+class AllureRun:
+    """Writes the files of the whole run next to the Allure results.
 
-    id: str
-    build: str
-    order: int | None = None
+    ``record`` returns the run's record when the run is over, ``facts`` what the history knows about the run. ``warn``
+    shows a message to the user.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        directory: Path,
+        record: Callable[[], RunRecord | None],
+        facts: Callable[[RunRecord], RunFacts],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._directory = directory
+        self._record = record
+        self._facts = facts
+        self._warn = warn
+        self._errors: list[str] = []
+        if getattr(config.option, "clean_alluredir", False) and getattr(config.option, "numprocesses", None):
+            # In allure-pytest each worker would empty the folder again; our plugin prevents it.
+            warn(f"--clean-alluredir emptied {directory} once, before the workers began")
+        elif (directory / RUN_FILE).exists():
+            why = "Allure treats two results of one test as retries, and shows only one"
+            warn(f"{directory} holds an earlier run: {why}; add --clean-alluredir, or name another folder")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep collection errors: a file that cannot be collected leaves no result."""
+        if report.failed:
+            self._errors.append(f"{report.nodeid or 'the tests'} could not be collected\n{report.longreprtext}")
+
+    # Last, because the record must be complete.
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        record = self._record()
+        if session.config.option.collectonly:
+            return
+        ended_by = sys.exc_info()[1]
+        if isinstance(ended_by, pytest.UsageError):
+            self._errors.append(f"pytest could not begin\n{ended_by}")
+        try:
+            for error in self._errors:
+                write_global_error(self._directory, error)
+            if record is not None:
+                write_run_files(self._directory, record, self._facts(record), os.environ)
+        except ConfigError as error:
+            self._warn(str(error))
+
+
+def write_stand_in(folder: Path, subject: Subject) -> Path:
+    """Write the stand-in and return its path. The caller removes it when the real result exists. Raises OSError."""
+    now = int(time.time() * 1000)
+    name = str(uuid.uuid4())
+    result = {
+        "uuid": name,
+        "name": f"{subject.combination} · error",
+        "status": "broken",
+        "statusDetails": {"message": _STAND_IN},
+        "testCaseId": subject.id,
+        "historyId": subject.id,
+        "fullName": f"{subject.path}#{subject.test}",
+        "start": now,
+        "stop": now,
+        "parameters": [
+            {"name": key, "value": value, **({"excluded": True} if excluded else {})}
+            for key, value, excluded in parameters(subject, [])
+        ],
+        "labels": [{"name": key, "value": value} for key, value in labels(subject, [])],
+    }
+    path = folder / f"{name}-result.json"
+    replace_file(path, json.dumps(result).encode("ascii"))
+    return path
 
 
 def write_run_files(folder: Path, run: RunRecord, facts: RunFacts, environ: Mapping[str, str]) -> None:
@@ -89,8 +171,8 @@ def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
         start = int(datetime.fromisoformat(result.started).timestamp() * 1000)
         stop = start + int(result.seconds * 1000)
         combination = result.combination
-        for way, key in figure_ids(result).items():
-            direction = result.directions[way]
+        for way, direction in result.directions.items():
+            key = figure_of(result, way)
             if Verdict(direction.verdict) in (Verdict.INVALID, Verdict.ERROR):
                 continue
             found.append({
@@ -117,7 +199,7 @@ def environment(run: RunRecord) -> str:
         "pytest-pinet": {run.pinet},
         "run": {run.run},
         "profile": {result.profile for result in results},
-        "scale": {f"{result.scale:g} of the rate of links" for result in results if result.scale is not None},
+        "scale": {f"links at {result.scale:g} of their rate" for result in results if result.scale is not None},
     }
     for result in results:
         tool = _TITLES.get(name := result.tool or ("wrk" if result.http is not None else "iperf3"), name)
@@ -140,17 +222,11 @@ def executor(run: RunRecord, order: int | None, environ: Mapping[str, str]) -> d
         "name": "pytest-pinet", "type": "pytest", "buildName": run.run, "reportName": f"pinet {run.lab}"
     }  # fmt: skip
     number = ""
-    if environ.get("GITHUB_ACTIONS"):
-        number = environ.get("GITHUB_RUN_NUMBER", "")
-        url = "/".join(environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY"))
-        found |= {"name": "GitHub Actions", "type": "github"}
-        found["buildUrl"] = f"{url}/actions/runs/{environ.get('GITHUB_RUN_ID', '')}"
-    elif environ.get("GITLAB_CI"):
-        number = environ.get("CI_PIPELINE_IID", "")
-        found |= {"name": "GitLab CI", "type": "gitlab", "buildUrl": environ.get("CI_JOB_URL", "")}
-    elif environ.get("JENKINS_URL"):
-        number = environ.get("BUILD_NUMBER", "")
-        found |= {"name": "Jenkins", "type": "jenkins", "buildUrl": environ.get("BUILD_URL", "")}
+    for variable, (name, kind, number_variable, url) in _CI_SERVICES.items():
+        if environ.get(variable):
+            number = environ.get(number_variable, "")
+            found |= {"name": name, "type": kind, "buildUrl": url.format_map(defaultdict(str, environ))}
+            break
     chosen = int(number) if number.isdigit() else order
     return found if chosen is None else {**found, "buildOrder": chosen}
 
@@ -164,18 +240,14 @@ def attached(name: str, kind: str, content: bytes) -> dict[str, bytes]:
 
 def figures_csv(results: Sequence[ResultRecord]) -> bytes:
     """Return the results as CSV, one row per direction, in whole bit/s; a cell is empty where no value exists."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(
-        ["figure", "verdict", "goodput_bps", "low_bps", "high_bps", "limit_bps", "oracle_bps", "retransmits"]
-    )
+    names = ("figure", "verdict", "goodput_bps", "low_bps", "high_bps", "limit_bps", "oracle_bps", "retransmits")
+    rows: list[Sequence[object]] = [names]
     for result in results:
-        for way, key in figure_ids(result).items():
-            one = result.directions[way]
+        for way, one in result.directions.items():
             low, high = one.interval_bps or (None, None)
             rates = [one.goodput_bps, low, high, one.limit_bps, one.oracle_bps]
             rounded = [None if value is None else round(value) for value in rates]
-            table.writerow([key, one.verdict, *rounded, one.retransmits])
+            rows.append([figure_of(result, way), one.verdict, *rounded, one.retransmits])
         if not result.directions:
-            table.writerow([result.id, result.verdict, *[None] * 6])
-    return text.getvalue().encode()
+            rows.append([result.id, result.verdict, *[None] * 6])
+    return csv_bytes(rows)

@@ -58,7 +58,7 @@ def find_allure(places: Sequence[Path]) -> Allure | None:
     if named:
         found = _ask(named)
         if found is None:
-            raise ConfigError(f"{VARIABLE}={named} does not tell its version; expected the path of an allure command")
+            raise ConfigError(f"{VARIABLE}={named} does not report its version; expected the path of an allure command")
         return found
     commands = [str(place / "node_modules" / ".bin" / "allure") for place in places]
     commands += filter(None, [shutil.which("allure")])
@@ -74,29 +74,23 @@ def find_allure(places: Sequence[Path]) -> Allure | None:
 
 def _ask(command: str) -> Allure | None:
     try:
-        done = subprocess.run(
-            [command, "--version"],
-            env=_environment(),
-            capture_output=True,
-            text=True,
-            timeout=_VERSION_TIMEOUT_S,
-            check=False,
-        )
+        done = _call([command, "--version"], _VERSION_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     match = _VERSION.search(done.stdout)
     return Allure(command, tuple(map(int, match.groups()))) if match and done.returncode == 0 else None  # type: ignore[arg-type]
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment with the virtual environment's own node first on PATH, because the system's may be too
-    old.
-    """
+def _call(words: Sequence[str], timeout_s: float, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command. The virtual environment's own node is first on PATH, because the system's may be too old."""
     path, own = os.environ.get("PATH", os.defpath), Path(sys.prefix) / "bin"
     if sys.prefix != sys.base_prefix and (own / "node").exists():
         path = os.pathsep.join([str(own), path])
     # Allure 2 accepts only `true`.
-    return {**os.environ, "PATH": path, "ALLURE_NO_ANALYTICS": "true"}
+    environment = {**os.environ, "PATH": path, "ALLURE_NO_ANALYTICS": "true"}
+    return subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
 
 
 def generate(allure: Allure, results: Path, history: str | dict[str, str], name: str, out: Path, single: bool) -> None:
@@ -111,18 +105,21 @@ def generate(allure: Allure, results: Path, history: str | dict[str, str], name:
         # Always generate into an empty folder: Allure 3 keeps an old page and puts the new one beneath it.
         made = work / "report"
         if isinstance(history, str):
-            _run_3(allure, results, history, name, made, work, single)
+            options = _prepare_3(results, history, name, made, single)
         else:
-            _run_2(allure, results, history, name, made, work, single)
+            options = _prepare_2(history, name, made, single)
+        _run(allure, [allure.command, "generate", str(results), *options], work)
         page = made / "index.html"
         if not page.is_file():
-            raise ConfigError(f"{allure} made no index.html of {results}; run it by hand: {allure.command} generate")
+            raise ConfigError(f"{allure} made no index.html from {results}; run by hand: {allure.command} generate")
         for path in made.rglob("*.html"):
             _strip(path)
         _replace(page if single else made, out)
 
 
-def _run_3(allure: Allure, results: Path, history: str, name: str, made: Path, work: Path, single: bool) -> None:
+def _prepare_3(results: Path, history: str, name: str, made: Path, single: bool) -> list[str]:
+    """Write history and configuration beside ``made``, and return the options for Allure 3."""
+    work = made.parent
     (work / "history.jsonl").write_text(history, encoding="utf-8")
     options: dict[str, object] = {
         "singleFile": single, "reportLanguage": "en", "groupBy": ["epic", "feature", "story"],
@@ -138,8 +135,7 @@ def _run_3(allure: Allure, results: Path, history: str, name: str, made: Path, w
         "plugins": {"awesome": {"options": options}},
     }
     (work / "allurerc.json").write_text(json.dumps(config), encoding="utf-8")
-    words = [allure.command, "generate", str(results), "--config", str(work / "allurerc.json")]
-    _run(allure, [*words, "--report-name", name], work)
+    return ["--config", str(work / "allurerc.json"), "--report-name", name]
 
 
 def performance(results: Path) -> dict[str, object]:
@@ -160,38 +156,29 @@ def performance(results: Path) -> dict[str, object]:
     return {"metrics": metrics, "groups": groups}
 
 
-def _run_2(
-    allure: Allure, results: Path, history: dict[str, str], name: str, made: Path, work: Path, single: bool
-) -> None:
-    # Write the history into a second folder of results, so that the user's folder does not change.
-    own = work / "results" / "history"
+def _prepare_2(history: dict[str, str], name: str, made: Path, single: bool) -> list[str]:
+    """Write the history into a second folder of results, so that the user's folder does not change."""
+    own = made.parent / "results" / "history"
     own.mkdir(parents=True)
     for file, text in history.items():
         (own / file).write_text(text, encoding="utf-8")
-    words = [allure.command, "generate", str(results), str(own.parent), "-o", str(made), "--name", name]
-    _run(allure, [*words, *(["--single-file"] if single else [])], work)
+    return [str(own.parent), "-o", str(made), "--name", name, *(["--single-file"] if single else [])]
 
 
 def _run(allure: Allure, words: Sequence[str], work: Path) -> None:
     try:
-        done = subprocess.run(
-            words,
-            cwd=work,
-            env=_environment(),
-            capture_output=True,
-            text=True,
-            timeout=_GENERATE_TIMEOUT_S,
-            check=False,
-        )
+        done = _call(words, _GENERATE_TIMEOUT_S, work)
     except subprocess.TimeoutExpired:
         raise ConfigError(
-            f"{allure} did not end within {_GENERATE_TIMEOUT_S:g} s; give it less, or use --page"
+            f"{allure} did not end within {_GENERATE_TIMEOUT_S:g} s; use fewer results, or --page"
         ) from None
     except OSError as error:
         raise ConfigError(f"{allure} cannot be run: {error.strerror}") from None
     if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
-        raise ConfigError(f"{allure} failed with exit code {done.returncode}: {last}; --page needs no Allure")
+        last = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[-1]
+        raise ConfigError(
+            f"{allure} failed with exit code {done.returncode}: {last}; pinet report --page needs no Allure"
+        )
 
 
 def without_analytics(page: str) -> str:
@@ -205,9 +192,7 @@ def _strip(path: Path) -> None:
         return
     stripped = without_analytics(text)
     if _HOST in stripped:
-        raise ConfigError(
-            f"{path.name} still asks {_HOST}: this version of Allure is not known; --page needs no Allure"
-        )
+        raise ConfigError(f"{path.name} still contacts {_HOST}: this version of Allure is not supported; use --page")
     path.write_text(stripped, encoding="utf-8")
 
 

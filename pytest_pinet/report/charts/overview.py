@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper
-from pytest_pinet.report.charts.scale import AxisScale, rate_text
-from pytest_pinet.report.charts.style import COLOURS
+from pytest_pinet.report.charts.axis import AxisScale
+from pytest_pinet.report.charts.paper import COLOURS, SMALL, TITLE, Paper
 from pytest_pinet.report.rows import ResultRow
+from pytest_pinet.report.text_wrap import rate
 
 _WIDTH, _ROW, _HEAD = 900, 22, 74
 _LEFT, _RIGHT, _LONGEST = 300, 690, 42
@@ -16,7 +16,7 @@ _MOST = 80
 
 
 def overview_chart(rows: Sequence[ResultRow], title: str, note: str) -> Paper:
-    """Draw the overview, worst row first. A dashed tick on each bar shows the limit."""
+    """Draw the overview. ``rows`` are sorted, worst first. A dashed tick on each bar shows the limit."""
     shown = rows[:_MOST]
     rest = len(rows) - len(shown)
     paper = Paper(_WIDTH, _HEAD + _ROW * len(shown) + (34 if rest else 16), title, note)
@@ -31,7 +31,7 @@ def overview_chart(rows: Sequence[ResultRow], title: str, note: str) -> Paper:
     for number, row in enumerate(shown):
         _bar(paper, xs, _HEAD + _ROW * number, row)
     if rest:
-        paper.text(14, bottom + 20, f"and {rest} more, none of them worse", "f-muted", SMALL)
+        paper.text(14, bottom + 20, f"and {rest} more results, none of them worse", "f-muted", SMALL)
     return paper
 
 
@@ -46,6 +46,6 @@ def _bar(paper: Paper, xs: AxisScale, top: float, row: ResultRow) -> None:
     if row.limit_bps is not None and row.oracle_bps:
         x = xs(min(row.limit_bps / row.oracle_bps, 1.05))
         paper.line([(x, top + 1), (x, top + _ROW - 2)], "s-ink strong dash")
-    value = rate_text(row.goodput_bps) if row.goodput_bps is not None else "no value"
+    value = rate(row.goodput_bps) if row.goodput_bps is not None else "no value"
     paper.mark(_RIGHT + 38, top + 11, row.verdict)
     paper.text(_RIGHT + 50, base, f"{row.verdict}, {value}", "f-ink", SMALL)

@@ -1,4 +1,4 @@
-"""A drawing surface for charts, in pixels, with SVG output."""
+"""A drawing surface for charts, in pixels, with SVG output, and the look of charts. A page may override the colours."""
 
 from __future__ import annotations
 
@@ -7,12 +7,54 @@ from collections.abc import Iterable
 from html import escape
 
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.charts.style import COLOURS, FONT, LIGHT, rules, variables
 
+FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', Helvetica, Arial, sans-serif"
+
+# The contrast with the paper is at least 4.5 for text and 3 for marks.
+LIGHT = {
+    "paper": "#ffffff", "ink": "#1f2328", "muted": "#59636e", "grid": "#d8dee4", "line": "#57606a",
+    "band": "#b7d7f5", "good": "#1a7f37", "better": "#0969da", "near": "#9a6700", "bad": "#cf222e",
+    "unsure": "#8250df", "broken": "#bc4c00", "limit": "#a40e26", "oracle": "#57606a",
+    "hue0": "#0969da", "hue1": "#bc4c00", "hue2": "#8250df", "hue3": "#1a7f37", "hue4": "#bf3989", "hue5": "#0e7490",
+}  # fmt: skip
+DARK = {
+    "paper": "#0d1117", "ink": "#e6edf3", "muted": "#9da7b3", "grid": "#30363d", "line": "#9da7b3",
+    "band": "#1c3f63", "good": "#3fb950", "better": "#58a6ff", "near": "#d29922", "bad": "#ff7b72",
+    "unsure": "#bc8cff", "broken": "#f0883e", "limit": "#ff938a", "oracle": "#9da7b3",
+    "hue0": "#58a6ff", "hue1": "#f0883e", "hue2": "#bc8cff", "hue3": "#3fb950", "hue4": "#f778ba", "hue5": "#39c5cf",
+}  # fmt: skip
+HUES = 6
+
+# The colour name of each verdict. The verdict's mark is readable without colour.
+COLOURS = {
+    Verdict.PASS: "good",
+    Verdict.IMPROVED: "better",
+    Verdict.MARGINAL: "near",
+    Verdict.FAIL: "bad",
+    Verdict.INCONCLUSIVE: "unsure",
+    Verdict.INVALID: "broken",
+    Verdict.ERROR: "broken",
+    Verdict.SKIPPED: "muted",
+}
 # Control characters and lone surrogates, which XML does not allow.
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _ADVANCE = 0.6
 SMALL, NORMAL, TITLE = 11, 12, 15
+
+
+def variables(colours: dict[str, str]) -> str:
+    """Return the colours as CSS variables."""
+    return "".join(f"--{name}:{value};" for name, value in colours.items())
+
+
+def rules() -> str:
+    """Return the style sheet of all charts, without the colours."""
+    named = "".join(f".f-{name}{{fill:var(--{name})}}.s-{name}{{stroke:var(--{name});fill:none}}" for name in LIGHT)
+    return (
+        f"{named}.thin{{stroke-width:1}}.plain{{stroke-width:1.6}}.strong{{stroke-width:2.4}}"
+        ".dash{stroke-dasharray:6 4}.dots{stroke-dasharray:1.5 3.5;stroke-linecap:round}.faint{opacity:.45}"
+        ".bold{font-weight:600}.hollow{fill:var(--paper);stroke-width:2}"
+    )
 
 
 def written(text: str) -> str:
@@ -65,12 +107,12 @@ class Paper:
     def mark(self, x: float, y: float, verdict: Verdict, name: str = "", size: float = 4.5) -> None:
         """Draw the mark of a verdict. Its shape identifies the verdict without colour. ``name`` is its tooltip."""
         colour, r = COLOURS[verdict], size
+        if verdict in (Verdict.PASS, Verdict.INCONCLUSIVE):
+            look, radius = (f"f-{colour}", r * 0.8) if verdict is Verdict.PASS else (f"s-{colour} hollow", r)
+            self.dot(x, y, look, radius, name)
+            return
         about = f"<title>{written(name)}</title>" if name else ""
-        if verdict is Verdict.PASS:
-            shape = f'<circle class="f-{colour}" cx="{x:.1f}" cy="{y:.1f}" r="{r * 0.8:.1f}">{about}</circle>'
-        elif verdict is Verdict.INCONCLUSIVE:
-            shape = f'<circle class="s-{colour} hollow" cx="{x:.1f}" cy="{y:.1f}" r="{r:.1f}">{about}</circle>'
-        elif verdict is Verdict.FAIL:
+        if verdict is Verdict.FAIL:
             cross = f"M{x - r:.1f} {y - r:.1f}l{2 * r:g} {2 * r:g}m0 {-2 * r:g}l{-2 * r:g} {2 * r:g}"
             shape = f'<path class="s-{colour}" stroke-width="{r * 0.65:.1f}" d="{cross}">{about}</path>'
         else:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from pytest_pinet.model.record.direction import DirectionRecord, SampleRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
-from pytest_pinet.report.charts.rate_axis import Area, draw_levels, draw_rate_axis
-from pytest_pinet.report.charts.scale import AxisScale, rate_text
-from pytest_pinet.report.charts.style import HUES
+from pytest_pinet.report.charts.axis import Area, AxisScale, draw_levels, draw_rate_axis
+from pytest_pinet.report.charts.paper import HUES, SMALL, TITLE, Paper, width_of
+from pytest_pinet.report.text_wrap import rate
 
 _WIDTH = 900
 _AREA = Area(66, 70, 744, 266)
@@ -37,7 +36,7 @@ def throughput_chart(result: ResultRecord) -> Paper:
     paper.text(14, 24, result.id, "f-ink bold", TITLE)
     paper.text(14, 41, "goodput at the receiver over time; faint: warm-up, not counted", "f-muted", SMALL)
     levels = _levels(lines)
-    rates = [rate for line in lines for sample in line.record.samples if (rate := _bps(sample)) is not None]
+    rates = [bps for line in lines for sample in line.record.samples if (bps := _bps(sample)) is not None]
     ys = draw_rate_axis(paper, _AREA, [*rates, *(bps for bps, _, _ in levels)])
     xs = AxisScale(0, max(total_s, 0.1), _AREA.left, _AREA.right)
     _time_axis(paper, xs, begins)
@@ -48,7 +47,7 @@ def throughput_chart(result: ResultRecord) -> Paper:
     for index, line in enumerate(lines):
         x, y = _AREA.left + index % 3 * 270, _AREA.bottom + 56 + 17 * (index // 3)
         paper.line([(x, y - 4), (x + 26, y - 4)], f"{line.look} strong")
-        paper.text(x + 32, y, f"{line.name} {rate_text(line.record.goodput_bps)}", "f-ink", SMALL)
+        paper.text(x + 32, y, f"{line.name} {rate(line.record.goodput_bps)}", "f-ink", SMALL)
     return paper
 
 
@@ -86,7 +85,7 @@ def _levels(lines: Sequence[_Line]) -> list[tuple[float, str, str]]:
             found[line.record.limit_bps, "limit"] = "s-limit plain dash"
         if line.record.oracle_bps:
             found[line.record.oracle_bps, "physical"] = "s-oracle plain dots"
-    return [(bps, f"{word} {rate_text(bps)}", look) for (bps, word), look in found.items()]
+    return [(bps, f"{word} {rate(bps)}", look) for (bps, word), look in found.items()]
 
 
 def _time_axis(paper: Paper, xs: AxisScale, begins: Mapping[int, float]) -> None:
@@ -112,12 +111,12 @@ def _draw(paper: Paper, xs: AxisScale, ys: AxisScale, begins: Mapping[int, float
     """Draw a line of steps, because a rate holds for a whole interval. Each connection has its own line."""
     pieces: dict[tuple[int, bool], list[tuple[float, float]]] = {}
     for sample in line.record.samples:
-        rate = _bps(sample)
-        if rate is None:
+        bps = _bps(sample)
+        if bps is None:
             continue
         begin = begins[sample.attempt] + sample.start_s
         points = pieces.setdefault((sample.attempt, sample.warmup), [])
-        points += [(xs(begin), ys(rate)), (xs(begin + sample.seconds), ys(rate))]
+        points += [(xs(begin), ys(bps)), (xs(begin + sample.seconds), ys(bps))]
     for (attempt, warmup), points in pieces.items():
         attempts = line.record.attempts
         excluded = attempt <= len(attempts) and attempts[attempt - 1].excluded
@@ -140,6 +139,6 @@ def _events(paper: Paper, xs: AxisScale, begins: Mapping[int, float], lines: Seq
 
 def _words(result: ResultRecord) -> str:
     return " ".join(
-        f"{name}: {rate_text(one.goodput_bps)} over {len(one.attempts)} connections, {one.verdict}."
+        f"{name}: {rate(one.goodput_bps)} over {len(one.attempts)} connections, {one.verdict}."
         for name, one in result.directions.items()
     )

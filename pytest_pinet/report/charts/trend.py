@@ -1,4 +1,4 @@
-"""A trend chart of one direction: a mark per run, with interval, limit, baseline band and builds."""
+"""Trend charts of one direction: a mark per run, with interval, limit, baseline band and builds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import LevelChange, Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.charts.axis import Area, AxisScale, draw_levels, draw_rate_axis, rate_range
 from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
-from pytest_pinet.report.charts.rate_axis import Area, draw_levels, draw_rate_axis
-from pytest_pinet.report.charts.scale import AxisScale, rate_text
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.trends import FigureSeries
 
 WIDE, NARROW = 900, 372
 _HEIGHT = 372
+_SPARK_WIDTH, _SPARK_HEIGHT = 150, 32
 _LEFT, _TOP, _BOTTOM = 66, 70, 266
 # The labels of builds are slanted, at least _APART pixels apart and at most _LONGEST characters long.
 _APART, _LONGEST = 24.0, 14
@@ -30,7 +31,9 @@ def trend_chart(series: FigureSeries, last: int = 60, width: int = WIDE) -> Pape
     paper.text(14, 41, f"goodput at the receiver, {_runs(dots)}{emulated}", "f-muted", SMALL)
     xs = AxisScale(-0.5, max(len(dots), 1) - 0.5, area.left, area.right)
     band = series.band_bps
-    ys = _axis(paper, area, dots, band)
+    rates = [bps for dot in dots for bps in (dot.goodput_bps, dot.limit_bps, dot.oracle_bps) if bps is not None]
+    rates += [bps for dot in dots for bps in dot.interval_bps or ()]
+    ys = draw_rate_axis(paper, area, [*rates, *(band or ())])
     if band is not None:
         low, _, high = band
         paper.box(area.left, ys(high), area.right - area.left, ys(low) - ys(high), "f-band faint")
@@ -42,15 +45,37 @@ def trend_chart(series: FigureSeries, last: int = 60, width: int = WIDE) -> Pape
     return paper
 
 
+def sparkline(series: FigureSeries, last: int = 30) -> Paper:
+    """Draw a chart of the size of a word: the newest runs, their limit dashed, and the mark of the newest run."""
+    dots = list(series.dots)[-last:]
+    paper = Paper(_SPARK_WIDTH, _SPARK_HEIGHT, f"Trend of {series.figure}")
+    rates = [bps for dot in dots for bps in (dot.goodput_bps, dot.limit_bps) if bps is not None]
+    low, high = rate_range(rates, least=0.05)
+    xs = AxisScale(0, max(len(dots) - 1, 1), 6, _SPARK_WIDTH - 8)
+    ys = AxisScale(low, high, _SPARK_HEIGHT - 5, 5)
+    _course(paper, xs, ys, [dot.limit_bps for dot in dots], "s-limit thin dash")
+    _course(paper, xs, ys, [dot.goodput_bps for dot in dots], "s-hue0 plain")
+    if dots:
+        newest = dots[-1]
+        y = ys(newest.goodput_bps) if newest.goodput_bps is not None else _SPARK_HEIGHT - 7
+        paper.mark(xs(len(dots) - 1), y, newest.verdict, size=4)
+    return paper
+
+
+def _course(paper: Paper, xs: AxisScale, ys: AxisScale, rates: Sequence[float | None], look: str) -> None:
+    known = [(xs(index), ys(bps)) for index, bps in enumerate(rates) if bps is not None]
+    if len(known) > 1:
+        paper.line(known, look)
+
+
 def trend_words(series: FigureSeries) -> str:
     """Return a description of the chart in one or two sentences."""
-    known = series.measured
-    if not known:
+    values = [dot.goodput_bps for dot in series.dots if dot.goodput_bps is not None]
+    if not values:
         return f"{_runs(series.dots)}, none measured a value."
-    values = [dot.goodput_bps for dot in known if dot.goodput_bps is not None]
     words = [
         f"{_runs(series.dots)} from {series.dots[0].time:%Y-%m-%d} to {series.dots[-1].time:%Y-%m-%d}, "
-        f"{rate_text(min(values))} to {rate_text(max(values))}, newest {rate_text(values[-1])}."
+        f"{rate(min(values))} to {rate(max(values))}, newest {rate(values[-1])}."
     ]
     words += [f"{shift_words(shift)}." for shift in series.shifts]
     return " ".join(words)
@@ -63,7 +88,7 @@ def _runs(dots: Sequence[Point]) -> str:
 def shift_words(shift: LevelChange) -> str:
     """Return the size of a level change and the builds before and after it."""
     before, after = name_of(shift.build_before), name_of(shift.build_after)
-    moved = f"{shift.relative * 100:+.1f} %, {rate_text(shift.before_bps)} to {rate_text(shift.after_bps)}"
+    moved = f"{shift.relative * 100:+.1f} %, {rate(shift.before_bps)} to {rate(shift.after_bps)}"
     if shift.gradual:
         return f"{moved}, drifted from {before} until {after}"
     if shift.differs:
@@ -71,12 +96,6 @@ def shift_words(shift: LevelChange) -> str:
     if after == before:
         return f"{moved}, with the same build {after}"
     return f"{moved}, with {after} (before: {before})"
-
-
-def _axis(paper: Paper, area: Area, dots: Sequence[Point], band: tuple[float, float, float] | None) -> AxisScale:
-    rates = [bps for dot in dots for bps in (dot.goodput_bps, dot.limit_bps, dot.oracle_bps) if bps is not None]
-    rates += [bps for dot in dots for bps in dot.interval_bps or ()]
-    return draw_rate_axis(paper, area, [*rates, *(band or ())])
 
 
 def _levels(
@@ -95,9 +114,9 @@ def _levels(
         known = [(index, bps) for index, bps in enumerate(values) if bps is not None]
         if known:
             paper.line([(xs(index + side), ys(bps)) for index, bps in known for side in (-0.5, 0.5)], look)
-            named.append((known[-1][1], f"{word} {rate_text(known[-1][1])}", look))
+            named.append((known[-1][1], f"{word} {rate(known[-1][1])}", look))
     if band is not None:
-        named.append((band[1], f"baseline {rate_text(band[1])}", "s-band strong"))
+        named.append((band[1], f"baseline {rate(band[1])}", "s-band strong"))
     if paper.width >= WIDE:
         draw_levels(paper, area, ys, [(bps, text, "thin") for bps, text, _ in named])
         return
@@ -141,9 +160,7 @@ def _builds(paper: Paper, area: Area, xs: AxisScale, dots: Sequence[Point], shif
 
 
 def _figures(paper: Paper, xs: AxisScale, ys: AxisScale, dots: Sequence[Point]) -> None:
-    known = [(xs(i), ys(dot.goodput_bps)) for i, dot in enumerate(dots) if dot.goodput_bps is not None]
-    if len(known) > 1:
-        paper.line(known, "s-line thin faint")
+    _course(paper, xs, ys, [dot.goodput_bps for dot in dots], "s-line thin faint")
     # If marks would overlap, draw them smaller, and intervals without end caps.
     roomy = xs(1) - xs(0) > 8
     for index, dot in enumerate(dots):
@@ -155,7 +172,7 @@ def _figures(paper: Paper, xs: AxisScale, ys: AxisScale, dots: Sequence[Point]) 
                 paper.line([(x - 3, y), (x + 3, y)], "s-line plain")
         # A run without a value has its mark on the axis.
         y = ys(dot.goodput_bps) if dot.goodput_bps is not None else _BOTTOM - 6
-        value = rate_text(dot.goodput_bps) if dot.goodput_bps is not None else "no value"
+        value = rate(dot.goodput_bps) if dot.goodput_bps is not None else "no value"
         name = f"{dot.time:%Y-%m-%d %H:%M} {dot.build_name}: {value}, {dot.verdict}"
         paper.mark(x, y, dot.verdict, name, 4.5 if roomy or dot.verdict not in (Verdict.PASS, Verdict.FAIL) else 3)
 

@@ -9,9 +9,8 @@ from typing import TypedDict
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.limits import Limit
-from pytest_pinet.report.diagrams.columns import columns
-from pytest_pinet.report.diagrams.held import held, held_lines
-from pytest_pinet.report.diagrams.labels import count
+from pytest_pinet.report.diagrams.facts import count, held, held_lines
+from pytest_pinet.report.diagrams.text import columns
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
 

@@ -8,37 +8,24 @@ from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.change_words import build_parts, emulated_sentence, figure_name
-from pytest_pinet.report.charts.paper import Paper, written
-from pytest_pinet.report.charts.scale import rate_text
+from pytest_pinet.report.change_table import GOOD, VERDICTS, build_parts, emulated_sentence, figure_name
+from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.turns import turns_chart
-from pytest_pinet.report.page.words import paragraph, unbroken
+from pytest_pinet.report.page.words import paragraph, runs_table, unbroken, verdict_html
+from pytest_pinet.report.text_wrap import rate
 
-# The verdict with the same meaning, whose mark is drawn.
-_MARKS = {
-    MetricOutcome.REGRESSION: Verdict.FAIL,
-    MetricOutcome.FINDING: Verdict.FAIL,
-    MetricOutcome.LAB_ERROR: Verdict.ERROR,
-    MetricOutcome.UNDECIDED: Verdict.INCONCLUSIVE,
-    MetricOutcome.IMPROVED: Verdict.IMPROVED,
-    MetricOutcome.UNCHANGED: Verdict.PASS,
-}
-_GOOD = (MetricOutcome.IMPROVED, MetricOutcome.UNCHANGED)
-_HEADS = ("metric", "A", "B", "change", "outcome", "turns, in their order")
+_HEADS = ("metric", "A", "B", "change", "outcome", "turns in order")
 
 
 def change_section(run: RunRecord, head: ChangeHeadRecord) -> str:
     """Return the section on the change that this run measured."""
-    heads = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
-    rows = "".join(_row(entry, run.results) for entry in head.entries)
+    rows = [_row(entry, run.results) for entry in head.entries]
     meant = emulated_sentence(run)
     emulated = paragraph(meant, "note") if meant else ""
     facts = f"Run {run.run} in lab {run.lab}, {head.turns} turns, pytest-pinet {run.pinet}."
     table = (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Metrics of the newest change">'
-        f'<table class="runs"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-        '<p class="muted">A (hollow, dashed) is the known-good build, B (filled) the one under test; each turn is a '
+        runs_table("Metrics of the newest change", _HEADS, rows)
+        + '<p class="muted">A (hollow, dashed) is the known-good build, B (filled) the one under test; each turn is a '
         "boot or a load of its build. The interval of the change is below it.</p>"
     )
     return (
@@ -58,22 +45,15 @@ def _row(entry: ChangeEntryRecord, results: Sequence[ResultRecord]) -> str:
         chart = paper.inline() if paper is not None else ""
         low, high = one.interval or (None, None)
         interval = f"<br>{_percent(low)} to {_percent(high)}" if low is not None and high is not None else ""
-    rates = [rate_text(bps) if bps is not None else "-" for bps in (entry.a_bps, entry.b_bps)]
+    rates = [rate(bps) if bps is not None else "-" for bps in (entry.a_bps, entry.b_bps)]
     numbers = "".join(f'<td class="number">{cell}</td>' for cell in (*rates, f"{_percent(entry.change)}{interval}"))
-    lines = [entry.text] if outcome not in _GOOD else []
+    lines = [entry.text] if outcome not in GOOD else []
     lines += [f"Look first at: {entry.suspect}"] if entry.suspect else []
     notes = "".join(f'<br><span class="what">{unbroken(line)}</span>' for line in lines)
     return (
         f'<tr><th scope="row">{written(figure_name(entry))}{notes}</th>{numbers}'
-        f'<td>{_word(outcome, entry.finding)}</td><td class="turns">{chart}</td></tr>'
+        f'<td>{verdict_html(VERDICTS[outcome], entry.finding or outcome.value)}</td><td class="turns">{chart}</td></tr>'
     )
-
-
-def _word(outcome: MetricOutcome, finding: str) -> str:
-    mark = Paper(16, 16, outcome.value)
-    mark.mark(8, 8, _MARKS[outcome], size=5.5)
-    look = "good" if outcome in _GOOD else "bad"
-    return f'<span class="word {look}">{mark.inline(label=False)}{written(finding or outcome.value)}</span>'
 
 
 def _percent(part: float | None) -> str:
@@ -83,7 +63,7 @@ def _percent(part: float | None) -> str:
 def _build(name: str, build: BuildRecord) -> str:
     """Return a build as folded HTML, with the hash of every file."""
     if not build.key:
-        what = build.name if build.name != "running" else "what the boards run by themselves"
+        what = build.name if build.name != "running" else "the build that is installed on the boards"
         return paragraph(f"{name}: {what}")
     release = f", kernel {build.release}" if build.release else ""
     items = "".join(f"<li>{written(part)}</li>" for part in build_parts(build, 64))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import Paper, written
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.rows import GOOD
+from pytest_pinet.report.trends import FigureSeries
 
-GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.SKIPPED)
 _MEANS = {
     Verdict.FAIL: ("misses its limit", "miss their limits"),
     Verdict.ERROR: ("was not measured because of the lab", "were not measured because of the lab"),
@@ -30,14 +30,23 @@ def anchor(text: str) -> str:
 
 def kind(verdict: Verdict) -> str:
     """Return the CSS class for a verdict."""
-    return "good" if verdict in GOOD else "bad"
+    return "good" if verdict in GOOD or verdict is Verdict.SKIPPED else "bad"
 
 
-def verdict_html(verdict: Verdict) -> str:
-    """Return a verdict's mark and word. Both are readable without colour."""
+def verdict_html(verdict: Verdict, word: str = "") -> str:
+    """Return a verdict's mark and a word, by default its own. Both are readable without colour."""
     mark = Paper(16, 16, verdict.value)
     mark.mark(8, 8, verdict, size=5.5)
-    return f'<span class="word {kind(verdict)}">{mark.inline(label=False)}{verdict.value}</span>'
+    return f'<span class="word {kind(verdict)}">{mark.inline(label=False)}{written(word or verdict.value)}</span>'
+
+
+def runs_table(label: str, heads: Sequence[str], rows: Iterable[str]) -> str:
+    """Return a table that scrolls by itself on narrow screens. ``rows`` are HTML."""
+    columns = "".join(f'<th scope="col">{head}</th>' for head in heads)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{written(label)}">'
+        f'<table class="runs"><thead><tr>{columns}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
 
 
 def share_text(dot: Point) -> str:
@@ -46,9 +55,9 @@ def share_text(dot: Point) -> str:
 
 
 def current(all_series: Sequence[FigureSeries]) -> list[FigureSeries]:
-    """Return the series that show the current state: series with values, and series that belong to the newest run.
+    """Return the series for the grid and the counts: all but the series that are only history.
 
-    A series without values from an older run is history once a later run of the combination exists.
+    A series is history if none of its runs has a value and its combination (board, NIC, topology) has a newer run.
     """
     newest: dict[tuple[str, str], Point] = {}
     for series in all_series:
@@ -71,7 +80,7 @@ def lead(all_series: Sequence[FigureSeries]) -> str:
         if verdict in _MEANS and counts[verdict]
     ]
     if not parts:
-        return f"All {total} metrics hold their limits." if total else "Nothing was measured yet."
+        return f"All {total} metrics meet their limits." if total else "Nothing was measured yet."
     listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
     return f"Of {total} metrics, {listed}."
 

@@ -41,7 +41,7 @@ def test_connections_link_ups_and_boots_are_measured_written_and_read(full_rate_
     lab = load(lab_file)
     calibration = load_calibration(lab)
     assert list(calibration) == [TX]
-    assert calibration[TX].runs == 4 + freedom["connections"]
+    assert calibration[TX].noise.runs == 4 + freedom["connections"]
     assert calibration[TX].tolerance.fraction == pytest.approx(found["tolerance"])
     assert calibration[TX].noise.connections == pytest.approx(found["noise"]["connections"]["sd"], abs=1e-8)
     assert str(calibration[TX].build["uname"]).startswith("Linux ")
@@ -102,7 +102,7 @@ def test_wrong_arguments_exit_with_code_4_before_a_measurement(gate_lab: GateLab
     assert "did you mean 'pi4b:onboard/pair'?" in wrong.errors
     way = pinet(gate_lab, "calibrate", "--lab", str(lab_file), "pi4b:onboard/incast:3", "--direction", "tx")
     assert way.code == 4
-    assert "--direction: direction 'tx' makes no sense in topology incast:3; accepted: rx" in way.errors
+    assert "--direction: direction 'tx' is not possible in topology incast:3; accepted: rx" in way.errors
     broken = load(lab_file).calibration
     broken.write_text("calibration: 5\n")
     answer = pinet(gate_lab, "calibrate", "--lab", str(lab_file), PAIR)

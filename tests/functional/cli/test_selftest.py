@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pytest_pinet.calibration.selftest_counts import SHAPER_ERROR
+from pytest_pinet.calibration.selftest import SHAPER_ERROR
 from tests.support.doctor_command import pinet
 from tests.support.gate_project import GateLab
 from tests.support.visited_link import GOODPUT, PAIR

@@ -171,7 +171,7 @@ def test_boot_files_that_vanish_after_the_check_are_an_error_of_the_lab(board: C
     deployment.check(build)
     config = board.firmware / "config.txt"
     config.rename(config.with_suffix(".gone"))
-    with pytest.raises(LabError, match=r"pi4b-1 has no config\.txt in .*its boot files changed after build"):
+    with pytest.raises(LabError, match=r"pi4b-1 has no config\.txt in .*boot files of the board changed after"):
         deployment.start(build)
     assert board.booted_by == ["config.txt"]
     config.with_suffix(".gone").rename(config)
@@ -231,7 +231,7 @@ def test_a_build_that_the_board_cannot_run_is_refused_before_any_change(board: C
     (board.folder / "bin" / "df").write_text("#!/bin/sh\necho x; echo /dev/mmcblk0p1 9 9 5 1% /boot/firmware\n")
     (board.folder / "bin" / "df").chmod(0o755)
     assert refused(board, build) == (
-        "build 6.12.25-pinet takes 2 MB, and /boot/firmware of pi4b-1 has 0 MB left: "
+        "build 6.12.25-pinet takes 2 MB, but /boot/firmware of pi4b-1 has only 0 MB left: "
         "delete files that are not needed there"
     )
     (board.folder / "bin" / "df").write_text("#!/bin/sh\necho /dev/mmcblk0p1 9 9 3000 1% /boot/firmware\n")
@@ -239,7 +239,7 @@ def test_a_build_that_the_board_cannot_run_is_refused_before_any_change(board: C
     both = Deployment(board)
     both.check(build)
     with pytest.raises(
-        UnsupportedError, match="takes 2 MB, beside 2 MB of another build, and /boot/firmware of pi4b-1"
+        UnsupportedError, match="takes 2 MB, beside 2 MB of another build, but /boot/firmware of pi4b-1"
     ):
         both.check(other)
     (board.folder / "bin" / "df").unlink()

@@ -87,7 +87,7 @@ def test_builds_that_this_board_cannot_run(board: CardBoard, tmp_path: Path) -> 
     with pytest.raises(ConfigError, match=rf"r8169.ko was built for kernel 6.12.25-pinet, and pi4b-1 runs {RELEASE}"):
         Deployment(board).check(other)
     (board.folder / "said" / "modules").write_text("r8169 16384 1 bridge, Live 0x0\n")
-    with pytest.raises(UnsupportedError, match="module r8169 of pi4b-1 cannot be unloaded: bridge use it"):
+    with pytest.raises(UnsupportedError, match="module r8169 of pi4b-1 cannot be unloaded: it is used by bridge"):
         Deployment(board).check(one_module(tmp_path, KNOWN))
 
 

@@ -196,7 +196,7 @@ def test_tryboot_starts_another_build_once_and_a_plain_reboot_the_known_good_one
     ("more", "kernel", "last_words"),
     [
         ("root=/dev/nowhere", "cp kernel8.img initramfs8 new/", "Kernel panic - not syncing"),
-        ("", "head -c 1000000 /dev/zero > new/kernel8.img", "new/kernel8.img is no arm64 kernel"),
+        ("", "head -c 1000000 /dev/zero > new/kernel8.img", "new/kernel8.img is not an arm64 kernel"),
     ],
     ids=["a panic at boot", "no kernel at all"],
 )

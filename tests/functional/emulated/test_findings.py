@@ -92,7 +92,7 @@ def runs_known_good(project: Project) -> None:
     ("build", "words", "code", "kind", "sentence"),
     [
         ("bzImage", (), 1, "wrong architecture", "build bzImage is for x86, but a Raspberry Pi has an arm64"),
-        ("bzImage", ("--bisect",), 125, "wrong architecture", "bzImage must not go in: wrong architecture (1 of 1"),
+        ("bzImage", ("--bisect",), 125, "wrong architecture", "bzImage must not be merged: wrong architecture (1 of 1"),
         (
             "panics.yaml",
             (),

@@ -168,7 +168,7 @@ def test_a_board_whose_firmware_throttles_in_mid_traffic(project: Project, gate_
 def test_a_shared_bus(project: Project) -> None:
     found = limited_by(project, "test_both_ways")
     assert found["cause"] == "USB bus"
-    assert found["text"].startswith("the USB 2 bus of pi3b-1:usb, which signals 480 Mbit/s and shared by both")
+    assert found["text"].startswith("both directions share the USB 2 bus of pi3b-1:usb (nominal 480 Mbit/s): ")
 
 
 @pytest.mark.smoke

@@ -85,7 +85,7 @@ def test_a_kernel_is_refused_with_one_sentence_that_says_where_one_can_be_tried(
     assert code == expected, text
     assert f"{NODE} cannot boot build" in text
     assert "lab/emulated.yaml" in text
-    assert f"No answer on Image: {NODE} cannot boot" in " ".join(text.split())
+    assert f"No decision on Image: {NODE} cannot boot" in " ".join(text.split())
 
 
 TWO_BOARDS = """

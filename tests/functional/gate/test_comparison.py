@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import is_reduced, reduced
-from pytest_pinet.lab.visit import Visit
 from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
-from pytest_pinet.model.record.comparison import ComparisonRecord
+from pytest_pinet.measure.traffic_runner import MeasureContext
+from pytest_pinet.model.record.change import ComparisonRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from tests.support.gate_project import GateLab
 from tests.support.visited_link import GOODPUT, rates, shapers, visited
@@ -22,7 +23,7 @@ SIX_PAIRS = ComparisonPlan(most_pairs=6)
 
 
 @pytest.fixture(scope="module")
-def opened(full_rate_lab: GateLab) -> Iterator[tuple[Visit, Link]]:
+def opened(full_rate_lab: GateLab) -> Iterator[tuple[LabAccess, Link]]:
     with visited(full_rate_lab) as found:
         yield found
 
@@ -31,18 +32,18 @@ def shaped(link: Link, part: Callable[[], float]) -> Callable[[], AbstractContex
     return lambda: reduced(link.peer, rates(link, part(), part()), 60)
 
 
-def compared(opened: tuple[Visit, Link], a: State, b: State) -> ComparisonRecord:
+def compared(opened: tuple[LabAccess, Link], a: State, b: State) -> ComparisonRecord:
     here, link = opened
     traffic = Traffic(Direction.TX, duration_s=2.0, warmup_s=None)
     with here.measuring(link.combination):
-        return compare(link, traffic, a, b, here.tool, SIX_PAIRS)
+        return compare(MeasureContext(link, here.tool), traffic, (a, b), SIX_PAIRS)
 
 
 def order(record: ComparisonRecord) -> str:
     return "".join(run.side for run in record.runs)
 
 
-def test_a_slower_state_is_found_and_every_run_is_kept(opened: tuple[Visit, Link], full_rate_lab: GateLab) -> None:
+def test_a_slower_state_is_found_and_every_run_is_kept(opened: tuple[LabAccess, Link], full_rate_lab: GateLab) -> None:
     link = opened[1]
     record = compared(opened, State("as it is"), State("slower", shaped(link, lambda: 0.6)))
     assert record.result == "slower"
@@ -60,7 +61,7 @@ def test_a_slower_state_is_found_and_every_run_is_kept(opened: tuple[Visit, Link
     assert shapers(full_rate_lab) == []
 
 
-def test_a_state_that_cannot_be_entered_ends_it_and_leaves_the_other_one(opened: tuple[Visit, Link]) -> None:
+def test_a_state_that_cannot_be_entered_ends_it_and_leaves_the_other_one(opened: tuple[LabAccess, Link]) -> None:
     link = opened[1]
 
     def impossible() -> AbstractContextManager[object]:

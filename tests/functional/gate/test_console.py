@@ -123,7 +123,7 @@ TROUBLES = {
     "test_oops_before_link": Trouble("fail", FAILED, ("kernel oops on cm4-1 (device under test) at 2",), OOPS),
     "test_panic_at_dut": Trouble("fail", FAILED, ("kernel oops on pi3b-1 (device under test) at 2",), PANIC),
     "test_panic_at_peer": Trouble(
-        "error", ERROR, ("kernel panic on ", " (peer) at 2", "-> its kernel is not under test"), PANIC
+        "error", ERROR, ("kernel panic on ", " (peer) at 2", "-> the kernel of a peer is not under test"), PANIC
     ),
     "test_netdev_watchdog": Trouble("fail", FAILED, ("NETDEV WATCHDOG on pi5-1 (device under test) at 2",), WATCHDOG),
     "test_under_voltage": Trouble(

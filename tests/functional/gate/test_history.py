@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.history.history import History
+from pytest_pinet.history.history import open_history
 from pytest_pinet.model.verdict import Verdict
 from tests.support.gate_project import PINET, NewProject, Project
 
@@ -57,7 +57,7 @@ def test_runs_with_and_without_workers_make_one_history(project: Project) -> Non
     output.stdout.fnmatch_lines([f"{figure} *[[]??]*" for figure in FIGURES])
     summary = output.stdout.str().partition("pinet throughput")[2]
     assert [line for line in summary.splitlines()[1:] if len(line) > 80] == []
-    with History.open(str(project.path / ".pinet" / "history.db")) as history:
+    with open_history(str(project.path / ".pinet" / "history.db")) as history:
         runs = history.runs()
         trends = [history.trend(figure.id) for figure in history.figures()]
     assert [run.verdicts for run in runs] == [{"pass": 2}, {"pass": 2}]
@@ -84,7 +84,7 @@ def test_a_history_that_cannot_be_written_costs_no_figure(project: Project) -> N
     output = project.pytest("-k", "pi5", timeout_s=LONGEST_S, PYTHONPATH=str(project.path / "no"))
     output.assert_outcomes(passed=1, deselected=1)
     output.stdout.fnmatch_lines(
-        ["pinet: history needs SQLAlchemy: pip install *", "not in the history; later: *results.json"]
+        ["pinet: history needs SQLAlchemy: pip install *", "this run is not in the history; later: *results.json"]
     )
     assert output.ret == 0
 
@@ -98,5 +98,5 @@ def test_a_history_can_be_elsewhere_or_off(project: Project, tmp_path: Path) -> 
     )
     project.pytest("-k", "pi5", "--pinet-history=off", timeout_s=LONGEST_S).assert_outcomes(passed=1, deselected=1)
     for path in (project.path / "kept" / "all.db", tmp_path / "mine.db"):
-        with History.open(str(path)) as history:
+        with open_history(str(path)) as history:
             assert len(history.runs()) == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.history.history import History
+from pytest_pinet.history.history import open_history
 from tests.support.gate_project import PINET, GateLab, NewProject, Project, wait_until
 
 pytestmark = pytest.mark.slow
@@ -208,7 +208,7 @@ def test_what_a_killed_run_measured_can_come_into_the_history(after_kill: AfterK
     words = [PINET, "history", "import", "--history", url, str(after_kill.folder / "results.jsonl")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "1 run read, 1 of them new\n", done.stderr
-    with History.open(url) as history:
+    with open_history(url) as history:
         (run,) = history.runs()
     assert (run.lab, run.emulated, run.complete, run.verdicts) == ("virtual", True, False, {"pass": 1})
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.virtual.scale import Trial, Trials
+from pytest_pinet.virtual.scale import ENOUGH, Trial, Trials, carried
 from pytest_pinet.virtual.spec import spec_of
-from pytest_pinet.virtual.speed_probe import ENOUGH, carried
 from tests.support.gate_project import LAB_FILE, GateLab, NewProject
 
 pytestmark = [

@@ -121,11 +121,11 @@ def test_a_dry_run_has_no_workers(pytester: pytest.Pytester) -> None:
     ("arguments", "id_", "reason"),
     [
         ("board='pi4c'", "pi4c:any/pair",
-         "no board 'pi4c' in lab virtual (nearest is 'pi4b'; it has cm4, pi3b, pi4b, pi5)"),
+         "no board 'pi4c' in lab virtual (nearest is 'pi4b'; boards: cm4, pi3b, pi4b, pi5)"),
         ("board='pi5', nic='rtl8126'", "pi5:rtl8126/pair",
-         "no NIC 'rtl8126' on board 'pi5' in lab virtual (nearest is 'rtl8125'; it has onboard, rtl8125)"),
+         "no NIC 'rtl8126' on board 'pi5' in lab virtual (nearest is 'rtl8125'; NICs: onboard, rtl8125)"),
         ("board='pi5', nic='wlan'", "pi5:wlan/pair",
-         "no NIC 'wlan' on board 'pi5' in lab virtual (it has onboard, rtl8125)"),
+         "no NIC 'wlan' on board 'pi5' in lab virtual (NICs: onboard, rtl8125)"),
     ],
 )  # fmt: skip
 def test_a_skip_names_what_is_missing_and_what_is_near(

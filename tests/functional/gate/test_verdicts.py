@@ -206,7 +206,7 @@ def test_a_baseline_with_too_few_runs_gates_nothing_and_is_told(project: Project
     with accepted(full_rate_lab, 150.0, runs=2):
         output = project.pytest("-k", "test_against")
     output.assert_outcomes(passed=1)
-    output.stdout.fnmatch_lines(["pi3b:onboard/pair tx not gated: 2 of 5 baseline runs"])
+    output.stdout.fnmatch_lines(["pi3b:onboard/pair tx not gated: the baseline has 2 runs, but needs 5"])
 
 
 COMPARED = """

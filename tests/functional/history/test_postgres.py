@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.history.history import History
+from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import lines_of
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.store import HistoryStore
@@ -135,7 +135,7 @@ def test_a_trend_comes_from_the_server(url: str) -> None:
         kept([day(number, 941 if number < 20 else 880, uname=f"Linux 6.12.{number // 20}") for number in range(40)])
     )
     store.close()
-    with History.open(url) as history:
+    with open_history(url) as history:
         trend = history.trend(FIGURE)
     (change,) = trend.changes
     store = HistoryStore.open(url)

@@ -16,7 +16,7 @@ import pytest
 
 from pytest_pinet.errors import LeaseError
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.queue import contention, host_queue, wait_budget
+from pytest_pinet.lab.queue import contention, wait_budget
 from pytest_pinet.lab.queue.contention import exclusive
 
 # Acquires the domains, reports it, and releases them on command.
@@ -58,7 +58,7 @@ def measurer(key: str) -> Iterator[Measurer]:
         process.kill()
         process.communicate()
     for domain in ("bus", "uplink"):
-        for ticket in host_queue._Queue.of(key, domain).tickets():
+        for ticket in contention._Queue.of(key, domain).tickets():
             ticket.unlink()
 
 
@@ -121,7 +121,7 @@ def test_a_killed_process_loses_its_turn_at_once(measurer: Measurer, key: str) -
     with exclusive(key, ["bus"], 10, lambda text: None):
         pass
     # No tickets are left, neither theirs nor ours.
-    assert host_queue._Queue.of(key, "bus").tickets() == []
+    assert contention._Queue.of(key, "bus").tickets() == []
 
 
 def test_waiting_ends_and_names_the_holder(measurer: Measurer, key: str) -> None:
@@ -205,8 +205,7 @@ def test_a_ticket_that_vanishes_while_it_is_read_is_no_error(
 def test_an_unusable_queue_folder_is_an_error_and_not_changed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "pinet").symlink_to(tmp_path)
-    for module in (contention, host_queue):
-        monkeypatch.setattr(module, "queue_folder", lambda: tmp_path / "pinet")
+    monkeypatch.setattr(contention, "queue_folder", lambda: tmp_path / "pinet")
     with (
         pytest.raises(LeaseError, match=r"cannot queue for contention domain bus: \S+/pinet: Not a directory"),
         exclusive("lab", ["bus"], 1, lambda text: None),

@@ -18,6 +18,7 @@ from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import link
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.fixed import FixedSwitch
+from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.combination import Combination, Endpoint
 from tests.support.namespaces import NamespaceShell, ip
@@ -67,7 +68,8 @@ class Bench:
         self._nodes = lab.nodes
         self.left, self.right = (NamespaceShell(name, f"pinet-{os.getpid()}-{name}") for name in ("left", "right"))
         self.fixed = lab.switches["sw1"]
-        self.switch = ManagedSwitch(self.fixed, FixedSwitch())
+        self.journal = Journal(str(file), folder / "journal")
+        self.switch = ManagedSwitch(self.fixed, FixedSwitch(), self.journal)
         self.undo = UndoStack()
 
     def connect(self) -> link.Link:
@@ -121,15 +123,15 @@ def test_the_port_that_carries_our_ssh_is_never_rewired(bench: Bench, rewires: b
         assert bench.undo.close() == []
         assert bench.left.addresses() == ["192.168.1.7/24"]
         return
-    bench.switch = RewiringSwitch(bench.fixed, FixedSwitch())
-    with pytest.raises(LinkError, match=r"left eth0 .* carries our own ssh connection(?s:.*)-> reach left over a sec"):
+    bench.switch = RewiringSwitch(bench.fixed, FixedSwitch(), bench.journal)
+    with pytest.raises(LinkError, match=r"left eth0 .* carries the ssh connection(?s:.*)-> reach left over a sec"):
         bench.connect()
     assert bench.undo.close() == []
     assert bench.left.addresses() == ["192.168.1.7/24"]
 
 
 def test_ssh_over_another_nic_allows_rewiring(bench: Bench) -> None:
-    bench.switch = RewiringSwitch(bench.fixed, FixedSwitch())
+    bench.switch = RewiringSwitch(bench.fixed, FixedSwitch(), bench.journal)
     bench.left.environment["SSH_CONNECTION"] = "192.168.1.2 40000 192.168.1.7 22"
     bench.connect()
     assert bench.undo.close() == []

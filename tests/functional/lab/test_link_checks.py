@@ -16,7 +16,7 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.interface import InterfaceState, read_interface
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.link import forwarding
+from pytest_pinet.lab.link import link as link_module
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link_checks import check_reachable
 from pytest_pinet.lab.node.node_session import NodeSession
@@ -128,7 +128,7 @@ def test_a_node_forwards_between_two_nics_until_the_undo(make_ends: MakeEnds) ->
 
     before = settings()
     undo = UndoStack()
-    forwarding.set_up(dut, near, second, far, undo)
+    link_module.set_up_forwarding(dut, near, second, far, undo)
     assert near.shell.run(f"ping -c 1 -W 5 {far.ip}").returncode == 0
     assert settings()[0].split() == ["1", "1"]
     assert undo.close() == []
@@ -136,7 +136,7 @@ def test_a_node_forwards_between_two_nics_until_the_undo(make_ends: MakeEnds) ->
 
 
 def test_a_node_that_does_not_forward_is_named(make_ends: MakeEnds, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarding, "REACH_TIMEOUT_S", 1.5)
+    monkeypatch.setattr(link_module, "FORWARDING_TIMEOUT_S", 1.5)
     dut, near, second, far = make_ends(
         ("a", "eth0", "br1", "198.18.0.1/30"),
         ("b", "eth0", "br1", "198.18.0.2/30"),
@@ -146,5 +146,5 @@ def test_a_node_that_does_not_forward_is_named(make_ends: MakeEnds, monkeypatch:
     dut.shell.run("nft 'add table ip f; add chain ip f c { type filter hook forward priority 0; policy drop; }'")
     undo = UndoStack()
     with pytest.raises(LinkError, match=r"b eth0 .* does not reach c eth0 .* through a within 2 s"):
-        forwarding.set_up(dut, near, second, far, undo)
+        link_module.set_up_forwarding(dut, near, second, far, undo)
     assert undo.close() == []

@@ -87,8 +87,8 @@ def test_a_lost_node_is_neither_switched_off_nor_rewired(connect: Connect, gate_
     assert groups(session) == {wired}
     assert gate_lab.holders() == ["pi3b-1"]
     assert session.take_warnings() == [
-        f"left address {link.dut.address} on pi3b-1 eth0 as it is: pi3b-1 is not ours any more",
-        "left the wiring of p1 and p3 on switch sw1 as it is: pi3b-1 is not ours any more",
+        f"did not undo address {link.dut.address} on pi3b-1 eth0: this run no longer holds pi3b-1",
+        "did not undo the wiring of p1 and p3 on switch sw1: this run no longer holds pi3b-1",
         "pi3b-1 stays switched on: this run has lost its place pi3b-1",
     ]
     alice(gate_lab, "pi3b-1", "release")
@@ -194,7 +194,7 @@ def test_the_nic_that_carries_our_ssh_is_not_rewired(connect: Connect, gate_lab:
     gate_lab.await_boot("pi3b-1")
     # The virtual nodes have this address.
     gate_lab.pinet("exec", "pi3b-1", "--", "ip", "addr", "add", "127.0.0.1/32", "dev", "eth0")
-    with pytest.raises(LabError, match=r"pi3b-1 eth0 .* carries our own ssh connection"), session.open(pair):
+    with pytest.raises(LabError, match=r"pi3b-1 eth0 .* carries the ssh connection"), session.open(pair):
         pass
     assert session.close() == []
     assert set(gate_lab.port_groups().values()) == {"br0"}

@@ -10,10 +10,10 @@ import pytest
 
 from pytest_pinet.errors import LinkError, UnsupportedError
 from pytest_pinet.execution.shell import Completed, Process, Shell
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.end import change
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import is_reduced, reduced, sweep
-from pytest_pinet.lab.visit import Visit
 from pytest_pinet.model.traffic import Direction
 from tests.support.gate_project import GateLab, wait_until
 from tests.support.visited_link import goodput, rates, shapers, visited
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def opened(full_rate_lab: GateLab) -> Iterator[tuple[Visit, Link]]:
+def opened(full_rate_lab: GateLab) -> Iterator[tuple[LabAccess, Link]]:
     with visited(full_rate_lab) as found:
         yield found
 
 
 @pytest.fixture
-def link(opened: tuple[Visit, Link], full_rate_lab: GateLab) -> Iterator[Link]:
+def link(opened: tuple[LabAccess, Link], full_rate_lab: GateLab) -> Iterator[Link]:
     link = opened[1]
     root = link.peer.shell.run(f"tc qdisc show dev {link.peer.device} root").stdout
     yield link
@@ -37,7 +37,7 @@ def link(opened: tuple[Visit, Link], full_rate_lab: GateLab) -> Iterator[Link]:
     assert link.peer.shell.run(f"tc qdisc show dev {link.peer.device} root").stdout == root
 
 
-def test_each_direction_gets_its_own_rate(opened: tuple[Visit, Link], link: Link) -> None:
+def test_each_direction_gets_its_own_rate(opened: tuple[LabAccess, Link], link: Link) -> None:
     here, _ = opened
     with reduced(link.peer, rates(link, tx=0.7, rx=0.3), 60):
         assert is_reduced(link.peer)

@@ -17,6 +17,7 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.tool import TrafficJob
 from pytest_pinet.tuning.setting import NoKnob
 from tests.support.labgrid_server import connected, labgrid_server
 from tests.support.shaped_link import ShapedLink, shaped_link
@@ -57,7 +58,7 @@ def test_the_runner_is_leased_and_answers_like_any_node(pool: NodePool, node: No
     process = session.shell.spawn("sleep 60")
     process.stop()
     assert process.poll() is not None
-    pool.check(["pi1"])
+    pool.leases.check(["pi1"])
     # It cannot be booted: a test that requests fresh nodes gets it unchanged.
     assert pool.get([node], 5, reset=True) == [session]
     with pytest.raises(NoKnob, match="here is the machine that runs pytest, so it is not booted"):
@@ -82,7 +83,8 @@ def test_traffic_runs_between_the_runner_and_a_board(
     shell.argv = ["ip", "netns", "exec", link.peer.namespace, *shell.argv]
     try:
         traffic = replace(Traffic(way, duration_s=1, warmup_s=0), bitrate=Bitrate.mbps(20))
-        found = Iperf3().measure(link.dut, shell, link.dut_address, link.peer_address, traffic)
+        job = TrafficJob(link.dut, shell, link.dut_address, link.peer_address, traffic)
+        found = Iperf3().measure(job)
     finally:
         shell.argv = shell.argv[4:]
     assert list(found.flows) == list(way.parts)

@@ -115,7 +115,9 @@ def test_the_gate_is_what_it_is_without_allure(runs: Runs) -> None:
 def test_a_result_tells_all_that_was_done_and_found(runs: Runs) -> None:
     found = runs.result("tcp-P1 tx")
     assert found["status"] == "failed"
-    assert re.fullmatch(r"pi3b:onboard/pair · tcp-P1 tx 8\d\.\d Mbit/s \(\d+\.\d % below limit\) · fail", found["name"])
+    assert re.fullmatch(
+        r"pi3b:onboard/pair · tcp-P1 tx 8\d\.\d Mbit/s \(\d+\.\d % below the limit\) · fail", found["name"]
+    )
     assert found["statusDetails"]["message"].startswith("regression: tx 8")
     steps = [step["name"].partition(" ")[0] for step in found["steps"]]
     assert [word for word in dict.fromkeys(steps) if word in ("lease", "boot", "cable", "measure", "judge")] == [
@@ -181,18 +183,16 @@ def test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from
             ".filter(i => i.complete && i.naturalWidth > 500).length"
         )
         seen.until(lambda: seen.run(images) >= 1, "the trend in the description")
+        # The picture of the README: `make pictures` copies it to docs/.
+        seen.resize(1100, 1640)
+        seen.until(lambda: seen.run(images) >= 1, "the trend in the description")
+        seen.picture(pictures / "report-allure.png")
+        seen.resize(1400, 1600)
         seen.click("History")
         seen.await_text("History")
         seen.picture(pictures / "allure-history.png")
         assert seen.left_the_machine() == []
         assert seen.complaints() == []
-    with browser(1100, 1640) as seen:
-        # The picture of the README: `make pictures` copies it to docs/.
-        seen.open(page)
-        seen.click("pi3b:onboard/pair · tcp-P1 tx 8")
-        seen.await_text("regression: tx 8")
-        seen.until(lambda: seen.run(images) >= 1, "the trend in the description")
-        seen.picture(pictures / "report-allure.png")
     with browser(1400, 900) as seen:
         seen.open(page, "/metrics")
         seen.await_text("pi3b:onboard/pair tcp-P1 tx")
@@ -209,7 +209,7 @@ def test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from
 def test_made_again_the_report_counts_no_run_twice(runs: Runs) -> None:
     """Check the data of a multi-file report, which Allure's own history would have extended."""
     allure = tool(3)
-    from pytest_pinet.history.history import History
+    from pytest_pinet.history.history import open_history
     from pytest_pinet.report.allure.derived import allure3_history, known_tests, runs_of
     from pytest_pinet.report.allure.tool import generate
     from pytest_pinet.report.trends import all_series
@@ -217,7 +217,7 @@ def test_made_again_the_report_counts_no_run_twice(runs: Runs) -> None:
     results = runs.project.path / "res"
     run = json.loads((results / "pinet-run.json").read_text())
     for _ in range(2):
-        with History.open(str(runs.project.path / ".pinet" / "history.db")) as history:
+        with open_history(str(runs.project.path / ".pinet" / "history.db")) as history:
             derived = allure3_history(runs_of(all_series(history, 50), run["run"]), known_tests(results))
         assert len(derived.splitlines()) == 2
         out = runs.project.path / "many"

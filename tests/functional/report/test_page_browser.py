@@ -77,14 +77,14 @@ def test_the_picture_of_the_readme_shows_state_changes_and_results(page: Path, p
     """``make pictures`` copies the picture to docs/."""
     with browser(1200, 860) as seen:
         seen.open(page)
-        for head in ("What needs attention", "Where levels moved", "Newest results"):
+        for head in ("What needs attention", "Level changes", "Newest results"):
             assert head in seen.text
         seen.picture(pictures / "report-page.png")
 
 
 def test_every_planted_change_is_named_at_its_build(page: Path, seen: Browser) -> None:
     seen.open(page)
-    moved = seen.text.partition("Where levels moved")[2].partition("Newest results")[0].strip().splitlines()
+    moved = seen.text.partition("Level changes")[2].partition("Newest results")[0].strip().splitlines()
     assert len(moved) == len(REGRESSIONS) + 1
     for planted in REGRESSIONS:
         (line,) = (line for line in moved if planted.figure in line)

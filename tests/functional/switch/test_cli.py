@@ -14,7 +14,6 @@ import pytest
 from pytest_pinet.errors import SwitchError
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.switch.cli import CliSwitch, connect
-from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortState
 from tests.support.cli_switch_server import PASSWORD, SwitchBench
 
@@ -212,7 +211,7 @@ class TestManaged:
     """The managed switch on top of the backend."""
 
     def test_wire_and_restore(self, bench: SwitchBench, switch: CliSwitch) -> None:
-        managed = ManagedSwitch(bench.switch(), switch)
+        managed = bench.managed(switch)
         one, two, three, four = bench.ports[:4]
         switch.configure({four: PortState(vlan=10)})
         switch.configure({three: PortState(admin_up=False)})
@@ -228,7 +227,7 @@ class TestManaged:
         assert bench.state["vlans"] == [1, 10]
 
     def test_all_ports_are_set_in_one_configuration_session(self, bench: SwitchBench, switch: CliSwitch) -> None:
-        managed = ManagedSwitch(bench.switch(), switch)
+        managed = bench.managed(switch)
         bench.change(log=[])
         managed.wire([frozenset(bench.ports[:2]), frozenset(bench.ports[2:4])], UndoStack())
         assert bench.state["log"].count("configure terminal") == (1 if bench.dialect == "ios" else 0)
@@ -243,7 +242,7 @@ class TestManaged:
         with pytest.raises(
             SwitchError, match=rf"switch sw1 accepted a change, but .* port {port} is up instead of down"
         ):
-            ManagedSwitch(bench.switch(), switch).set_admin(port, False)
+            bench.managed(switch).set_admin(port, False)
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +257,7 @@ def test_a_catalyst_that_cannot_create_high_vlans(catalyst: SwitchBench) -> None
     switch = catalyst.connect()
     with pytest.raises(SwitchError, match=r"switch sw1 refused 'exit': '% Failed to create VLANs 3900'"):
         switch.configure({"Gi1/0/1": PortState(vlan=3900)})
-    managed = ManagedSwitch(catalyst.switch(group_vlans="901-906"), switch)
+    managed = catalyst.managed(switch, group_vlans="901-906")
     undo = UndoStack()
     managed.wire([frozenset({"Gi1/0/1", "Gi1/0/2"})], undo)
     assert managed.state("Gi1/0/2").vlan == 901

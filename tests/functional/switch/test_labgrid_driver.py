@@ -15,7 +15,7 @@ from labgrid.binding import StateError
 from pytest_pinet.errors import CapabilityError, ConfigError
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.switch.labgrid_driver import SwitchPortDriver, SwitchPortProtocol
+from pytest_pinet.lab.switch.labgrid_driver import SwitchPortDriver
 from pytest_pinet.lab.switch.switchport import Capability, PortState
 from tests.support.gate_project import BIN, LAB_FILE, GateLab
 
@@ -76,7 +76,7 @@ def target(lab: GateLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
 
 
 def test_a_port_is_managed_through_its_place_and_restored(target: Any, tmp_path: Path) -> None:
-    driver = target.get_driver(SwitchPortProtocol)
+    driver = target.get_driver(SwitchPortDriver)
     assert isinstance(driver, SwitchPortDriver)
     assert {Capability.ADMIN, Capability.VLAN, Capability.COUNTERS} <= driver.capabilities
     assert (driver.get_vlan(), driver.get_state().admin_up) == (1, True)
@@ -118,7 +118,7 @@ def plain(tmp_path: Path, switch: str, port: str) -> Any:
 
 
 def test_a_port_without_a_place(tmp_path: Path) -> None:
-    driver = plain(tmp_path, "desk", "p1").get_driver(SwitchPortProtocol)
+    driver = plain(tmp_path, "desk", "p1").get_driver(SwitchPortDriver)
     assert driver.capabilities == frozenset()
     assert driver.get_state() == PortState()
     with pytest.raises(CapabilityError, match=r"switch desk \(backend fixed\) cannot move a port to another VLAN"):
@@ -134,7 +134,7 @@ def test_a_port_without_a_place(tmp_path: Path) -> None:
 )
 def test_a_port_that_is_not_in_the_lab_file_is_an_error(tmp_path: Path, switch: str, port: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        plain(tmp_path, switch, port).get_driver(SwitchPortProtocol)
+        plain(tmp_path, switch, port).get_driver(SwitchPortDriver)
 
 
 def test_a_stock_client_still_works_with_the_place(lab: GateLab) -> None:

@@ -10,8 +10,9 @@ import pytest
 from pytest_pinet.errors import LabError
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.concurrent import TrafficJob, measure_together
+from pytest_pinet.traffic.concurrent import measure_together
 from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.local_shell import LocalShell
 
 RATE = Bitrate.mbps(20)

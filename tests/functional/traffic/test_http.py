@@ -16,6 +16,7 @@ from pytest_pinet.errors import ConfigError, TrafficError
 from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Traffic
 from pytest_pinet.traffic.http import Http
+from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.gate_project import wait_until
 from tests.support.iperf3_ends import group_members
 from tests.support.local_shell import LocalProcess, LocalShell
@@ -52,7 +53,7 @@ class Ends:
     def measure(self, traffic: Traffic = SHORT, watch: Callable[[], None] | None = None, **more: object) -> Measurement:
         ports = more.get("ports")
         http = Http(ports) if isinstance(ports, list) else Http()
-        return http.measure(self.dut, self.peer, DUT, PEER, traffic, watch=watch)
+        return http.measure(TrafficJob(self.dut, self.peer, DUT, PEER, traffic, watch=watch))
 
     def left_behind(self) -> list[int]:
         return [pid for end in (self.dut, self.peer) for p in end.spawned for pid in group_members(p.pid)]
@@ -121,7 +122,7 @@ def test_the_error_of_an_end_without_a_tool_names_the_package() -> None:
     # The script also searches /usr/sbin.
     missing = "wrk" if Path("/usr/sbin/nginx").exists() else "nginx"
     with pytest.raises(TrafficError, match=f"pi-1 has no {missing}\n  -> on pi-1: install the package {missing}"):
-        Http().measure(bare, bare, DUT, PEER, SHORT)
+        Http().measure(TrafficJob(bare, bare, DUT, PEER, SHORT))
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ import pytest
 from pytest_pinet.errors import LabError, TrafficError
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.judge.preconditions import socket_trouble
-from pytest_pinet.model.events import EventKind
-from pytest_pinet.model.measurement import Measurement
+from pytest_pinet.model.measurement import EventKind, Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.shaped_link import NodeShell, ShapedLink, shaped_link
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
@@ -39,9 +39,9 @@ def link() -> Iterator[ShapedLink]:
 
 
 def measure(link: ShapedLink, traffic: Traffic, on_progress: Callable[[float], None] | None = None) -> Measurement:
-    return Iperf3().measure(
-        link.dut, link.peer, link.dut_address, link.peer_address, traffic, on_progress=on_progress, grace_s=2.0
-    )
+    addresses = link.dut_address, link.peer_address
+    job = TrafficJob(link.dut, link.peer, *addresses, traffic, on_progress=on_progress)
+    return Iperf3(grace_s=2.0).measure(job)
 
 
 def tx(duration_s: float = 2.0) -> Traffic:

@@ -27,8 +27,9 @@ from pytest_pinet.errors import (
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.traffic import iperf3_watch
+from pytest_pinet.traffic import processes
 from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.gate_project import wait_until
 from tests.support.iperf3_ends import DUT, PEER, TCP, Ends, Remembering, group_members
 
@@ -145,7 +146,9 @@ def test_two_at_once_do_not_meet(ends: Ends) -> None:
 
     def run(rate: float) -> None:
         traffic = replace(TCP, bitrate=Bitrate(rate))
-        found[rate] = iperf3.measure(ends.dut, ends.peer, DUT, PEER, traffic).flows[Direction.TX].goodput.bps
+        found[rate] = (
+            iperf3.measure(TrafficJob(ends.dut, ends.peer, DUT, PEER, traffic)).flows[Direction.TX].goodput.bps
+        )
 
     threads = [threading.Thread(target=run, args=(rate,)) for rate in rates]
     for thread in threads:
@@ -215,8 +218,8 @@ class _Freezing(Remembering):
 
 @pytest.mark.parametrize("name", ["dut-1", "peer-1"])
 def test_a_frozen_end_is_named(ends: Ends, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iperf3_watch, "SIGN_OF_LIFE_S", 0.5)
-    monkeypatch.setattr(iperf3_watch, "ANSWER_S", 0.5)
+    monkeypatch.setattr(processes, "SIGN_OF_LIFE_S", 0.5)
+    monkeypatch.setattr(processes, "ANSWER_S", 0.5)
     frozen = _Freezing(name, ends.spawned[name])
     ends.dut, ends.peer = (frozen, ends.peer) if name == "dut-1" else (ends.dut, frozen)
     start = time.monotonic()
@@ -248,6 +251,7 @@ import sys
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.local_shell import LocalShell
 
 class Telling(LocalShell):
@@ -257,7 +261,8 @@ class Telling(LocalShell):
         return process
 
 traffic = Traffic(Direction.TX, duration_s=float(sys.argv[1]), warmup_s=0, bitrate=Bitrate(20e6))
-Iperf3().measure(Telling("a"), Telling("b"), "{DUT}", "{PEER}", traffic, lambda s: print("traffic", flush=True))
+ends = Telling("a"), Telling("b"), "{DUT}", "{PEER}"
+Iperf3().measure(TrafficJob(*ends, traffic, on_progress=lambda s: print("traffic", flush=True)))
 """
 
 

@@ -15,8 +15,9 @@ from pytest_pinet.errors import (
     UnsupportedError,
 )
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic import iperf3_watch
+from pytest_pinet.traffic import processes
 from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.iperf3_ends import DUT, PEER, TCP, Ends
 from tests.support.local_shell import LocalShell
 
@@ -33,25 +34,25 @@ def test_a_missing_iperf3_names_the_end_and_the_remedy(ends: Ends, missing: str)
     bare = LocalShell(missing, env={"PATH": "/nonexistent"})
     dut, peer = (bare, ends.peer) if missing == "dut-1" else (ends.dut, bare)
     with pytest.raises(TrafficError, match=f"{missing} has no iperf3\n  -> on {missing}: install the package iperf3"):
-        Iperf3().measure(dut, peer, DUT, PEER, TCP)
+        Iperf3().measure(TrafficJob(dut, peer, DUT, PEER, TCP))
 
 
 def test_an_iperf3_that_went_missing_since_is_named(ends: Ends, tmp_path: Path) -> None:
     iperf3 = Iperf3()
-    iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
+    iperf3.measure(TrafficJob(ends.dut, ends.peer, DUT, PEER, TCP))
     ends.dut._env = _tools(tmp_path, "timeout", "grep", "sleep")
     with pytest.raises(TrafficError, match=r"dut-1 has no iperf3 \(.*\)\n  -> on dut-1: install the package iperf3"):
-        iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
+        iperf3.measure(TrafficJob(ends.dut, ends.peer, DUT, PEER, TCP))
 
 
 def test_a_timeout_that_went_missing_since_is_named(ends: Ends, tmp_path: Path) -> None:
     iperf3 = Iperf3()
-    iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
+    iperf3.measure(TrafficJob(ends.dut, ends.peer, DUT, PEER, TCP))
     ends.dut._env = _tools(tmp_path, "iperf3", "grep", "sleep")
     with pytest.raises(
         TrafficError, match=r"dut-1 has no timeout \(.*\)\n  -> on dut-1: install the package coreutils"
     ):
-        iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
+        iperf3.measure(TrafficJob(ends.dut, ends.peer, DUT, PEER, TCP))
 
 
 # The answers of busybox 1.35 and 1.30 to unknown options.
@@ -115,7 +116,7 @@ def test_something_else_called_iperf3_is_refused(ends: Ends, tmp_path: Path) -> 
 
 
 def test_a_server_that_never_listens_is_reported(ends: Ends, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iperf3_watch, "CONNECT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(processes, "CONNECT_TIMEOUT_S", 0.5)
     ends.dut._env = _tool(tmp_path, "[ $1 = --version ] && exec /usr/bin/iperf3 --version\nexec sleep 60")
     with pytest.raises(TrafficError, match=r"server on dut-1 runs, but does not listen on port \d+ after 0\.5 s"):
         ends.measure(TCP)
@@ -124,12 +125,9 @@ def test_a_server_that_never_listens_is_reported(ends: Ends, tmp_path: Path, mon
 def test_the_version_is_read_once_per_session(ends: Ends) -> None:
     iperf3 = Iperf3()
     for _ in range(2):
-        iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
+        iperf3.measure(TrafficJob(ends.dut, ends.peer, DUT, PEER, TCP))
     # Each run starts iperf3 and reads its sockets once.
     assert len(ends.spawned["dut-1"]) == 1 + 2 * 2
-    iperf3.tools.forget(ends.dut)
-    iperf3.measure(ends.dut, ends.peer, DUT, PEER, TCP)
-    assert len(ends.spawned["dut-1"]) == 1 + 2 * 2 + 1 + 2
 
 
 def test_an_unknown_congestion_control_is_unsupported(ends: Ends) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.evidence.observer import STALE_S, Observer, command
-from pytest_pinet.model.events import EventKind
+from pytest_pinet.model.measurement import EventKind
 from tests.support.gate_project import wait_until
 from tests.support.local_shell import LocalProcess, LocalShell
 from tests.support.shaped_link import ShapedLink, shaped_link

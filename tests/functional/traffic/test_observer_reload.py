@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pytest_pinet.evidence.observer import Observer, command
-from pytest_pinet.model.events import EventKind
+from pytest_pinet.model.measurement import EventKind
 from tests.support.shaped_link import ShapedLink, shaped_link
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")

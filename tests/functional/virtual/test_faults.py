@@ -304,7 +304,7 @@ def test_an_impossible_fault_is_refused_in_one_sentence(bench: Bench, words: lis
 
 def test_a_switch_that_is_managed_over_ssh_can_be_dead_but_not_lie(tmp_path_factory: pytest.TempPathFactory) -> None:
     with bench_up(tmp_path_factory.mktemp("linux-faults")) as linux:
-        with pytest.raises(ConfigError, match=r"managed over ssh, .* only one with backend snmp lies"):
+        with pytest.raises(ConfigError, match=r"managed over ssh, .*need a switch with backend snmp"):
             linux.degrade("sw-1", lie=True)
         linux.degrade("sw-1", dead=True)
         port = int(linux.environment["LG_SWITCH_SW_1"].rpartition(":")[2])

@@ -135,7 +135,7 @@ def test_an_impossible_outlet_is_a_config_error(bench: Bench) -> None:
     file = bench.runtime.path / "other.yaml"
     file.write_text(LAB_FILE.replace("both:\n", "both:\n      outlet: poe_mib\n"))
     with pytest.raises(
-        ConfigError, match=r"node both has outlet poe_mib, .* port sw-1/p3 by SNMP, .* has backend linux"
+        ConfigError, match=r"node both \(outlet poe_mib\) by SNMP on port sw-1/p3, .* has backend linux"
     ):
         spec_of(load(file))
     file.unlink()

@@ -19,7 +19,7 @@ from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.virtual import launcher as launching
 from pytest_pinet.virtual.launcher import launcher
-from pytest_pinet.virtual.runtime import Runtime, Users
+from pytest_pinet.virtual.runtime import Runtime
 from tests.support.gate_project import BIN, LAB_FILE, PINET, wait_until
 from tests.support.small_virtual_lab import processes, small_lab
 
@@ -168,7 +168,7 @@ def test_the_processes_of_one_run_count_as_one_user(lab: Lab) -> None:
     with runs(lab, 2, PINET_RUN="4711") as (controller, worker):
         controller.ready()
         worker.ready()
-        users = Users(Runtime.of(lab.file).users)
+        users = Runtime.of(lab.file)
         assert users.runs() == ["4711"]
         worker.leave()
         assert users.runs() == ["4711"]

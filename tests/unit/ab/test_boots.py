@@ -40,7 +40,7 @@ def test_a_build_that_does_not_boot_is_a_finding_of_the_build_and_ends_all_tests
     assert bench.boots == "AB"
     assert {entry["finding"] for entry in bench.head["entries"]} == {"panic"}
     assert (bench.head["exit"], bench.head["bisect_exit"]) == (1, 125)
-    printed(result, "kernel panic on one while it booted new", "PANIC", "new must not go in: panic (3 of 3 results)")
+    printed(result, "kernel panic on one while it booted new", "PANIC", "new must not be merged: panic (3 of 3")
 
 
 def test_a_known_good_build_that_does_not_boot_is_a_lab_error(bench: Bench) -> None:
@@ -69,7 +69,7 @@ def test_a_link_that_fails_twice_and_only_with_the_new_build_is_a_finding(
     assert bench.boots == "ABBA"
     assert [entry["finding"] for entry in bench.head["entries"]] == [kind]
     assert (bench.head["exit"], bench.head["bisect_exit"]) == (1, bisect)
-    printed(result, "this happened in 2 of")
+    printed(result, "all 2 turns")
 
 
 def test_a_link_that_fails_with_the_known_good_build_too_is_a_lab_error(bench: Bench) -> None:
@@ -116,12 +116,12 @@ def test_a_board_that_cannot_run_the_build_ends_the_run_with_one_sentence(bench:
 
 @pytest.mark.parametrize("when", ["start", "opening"])
 def test_a_build_whose_files_change_during_the_run_ends_the_run(bench: Bench, when: str) -> None:
-    sentence = f"{'/a/long/path' * 10}/Image changed during this run, so its results would be of two builds"
+    sentence = f"{'/a/long/path' * 10}/Image changed during this run, so the results would be of two different builds"
     bench.plan(f'PLAN = Plan({when}=lambda side, boot: ChangedBuildError("{sentence}") if boot == 3 else None)')
     result = bench.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert bench.boots == "ABB"
-    assert bench.head["sentence"] == f"No answer on new: {sentence}."
+    assert bench.head["sentence"] == f"No decision on new: {sentence}."
     assert bench.outcomes == ["undecided"]
 
 
@@ -133,7 +133,7 @@ def test_a_regression_stays_certain_if_the_build_changes_after_it(bench: Bench, 
     )
     assert bench.run().ret == pytest.ExitCode.USAGE_ERROR
     assert bench.outcomes == ["regression"]
-    assert bench.head["sentence"].startswith("new must not go in: 1 of 1 metrics slower")
+    assert bench.head["sentence"].startswith("new must not be merged: 1 of 1 metrics slower")
 
 
 def test_a_board_that_does_not_answer_after_a_boot_is_a_lab_error_at_once(bench: Bench) -> None:

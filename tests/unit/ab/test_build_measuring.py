@@ -11,8 +11,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.result_record import ResultParts, result_record
-from pytest_pinet.report.traffic import ping_record
+from pytest_pinet.report.result_record import ResultParts, ping_record, result_record
 from tests.support.change_session import ONE_TEST, THREE_TESTS, Bench, bench_with, printed
 
 ACCEPTED = ("new.yaml", "accepted")
@@ -45,7 +44,7 @@ def test_a_slower_build_fails_only_the_slower_tests_and_names_the_suspected_caus
         "slower, certain after * turns: B is -* % against A",
         "REGRESSION",
         "look first at: tcp-segmentation-offload: on -> off",
-        "new must not go in: 1 of 3 metrics slower, by * % in",
+        "new must not be merged: 1 of 3 metrics slower, by * % in",
     )
     begin = next(place for place, line in enumerate(result.outlines) if " pinet throughput " in line)
     # Only our warnings: pytest names its own by its installation path.
@@ -74,7 +73,7 @@ def test_boots_that_differ_too_much_leave_the_comparison_undecided(bench: Bench)
     result = bench.run()
     assert result.ret == 1
     assert (bench.head["answer"], bench.head["exit"], bench.head["bisect_exit"]) == ("undecided", 3, 125)
-    printed(result, "No answer on new: 1 of 1 metrics are undecided.")
+    printed(result, "No decision on new: 1 of 1 metrics are undecided.")
 
 
 def test_there_are_at_most_as_many_boots_as_allowed(bench: Bench) -> None:
@@ -117,7 +116,7 @@ def test_against_accepted_baselines_a_link_that_only_the_new_build_lacks_is_a_fi
     result = bench.run(builds=ACCEPTED)
     result.assert_outcomes(failed=1)
     assert bench.boots == "BG"
-    printed(result, "no link; the known-good build, booted right after it, has")
+    printed(result, "no link; with the known-good build, booted right after, the link is")
 
 
 def test_against_accepted_baselines_a_link_that_both_builds_lack_is_a_lab_error(bench: Bench) -> None:

@@ -19,14 +19,14 @@ def test_a_build_without_a_lab_is_a_mistake(bench: Bench, monkeypatch: pytest.Mo
     monkeypatch.delenv("PINET_LAB", raising=False)
     result = bench.run("--pinet-lab=")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--pinet-build: no lab to boot the build in; pass --pinet-lab FILE*"])
+    result.stderr.fnmatch_lines(["*--pinet-build: no lab is configured for the build; pass --pinet-lab FILE*"])
 
 
 def test_the_default_baseline_is_the_own_build_of_the_boards(bench: Bench) -> None:
     result = bench.run(builds=("new.yaml",))
     result.assert_outcomes(passed=1)
-    sentence = "new may go in: the metric is not slower than with the boards' own build."
-    printed(result, "A: what the boards run by themselves", sentence)
+    sentence = "new may be merged: the metric is not slower than with the boards' own build."
+    printed(result, "A: the build that is installed on the boards", sentence)
 
 
 def test_after_ctrl_c_the_results_of_earlier_boots_are_kept(bench: Bench) -> None:
@@ -39,7 +39,7 @@ def test_after_ctrl_c_the_results_of_earlier_boots_are_kept(bench: Bench) -> Non
     (entry,) = bench.head["entries"]
     assert (entry["a_bps"], entry["b_bps"]) == (pytest.approx(940e6, rel=0.01), pytest.approx(940e6, rel=0.01))
     assert [one["side"] for one in bench.record["results"][0]["change"]["connections"]] == ["A", "B"]
-    printed(result, "No answer on new: 1 of 1 metrics are undecided.")
+    printed(result, "No decision on new: 1 of 1 metrics are undecided.")
 
 
 def test_after_ctrl_c_the_answer_is_undecided_because_a_test_is_not_measured(
@@ -60,7 +60,7 @@ PLAN = Plan(start=stop)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert bench.outcomes == ["unchanged"]
     assert (bench.head["answer"], bench.record["complete"]) == ("undecided", False)
-    printed(result, "No answer on new: no metric is slower, but the run was interrupted.")
+    printed(result, "No decision on new: no metric is slower, but the run was interrupted.")
 
 
 def test_a_finding_before_ctrl_c_is_reported(bench: Bench, pytester: pytest.Pytester) -> None:

@@ -77,7 +77,7 @@ def test_workers_find_the_same_regression_as_one_process(pairs: Bench) -> None:
     result = with_workers(pairs, "-n2")
     result.assert_outcomes(failed=4)
     assert pairs.head["answer"] == "regression"
-    result.stdout.fnmatch_lines(["new must not go in: 4 of 4 metrics slower*"])
+    result.stdout.fnmatch_lines(["new must not be merged: 4 of 4 metrics slower*"])
 
 
 def test_boards_that_share_a_node_stay_on_one_worker(pairs: Bench, pytester: pytest.Pytester) -> None:
@@ -92,7 +92,7 @@ def test_a_board_that_cannot_run_the_build_ends_the_run_of_all_workers(pairs: Be
     pairs.plan('PLAN = Plan(check=lambda build: ConfigError("the module is of another kernel"))')
     result = with_workers(pairs, "-n2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stdout.fnmatch_lines(["No answer on new: the module is of another kernel."])
+    result.stdout.fnmatch_lines(["No decision on new: the module is of another kernel."])
     assert "Exit: the module is of another kernel" in result.stdout.str() + result.stderr.str()
 
 
@@ -103,13 +103,13 @@ def test_a_build_that_changes_before_all_workers_have_read_it_is_not_measured(pa
     )
     result = with_workers(pairs, "-n2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stdout.fnmatch_lines(["*a file of a build changed while the workers of this run read*"])
+    result.stdout.fnmatch_lines(["*a file of a build changed while this run read*"])
 
 
 def test_a_dist_option_that_can_split_the_tests_of_a_board_is_refused(pairs: Bench) -> None:
     result = with_workers(pairs, "-n2", "--dist=load")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--pinet-build: --dist load can split the tests of a board; use -n without --dist"])
+    result.stderr.fnmatch_lines(["*--dist load can run the tests of one board in several workers; use -n*"])
 
 
 def test_such_a_dist_option_is_also_refused_with_tx(pairs: Bench) -> None:
@@ -134,7 +134,7 @@ PLAN = Plan(traffic=die, boot_noise=0.0005, noise=0.0005)
     result.stdout.fnmatch_lines(
         [
             "LeaseError: worker gw0 died while it ran this test*",
-            "No answer on new: no metric is slower, but 1 test failed*",
+            "No decision on new: no metric is slower, but 1 test failed*",
         ]
     )
     assert pairs.head["exit"] == 3

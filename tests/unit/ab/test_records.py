@@ -44,8 +44,8 @@ def test_junit_has_both_sides(bench: Bench, pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--pinet-baseline=good.yaml"], "--pinet-baseline good.yaml: which build is under test?"),
-        (["--pinet-boots=9"], "--pinet-boots 9: which build is under test?"),
+        (["--pinet-baseline=good.yaml"], "--pinet-baseline good.yaml: no build is under test"),
+        (["--pinet-boots=9"], "--pinet-boots 9: no build is under test"),
         (["--pinet-build=gone.yaml"], "--pinet-build: gone.yaml: *"),
         (["--pinet-build=new.yaml", "--pinet-baseline=gone.yaml"], "--pinet-baseline: gone.yaml: *"),
         (["--pinet-build=new.yaml", "--pinet-boots=3"], "--pinet-boots 3: too few boots to compare two builds"),
@@ -69,9 +69,9 @@ def test_the_summary_of_a_run_is_the_answer(bench: Bench) -> None:
     bench.plan('PLAN = Plan(ratio={"onboard": 0.95})')
     bench.run()
     record = RunRecord.model_validate(bench.record)
-    assert verdict_in_words(record).startswith("new must not go in: 1 of 1 metrics slower, by")
+    assert verdict_in_words(record).startswith("new must not be merged: 1 of 1 metrics slower, by")
     page = summary_markdown(record)
-    assert "## new must not go in" in page
+    assert "## new must not be merged" in page
     assert "look first at tcp" in page
     assert "net.core.rmem" in page
     assert len(summary_markdown(record, most=300)) <= 300
@@ -89,15 +89,15 @@ def test_results_keep_their_schema(bench: Bench) -> None:
 
 def test_a_dry_run_says_how_often_boards_are_booted(bench: Bench) -> None:
     result = bench.run("--pinet-dry-run")
-    result.stdout.fnmatch_lines(["*A good, B new: 4 to 16 turns of one, each a boot where the build takes one*"])
+    result.stdout.fnmatch_lines(["*A good, B new: 4 to 16 turns on one, each with a boot if the build needs a boot*"])
 
 
 def test_notes_that_differ_only_in_their_numbers_are_shown_once() -> None:
     from pytest_pinet.ab.records import folded
 
-    said = "rx: measured in the virtual time of virt-1; by the clock of the other end it is {}"
+    said = "rx: measured in the virtual time of virt-1; by the clock of the other end, goodput is {}"
     notes = ["busy", said.format("691.2 Mbit/s"), said.format("1.02 Gbit/s"), "busy", said.format("740.8 Mbit/s")]
-    assert folded(notes) == ["busy", f"{said.format('691.2 Mbit/s')} (and 2 more like it)"]
+    assert folded(notes) == ["busy", f"{said.format('691.2 Mbit/s')} (and 2 similar)"]
 
 
 def test_every_report_explains_values_of_a_virtual_clock(bench: Bench, pytester: pytest.Pytester) -> None:
@@ -107,6 +107,6 @@ def test_every_report_explains_values_of_a_virtual_clock(bench: Bench, pytester:
     lab.write_text(lab.read_text().replace("pinet:\n", "pinet:\n  name: tcg\n  launcher: virtual\n", 1))
     lab.write_text(lab.read_text().replace("      board: pi4b\n", "      board: pi4b\n      clock: virtual\n"))
     result = bench.run()
-    result.stdout.fnmatch_lines(["values are emulated: lab tcg counts instructions, not seconds: they tell how*"])
+    result.stdout.fnmatch_lines(["values are emulated: lab tcg counts instructions, not seconds: values show the*"])
     record = RunRecord.model_validate(bench.record)
-    assert "Values are emulated: lab tcg counts instructions, not seconds: they tell how" in summary_markdown(record)
+    assert "Values are emulated: lab tcg counts instructions, not seconds: values show" in summary_markdown(record)

@@ -33,7 +33,7 @@ def test_an_unchanged_build_passes_and_each_boot_serves_all_tests_of_the_board(
     assert (found["answer"], found["exit"], found["bisect_exit"]) == ("pass", 0, 0)
     assert found["turns"] == len(bench.boots)
     assert bench.outcomes == ["unchanged"] * 3
-    printed(result, "new may go in: none of 3 metrics is slower than with good.")
+    printed(result, "new may be merged: none of 3 metrics is slower than with good.")
 
 
 def test_an_assertion_of_the_test_counts_once_the_values_are_final(bench: Bench, pytester: pytest.Pytester) -> None:
@@ -42,7 +42,7 @@ def test_an_assertion_of_the_test_counts_once_the_values_are_final(bench: Bench,
     result.assert_outcomes(failed=1)
     assert bench.outcomes == ["unchanged"]
     assert (bench.head["exit"], bench.head["bisect_exit"]) == (3, 125)
-    printed(result, "No answer on new: no metric is slower, but 1 test failed by something else.")
+    printed(result, "No decision on new: no metric is slower, but 1 test failed for another reason.")
 
 
 def test_an_exception_in_a_boot_ends_the_test(bench: Bench, pytester: pytest.Pytester) -> None:
@@ -63,7 +63,7 @@ def test_skips_and_tests_without_a_measurement_cost_one_boot(bench: Bench, pytes
     result.assert_outcomes(passed=1, skipped=2)
     assert bench.boots == "A"
     assert (bench.head["answer"], bench.head["exit"]) == ("undecided", 3)
-    printed(result, "Nothing is known of new: nothing was measured.")
+    printed(result, "No decision on new: nothing was measured.")
 
 
 def test_session_fixtures_are_made_once_for_all_boots(bench: Bench, pytester: pytest.Pytester) -> None:

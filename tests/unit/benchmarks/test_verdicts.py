@@ -13,7 +13,7 @@ from benchmarks.verdicts.links import LINKS, Session, Stalling
 from benchmarks.verdicts.recorded import recordings
 from benchmarks.verdicts.rivals import RIVALS, Ending
 from benchmarks.verdicts.trials import trial, turns
-from pytest_pinet.judge.interleaved import Result
+from pytest_pinet.judge.difference import Relation
 
 GATES = 20
 
@@ -41,8 +41,8 @@ def test_the_rivals_are_what_their_sources_say() -> None:
 
 
 def test_states_in_turn_are_told_apart_in_a_lab_that_drifts() -> None:
-    assert turns("drift", 5, 25, calibrated=True).results[Result.SLOWER] == 100
-    assert turns("drift", 0, 25, calibrated=True).results[Result.SLOWER] == 0
+    assert turns("drift", 5, 25, calibrated=True).results[Relation.SLOWER] == 100
+    assert turns("drift", 0, 25, calibrated=True).results[Relation.SLOWER] == 0
     assert trial("drift", "0", "LNST 5x60 s", 25).fail > 10
 
 
@@ -53,7 +53,7 @@ def test_faults_are_named_not_called_slow() -> None:
     assert "link dropped for 2.0 s, 1.0 s after the start" in told
     told = ours["link down for 2 s, seen in samples only"].verdict
     assert told.startswith("marginal: ")
-    assert "below it in 1 of 3 connections, but repetitions cleared the suspicion" in told
+    assert "below the limit in 1 of 3 connections, but the repetitions passed" in told
     # These faults are not simulated: tests of the real gate cover them.
     proven = [fault for fault in FAULTS if fault.proven]
     assert [ours[fault.name].seconds for fault in proven] == [None, None]

@@ -100,8 +100,8 @@ def test_the_gate_reads_the_written_noise(tmp_path: Path) -> None:
     assert set(read) == {FIGURE, other.id}
     assert read[FIGURE].build == BUILD
     # The file rounds to a millionth of a percent.
-    assert read[FIGURE].noise.connections == pytest.approx(one.components.connections.sd, abs=1e-8)
-    assert smallest_margin(read[FIGURE].noise, STANDARD) == pytest.approx(one.proposal.margin, abs=1e-6)
+    assert read[FIGURE].judged_noise.connections == pytest.approx(one.components.connections.sd, abs=1e-8)
+    assert smallest_margin(read[FIGURE].judged_noise, STANDARD) == pytest.approx(one.proposal.margin, abs=1e-6)
 
 
 def test_too_few_attempts_are_refused() -> None:

@@ -6,8 +6,17 @@ from collections import Counter
 
 import pytest
 
-from pytest_pinet.calibration.selftest_counts import Count, Mark, SelftestOutcome, count, mark, sentence, table
-from pytest_pinet.calibration.selftest_plan import SelftestCase, SelftestPlan
+from pytest_pinet.calibration.selftest import (
+    Count,
+    Mark,
+    SelftestCase,
+    SelftestOutcome,
+    SelftestPlan,
+    count,
+    mark,
+    sentence,
+    table,
+)
 from pytest_pinet.calibration.selftest_run import shaped
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.measurement import Path
@@ -98,8 +107,8 @@ def test_the_sentence_says_what_is_detected_after_which_time() -> None:
     )
     assert sentence("pi4b:onboard/pair", 0.03, counts) == (
         "pi4b:onboard/pair, limit 3 % below the baseline: an unchanged link passes after 3 s of traffic (90 %: 3 s); "
-        "5 % slower is detected in 1 of 2 gates only, after 10 s of traffic (90 %: 12 s); "
-        "3 % slower is at the limit: 1 of 1 passed"
+        "a link 5 % slower is detected only in 1 of 2 gates, after 10 s of traffic (90 %: 12 s); "
+        "a link 3 % slower is at the limit: 1 of 1 passed"
     )
 
 
@@ -129,5 +138,5 @@ def test_an_invalid_gate_is_not_counted_as_a_verdict() -> None:
     assert table([none, ten])[1].endswith("  1 invalid")
     assert sentence("x", 0.03, [none, ten]) == (
         "x, limit 3 % below the baseline: an unchanged link passes after 3 s of traffic (90 %: 3 s); "
-        "no gate on 10 % slower was valid"
+        "no gate on a link 10 % slower was valid"
     )

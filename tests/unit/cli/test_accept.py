@@ -18,10 +18,10 @@ from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.history.accepting import candidate, family_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
-from pytest_pinet.judge.baseline import BaselineChange, compare
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.judge.baseline import compare
+from pytest_pinet.judge.difference import Relation
+from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.tolerance import DEFAULT_TOLERANCE
 from tests.support.history_records import FIGURE, day, kept
 
 LAB = """\
@@ -84,7 +84,7 @@ def test_a_run_with_an_excluded_connection_does_not_count() -> None:
 
 
 def test_a_run_of_a_dirty_build_does_not_count() -> None:
-    assert accepted([*nights(5), day(5, uname="Linux 6.12.25-v8+-dirty #2")]).refused == {"dirty build": 1}
+    assert accepted([*nights(5), day(5, uname="Linux 6.12.25-v8+-dirty #2")]).refused == {"of a dirty build": 1}
 
 
 def test_an_interrupted_run_does_not_count() -> None:
@@ -96,7 +96,7 @@ def test_runs_before_a_level_change_do_not_count() -> None:
     found = accepted([*nights(30), *(day(number, 980 + number % 3) for number in range(30, 40))])
     assert len(found.baseline.runs) == 10
     assert found.baseline.goodput.bps > 979e6
-    assert found.refused == {"before its level moved": 30}
+    assert found.refused == {"before the last level change": 30}
 
 
 def test_only_the_newest_build_counts_if_it_has_enough_runs() -> None:
@@ -110,7 +110,7 @@ def test_only_the_newest_build_counts_if_it_has_enough_runs() -> None:
 def test_option_build_selects_a_build() -> None:
     newer = [day(number, uname="Linux 6.12.26") for number in range(10, 16)]
     found = accepted([*nights(6), *newer], build="6.12.25")
-    assert found.refused == {"another build than '6.12.25'": 6}
+    assert found.refused == {"of a build other than '6.12.25'": 6}
 
 
 def test_a_baseline_has_at_most_twenty_runs() -> None:
@@ -120,7 +120,7 @@ def test_a_baseline_has_at_most_twenty_runs() -> None:
 def test_too_few_runs_make_no_baseline() -> None:
     found = accepted(nights(4))
     assert found.baseline is None
-    assert found.why == "4 of 5 runs that may feed a baseline"
+    assert found.why == "only 4 usable runs, 5 are needed"
     assert accepted(nights(4), least=4).baseline is not None
 
 
@@ -162,7 +162,7 @@ def test_accept_writes_the_file_and_prints_the_changes(bench: Path) -> None:
     (found,) = load_baselines(labfile.load("lab/virtual.yaml")).values()
     assert found.reason == "first of this bench"
     difference = compare([Bitrate.mbps(800)] * 3, found.baseline, DEFAULT_TOLERANCE)
-    assert difference.change is BaselineChange.SLOWER
+    assert difference.result is Relation.SLOWER
 
 
 def test_an_entry_stays_in_its_file_and_other_entries_do_not_change(bench: Path) -> None:
@@ -190,8 +190,8 @@ def test_the_exit_code_is_1_if_there_is_nothing_to_accept(bench: Path) -> None:
     keep(nights(verdict="fail"))
     done = run("--reason", "x")
     assert done.exit_code == 1
-    assert "not accepted: 0 of 5 runs that may feed a baseline; left out: 6 fail" in done.stderr
-    assert "delete its entry from the file in a reviewed change, and measure again" in done.stderr
+    assert "not accepted: only 0 usable runs, 5 are needed; left out: 6 fail" in done.stderr
+    assert "delete the old entry from the baselines file in a reviewed change, and measure again" in done.stderr
 
 
 @pytest.mark.parametrize(

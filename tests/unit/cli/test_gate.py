@@ -83,7 +83,7 @@ def test_the_exit_code_is_the_decision_and_pytest_gets_further_arguments(bench: 
     bench.plan('PLAN = Plan(ratio={"onboard": 0.97})')
     code, text = gate(bench, *words)
     assert code == 1, text
-    assert "new must not go in" in text
+    assert "new must not be merged" in text
     assert gate(bench, "--bisect", *words)[0] == 1
 
 

@@ -121,7 +121,7 @@ def test_the_matrix_lists_uplinks(tmp_path: Path) -> None:
         (["--board", "pi4"], "pinet: --board: unknown board of lab virtual 'pi4', did you mean 'pi4b'?"),
         (["--nic", "rtl8135"], "pinet: --nic: unknown nic of lab virtual 'rtl8135', did you mean 'rtl8153'?"),
         (["--topology", "pare"], "pinet: --topology: 'pare' is not a topology; expected pair, pairs:N, incast:N"),
-        (["--topology", "mesh:2"], "pinet: --topology: 'mesh:2': mesh takes a number from 3 to 64"),
+        (["--topology", "mesh:2"], "pinet: --topology: 'mesh:2': the N of topology mesh:N must be 3 to 64"),
     ],
 )
 def test_a_wrong_option_of_matrix_is_explained_in_one_line(
@@ -148,7 +148,7 @@ def test_a_wrong_option_of_matrix_is_explained_in_one_line(
          "lab virtual cannot run pi5:onboard/mesh:7: mesh:7 needs 7 nodes that reach each other over switch sw1, "
          "but lab virtual has only cm4-1, pi3b-1, pi3b-2, pi4b-1, pi4b-2, pi5-1 there"),
         (["pi5:onboard/incast:2", "--direction", "tx"],
-         "--direction: direction 'tx' makes no sense in topology incast:2; accepted: rx"),
+         "--direction: direction 'tx' is not possible in topology incast:2; accepted: rx"),
         (["--direction", "tx"], "--direction tx needs a combination, such as pi4b:onboard/pair"),
         (["--dot", "/proc/nowhere/lab.dot"],
          "cannot write /proc/nowhere/lab.dot: No such file or directory; choose another file with --dot"),
@@ -223,7 +223,7 @@ def test_without_graphviz_the_message_names_its_package(
     ("program", "sentence"),
     [
         ("echo 'syntax error in line 1' >&2; exit 3", "Graphviz failed with exit code 3: syntax error in line 1"),
-        ("exec sleep 60", "Graphviz did not finish within 0.2 s; --dot writes its input without running it"),
+        ("exec sleep 60", "Graphviz did not finish within 0.2 s; use --dot, which does not run Graphviz"),
     ],
 )
 def test_an_error_of_graphviz_is_explained_in_one_line(

@@ -17,7 +17,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pytest_pinet.cli import main, pinet
 from pytest_pinet.history.store import HistoryStore
-from pytest_pinet.model.record.direction import EvennessRecord, FlowRecord
+from pytest_pinet.model.judgement import EvennessJudgement
+from pytest_pinet.model.record.direction import FlowRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.markdown import MOST_CHARACTERS, summary_markdown, verdict_in_words
@@ -125,7 +126,7 @@ def test_an_unknown_result_is_a_mistake(capsys: pytest.CaptureFixture[str], monk
     keep(slower(count=1))
     message = mistake(capsys, monkeypatch, "history", "pi4b:onbord/pair/tcp-P1-tx")
     assert "unknown result in this history 'pi4b:onbord/pair/tcp-P1-tx', did you mean" in message
-    assert "there is no history x.db; a run with a lab makes one" in mistake(
+    assert "there is no history x.db; run pytest with a lab" in mistake(
         capsys, monkeypatch, "history", "--history", "x.db"
     )
     assert "missing.json: No such file or directory; expected a results.json or an export" in mistake(
@@ -175,7 +176,7 @@ def test_the_exit_code_is_the_result_of_the_comparison(a: Any, b: Any, code: int
 def test_other_parameters_are_not_comparable() -> None:
     done = two(day(1), with_result(day(2, 800), parameters="other"))
     assert done.exit_code == 3
-    assert "measured with other parameters" in done.output
+    assert "measured with different parameters" in done.output
 
 
 def test_runs_of_the_history_are_compared() -> None:
@@ -225,10 +226,10 @@ def test_an_unknown_run_is_a_mistake(
     ("record", "words"),
     [
         (run_record(NIGHT), "Throughput fails in 2 of 11 measurements."),
-        (run_record(NIGHT[:1]), "Throughput holds: one measurement keeps its limit."),
-        (run_record(NIGHT[:4]), "Throughput holds: all 4 measurements keep their limits."),
-        (run_record(NIGHT[-1:]), "Nothing was measured, so nothing is known."),
-        (run_record([]), "Nothing was measured, so nothing is known."),
+        (run_record(NIGHT[:1]), "Throughput holds: one measurement meets its limit."),
+        (run_record(NIGHT[:4]), "Throughput holds: all 4 measurements meet their limits."),
+        (run_record(NIGHT[-1:]), "Nothing was measured, so there is no verdict."),
+        (run_record([]), "Nothing was measured, so there is no verdict."),
         (run_record(NIGHT[8:10]), "No verdict: nothing failed, but 1 inconclusive, 1 invalid of 2 measurements."),
     ],
 )
@@ -242,7 +243,7 @@ def test_a_summary_begins_with_the_verdict_in_words(record: Any, words: str) -> 
 
 def test_the_summary_of_an_interrupted_run_says_so() -> None:
     record = run_record(NIGHT[:1], figures="measured", complete=False)
-    assert verdict_in_words(record) == "Throughput holds: one measurement keeps its limit. The run was interrupted."
+    assert verdict_in_words(record) == "Throughput holds: one measurement meets its limit. The run was interrupted."
 
 
 def test_a_markdown_page_lists_failures_first_and_folds_the_rest() -> None:
@@ -265,9 +266,9 @@ def test_a_markdown_page_shows_the_shares_of_flows() -> None:
         )
         for name, rate in (("b>a", 470e6), ("c>a", 471e6))
     ]
-    even = EvennessRecord(least_share=0.998, least_flow="b>a", jain=1.0, rule=None, verdict=Verdict.PASS, reason="")
+    even = EvennessJudgement(least_share=0.998, least_flow="b>a", jain=1.0, rule=None, verdict=Verdict.PASS, reason="")
     one = one.replace(flows=flows, evenness=even)
-    shares = r"<br>2 flows, 470.0 to 471.0 Mbit/s; the least got 99.8 % of its fair share \(b\>a\), Jain's index 1.000"
+    shares = r"<br>2 flows, 470.0 to 471.0 Mbit/s; the worst got 99.8 % of its fair share \(b\>a\), Jain's index 1.000"
     assert shares in summary_markdown(run_record([one]))
 
 

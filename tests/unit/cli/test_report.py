@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 
 from pytest_pinet.cli import pinet
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.history import History
-from pytest_pinet.report.allure.content import figure_ids
+from pytest_pinet.history.history import open_history
+from pytest_pinet.history.records import figure_of
 from pytest_pinet.report.allure.identity import Subject
-from pytest_pinet.report.allure.stand_in import write_stand_in
+from pytest_pinet.report.allure.run_files import write_stand_in
 from pytest_pinet.report.trends import THIS_RUN, all_series, run_facts, series_of_runs, series_with
 from tests.support.half_year_history import half_year, keep
 
@@ -81,7 +81,7 @@ def test_without_a_history_the_run_folders_are_used(here: Path) -> None:
 
 def test_both_sources_give_the_same_trends(history: Path) -> None:
     run_folders(history)
-    with History.open(str(history / ".pinet" / "history.db")) as kept:
+    with open_history(str(history / ".pinet" / "history.db")) as kept:
         assert {s.figure: [dot.goodput_bps for dot in s.dots] for s in all_series(kept, 200)} == {
             s.figure: [dot.goodput_bps for dot in s.dots] for s in series_of_runs(history, {}, 200)
         }
@@ -117,10 +117,8 @@ def test_with_many_results_the_report_is_a_folder_that_must_be_served(history: P
     done = report("--allure-results", "res", "-o", "report.html")
     assert done.exit_code == 0, done.exception
     assert (history / "report" / "index.html").is_file()
-    assert (
-        "to read it, serve it over HTTP (browsers do not open it from a file): python3 -m http.server -d report"
-        in done.output
-    )
+    said = "browsers cannot show this report from a file; serve the folder: python3 -m http.server -d report"
+    assert said in done.output
 
 
 def test_option_last_limits_the_number_of_runs(history: Path) -> None:
@@ -139,9 +137,9 @@ def test_a_folder_without_results_is_reported(history: Path) -> None:
 
 def test_the_newest_point_of_a_trend_is_the_current_run(history: Path) -> None:
     results = [one for one in half_year(2, runs=1)[0].results if one.directions][:2]
-    with History.open(str(history / ".pinet" / "history.db")) as kept:
+    with open_history(str(history / ".pinet" / "history.db")) as kept:
         found = series_with(kept, results, 60, True)
-    assert [series.figure for series in found] == [f for one in results for f in figure_ids(one).values()]
+    assert [series.figure for series in found] == [figure_of(one, way) for one in results for way in one.directions]
     assert {series.dots[-1].run for series in found} == {THIS_RUN}
     assert all(len(series.dots) > 5 for series in found)
     assert all(len(series.dots) == 1 for series in series_with(None, results, 60, True))
@@ -149,7 +147,7 @@ def test_the_newest_point_of_a_trend_is_the_current_run(history: Path) -> None:
 
 def test_a_run_has_its_id_and_number_in_the_history(history: Path) -> None:
     url = str(history / ".pinet" / "history.db")
-    with History.open(url) as kept:
+    with open_history(url) as kept:
         newest = kept.runs()[-1].id
     facts = run_facts(RUNS[-1], url)
     assert (facts.id, facts.order) == (newest, len(RUNS))

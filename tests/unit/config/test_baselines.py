@@ -13,8 +13,7 @@ from pytest_pinet.config.baselines import AcceptedBaseline, load_baselines, read
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import compare
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 
 MISTAKES = yaml.safe_load(Path(__file__).with_name("baselines_mistakes.yaml").read_text(encoding="utf-8"))
 LAB = """\
@@ -73,7 +72,7 @@ def test_the_judge_takes_it_with_its_runs(lab: LabOfFile) -> None:
     assert found.baseline.builds == ("driver bcmgenet", "kernel 6.12.34-v8+")
     assert (found.baseline.date, found.baseline.reason) == ("2026-11-21", "first of this bench")
     difference = compare([Bitrate.mbps(800)] * 3, found.baseline, Tolerance(Share(0.03)))
-    assert difference.why == "not gated: 3 of 5 baseline runs"
+    assert difference.why == "not gated: the baseline has 3 runs, but needs 5"
 
 
 def test_all_files_of_the_folder_are_read(lab: LabOfFile) -> None:

@@ -10,7 +10,13 @@ import pytest
 import yaml
 
 from pytest_pinet.config import labfile
-from pytest_pinet.config.calibration import Calibration, load_calibration, read_calibration, write_calibration
+from pytest_pinet.config.calibration import (
+    Calibration,
+    MeasuredNoise,
+    load_calibration,
+    read_calibration,
+    write_calibration,
+)
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.limits import most_specific
@@ -52,10 +58,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabOfFile:
 def calibration(name: str = "pi4b:onboard/pair/tcp-P1-tx", links: float | None = 0.002) -> Calibration:
     return Calibration(
         id=name,
-        connections=Share(0.003),
-        links=None if links is None else Share(links),
-        boots=None,
-        runs=10,
+        noise=MeasuredNoise(Share(0.003), None if links is None else Share(links), runs=10),
         tolerance=Share(0.03),
         repeats=3,
         margin=Share(0.012),
@@ -80,17 +83,17 @@ def test_it_is_read_beside_the_lab_file_or_where_that_says(lab: LabOfFile) -> No
 
 def test_it_gives_the_noise_that_the_judge_reckons_with(lab: LabOfFile) -> None:
     Path("lab.calibration.yaml").write_text(GOOD)
-    noise = load_calibration(lab)["pi4b:onboard/pair/tcp-P1-tx"].noise
+    noise = load_calibration(lab)["pi4b:onboard/pair/tcp-P1-tx"].judged_noise
     assert (noise.connections, noise.freedom, noise.links) == pytest.approx((0.003, 9, 0.002))
     assert noise.source == "calibration of 2026-11-21, 10 runs (lab.calibration.yaml:3)"
 
 
 def test_noise_that_was_not_measured_has_the_default_value() -> None:
-    assert calibration(links=None).noise.sessions == UNKNOWN.sessions
-    assert calibration(links=0.0001).noise.sessions == UNKNOWN.sessions
-    assert calibration(links=0.02).noise.sessions == pytest.approx(0.02)
-    measured = replace(calibration(links=0.0003), boots=Share(0.0004))
-    assert measured.noise.sessions == pytest.approx(0.0005)
+    assert calibration(links=None).judged_noise.sessions == UNKNOWN.sessions
+    assert calibration(links=0.0001).judged_noise.sessions == UNKNOWN.sessions
+    assert calibration(links=0.02).judged_noise.sessions == pytest.approx(0.02)
+    measured = MeasuredNoise(Share(0.003), Share(0.0003), Share(0.0004), runs=10)
+    assert replace(calibration(), noise=measured).judged_noise.sessions == pytest.approx(0.0005)
 
 
 def test_its_tolerance_yields_to_whatever_anybody_wrote() -> None:
@@ -106,12 +109,12 @@ def test_its_tolerance_yields_to_whatever_anybody_wrote() -> None:
 def test_writing_keeps_the_entries_of_other_metrics(tmp_path: Path) -> None:
     path = tmp_path / "lab.calibration.yaml"
     write_calibration(path, [calibration("b:x/pair/tcp-P1-tx"), calibration("a:x/pair/tcp-P1-tx", links=None)])
-    louder = replace(calibration("b:x/pair/tcp-P1-tx"), connections=Share(0.02), repeats=7)
+    louder = replace(calibration("b:x/pair/tcp-P1-tx"), noise=MeasuredNoise(Share(0.02), runs=10), repeats=7)
     write_calibration(path, [louder])
     found = read_calibration(path)
     assert list(found) == ["a:x/pair/tcp-P1-tx", "b:x/pair/tcp-P1-tx"]
     assert found["b:x/pair/tcp-P1-tx"] == louder
-    assert found["a:x/pair/tcp-P1-tx"].links is None
+    assert found["a:x/pair/tcp-P1-tx"].noise.links is None
 
 
 def test_written_calibrations_give_the_same_bytes(tmp_path: Path) -> None:
@@ -150,6 +153,7 @@ def test_the_error_of_a_duplicate_id_names_both_places(lab: LabOfFile) -> None:
 
 
 def test_the_degrees_of_freedom_come_from_runs_and_link_ups() -> None:
-    found = replace(calibration(), runs=32, link_ups=8).noise
+    on_eight = MeasuredNoise(Share(0.003), runs=32, link_ups=8)
+    found = replace(calibration(), noise=on_eight).judged_noise
     assert (found.freedom, found.session_freedom) == (24, 7)
-    assert replace(calibration(), runs=32).noise.session_freedom is None
+    assert replace(calibration(), noise=MeasuredNoise(Share(0.003), runs=32)).judged_noise.session_freedom is None

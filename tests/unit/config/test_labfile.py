@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.labfile import load
-from pytest_pinet.config.template import Template, substitute
+from pytest_pinet.config.yaml_lines import Template, substitute
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.oracle import highest_limit
@@ -17,8 +17,7 @@ from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab, PortRef
 from pytest_pinet.model.limits import Metric
-from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
 from tests.support.link_stand_in import key
 

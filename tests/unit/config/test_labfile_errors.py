@@ -110,7 +110,7 @@ def test_aliases_that_expand_without_end(tmp_path: Path) -> None:
     levels = ["x-0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     levels += [f"x-{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     message = refused("\n".join(levels) + "\n" + GOOD, tmp_path)
-    assert message == "lab.yaml:5: this has more than 100000 values after aliases are expanded"
+    assert message == "lab.yaml:5: an entry has more than 100000 values after aliases are expanded"
 
 
 def test_a_missing_file_names_its_nearest_neighbour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

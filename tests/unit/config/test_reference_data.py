@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config.baselines import AcceptedBaseline, write_baselines
-from pytest_pinet.config.calibration import Calibration, write_calibration
+from pytest_pinet.config.calibration import Calibration, MeasuredNoise, write_calibration
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import ANY_TOLERANCE, Reference
 from pytest_pinet.judge.noise import UNKNOWN
 from pytest_pinet.model.limits import Metric
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
 from tests.support import doctor_lab
 from tests.support.link_stand_in import key
@@ -38,7 +37,8 @@ def lab(tmp_path: Path) -> LabOfFile:
     )
     some, none = Share(0.002), Share(0.0)
     write_calibration(
-        found.calibration, [Calibration(FIGURE, some, none, none, 20, Share(0.04), 2, some, date(2026, 11, 21), {})]
+        found.calibration,
+        [Calibration(FIGURE, MeasuredNoise(some, none, none, runs=20), Share(0.04), 2, some, date(2026, 11, 21), {})],
     )
     return found
 

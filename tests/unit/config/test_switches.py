@@ -69,7 +69,7 @@ def test_configured_switch_settings(tmp_path: Path) -> None:
         ),
         (
             "address: x; group_vlans: 10-16",
-            "7: pinet.switches.sw has 8 ports but only 7 VLANs for groups of them; expected",
+            "7: pinet.switches.sw has 8 ports, but only 7 VLANs in group_vlans; expected",
         ),
         (
             "address: x; default_vlan: 3950",

@@ -111,7 +111,7 @@ def test_a_board_without_device_tree_and_bus_is_unknown(bench: Lab) -> None:
     assert {finding.status for finding in found} == {Status.UNKNOWN}
     assert [finding.message for finding in found] == [
         "the board has no device tree, so its model is unknown",
-        "the network devices of driver veth are on no bus",
+        "no bus is known for devices of driver veth",
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
-from pytest_pinet.config.calibration import Calibration, write_calibration
+from pytest_pinet.config.calibration import Calibration, MeasuredNoise, write_calibration
 from pytest_pinet.config.labfile import load
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.doctor.tolerance import look
@@ -17,9 +17,8 @@ PAIRS = ("pi4b:onboard", "pi4b:ax88179", "cm4:onboard", "cm4:aqc107")
 
 def calibration(pair: str, noise: float, tolerance: float = 0.03) -> Calibration:
     share = Share(noise)
-    return Calibration(
-        f"{pair}/pair/tcp-P1-tx", share, Share(0.0), Share(0.0), 20, Share(tolerance), 1, share, date(2026, 11, 21), {}
-    )
+    measured = MeasuredNoise(share, Share(0.0), Share(0.0), runs=20)
+    return Calibration(f"{pair}/pair/tcp-P1-tx", measured, Share(tolerance), 1, share, date(2026, 11, 21), {})
 
 
 def found(folder: Path, *calibrations: Calibration, limits: str = "", baselines: str = "") -> list[Finding]:
@@ -58,7 +57,7 @@ def test_a_tolerance_of_the_lab_file_below_the_noise_is_wrong(tmp_path: Path) ->
     (finding,) = found(tmp_path, *(calibration(pair, 0.04) for pair in PAIRS), limits=limits)
     assert finding.status is Status.WRONG
     assert finding.message.startswith(f"the tolerance of cm4:aqc107/pair/tcp-P1-tx is 1.0 % ({tmp_path / 'lab.yaml'}:")
-    assert "but its noise alone can cost" in finding.message
+    assert "but noise alone can lower goodput by" in finding.message
     assert finding.act.endswith(f"pinet calibrate --lab {tmp_path / 'lab.yaml'} cm4:aqc107/pair")
 
 

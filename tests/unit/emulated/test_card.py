@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import shutil
+import stat
 import subprocess
 import tarfile
 from pathlib import Path
@@ -13,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.emulated.card import BOOT_START, FLAG_AT, list_boot, make_card, read_boot, take_flag, write_boot
-from pytest_pinet.emulated.cpio import Archive
 from pytest_pinet.emulated.kernel_package import KernelPackage, arm64_image, dependencies
 from pytest_pinet.emulated.packages import open_package
-from pytest_pinet.emulated.rootfs import boot_modules, guest_file
+from pytest_pinet.emulated.rootfs import Archive, boot_modules, guest_file
 from pytest_pinet.errors import LabError
 
 IMAGE = bytes(0x38) + b"ARMd" + bytes(64)
@@ -100,7 +100,7 @@ def test_an_efi_zboot_image_is_unpacked() -> None:
     zboot = b"MZ\0\0zimg" + (64).to_bytes(4, "little") + len(packed).to_bytes(4, "little") + bytes(8) + b"gzip\0"
     assert arm64_image(zboot.ljust(64, b"\0") + packed, "vmlinuz") == IMAGE
     assert arm64_image(packed, "vmlinuz") == IMAGE
-    with pytest.raises(LabError, match="compressed by zstd; expected gzip, xz, lzma or zstd"):
+    with pytest.raises(LabError, match="compressed with zstd; expected gzip, xz, lzma or zstd"):
         arm64_image(zboot.replace(b"gzip", b"zstd").ljust(64, b"\0"), "vmlinuz")
     with pytest.raises(LabError, match=r"vmlinuz is not an arm64 kernel: .* at offset 0x38"):
         arm64_image(bytes(128), "vmlinuz")
@@ -108,9 +108,9 @@ def test_an_efi_zboot_image_is_unpacked() -> None:
 
 def test_the_archive_is_readable_by_cpio(tmp_path: Path) -> None:
     archive = Archive()
-    archive.file("bin/tool", b"odd length", 0o755)
-    archive.symlink("bin/sh", "tool")
-    archive.character_device("dev/console", 5, 1)
+    archive.add("bin/tool", stat.S_IFREG | 0o755, b"odd length")
+    archive.add("bin/sh", stat.S_IFLNK | 0o777, b"tool")
+    archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
     packed = archive.packed()
     assert len(packed) % 512 == 0
     reader = shutil.which("cpio") or shutil.which("busybox")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.emulated.machine import RASPI3B, VIRT, Files, NicDevice, command
+from pytest_pinet.emulated.machine import RASPI3B, VIRT, Files, command
 from pytest_pinet.emulated.prepare import PACKAGES, check_commands, prepare, qemu_devices
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
@@ -19,8 +19,9 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.launcher import launcher
+from pytest_pinet.virtual.link_models import UNSHAPED
 from pytest_pinet.virtual.runtime import Runtime
-from pytest_pinet.virtual.spec import LabSpec, spec_of
+from pytest_pinet.virtual.spec import InterfaceSpec, LabSpec, spec_of
 
 EMULATED = Path(__file__).parents[3] / "lab" / "emulated.yaml"
 
@@ -32,9 +33,13 @@ def changed(tmp_path: Path, old: str, new: str) -> Lab:
     return load(tmp_path / "lab.yaml")
 
 
-def qemu(*nics: NicDevice, virtual_clock: bool = True) -> str:
+def nic(driver: str, mac: str, speed_mbps: int) -> InterfaceSpec:
+    return InterfaceSpec("nic", "eth0", mac, "sw", "p1", speed_mbps, UNSHAPED, driver)
+
+
+def qemu(*nics: InterfaceSpec, virtual_clock: bool = True) -> str:
     files = Files("k", "i", "/a,b/card")
-    return " ".join(command(VIRT, files, "root=x", nics, "/dev/pts/7", (5, 6), virtual_clock))
+    return " ".join(command(VIRT, files, "root=x", nics, "/dev/pts/7", virtual_clock, (5, 6)))
 
 
 def test_the_lab_file_has_qemu_boards_with_virtual_clocks_and_a_peer_with_a_wall_clock() -> None:
@@ -88,7 +93,7 @@ def test_a_new_card_image_does_not_change_the_digest() -> None:
     [
         ("machine: virt", "machine: vrit", r":\d+: .*'vrit'.*did you mean 'virt'"),
         ("clock: virtual", "clock: sun", r":\d+: .*clock.*'sun'"),
-        ("launcher: virtual\n", "launcher: virtual\n  scale: 0.5\n", "links of emulated nodes such as"),
+        ("launcher: virtual\n", "launcher: virtual\n  scale: 0.5\n", "does not support emulated nodes such as"),
         ("launcher: virtual\n", "figures: measured\n", "has the key 'machine', which needs a launcher"),
     ],
 )
@@ -170,9 +175,9 @@ def test_a_virtual_clock_needs_one_processor_and_counts_instructions() -> None:
 
 def test_each_driver_gets_its_qemu_device_without_a_boot_rom() -> None:
     nics = [
-        NicDevice("e1000e", "02:00:00:00:00:01", "tap0", 1000),
-        NicDevice("virtio_net", "02:00:00:00:00:02", "tap1", 10000),
-        NicDevice("cdc_ether", "02:00:00:00:00:03", "tap2", 1000),
+        nic("e1000e", "02:00:00:00:00:01", 1000),
+        nic("virtio_net", "02:00:00:00:00:02", 10000),
+        nic("cdc_ether", "02:00:00:00:00:03", 1000),
     ]
     line = qemu(*nics)
     assert "-device e1000e,id=dev0,netdev=nic0,mac=02:00:00:00:00:01,romfile= " in line
@@ -182,9 +187,9 @@ def test_each_driver_gets_its_qemu_device_without_a_boot_rom() -> None:
 
 
 def test_raspi3b_has_an_sd_card_and_all_nics_on_one_usb_hub() -> None:
-    nics = [NicDevice("cdc_ether", "02:00:00:00:00:01", "tap0", 100)]
+    nics = [nic("cdc_ether", "02:00:00:00:00:01", 100)]
     files = Files("k", "i", "/card", "/device-tree")
-    line = " ".join(command(RASPI3B, files, RASPI3B.cmdline.strip(), nics, "/dev/pts/7", (5, 6), True))
+    line = " ".join(command(RASPI3B, files, RASPI3B.cmdline.strip(), nics, "/dev/pts/7", True, (5, 6)))
     assert "-machine raspi3b -m 1024M " in line
     assert "-smp 4 -icount" in line
     assert "-append console=ttyS1,115200 root=/dev/mmcblk0p2 rootfstype=ext4 rootwait " in line

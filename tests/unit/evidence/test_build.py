@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.evidence.build import parse_serial, parse_settings, read_serial, read_settings
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.report.parameters import parameters_hash, with_tool
+from pytest_pinet.report.result_record import parameters_hash, with_tool
 from tests.support.local_shell import LocalShell
 
 TRAFFIC = Traffic(Direction.TX)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from pytest_pinet.evidence.carrier import CarrierReading, carrier_events, parse_reading
-from pytest_pinet.model.events import Event, EventKind
+from pytest_pinet.model.measurement import Event, EventKind
 
 MIDNIGHT = datetime(2026, 11, 21)
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_pinet.evidence.carrier import CarrierReading, carrier_events
 from pytest_pinet.evidence.observer import ExpectedChanges
-from pytest_pinet.model.events import EventKind
+from pytest_pinet.model.measurement import EventKind
 
 
 def readings(*changes: int | None, down: int | None = None) -> list[CarrierReading]:

@@ -10,7 +10,7 @@ import pytest
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.evidence.device_traffic import Moved
 from pytest_pinet.evidence.octet_check import CableEnd, check_octets, factor, settled
-from pytest_pinet.model.counters import PortCounters
+from pytest_pinet.model.evidence import PortCounters
 
 PAYLOAD = 100_000_000
 CABLES = [
@@ -63,12 +63,12 @@ def test_traffic_over_another_nic_is_invalid() -> None:
 
 
 def test_loss_behind_the_first_port_is_named_with_its_discards() -> None:
-    with pytest.raises(InvalidMeasurement, match=r"108.0 MB came in from a:onboard at .*\(77 discards there\)"):
+    with pytest.raises(InvalidMeasurement, match=r"108.0 MB came in from a:onboard at .*\(77 discards at this port\)"):
         check(after(1.08, 1.0483, discards=77))
 
 
 def test_loss_behind_the_last_port_is_the_receivers() -> None:
-    says = r"112.0 MB went out to b:onboard at port sw1/p2, but only 100.0 MB arrived: lost on the cable, in the NIC"
+    says = r"112.0 MB went out to b:onboard at port sw1/p2, but only 100.0 MB arrived: the rest was lost on the cable"
     with pytest.raises(InvalidMeasurement, match=says):
         check(after(1.0483, 1.12))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.evidence.sockets import parse_sockets, read_sockets
+from pytest_pinet.evidence.sockets import ask_sockets, parse_sockets
 from pytest_pinet.judge.preconditions import socket_trouble
 from pytest_pinet.model.measurement import Sockets
 from tests.support.local_shell import LocalShell
@@ -99,7 +99,7 @@ def test_an_old_kernel_tells_less() -> None:
 
 
 def test_an_end_without_ss_gives_no_sockets() -> None:
-    assert read_sockets(LocalShell(env={"PATH": "/nonexistent"}), 1, 1) is None
+    assert parse_sockets(ask_sockets(LocalShell(env={"PATH": "/nonexistent"}), 1), 1) is None
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def test_undos_of_a_lost_node_are_skipped_and_named() -> None:
     for node in ("pi1", "pi2"):
         undo.add(f"the address of {node}", lambda node=node: order.append(node), node)  # type: ignore[misc]
     assert undo.close(lost=["pi1"]) == [
-        "left the address of pi1 as it is: pi1 is not ours any more",
-        "left the wiring of p1 and p2 as it is: pi1 is not ours any more",
+        "did not undo the address of pi1: this run no longer holds pi1",
+        "did not undo the wiring of p1 and p2: this run no longer holds pi1",
     ]
     assert order == ["pi2"]
     assert undo.close() == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.history.builds import release_of
-from pytest_pinet.history.history import History
+from pytest_pinet.history.history import open_history
 from tests.support.half_year_history import DRIFT, NOISY, REGRESSIONS, RUNS, half_year, keep, kernel_of
 
 
@@ -17,7 +17,7 @@ from tests.support.half_year_history import DRIFT, NOISY, REGRESSIONS, RUNS, hal
 def test_planted_changes_are_named_at_their_builds_and_none_is_invented(tmp_path: Path, seed: int) -> None:
     url = str(tmp_path / "history.db")
     keep(half_year(seed), url)
-    with History.open(url) as history:
+    with open_history(url) as history:
         runs = [run.id for run in history.runs(RUNS)]
         trends = [history.trend(figure.id) for figure in history.figures() if figure.direction]
     assert len(runs) == RUNS

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 from pytest_pinet.cli import pinet
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.accepting import candidate
-from pytest_pinet.history.history import History
-from pytest_pinet.history.recover import goes_on, record_of
+from pytest_pinet.history.history import open_history
+from pytest_pinet.history.results_file import goes_on, record_of
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.run_folder import RunFolder
@@ -66,8 +66,8 @@ def test_what_a_killed_run_left_is_kept_as_an_interrupted_run() -> None:
     path = left_by(day(3), '{"id": "pi4b:onbo')
     done = imported(path)
     assert done.stdout == "1 run read, 1 of them new\n"
-    assert done.stderr == f"{path}: 1 line of it cut short and left out\n"
-    with History.open(".pinet/history.db") as history:
+    assert done.stderr == f"{path}: 1 incomplete line left out\n"
+    with open_history(".pinet/history.db") as history:
         (run,) = history.runs()
         (point,) = history.trend(FIGURE).points
     assert (run.complete, run.exitstatus, run.lab, run.emulated) == (False, 2, "virtual", True)
@@ -84,7 +84,7 @@ def test_it_never_feeds_a_baseline() -> None:
     for number in range(5):
         assert keep_run(None, day(number), Path(f".pinet/runs/night-{number}").absolute()) is None
     imported(*(left_by(day(number)) for number in range(5, 8)))
-    with History.open(".pinet/history.db") as history:
+    with open_history(".pinet/history.db") as history:
         found = candidate(history.trend(FIGURE), date(2026, 11, 22), "first results")
     assert found.refused == {"interrupted run": 3}
     assert found.baseline is not None
@@ -98,7 +98,7 @@ def test_a_run_that_goes_on_is_refused_until_it_is_killed(tmp_path: Path) -> Non
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         assert goes_on(tmp_path / "run.json")
-        with pytest.raises(ConfigError, match=r"results\.jsonl still goes on; expected one that was killed"):
+        with pytest.raises(ConfigError, match=r"results\.jsonl is still active; wait until it has ended"):
             record_of(tmp_path / "results.jsonl")
         process.send_signal(signal.SIGKILL)
         process.wait(10)
@@ -111,7 +111,7 @@ def test_a_run_that_ended_after_all_is_that_of_its_results() -> None:
     RunFolder(path.parent).write_results(day(1))
     assert imported(path).stdout == "1 run read, 1 of them new\n"
     assert imported(path.with_name("results.json")).stdout == "1 run read, 0 of them new\n"
-    with History.open(".pinet/history.db") as history:
+    with open_history(".pinet/history.db") as history:
         assert history.runs()[0].complete
 
 
@@ -126,7 +126,7 @@ def test_its_results_can_be_summed_up_and_compared(here: Path) -> None:
     left_by(day(2, 880))
     (here / ".pinet" / "latest").symlink_to("runs/night-2")
     told = CliRunner().invoke(pinet, ["summary"]).output
-    words = "Throughput holds: one measurement keeps its limit. The values are emulated. The run was interrupted."
+    words = "Throughput holds: one measurement meets its limit. The values are emulated. The run was interrupted."
     assert told.splitlines()[0] == words
     done = CliRunner().invoke(pinet, ["compare", ".pinet/runs/night-1", ".pinet/latest"])
     assert (done.exit_code, done.output.splitlines()[-1]) == (1, "1 metric: 1 slower")
@@ -136,10 +136,10 @@ def test_its_results_can_be_summed_up_and_compared(here: Path) -> None:
     ("head", "said"),
     [
         (None, r"run\.json: No such file or directory; expected run\.json and results\.jsonl of one run in a folder"),
-        ('{"run":', r"run\.json is no JSON \(.*\); expected what a run writes when it begins"),
-        ("[]", r"run\.json has no 'started'; expected what a run writes when it begins"),
+        ('{"run":', r"run\.json is no JSON \(.*\); expected the file that a run writes when it begins"),
+        ("[]", r"run\.json lacks the key 'started'; expected the file that a run writes when it begins"),
         ('{"started": "2026"}', r"results\.jsonl is no results\.json of pytest-pinet"),
-        ('{"started": "2026-11-22", "run": "r", "schema": 9}', r"results\.jsonl is of version 9; expected 1: update"),
+        ('{"started": "2026-11-22", "run": "r", "schema": 9}', r"results\.jsonl has version 9; expected 1: update"),
     ],
 )
 def test_a_head_that_says_nothing_is_a_mistake(tmp_path: Path, head: str | None, said: str) -> None:

@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history import database, tables
-from pytest_pinet.history.history import History
+from pytest_pinet.history import tables
+from pytest_pinet.history.history import MISSING, open_history
 from pytest_pinet.history.lines import import_lines, lines_of
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.save import import_results, keep_run
@@ -94,12 +95,11 @@ def test_labs_are_kept_apart(store: HistoryStore) -> None:
     bench = day(2, 500).replace(lab="bench", figures="measured")
     store.add_all(kept([day(1), bench, day(3)]))
     assert [figure.lab for figure in store.figures()] == ["bench", "virtual"]
-    assert store.lab_of(FIGURE) == "virtual"
-    history = History(store)
-    assert len(history.trend(FIGURE).points) == 2
-    (point,) = history.trend(FIGURE, lab="bench").points
+    last = store.trend(FIGURE)
+    assert (last.lab, len(last.points)) == ("virtual", 2)
+    (point,) = store.trend(FIGURE, lab="bench").points
     assert not point.emulated
-    assert history.last_run("bench") == history.runs(lab="bench")[0]
+    assert [run.id for run in store.runs(lab="bench")] == [point.run]
 
 
 def test_text_that_no_database_takes_is_escaped(store: HistoryStore) -> None:
@@ -161,12 +161,12 @@ def test_a_reader_sees_the_last_state_during_a_write(store: HistoryStore, tmp_pa
 
 def test_a_stored_history_of_version_1_is_read(tmp_path: Path) -> None:
     shutil.copy(DATA / "history" / "v1.db", tmp_path)
-    with History.open(str(tmp_path / "v1.db")) as history:
+    with open_history(str(tmp_path / "v1.db")) as history:
         runs = history.runs()
         assert [len(history.points_of(run.id)) for run in runs] == [13, 2]
         trend = history.trend("pi4b:onboard/pair/tcp-P1-tx")
     assert [point.verdict for point in trend.points] == [Verdict.PASS, Verdict.PASS]
-    assert trend.points[0].attempts.connections == 1
+    assert len(trend.points[0].attempts.each) == 1
 
 
 def test_a_stored_export_of_version_1_is_read(store: HistoryStore) -> None:
@@ -174,6 +174,12 @@ def test_a_stored_export_of_version_1_is_read(store: HistoryStore) -> None:
     assert import_lines(store, lines, "v1.jsonl") == (2, 2)
     assert import_lines(store, lines, "v1.jsonl") == (0, 2)
     assert list(lines_of(store.everything())) == lines
+
+
+def test_times_without_a_zone_are_utc_and_others_become_utc(store: HistoryStore) -> None:
+    lines = (DATA / "history" / "v1.jsonl").read_text().replace("+00:00", "").splitlines()
+    assert import_lines(store, lines, "v1.jsonl") == (2, 2)
+    assert [run.started.utcoffset() for run in store.runs()] == [timedelta(0)] * 2
 
 
 def test_an_older_file_is_migrated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,19 +212,19 @@ def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE pinet_meta SET value = '9'")
     connection.close()
-    with pytest.raises(ConfigError, match=r"new\.db is of version 9, and this pytest-pinet reads up to 1: update it"):
+    with pytest.raises(ConfigError, match=r"new\.db has version 9, but this pytest-pinet reads at most 1: update"):
         HistoryStore.open(str(path), create=True)
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("missing.db", r"^there is no history missing\.db; a run with a lab makes one"),
+        ("missing.db", r"^there is no history missing\.db; run pytest with a lab"),
         ("folder", r"^history folder is a folder; expected a path such as '\.pinet/history\.db'"),
         ("text.db", r"^history text\.db: file is not a database; expected a path such as"),
-        ("other.db", r"^other\.db holds no history of pytest-pinet; expected one that a run has made$"),
-        ("mysql://me:secret@host/x", r"^--pinet-history: no history in 'mysql'; expected a path such as"),
-        ("what://", r"^--pinet-history: no history in 'what'; expected a path such as"),
+        ("other.db", r"^other\.db is not a history of pytest-pinet; expected a file that a run has created$"),
+        ("mysql://me:secret@host/x", r"^--pinet-history: database 'mysql' is not supported; expected a path such as"),
+        ("what://", r"^--pinet-history: database 'what' is not supported; expected a path such as"),
         ("sqlite://", r"^--pinet-history: a database in memory is lost when pytest ends; expected a path such as"),
         ("nonsense ://secret", r"^--pinet-history: this is no URL; expected a path such as"),
     ],
@@ -244,16 +250,17 @@ def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
 
 def test_without_sqlalchemy_a_run_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    monkeypatch.delitem(sys.modules, "pytest_pinet.history.store")
     said = keep_run(None, day(1), tmp_path / ".pinet" / "runs" / "r")
     assert said is not None
-    assert said.splitlines()[0] == database.MISSING
-    assert said.splitlines()[1].startswith("not in the history; later: pinet history import ")
+    assert said.splitlines()[0] == MISSING
+    assert said.splitlines()[1].startswith("this run is not in the history; later: pinet history import ")
 
 
 def test_a_run_is_kept_beside_the_run_folders(tmp_path: Path) -> None:
     folder = tmp_path / ".pinet" / "runs" / "r"
     assert keep_run(None, day(1), folder) is None
-    with History.open(str(tmp_path / ".pinet" / "history.db")) as history:
+    with open_history(str(tmp_path / ".pinet" / "history.db")) as history:
         (run,) = history.runs()
     assert run.folder == str(folder)
 
@@ -282,10 +289,10 @@ def test_results_are_imported_with_their_folder(store: HistoryStore, tmp_path: P
         ("{}", r"^x:1: ValueError: no heading; expected lines of 'pinet history export'$"),
         (
             '{"format":"pytest-pinet history","version":3}',
-            r"^x:1: ValueError: version 3, and this pytest-pinet reads 1",
+            r"^x:1: ValueError: version 3, but pytest-pinet reads 1",
         ),
-        ('{"format":"pytest-pinet history","version":1}\n{"point":{}}', "^x:2: ValueError: a point before its run"),
-        ('{"format":"pytest-pinet history","version":1}\n{"run":{}}', "^x:2: KeyError: 'started'"),
+        ('{"format":"pytest-pinet history","version":1}\n{"point":{}}', "^x:2: ValueError: a point comes before"),
+        ('{"format":"pytest-pinet history","version":1}\n{"run":{}}', "^x:2: id: Field required; expected lines"),
         ('{"format":"pytest-pinet history","version":1}\nwhat', "^x:2: JSONDecodeError: "),
     ],
 )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from datetime import date
 from typing import Any
 
 import pytest
 
+from pytest_pinet.config.baselines import AcceptedBaseline
+from pytest_pinet.errors import Where
 from pytest_pinet.history.builds import differences, is_dirty, name_of
-from pytest_pinet.history.points import Band, Point, Trend
+from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.history.text import figure_lines, run_lines, spark
 from pytest_pinet.history.trends import trend
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.trends import series_of
 from tests.support.history_records import FIGURE, day, kept, with_goodput, with_result
@@ -102,25 +106,12 @@ def test_what_is_invalid_or_an_error_moves_no_level() -> None:
     assert found.levels_bps[30] is None
 
 
-def test_a_baseline_is_a_band(tmp_path: Any) -> None:
-    from datetime import date
-
-    from pytest_pinet.config.baselines import AcceptedBaseline
-    from pytest_pinet.errors import Where
-    from pytest_pinet.model.quantities import Bitrate
-
-    accepted = AcceptedBaseline(
-        FIGURE, Bitrate.mbps(941), (Bitrate.mbps(940), Bitrate.mbps(942)), {}, date(2026, 11, 22), "x", Where("f")
-    )
-    band = trend(FIGURE, "virtual", points_of(slower_from(99)), accepted).baseline
-    assert band is not None
-    assert (band.low_bps, band.figure_bps, band.high_bps, band.runs) == (940e6, 941e6, 942e6, 2)
-
-
 def test_charts_show_the_value_of_a_baseline_not_the_middle_of_its_runs() -> None:
-    point = points_of([day(0)])[0]
-    found = Trend(FIGURE, "virtual", (point,), Band(941e6, 900e6, 942e6, 5, "2026-11-22", "x"))
-    assert series_of(found, point.combination).band_bps == (900e6, 941e6, 942e6)
+    runs = (Bitrate.mbps(942), Bitrate.mbps(900), Bitrate.mbps(941))
+    accepted = AcceptedBaseline(FIGURE, Bitrate.mbps(941), runs, {}, date(2026, 11, 22), "x", Where("f"))
+    found = trend(FIGURE, "virtual", points_of([day(0)]), accepted)
+    assert found.baseline is accepted
+    assert series_of(found, found.points[0].combination).band_bps == (900e6, 941e6, 942e6)
 
 
 def test_a_flat_course_looks_flat_and_failures_stand_out() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from pytest_pinet.judge.attempts import MeasuredFlow, Try, attempts_of, least_since_start, pooled, sum_of, together
 from pytest_pinet.model.attempt import Fresh
-from pytest_pinet.model.events import Event, EventKind
-from pytest_pinet.model.measurement import Flow, Sample
+from pytest_pinet.model.measurement import Event, EventKind, Flow, Sample
 from pytest_pinet.model.topology import TopologyFlow
 from pytest_pinet.model.traffic import Direction
 

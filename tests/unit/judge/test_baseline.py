@@ -8,11 +8,11 @@ from statistics import fmean
 
 import pytest
 
-from pytest_pinet.judge.baseline import Baseline, BaselineChange, Reference, compare
+from pytest_pinet.judge.baseline import Baseline, Reference, compare
+from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.model.quantities import Bitrate, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
 from tests.support import link_stand_in
 
@@ -32,38 +32,38 @@ STEADY = baseline(940, 941, 940, 939, 940)
 
 def test_too_few_runs_are_not_gated() -> None:
     found = compare(runs(900, 900), baseline(940, 941), THREE)
-    assert (found.change, found.why) == (BaselineChange.NOT_GATED, "not gated: 2 of 5 baseline runs")
-    assert found.relative is None
-    assert compare([], STEADY, THREE).change is BaselineChange.NOT_GATED
+    assert (found.result, found.why) == (Relation.NOT_GATED, "not gated: the baseline has 2 runs, but needs 5")
+    assert found.change is None
+    assert compare([], STEADY, THREE).result is Relation.NOT_GATED
 
 
 @pytest.mark.parametrize(
-    ("mbps", "change"),
+    ("mbps", "result"),
     [
-        (940, BaselineChange.SAME),
-        (931, BaselineChange.SAME),
-        (893, BaselineChange.SLOWER),
-        (1034, BaselineChange.FASTER),
+        (940, Relation.SAME),
+        (931, Relation.SAME),
+        (893, Relation.SLOWER),
+        (1034, Relation.FASTER),
     ],
 )
-def test_a_steady_link_is_compared_by_its_runs(mbps: float, change: BaselineChange) -> None:
+def test_a_steady_link_is_compared_by_its_runs(mbps: float, result: Relation) -> None:
     found = compare(runs(mbps - 1, mbps, mbps + 1), STEADY, THREE)
-    assert found.change is change
-    assert found.relative == pytest.approx(mbps / 940 - 1, abs=0.001)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < mbps / 940 - 1 < found.high
+    assert found.result is result
+    assert found.change == pytest.approx(mbps / 940 - 1, abs=0.001)
+    assert found.interval is not None
+    low, high = found.interval
+    assert low < mbps / 940 - 1 < high
 
 
 def test_wide_runs_are_inconclusive() -> None:
-    assert compare(runs(880, 950), baseline(900, 980, 940, 960, 920), THREE).change is BaselineChange.INCONCLUSIVE
+    assert compare(runs(880, 950), baseline(900, 980, 940, 960, 920), THREE).result is Relation.INCONCLUSIVE
 
 
 def test_both_thresholds_must_be_exceeded() -> None:
     both = Tolerance(Share(0.03), Bitrate.mbps(50))
-    assert compare(runs(900, 900, 900), STEADY, THREE).change is BaselineChange.SLOWER
-    assert compare(runs(900, 900, 900), STEADY, both).change is BaselineChange.SAME
-    assert compare(runs(880, 880, 880), STEADY, both).change is BaselineChange.SLOWER
+    assert compare(runs(900, 900, 900), STEADY, THREE).result is Relation.SLOWER
+    assert compare(runs(900, 900, 900), STEADY, both).result is Relation.SAME
+    assert compare(runs(880, 880, 880), STEADY, both).result is Relation.SLOWER
     assert both.lowest(Bitrate.mbps(940)) == Bitrate.mbps(890)
     assert both.lowest(Bitrate.mbps(10_000)) == Bitrate.mbps(9700)
 
@@ -80,18 +80,18 @@ def test_the_interval_contains_the_true_value_as_often_as_claimed() -> None:
         old = baseline(*(940 * math.exp(values.gauss(0, 0.02)) for _ in range(6)))
         new = runs(*(940 * math.exp(values.gauss(0, 0.02)) for _ in range(3)))
         found = compare(new, old, THREE, error_rate=0.05)
-        assert found.low is not None
-        assert found.high is not None
-        outside += not found.low < 0 < found.high
+        assert found.interval is not None
+        low, high = found.interval
+        outside += not low < 0 < high
     # 5 % on each side.
     assert 0.08 < outside / 1500 < 0.12
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, 0.0, -1.0])
 def test_values_that_are_not_positive_do_not_count_as_runs(odd: float) -> None:
-    assert compare((*runs(940), Bitrate(odd)), STEADY, THREE).change is BaselineChange.SAME
+    assert compare((*runs(940), Bitrate(odd)), STEADY, THREE).result is Relation.SAME
     assert compare(runs(940), Baseline(STEADY.figure, (*runs(940, 940), *[Bitrate(odd)] * 5)), THREE).why == (
-        "not gated: 2 of 5 baseline runs"
+        "not gated: the baseline has 2 runs, but needs 5"
     )
 
 

@@ -9,7 +9,8 @@ from collections import Counter
 import pytest
 
 from pytest_pinet.judge.change import LEAST_APART, LEAST_BOOTS, MOST_BOOTS, Boot, connections_per_turn, judge_change
-from pytest_pinet.judge.interleaved import Result, Side, side
+from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.interleaved import Side, side
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 
 CALIBRATED = Noise(0.003, 20, 0.001, "calibrated", session_freedom=6)
@@ -32,7 +33,7 @@ def boots(
     return made
 
 
-def end(made: list[Boot], noise: Noise, tolerance: float = 0.01, figures: int = 1) -> tuple[Result, int]:
+def end(made: list[Boot], noise: Noise, tolerance: float = 0.01, figures: int = 1) -> tuple[Relation, int]:
     """Return the result, and after how many boots."""
     for count in range(1, len(made) + 1):
         found = judge_change(made[:count], tolerance, noise, figures=figures)
@@ -43,7 +44,7 @@ def end(made: list[Boot], noise: Noise, tolerance: float = 0.01, figures: int = 
 
 def simulated(
     change: float, between: float, within: float, noise: Noise = UNKNOWN, drift: float = 0.0, figures: int = 1
-) -> tuple[Counter[Result], float]:
+) -> tuple[Counter[Relation], float]:
     """Return the percentages of results in all runs, and the mean number of boots."""
     ends = [
         end(boots(seed, change, between, within, drift=drift), noise, figures=figures) for seed in range(RUNS)
@@ -61,28 +62,28 @@ def test_an_unchanged_build_is_slower_in_at_most_one_of_a_hundred_runs(
     between: float, within: float, drift: float
 ) -> None:
     found, _ = simulated(0.0, between, within, drift=drift)
-    assert found[Result.SLOWER] <= 1
-    assert found[Result.FASTER] <= 1
+    assert found[Relation.SLOWER] <= 1
+    assert found[Relation.FASTER] <= 1
 
 
 @pytest.mark.parametrize(("between", "within"), NOISES)
 def test_a_build_two_percent_slower_passes_at_most_as_often_as_the_error_rate(between: float, within: float) -> None:
     found, _ = simulated(-0.02, between, within)
-    assert found[Result.SAME] + found[Result.FASTER] <= 1
+    assert found[Relation.SAME] + found[Relation.FASTER] <= 1
 
 
 @pytest.mark.parametrize(("between", "within"), NOISES[:3])
 def test_two_percent_are_found_and_an_unchanged_build_passes_on_emulated_boots(between: float, within: float) -> None:
     found, boots_made = simulated(-0.02, between, within)
-    assert found[Result.SLOWER] >= 97
+    assert found[Relation.SLOWER] >= 97
     assert boots_made <= LEAST_APART + 0.5
     found, boots_made = simulated(0.0, between, within)
-    assert found[Result.SAME] >= 97
+    assert found[Relation.SAME] >= 97
     assert boots_made <= 9
 
 
 def test_a_calibrated_link_needs_four_boots() -> None:
-    for change, result in ((0.0, Result.SAME), (-0.02, Result.SLOWER), (0.03, Result.FASTER)):
+    for change, result in ((0.0, Relation.SAME), (-0.02, Relation.SLOWER), (0.03, Relation.FASTER)):
         found, boots_made = simulated(change, 0.001, 0.003, CALIBRATED)
         assert found[result] >= 99
         assert boots_made <= LEAST_BOOTS + 0.2
@@ -94,18 +95,18 @@ def test_boots_that_exceed_the_calibrated_noise_need_more_than_four_boots() -> N
     recorded = (("A", 224.37), ("B", 224.82), ("B", 224.78), ("A", 218.61))
     made = [Boot(Side(name), at, (level * 1e6,)) for at, (name, level) in enumerate(recorded)]
     emulated = Noise(0.0025, 4, 0.0011, "calibrated", session_freedom=4)
-    assert judge_change(made, noise=emulated).result is Result.GO_ON
+    assert judge_change(made, noise=emulated).result is Relation.GO_ON
     made[3] = Boot(Side.A, 3, (224.4e6,))
-    assert judge_change(made, noise=emulated).result is Result.SAME
+    assert judge_change(made, noise=emulated).result is Relation.SAME
 
 
 def test_an_obvious_difference_needs_four_boots_without_calibration() -> None:
-    assert end(boots(1, -0.3, 0.003, 0.005), UNKNOWN) == (Result.SLOWER, LEAST_BOOTS)
+    assert end(boots(1, -0.3, 0.003, 0.005), UNKNOWN) == (Relation.SLOWER, LEAST_BOOTS)
 
 
 def test_boots_that_differ_more_than_the_tolerance_end_undecided_early() -> None:
     found, boots_made = simulated(0.0, 0.03, 0.01)
-    assert found[Result.INCONCLUSIVE] >= 80
+    assert found[Relation.INCONCLUSIVE] >= 80
     assert boots_made < MOST_BOOTS - 4
 
 
@@ -116,17 +117,17 @@ def test_boots_of_two_kinds_are_not_a_change(part: float, jump: float) -> None:
     dice = random.Random(11)
     runs = 2 * RUNS
     counts = Counter(end(two_kinds(dice, part, jump), UNKNOWN)[0] for _ in range(runs))
-    assert counts[Result.SLOWER] <= runs * 0.01
-    assert counts[Result.FASTER] <= runs * 0.01
+    assert counts[Relation.SLOWER] <= runs * 0.01
+    assert counts[Relation.FASTER] <= runs * 0.01
 
 
 def test_with_too_few_boots_the_message_names_the_required_number() -> None:
     made = boots(1, -0.02, 0.0005, 0.001, 8)
     found = judge_change(made, most_boots=8)
-    assert found.result is Result.INCONCLUSIVE
+    assert found.result is Relation.INCONCLUSIVE
     assert found.why.endswith(f"needs {LEAST_APART} turns (--pinet-boots) or `pinet calibrate --boots`")
-    assert judge_change(made, most_boots=9).result is Result.GO_ON
-    assert judge_change(made, noise=CALIBRATED, most_boots=8).result is Result.SLOWER
+    assert judge_change(made, most_boots=9).result is Relation.GO_ON
+    assert judge_change(made, noise=CALIBRATED, most_boots=8).result is Relation.SLOWER
     assert "--pinet-boots" not in judge_change(boots(1, 0.0, 0.03, 0.01, 8), most_boots=8).why
 
 
@@ -138,13 +139,13 @@ RECORDED = (648.5, 645.5, 654.8, 626.9, 633.2, 617.8)
 @pytest.mark.parametrize("change", [0.0, -0.005])
 def test_a_difference_smaller_than_the_recorded_noise_is_inconclusive(change: float) -> None:
     dice = random.Random(3)
-    counts: Counter[Result] = Counter()
+    counts: Counter[Relation] = Counter()
     for _ in range(RUNS):
         levels = [dice.choice(RECORDED) * (1 + change if side(index) is Side.B else 1) for index in range(MOST_BOOTS)]
         counts[end([Boot(side(index), index, (level,)) for index, level in enumerate(levels)], UNKNOWN)[0]] += 1
-    assert counts[Result.INCONCLUSIVE] >= 0.85 * RUNS
-    assert counts[Result.SLOWER] <= 0.015 * RUNS
-    assert counts[Result.FASTER] <= 0.015 * RUNS
+    assert counts[Relation.INCONCLUSIVE] >= 0.85 * RUNS
+    assert counts[Relation.SLOWER] <= 0.015 * RUNS
+    assert counts[Relation.FASTER] <= 0.015 * RUNS
 
 
 def two_kinds(dice: random.Random, part: float, jump: float) -> list[Boot]:
@@ -157,7 +158,7 @@ def test_the_error_rate_holds_for_many_values_together() -> None:
     wrong = 0
     for run in range(60):
         ends = [end(boots(run * 12 + n, 0.0, 0.006, 0.006), UNKNOWN, figures=12)[0] for n in range(12)]
-        wrong += Result.SLOWER in ends
+        wrong += Relation.SLOWER in ends
     assert wrong <= 1
 
 
@@ -165,9 +166,9 @@ def test_one_outlier_in_six_boots_does_not_decide() -> None:
     made = boots(5, 0.0, 0.001, 0.002)
     made[2] = Boot(made[2].side, made[2].at, tuple(level * 0.9 for level in made[2].levels))
     result, count = end(made, UNKNOWN)
-    assert result is Result.SAME
+    assert result is Relation.SAME
     assert count >= 7, "an odd boot of B takes four of B"
-    assert "an outlier of B left out" in judge_change(made[:count]).why
+    assert "an outlier of B was left out" in judge_change(made[:count]).why
 
 
 def test_a_build_with_outliers_in_half_of_its_boots_does_not_pass() -> None:
@@ -175,22 +176,22 @@ def test_a_build_with_outliers_in_half_of_its_boots_does_not_pass() -> None:
     for index, boot in enumerate(made):
         if boot.side is Side.B and index % 2:
             made[index] = Boot(boot.side, boot.at, tuple(level * 0.9 for level in boot.levels))
-    assert end(made, UNKNOWN)[0] in (Result.SLOWER, Result.INCONCLUSIVE)
+    assert end(made, UNKNOWN)[0] in (Relation.SLOWER, Relation.INCONCLUSIVE)
 
 
 def test_boots_without_a_value_are_ignored() -> None:
     made = boots(7, -0.05, 0.001, 0.002)
     made[1] = Boot(made[1].side, made[1].at, ())
     made[4] = Boot(made[4].side, made[4].at, (0.0, math.nan))
-    assert end(made, UNKNOWN)[0] is Result.SLOWER
+    assert end(made, UNKNOWN)[0] is Relation.SLOWER
 
 
 def test_the_change_is_reported_without_drift_and_with_its_interval() -> None:
     found = judge_change(boots(8, -0.05, 0.0005, 0.001, 8, drift=0.04))
     assert found.change == pytest.approx(-0.05, abs=0.003)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < -0.05 < found.high
+    assert found.interval is not None
+    low, high = found.interval
+    assert low < -0.05 < high
 
 
 def test_an_impossible_tolerance_is_refused() -> None:

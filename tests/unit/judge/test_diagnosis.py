@@ -65,7 +65,7 @@ def test_a_port_slower_than_its_nic_is_the_cause() -> None:
 def test_a_peer_with_a_slower_nic_is_the_cause() -> None:
     slow = facts(94.1, peer=replace(PEER, negotiated_mbps=100, rated_mbps=100))
     text = found(Cause.PEER, replace(slow, wire=Bitrate.mbps(94.15))).text
-    assert text.startswith("the peer pi5-1:onboard has a link of 100 Mbit/s, the NIC under test supports 1000")
+    assert text.startswith("the peer pi5-1:onboard has a link of 100 Mbit/s, but the NIC under test supports 1000")
     # Not if the NIC under test itself is not faster.
     both = replace(
         slow, wire=Bitrate.mbps(94.15), ends=(replace(DUT, negotiated_mbps=100, rated_mbps=100), slow.ends[1])
@@ -133,7 +133,7 @@ def test_pcie_packets_are_the_cause() -> None:
     card = replace(DUT, pcie=PcieLink(5.0, 1), pcie_leaves=(Bitrate(2.86e9), Bitrate(3.4e9)), negotiated_mbps=10_000)
     ten = replace(facts(3020, replace(card, rated_mbps=10_000)), wire=Bitrate(9.41e9))
     diagnosis = found(Cause.PCIE, ten)
-    assert diagnosis.text == "the PCIe link of pi4b-1:onboard (5 GT/s x1) leaves 2.86 Gbit/s to 3.40 Gbit/s"
+    assert diagnosis.text == "the PCIe link of pi4b-1:onboard (5 GT/s x1) allows 2.86 Gbit/s to 3.40 Gbit/s"
     assert diagnosis.numbers["most_bps"] == 3.4e9
     assert found(Cause.NOTHING, replace(ten, goodput=Bitrate(2e9)))
     assert found(Cause.NOTHING, replace(ten, ends=(replace(card, pcie_leaves=None), PEER)))
@@ -163,7 +163,7 @@ def test_cpu_load_of_ends_on_one_machine_is_not_attributed_to_one_end() -> None:
 
 def test_a_traffic_tool_that_used_a_whole_core_is_the_cause() -> None:
     text = found(Cause.CPU, facts(dut=replace(DUT, load=None, tool_percent=99.0))).text
-    assert text == "the traffic tool used 99 % of a core on pi4b-1:onboard, and it has one thread"
+    assert text == "the traffic tool used 99 % of a core on pi4b-1:onboard, and has only one thread"
     assert found(Cause.PEER, facts(peer=replace(PEER, load=None, tool_percent=99.0)))
     assert found(Cause.NOTHING, facts(dut=replace(DUT, tool_percent=99.0), streams=4))
     assert found(Cause.NOTHING, facts(dut=replace(DUT, tool_percent=99.0), both=Bitrate.mbps(1400)))
@@ -174,7 +174,7 @@ def test_a_requested_window_is_the_cause() -> None:
     small = facts(763, window=4096, rtt_s=32.4e-6, receiver_limited=0.385, sender_limited=0.05)
     diagnosis = found(Cause.WINDOW, small)
     assert diagnosis.text == (
-        "a window of 4 KiB was requested, and 4 KiB in each round trip of 0.0324 ms are 1.01 Gbit/s; the sender waited "
+        "the requested window of 4 KiB allows only 1.01 Gbit/s with round trips of 0.0324 ms; the sender waited "
         "38 % of its time for the receiver's window and 5 % for its own send buffer"
     )
     assert diagnosis.numbers["window_over_rtt_bps"] == pytest.approx(4096 * 8 / 32.4e-6)
@@ -189,7 +189,7 @@ def test_a_default_window_is_the_cause() -> None:
     text = found(Cause.WINDOW, facts(100, receiver_limited=0.8, sender_limited=0.0, rtt_s=0.02)).text
     assert text == (
         "TCP's window is too small; the sender waited 80 % of its time for the receiver's window and 0 % for its own "
-        "send buffer; 244 KiB were on their way, in round trips of 20 ms"
+        "send buffer; 244 KiB were in flight, in round trips of 20 ms"
     )
     assert found(Cause.NOTHING, facts(100, receiver_limited=0.3, sender_limited=0.1, rtt_s=0.02))
 
@@ -234,7 +234,7 @@ def test_a_constant_rate_below_all_limits_is_a_shaper() -> None:
     held = facts(470.7, spread=0.0009, retransmit_rate=0.0005, mss=1448, rtt_s=0.0027)
     text = found(Cause.SHAPER, held).text
     assert text == (
-        "held at a constant 470.7 Mbit/s of 941.5 Mbit/s (within 0.1 %), while the busiest CPU was 40 % busy: a "
+        "goodput stayed at 470.7 Mbit/s of 941.5 Mbit/s (within 0.1 %), while the busiest CPU was 40 % busy: a "
         "shaper, or a limit of unknown cause"
     )
     assert found(Cause.NOTHING, replace(held, spread=0.1, rtt_s=0.2))

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_pinet.judge.events import coarser, find_events
 from pytest_pinet.judge.warmup import settle
-from pytest_pinet.model.events import Event, EventKind
-from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.measurement import Event, EventKind, Sample
 from tests.support.throughput_samples import noisy, series
 
 LEVEL = 941.0

@@ -39,7 +39,7 @@ def test_pcie_is_reported_with_its_end_and_does_not_change_the_limit() -> None:
     assert told.alone[0].goodput == plain.alone[0].goodput == Bitrate(4e9)
     assert told.fair == plain.fair
     assert told.alone[0].because == (
-        f"{plain.alone[0].because}; PCIe 5 GT/s x1 leaves 2.99 Gbit/s to 3.56 Gbit/s at two:pcie"
+        f"{plain.alone[0].because}; PCIe 5 GT/s x1 allows 2.99 Gbit/s to 3.56 Gbit/s at two:pcie"
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_pinet.judge.flows import evenness, jain, judge_evenness, max_min_shares
+from pytest_pinet.judge.flows import jain, judge_evenness, max_min_shares
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.verdict import Verdict
@@ -73,17 +73,17 @@ def limit(metric: Metric, minimum: float) -> Limit:
 
 
 def test_the_flow_with_the_least_share_is_named() -> None:
-    found = evenness([Bitrate(5.0), Bitrate(15.0)], [Bitrate(10.0), Bitrate(10.0)])
-    judgement = judge_evenness(found, ["a>c", "b>c"], limit(Metric.SHARE, 0.9), limit(Metric.FAIRNESS, 0.95))
-    assert judgement.verdict is Verdict.FAIL
+    limits = limit(Metric.SHARE, 0.9), limit(Metric.FAIRNESS, 0.95)
+    judgement = judge_evenness([Bitrate(5.0), Bitrate(15.0)], [Bitrate(10.0)] * 2, ["a>c", "b>c"], *limits)
+    assert (judgement.verdict, judgement.least_flow) == (Verdict.FAIL, "a>c")
     assert judgement.reason == (
         "a>c got 50 % of its fair share, below the limit 90%; Jain's index 0.800 is below the limit 0.95"
     )
 
 
 def test_even_flows_pass_and_the_reason_gives_their_evenness() -> None:
-    found = evenness([Bitrate(9.9), Bitrate(10.0)], [Bitrate(10.0), Bitrate(10.0)])
-    judgement = judge_evenness(found, ["a>c", "b>c"], limit(Metric.SHARE, 0.9), None)
+    goodputs, fair = [Bitrate(9.9), Bitrate(10.0)], [Bitrate(10.0)] * 2
+    judgement = judge_evenness(goodputs, fair, ["a>c", "b>c"], limit(Metric.SHARE, 0.9), None)
     assert judgement.verdict is Verdict.PASS
     assert judgement.reason == "a>c got 99 % of its fair share, Jain's index 1.000"
-    assert math.isclose(found.least, 0.99)
+    assert math.isclose(judgement.least_share, 0.99)

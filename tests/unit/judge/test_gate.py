@@ -36,8 +36,8 @@ def ruled(attempts: Sequence[Attempt], limit: Limit | None = LIMIT, oracle: Orac
 
 def test_a_link_well_above_its_limit_passes_on_its_first_connection() -> None:
     ruling = ruled([attempt(940)])
-    assert (ruling.judgement.verdict, ruling.wanted, ruling.state) == (Verdict.PASS, None, "")
-    assert ruling.stopped
+    assert (ruling.judgement.verdict, ruling.wanted, ruling.judgement.state) == (Verdict.PASS, None, "")
+    assert ruling.judgement.stopped
 
 
 def test_one_slow_connection_is_a_suspicion_that_requires_another() -> None:
@@ -50,10 +50,10 @@ def test_a_regression_needs_fresh_connections() -> None:
         slow.append(attempt(800))
     assert len(slow) == STANDARD.fails_after
     ruling = ruled(slow)
-    assert (ruling.judgement.verdict, ruling.state) == (Verdict.FAIL, "confirmed")
-    assert ruling.low is not None
-    assert ruling.high is not None
-    assert ruling.low < 800e6 < ruling.high < 900e6
+    assert (ruling.judgement.verdict, ruling.judgement.state) == (Verdict.FAIL, "confirmed")
+    assert ruling.judgement.interval is not None
+    low, high = ruling.judgement.interval
+    assert low < 800e6 < high < 900e6
 
 
 def test_a_suspicion_requires_a_fresh_link_up_before_it_is_a_regression() -> None:
@@ -65,8 +65,8 @@ def test_a_cleared_suspicion_is_marginal_and_the_reason_says_so() -> None:
     while ruled(attempts).wanted is not None:
         attempts.append(attempt(938))
     ruling = ruled(attempts)
-    assert (ruling.judgement.verdict, ruling.state) == (Verdict.MARGINAL, "cleared")
-    assert f"below it in 1 of {len(attempts)} connections" in ruling.judgement.reason
+    assert (ruling.judgement.verdict, ruling.judgement.state) == (Verdict.MARGINAL, "cleared")
+    assert f"below the limit in 1 of {len(attempts)} connections" in ruling.judgement.reason
 
 
 def test_attempts_after_the_decision_do_not_change_it() -> None:
@@ -83,7 +83,7 @@ def test_noise_above_the_margin_is_inconclusive_at_the_end_of_the_budget() -> No
             break
     assert ruling.judgement.verdict is Verdict.INCONCLUSIVE
     assert sum(one.traffic_seconds for one in attempts) <= STANDARD.budget_s + 1e-6
-    assert ruling.state == "undecided"
+    assert ruling.judgement.state == "undecided"
 
 
 def test_above_the_physical_limit_is_a_measurement_error_at_once() -> None:

@@ -63,9 +63,9 @@ def test_attempts_after_the_end_change_neither_verdict_nor_why(
     attempts, ended = to_the_end(level, noise_mbps, seed)
     more = ruled([*attempts, *[steady(rate) for rate in later]], fresh_link=True)
     assert more.wanted is None
-    assert (more.stopped, more.low, more.high) == (ended.stopped, ended.low, ended.high)
+    assert (more.judgement.stopped, more.judgement.interval) == (ended.judgement.stopped, ended.judgement.interval)
     if ended.judgement.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
-        assert (more.judgement.verdict, more.state) == (ended.judgement.verdict, ended.state)
+        assert (more.judgement.verdict, more.judgement.state) == (ended.judgement.verdict, ended.judgement.state)
     else:
         assert more.judgement.verdict in (Verdict.PASS, Verdict.MARGINAL)
 
@@ -112,9 +112,9 @@ def test_a_first_attempt_below_the_limit_that_repetitions_clear_is_marginal() ->
     attempts = [steady(880)]
     while (ruling := ruled(attempts)).wanted is not None:
         attempts.append(steady(938))
-    assert (ruling.judgement.verdict, ruling.state) == (Verdict.MARGINAL, "cleared")
+    assert (ruling.judgement.verdict, ruling.judgement.state) == (Verdict.MARGINAL, "cleared")
 
 
 def test_an_attempt_without_a_value_does_not_change_the_value() -> None:
     attempts = [steady(930), replace(steady(0), excluded="the tool was killed")]
-    assert ruled(attempts).stopped == ruled(attempts[:1]).stopped
+    assert ruled(attempts).judgement.stopped == ruled(attempts[:1]).judgement.stopped

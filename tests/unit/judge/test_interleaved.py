@@ -10,17 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_pinet.judge.interleaved import (
-    MOST_PAIRS,
-    Comparison,
-    Result,
-    Side,
-    compare_attempts,
-    compare_in_turn,
-    figure_of_attempt,
-    is_disturbed,
-    side,
-)
+from pytest_pinet.judge.attempt_level import read
+from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.interleaved import MOST_PAIRS, Side, compare_attempts, compare_in_turn, figure_of_attempt, side
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import DecisionOutcome, decide
@@ -31,13 +23,13 @@ from tests.support.judge_attempts import attempt_of, steady, with_dips
 QUIET = Noise(0.003, 10, 0.001, "calibrated")
 
 
-def engine(rate: Callable[[Side, int], float], noise: Noise = UNKNOWN) -> Comparison:
+def engine(rate: Callable[[Side, int], float], noise: Noise = UNKNOWN) -> Difference:
     """Measure alternately until the engine stops."""
     figures: list[float] = []
     while True:
         figures.append(rate(side(len(figures)), len(figures)))
         found = compare_in_turn(figures, noise=noise)
-        if found.result is not Result.GO_ON:
+        if found.result is not Relation.GO_ON:
             return found
         assert len(figures) <= 2 * MOST_PAIRS
 
@@ -50,23 +42,23 @@ def test_the_order_is_a_b_b_a_b_a_a_b() -> None:
 @pytest.mark.parametrize(
     ("change", "result", "pairs"),
     [
-        (0.0, Result.SAME, 2),
-        (-0.01, Result.SAME, 4),
-        (-0.05, Result.SLOWER, 4),
-        (-0.5, Result.SLOWER, 4),
-        (0.1, Result.FASTER, 4),
+        (0.0, Relation.SAME, 2),
+        (-0.01, Relation.SAME, 4),
+        (-0.05, Relation.SLOWER, 4),
+        (-0.5, Relation.SLOWER, 4),
+        (0.1, Relation.FASTER, 4),
     ],
 )
-def test_steady_states_decide_early(change: float, result: Result, pairs: int, noise: Noise) -> None:
+def test_steady_states_decide_early(change: float, result: Relation, pairs: int, noise: Noise) -> None:
     found = engine(lambda which, _: 940 * (1 + change * (which is Side.B)), noise)
     assert found.result is result
     assert found.change == pytest.approx(change)
-    assert found.pairs <= max(pairs, 4 if noise.assumed else 0)
+    assert found.count <= max(pairs, 4 if noise.assumed else 0)
 
 
-@pytest.mark.parametrize(("change", "result"), [(0.0, Result.SAME), (-0.05, Result.SLOWER)])
+@pytest.mark.parametrize(("change", "result"), [(0.0, Relation.SAME), (-0.05, Relation.SLOWER)])
 @pytest.mark.parametrize("drift", [-0.004, 0.004], ids=["falling", "rising"])
-def test_drift_that_misleads_a_stored_baseline_cancels_out(change: float, result: Result, drift: float) -> None:
+def test_drift_that_misleads_a_stored_baseline_cancels_out(change: float, result: Relation, drift: float) -> None:
     values = random.Random(11)
 
     def rate(which: Side, index: int) -> float:
@@ -90,14 +82,14 @@ def test_steady_drift_is_removed_exactly(count: int) -> None:
     figures = [1000 * math.exp(0.02 * index - 0.05 * (side(index) is Side.B)) for index in range(count)]
     found = compare_in_turn(figures, noise=QUIET)
     assert found.change == pytest.approx(math.expm1(-0.05))
-    assert found.result is Result.SLOWER
+    assert found.result is Relation.SLOWER
 
 
 def test_hopeless_noise_ends_early_and_says_so() -> None:
     values = random.Random(4)
     found = engine(lambda _which, _index: 1e4 * math.exp(values.gauss(0, 0.4)))
-    assert found.result is Result.INCONCLUSIVE
-    assert found.pairs < MOST_PAIRS / 2
+    assert found.result is Relation.INCONCLUSIVE
+    assert found.count < MOST_PAIRS / 2
     assert "noise" in found.why
 
 
@@ -105,7 +97,7 @@ def test_the_error_rate_holds_on_a_drifting_noisy_link() -> None:
     # Link model s3: 2 % between runs, 2 % between sessions, which both states share.
     values = random.Random(6)
     wrong = {0.0: 0, -0.01: 0, -0.05: 0}
-    for change, bad in ((0.0, Result.SLOWER), (-0.01, Result.SLOWER), (-0.05, Result.SAME)):
+    for change, bad in ((0.0, Relation.SLOWER), (-0.01, Relation.SLOWER), (-0.05, Relation.SAME)):
         for _ in range(300):
             session = values.gauss(0, 0.02)
             pace = values.gauss(0, 0.001)
@@ -118,8 +110,11 @@ def test_the_error_rate_holds_on_a_drifting_noisy_link() -> None:
 
 
 @pytest.mark.parametrize("noise", [UNKNOWN, QUIET], ids=["unknown", "quiet"])
-@pytest.mark.parametrize(("change", "bad"), [(0.0, Result.SLOWER), (0.0, Result.FASTER), (-0.05, Result.SAME)])
-def test_outliers_do_not_decide(change: float, bad: Result, noise: Noise) -> None:
+@pytest.mark.parametrize(
+    ("change", "bad"),
+    [(0.0, Relation.SLOWER), (0.0, Relation.FASTER), (-0.05, Relation.SAME)],
+)
+def test_outliers_do_not_decide(change: float, bad: Relation, noise: Noise) -> None:
     # One connection in twenty loses 8 %, in either state. With a minimum of three pairs: slower 3.7 %, faster 8.5 %.
     values = random.Random(5)
 
@@ -131,13 +126,13 @@ def test_outliers_do_not_decide(change: float, bad: Result, noise: Noise) -> Non
     assert wrong <= 5
 
 
-def in_turn(make: Callable[[Side, int], Attempt], noise: Noise = QUIET) -> Comparison:
+def in_turn(make: Callable[[Side, int], Attempt], noise: Noise = QUIET) -> Difference:
     """Add connections alternately until the engine stops."""
     attempts: list[Attempt] = []
     while True:
         attempts.append(make(side(len(attempts)), len(attempts)))
         found = compare_attempts(attempts, noise=noise)
-        if found.result is not Result.GO_ON:
+        if found.result is not Relation.GO_ON:
             return found
         assert len(attempts) <= 2 * MOST_PAIRS
 
@@ -149,7 +144,7 @@ STALLED = with_dips(940, [(1.0, 1.0, 0.0)])
 @pytest.mark.parametrize("index", [1, 2])
 def test_one_stall_in_b_is_reported_but_does_not_make_it_slower(index: int, noise: Noise) -> None:
     found = in_turn(lambda _, at: STALLED if at == index else steady(940), noise)
-    assert found.result is Result.SAME
+    assert found.result is Relation.SAME
     assert found.change == pytest.approx(0, abs=0.001)
     assert found.disturbed == (0, 1)
     assert found.remarks == ("0 % of the rate for 1.0 s, 1.0 s after the start",)
@@ -157,39 +152,39 @@ def test_one_stall_in_b_is_reported_but_does_not_make_it_slower(index: int, nois
 
 def test_a_state_that_stalls_in_every_connection_is_slower() -> None:
     found = in_turn(lambda which, _: STALLED if which is Side.B else steady(940))
-    assert found.result is Result.SLOWER
+    assert found.result is Relation.SLOWER
     assert found.disturbed[0] == 0
 
 
 def test_a_state_that_stalls_in_every_other_connection_is_not_the_same() -> None:
     found = in_turn(lambda which, at: STALLED if which is Side.B and at % 4 < 2 else steady(940))
-    assert found.result in (Result.SLOWER, Result.INCONCLUSIVE)
+    assert found.result in (Relation.SLOWER, Relation.INCONCLUSIVE)
     assert found.disturbed[1] > 0
 
 
 def test_stalls_of_both_states_do_not_count_against_b() -> None:
-    assert in_turn(lambda _, at: STALLED if at % 8 in (0, 1) else steady(940)).result is Result.SAME
+    assert in_turn(lambda _, at: STALLED if at % 8 in (0, 1) else steady(940)).result is Relation.SAME
 
 
 def test_a_connection_counts_with_its_level_or_not_at_all() -> None:
     assert figure_of_attempt(STALLED) == pytest.approx(940e6, rel=1e-3)
-    assert (is_disturbed(STALLED), is_disturbed(steady(940))) == (True, False)
+    assert [one is not None and one.disturbed for one in (read(STALLED), read(steady(940)))] == [True, False]
     killed = attempt_of([940.0] * 30, excluded="the tool was killed")
     assert figure_of_attempt(killed) is None
-    assert not is_disturbed(killed)
-    assert compare_attempts([*[steady(940)] * 4, killed, steady(940)], noise=QUIET).pairs == 2
+    assert read(killed) is None
+    assert compare_attempts([*[steady(940)] * 4, killed, steady(940)], noise=QUIET).count == 2
 
 
 def test_one_pair_does_not_decide() -> None:
-    assert compare_in_turn([940, 100]).result is Result.GO_ON
-    assert compare_in_turn([]).result is Result.GO_ON
+    assert compare_in_turn([940, 100]).result is Relation.GO_ON
+    assert compare_in_turn([]).result is Relation.GO_ON
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, 0.0, -3.0])
 def test_a_pair_without_a_value_is_ignored(odd: float) -> None:
     good = [940.0, 940.0, 940.0, 940.0]
-    assert compare_in_turn([*good, odd, 940.0], noise=QUIET).pairs == 2
-    assert compare_in_turn([odd] * 48).result is Result.INCONCLUSIVE
+    assert compare_in_turn([*good, odd, 940.0], noise=QUIET).count == 2
+    assert compare_in_turn([odd] * 48).result is Relation.INCONCLUSIVE
 
 
 @given(
@@ -199,7 +194,7 @@ def test_a_pair_without_a_value_is_ignored(odd: float) -> None:
 @settings(max_examples=100, deadline=None)
 def test_the_unit_of_the_values_does_not_matter(figures: list[float], factor: float) -> None:
     one, other = compare_in_turn(figures), compare_in_turn([figure * factor for figure in figures])
-    assert (other.result, other.pairs) == (one.result, one.pairs)
+    assert (other.result, other.count) == (one.result, one.count)
     assert other.change == pytest.approx(one.change, abs=1e-9)
 
 
@@ -209,6 +204,12 @@ def test_the_unit_of_the_values_does_not_matter(figures: list[float], factor: fl
 )
 @settings(max_examples=100, deadline=None)
 def test_a_faster_candidate_never_gets_a_worse_result(figures: list[float], factor: float) -> None:
-    rank = {Result.SLOWER: 0, Result.INCONCLUSIVE: 1, Result.GO_ON: 1, Result.SAME: 2, Result.FASTER: 3}
+    rank = {
+        Relation.SLOWER: 0,
+        Relation.INCONCLUSIVE: 1,
+        Relation.GO_ON: 1,
+        Relation.SAME: 2,
+        Relation.FASTER: 3,
+    }
     better = [figure * (factor if side(index) is Side.B else 1) for index, figure in enumerate(figures)]
     assert rank[compare_in_turn(better).result] >= rank[compare_in_turn(figures).result]

@@ -11,9 +11,8 @@ import pytest
 from pytest_pinet.judge.components import components
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.proposal import propose
 from pytest_pinet.judge.sequential import DecisionOutcome, decide
-from pytest_pinet.judge.spread import smallest_margin
+from pytest_pinet.judge.spread import propose, smallest_margin
 from pytest_pinet.judge.statistics import chi_square, student
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate
@@ -116,7 +115,7 @@ def test_one_stall_does_not_count_as_noise_but_as_a_disturbance() -> None:
 
 def test_a_link_that_always_stalls_is_not_calibrated_and_the_error_says_why() -> None:
     stalled = with_dips(944, [(1.0, 1.0, 0.0)])
-    with pytest.raises(ValueError, match=r"4 of 5 were disturbed, such as 0 % of the rate for 1\.0 s, 1\.0 s after"):
+    with pytest.raises(ValueError, match=r"4 of 5 were disturbed, for example: 0 % of the rate for 1\.0 s, 1"):
         components([steady(940), *[stalled] * 4])
 
 

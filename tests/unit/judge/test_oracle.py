@@ -115,9 +115,9 @@ def test_pcie_is_reported_beside_the_limit() -> None:
     limit = physical_limit(10000, 1500, True, Bus.PCIE2X1).goodput
     assert limit.bps == 4e9
     assert pcie_context(limit, PcieLink(5.0, 1, 128), 1500, True) == (
-        "PCIe 5 GT/s x1 with payloads of 128 bytes leaves 2.99 Gbit/s to 3.14 Gbit/s"
+        "PCIe 5 GT/s x1 with payloads of 128 bytes allows 2.99 Gbit/s to 3.14 Gbit/s"
     )
-    assert pcie_context(limit, PcieLink(5.0, 1), 1500, True) == "PCIe 5 GT/s x1 leaves 2.99 Gbit/s to 3.56 Gbit/s"
+    assert pcie_context(limit, PcieLink(5.0, 1), 1500, True) == "PCIe 5 GT/s x1 allows 2.99 Gbit/s to 3.56 Gbit/s"
     # A 2.5 Gbit/s link fits through the bus. Without a model there is no statement.
     assert pcie_context(Bitrate(2.35e9), PcieLink(5.0, 1, 128), 1500, True) is None
     assert pcie_context(limit, PcieLink(64.0, 1), 1500, True) is None
@@ -127,7 +127,7 @@ def test_small_packets_reduce_the_goodput_of_the_bus() -> None:
     # 512 bytes of UDP: 540 of packet and 554 of frame, 5 packets of 128 on the bus: 714 bytes.
     context = pcie_context(Bitrate(4e9), PcieLink(5.0, 1, 128), 1500, True, udp=True, segment=512)
     assert context is not None
-    assert context.endswith(f"leaves {Bitrate(4e9 * 512 / 714 * 0.95)} to {Bitrate(4e9 * 512 / 714)}")
+    assert context.endswith(f"allows {Bitrate(4e9 * 512 / 714 * 0.95)} to {Bitrate(4e9 * 512 / 714)}")
 
 
 @pytest.mark.parametrize(("gtps", "bps"), [(2.5, 2e9), (5.0, 4e9), (8.0, 8e9 * 128 / 130), (16.0, 16e9 * 128 / 130)])

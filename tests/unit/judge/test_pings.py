@@ -24,7 +24,7 @@ def judged(*means_ms: float, limits: tuple[Limit, ...] = (LATENCY,)) -> tuple[Ve
 
 
 def test_one_series_that_meets_all_limits_is_enough() -> None:
-    assert judged(0.5) == (Verdict.PASS, ("mean round-trip time 0.5 ms holds the limit 2 ms",))
+    assert judged(0.5) == (Verdict.PASS, ("mean round-trip time 0.5 ms meets the limit 2 ms",))
 
 
 def test_a_miss_is_a_suspicion_until_other_series_confirm_it() -> None:

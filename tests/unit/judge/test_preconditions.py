@@ -9,18 +9,18 @@ import pytest
 
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.circumstances import Circumstances
+from pytest_pinet.judge.gate import judge
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.preconditions import failed_requests, unmet, unseen
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.verdict import judge
-from pytest_pinet.model.http import HttpReport
 from pytest_pinet.model.judgement import MeasurementJudgement
-from pytest_pinet.model.measurement import Measurement, Sockets
+from pytest_pinet.model.measurement import HttpReport, Measurement, Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.traffic import http_record, http_text, sockets_record
+from pytest_pinet.report.result_record import http_record, sockets_record
+from pytest_pinet.report.sentences import http_text
 from tests.support import link_stand_in
 from tests.support.link_stand_in import flow, one_try
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_pinet.judge.gate import judge
 from pytest_pinet.judge.oracle import Oracle, physical_limit
-from pytest_pinet.judge.verdict import judge
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.measurement import Flow, Sample
@@ -21,7 +21,7 @@ def limit(minimum: str) -> Limit:
 def test_at_or_above_the_limit_passes() -> None:
     judged = judge(Bitrate.mbps(941), GIGABIT, limit("900 Mbit/s"))
     assert judged.verdict is Verdict.PASS
-    assert judged.reason == "941.0 Mbit/s holds the limit 900.0 Mbit/s (+4.6 %)"
+    assert judged.reason == "941.0 Mbit/s meets the limit 900.0 Mbit/s (+4.6 %)"
     assert judge(Bitrate.mbps(900), GIGABIT, limit("900 Mbit/s")).verdict is Verdict.PASS
 
 

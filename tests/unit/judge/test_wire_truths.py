@@ -8,8 +8,8 @@ import pytest
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.judge.gate import judge
 from pytest_pinet.judge.oracle import highest_limit, tcp_goodput
-from pytest_pinet.judge.verdict import judge
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.quantities import Bitrate

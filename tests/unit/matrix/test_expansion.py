@@ -7,8 +7,7 @@ import pytest
 
 from pytest_pinet.config import labfile
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes, capacity
-from pytest_pinet.matrix.expansion import Missing, combinations, marker_name
-from pytest_pinet.matrix.request import Request
+from pytest_pinet.matrix.expansion import Missing, Request, combinations, marker_name
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.measure.peer_capacity import ceilings
+from pytest_pinet.measure.measurement import ceilings
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.iperf3 import Iperf3

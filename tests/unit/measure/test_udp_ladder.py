@@ -13,11 +13,11 @@ from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.measure.traffic_runner import Runs
-from pytest_pinet.measure.udp_ladder import Ladder, measure_ladder
+from pytest_pinet.measure.udp_ladder import Ladder
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.traffic import ladder_text
+from pytest_pinet.report.sentences import ladder_text
 from tests.support import link_stand_in
 from tests.support.link_stand_in import flow, one_try
 
@@ -49,13 +49,9 @@ class Wire:
 def climb(wire: Wire, loss: float = 0.001) -> Ladder:
     rates = tuple(Bitrate.mbps(rate) for rate in RATES)
     traffic = LadderTraffic(Direction.TX, True, bitrate=rates[-1], rates=rates, loss=loss)
-    ladder = measure_ladder(cast(Runs, wire), traffic, FAST)
-    assert ladder is not None
+    ladder = Ladder(traffic, FAST)
+    ladder.measure(cast(Runs, wire))
     return ladder
-
-
-def test_other_traffic_has_no_ladder() -> None:
-    assert measure_ladder(cast(Runs, Wire({})), Traffic(Direction.TX), FAST) is None
 
 
 def test_the_knee_is_the_highest_rate_with_little_loss() -> None:
@@ -82,7 +78,7 @@ def test_one_missed_try_does_not_end_the_ladder() -> None:
     assert wire.sent.count(50) == FAST.fails_after
     # One of two attempts is less than two thirds.
     assert ladder.record().knee_bps == 120e6
-    assert ladder_text(ladder.record()).endswith("and the highest that was tried")
+    assert ladder_text(ladder.record()).endswith("and also the highest rate tried")
 
 
 def test_a_rate_that_the_sender_does_not_reach_fails() -> None:
@@ -91,7 +87,7 @@ def test_a_rate_that_the_sender_does_not_reach_fails() -> None:
     assert record.knee_bps == 90e6
     assert record.steps[3].loss == 0
     assert not record.steps[3].reached
-    assert ladder_text(record).endswith("at 120 Mbit/s the sender did not get rid of all")
+    assert ladder_text(record).endswith("at 120 Mbit/s the sender could not send all packets")
 
 
 def test_a_ladder_fails_if_no_rate_is_held() -> None:

@@ -67,9 +67,9 @@ def test_a_number_left_out_is_the_smallest_and_stands_in_the_name() -> None:
     [
         ("star", f"'star' is not a topology; expected {FORM}"),
         ("pair:2", f"'pair:2' is not a topology; expected {FORM}"),
-        ("incast:1", "'incast:1': incast takes a number from 2 to 64, such as 'incast:3'"),
-        ("mesh:x", "'mesh:x': mesh takes a number from 3 to 64, such as 'mesh:4'"),
-        ("pairs:", "'pairs:': pairs takes a number from 2 to 64, such as 'pairs:3'"),
+        ("incast:1", "'incast:1': the N of topology incast:N must be 2 to 64, such as 'incast:3'"),
+        ("mesh:x", "'mesh:x': the N of topology mesh:N must be 3 to 64, such as 'mesh:4'"),
+        ("pairs:", "'pairs:': the N of topology pairs:N must be 2 to 64, such as 'pairs:3'"),
     ],
 )
 def test_an_unknown_topology_is_refused_with_the_accepted_ones(text: str, says: str) -> None:
@@ -78,7 +78,7 @@ def test_an_unknown_topology_is_refused_with_the_accepted_ones(text: str, says: 
 
 
 def test_an_impossible_direction_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"direction 'tx' makes no sense in topology incast:2; accepted: rx"):
+    with pytest.raises(ValueError, match=r"direction 'tx' is not possible in topology incast:2; accepted: rx"):
         parse_topology("incast:2").runs(Direction.TX)
 
 

@@ -18,7 +18,7 @@ from pytest_pinet.session import gate_arguments
 from pytest_pinet.session.gate import check
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, server_command
 from pytest_pinet.traffic.iperf3_values import validate
-from pytest_pinet.traffic.process_guard import begin_at
+from pytest_pinet.traffic.processes import begin_at
 from tests.support import link_stand_in
 
 BOTH = Traffic(Direction.BIDIR, streams=10)

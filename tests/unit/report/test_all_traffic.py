@@ -18,7 +18,7 @@ from pytest_pinet.config.baselines import read_baselines, write_baselines
 from pytest_pinet.evidence.sources import ORDER
 from pytest_pinet.history.accepting import candidate, family_of
 from pytest_pinet.history.compare import RunSet, compared
-from pytest_pinet.history.history import History
+from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import lines_of, runs_of
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.store import HistoryStore
@@ -33,20 +33,19 @@ from pytest_pinet.published.table import table as published_table
 from pytest_pinet.report.allure import content
 from pytest_pinet.report.allure.derived import KnownTest, allure2_history, allure3_history
 from pytest_pinet.report.allure.derived import runs_of as runs_of_series
-from pytest_pinet.report.allure.identity import Subject
-from pytest_pinet.report.allure.run_files import RunFacts, environment, figures_csv, metrics, write_run_files
+from pytest_pinet.report.allure.identity import Subject, allure3_id
+from pytest_pinet.report.allure.run_files import environment, figures_csv, metrics, write_run_files
 from pytest_pinet.report.benchmark_action import benchmark_action
 from pytest_pinet.report.charts.overview import overview_chart
 from pytest_pinet.report.failure import error_text, failure_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
 from pytest_pinet.report.openmetrics import openmetrics
-from pytest_pinet.report.parameters import parameters_hash
+from pytest_pinet.report.result_record import parameters_hash
 from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import summary_table
-from pytest_pinet.report.trend_lines import trend_lines
-from pytest_pinet.report.trends import all_series, run_facts, series_with
+from pytest_pinet.report.trends import RunFacts, all_series, run_facts, series_with, trend_lines
 from tests.support.history_records import kept
 from tests.support.report_records import direction, result, run_record
 from tests.support.traffic_results import ALL, http_result, ladder_result, ping_result, tuned
@@ -168,7 +167,7 @@ def test_each_command_takes_a_history_of_all_of_them(here: Path, words: list[str
 
 
 def test_a_ping_stands_in_the_history_under_its_own_name_and_has_no_goodput(here: Path) -> None:
-    with History.open(".pinet/history.db") as history:
+    with open_history(".pinet/history.db") as history:
         found = history.trend(PING)
         # A failed ping in the same run is the same measurement.
         assert {point.goodput_bps for point in found.points} == {None}
@@ -188,7 +187,7 @@ def test_a_page_names_a_ping_and_draws_no_trend_of_it(here: Path) -> None:
     part = text.partition("<h2>pi4b:onboard/pair</h2>")[2].partition("</article>")[0]
     assert "ping-c10-i0.2-s56</h3>" in part
     after = part.partition("ping-c10-i0.2-s56</h3>")[2].partition("<h3")[0]
-    assert "No goodput, and so no trend." in after
+    assert "This metric has no goodput, so there is no trend." in after
     assert '<div class="chart' not in after
     assert "fail" in after
 
@@ -200,11 +199,11 @@ def test_the_title_of_a_ping_has_its_round_trip() -> None:
 
 
 def test_allure_s_histories_know_what_became_of_pings_and_have_no_metric_of_them(here: Path) -> None:
-    with History.open(".pinet/history.db") as history:
+    with open_history(".pinet/history.db") as history:
         runs = runs_of_series(all_series(history, 60), "")
     test = KnownTest(PLAIN.id, "ping", PLAIN.combination, (PING,))
     last = json.loads(allure3_history(runs, [test]).splitlines()[-1])
-    assert last["testResults"][PLAIN.allure3_id]["status"] == "failed"
+    assert last["testResults"][allure3_id(PLAIN.id, PLAIN.combination)]["status"] == "failed"
     assert PING not in last["metrics"]
     assert f"{TUNED}/tcp-P1-rx" in last["metrics"]
     assert len(json.loads(allure2_history(runs, [test])["history.json"])[PLAIN.id]["items"]) == 3
@@ -222,7 +221,7 @@ def test_markdown_tells_round_trips_requests_and_rates_that_were_held() -> None:
 
 def test_a_run_of_pings_alone_measured_something() -> None:
     assert verdict_in_words(run_record([ping_result()])).startswith(
-        "Throughput holds: one measurement keeps its limit."
+        "Throughput holds: one measurement meets its limit."
     )
     assert verdict_in_words(run_record([ping_result("fail")])).startswith("Throughput fails in 1 of 1 measurements.")
 
@@ -250,7 +249,7 @@ def test_the_environment_names_the_tool_that_has_these_versions() -> None:
 
 
 def test_a_tuned_metric_has_a_trend_of_its_own(here: Path) -> None:
-    with History.open(".pinet/history.db") as history:
+    with open_history(".pinet/history.db") as history:
         plain, own = history.trend("pi4b:onboard/pair/tcp-P1-rx"), history.trend(f"{TUNED}/tcp-P1-rx")
         (series,) = [one for one in all_series(history, 60) if one.figure == own.figure]
     assert {point.combination for point in plain.points} == {"pi4b:onboard/pair"}
@@ -307,7 +306,7 @@ def test_the_diagnosis_stands_in_allure_and_on_the_page(here: Path) -> None:
 
 
 def test_a_setting_that_does_not_hold_is_reported_in_allure() -> None:
-    told = "<p>tuning mtu=9000 of pi4b-1:onboard: rejected, it is 1500: Invalid argument</p>"
+    told = "<p>tuning mtu=9000 of pi4b-1:onboard: rejected, the value is 1500: Invalid argument</p>"
     assert told in content.description_html([tuned()], [])
 
 

@@ -9,10 +9,11 @@ import jsonschema
 from pytest_pinet.model.conditions import Throttling
 from pytest_pinet.model.diagnosis import Cause, Diagnosis
 from pytest_pinet.model.evidence import EndEvidence, Heat, ProcessorLoad
+from pytest_pinet.model.record.evidence import LimitedByRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.report.evidence import evidence_record, limited_by_record
 from pytest_pinet.report.failure import failure_text
+from pytest_pinet.report.result_record import evidence_record
 from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import summary_table
 from tests.support.report_records import direction, result, run_record
@@ -22,7 +23,7 @@ BUSY = Diagnosis(Cause.IRQ, "CPU 0 of pi4b-1:onboard was 99 % busy, 97 % in inte
 
 def slow() -> ResultRecord:
     found = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")})
-    return found.replace(limited_by=limited_by_record(BUSY))
+    return found.replace(limited_by=LimitedByRecord.of(BUSY))
 
 
 def test_a_failure_says_it() -> None:
@@ -43,7 +44,7 @@ def test_the_terminal_prints_the_diagnosis_on_request() -> None:
 
 def test_both_directions_have_one_line() -> None:
     both = result("pi4b:onboard/pair", {"tx": direction(941e6), "rx": direction(900e6)}, traffic="tcp-P1-bidir")
-    both = both.replace(limited_by=limited_by_record(BUSY))
+    both = both.replace(limited_by=LimitedByRecord.of(BUSY))
     assert sum("limited by" in line for line in summary_table([both], [], verbose=True)) == 1
 
 

@@ -40,7 +40,7 @@ def test_a_share_shows_the_limit_as_a_rate_and_as_it_was_written() -> None:
 def test_what_a_reader_must_know_stands_below_the_values() -> None:
     notes = (
         "limited by the processor of the peer: its iperf3 used 99 % of a core",
-        "iperf3 has threads on one end only (3.16 and newer): do not compare with other pairs of versions",
+        "iperf3 has threads on one end only (3.16 and newer): do not compare with other iperf3 versions",
     )
     slow = result("pi4b:onboard/pair", {"rx": direction(700.2e6, 885e6, "fail")}, notes=notes)
 
@@ -48,7 +48,7 @@ def test_what_a_reader_must_know_stands_below_the_values() -> None:
         "  notes      limited by the processor of the peer: its iperf3 used 99 % of a",
         "               core",
         "             iperf3 has threads on one end only (3.16 and newer): do not compare",
-        "               with other pairs of versions",
+        "               with other iperf3 versions",
         *SURROUNDINGS.splitlines(),
     ]
 
@@ -88,7 +88,7 @@ def test_of_two_directions_the_failed_one_comes_first_and_the_other_is_one_line(
     both = result(
         "pi4b:onboard/pair",
         {
-            "rx": direction(939.8e6, 885e6, reason="939.8 Mbit/s holds the limit 885.0 Mbit/s (+6.2 %)"),
+            "rx": direction(939.8e6, 885e6, reason="939.8 Mbit/s meets the limit 885.0 Mbit/s (+6.2 %)"),
             "tx": direction(700.2e6, 885e6, "fail"),
         },
     )
@@ -96,7 +96,7 @@ def test_of_two_directions_the_failed_one_comes_first_and_the_other_is_one_line(
     lines = failure_text(both, RUN).splitlines()
 
     assert lines[0].startswith("tx 700.2 Mbit/s is 20.9 % below")
-    assert lines[3] == "rx 939.8 Mbit/s holds the limit 885.0 Mbit/s (+6.2 %)"
+    assert lines[3] == "rx 939.8 Mbit/s meets the limit 885.0 Mbit/s (+6.2 %)"
     assert "\n".join(lines[4:]) == SURROUNDINGS
 
 

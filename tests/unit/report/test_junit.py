@@ -5,7 +5,6 @@ import pytest
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.report.junit import junit_properties
-from pytest_pinet.report.tunings import tuning_records
 from tests.support.report_records import NIGHT, direction, result
 from tests.support.traffic_results import ALL
 
@@ -71,7 +70,7 @@ def test_a_tuning_and_what_did_not_come_of_it() -> None:
     tuned = result("pi4b:usb/pair/xps=all+mtu=9000", {"tx": direction(9e8)})
     gone = Tuned("pi4b-1:usb", "xps", "all", "", "", SettingOutcome.UNSUPPORTED, "one queue")
     held = Tuned("pi4b-1:usb", "mtu", "9000", "1500", "9000", SettingOutcome.APPLIED)
-    properties = dict(junit_properties([tuned.replace(tunings=tuning_records([gone, held]))]))
+    properties = dict(junit_properties([tuned.replace(tunings=(gone, held))]))
     assert properties["pinet.tuning"] == "xps=all+mtu=9000"
     assert properties["pinet.tuning.xps"] == "unsupported"
     assert "pinet.tuning.mtu" not in properties

@@ -7,11 +7,10 @@ import pytest
 from pytest_pinet.errors import Where
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.combination import Combination, Endpoint
-from pytest_pinet.model.events import Event, EventKind
 from pytest_pinet.model.hardware import Board, Bus, Nic
 from pytest_pinet.model.judgement import DirectionJudgement, JudgedAttempt
 from pytest_pinet.model.lab import Interface, Node, PortRef
-from pytest_pinet.model.measurement import Flow, Sample
+from pytest_pinet.model.measurement import Event, EventKind, Flow, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.traffic import Direction

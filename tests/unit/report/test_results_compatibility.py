@@ -41,14 +41,14 @@ def test_a_stored_file_is_read_by_all_that_read_results(path: Path) -> None:
 
 def test_a_later_version_is_refused_with_what_to_do() -> None:
     record = json.loads(STORED[0].read_text(encoding="utf-8")) | {"schema": 7}
-    with pytest.raises(ConfigError, match=r"^results\.json is of version 7; expected 1: update pytest-pinet$"):
+    with pytest.raises(ConfigError, match=r"^results\.json has version 7; expected 1: update pytest-pinet$"):
         run_of(record)
 
 
 @pytest.mark.parametrize("record", [[], {}, {"run": "x"}, {"results": []}, {"run": "x", "results": 3}, "text", None])
 def test_what_is_no_results_file_is_refused(record: object) -> None:
     with pytest.raises(
-        ConfigError, match=r"^x\.json is no results\.json of pytest-pinet; expected 'run' and 'results'"
+        ConfigError, match=r"^x\.json is no results\.json of pytest-pinet; expected keys 'run' and 'results'"
     ):
         run_of(record, where="x.json")
 

@@ -32,9 +32,9 @@ from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.page.page import page
-from pytest_pinet.report.parameters import parameters_hash
-from pytest_pinet.report.scale import scale_text
+from pytest_pinet.report.result_record import parameters_hash
 from pytest_pinet.report.schema import results_schema
+from pytest_pinet.report.sentences import scale_text
 from tests.support import link_stand_in
 from tests.support.chart_series import series
 from tests.support.history_records import FIGURE, day, kept, with_goodput, with_result
@@ -85,7 +85,7 @@ def test_allure_has_it_in_environment_parameters_and_description() -> None:
     subject = Subject("pi4b", "onboard", "pair", "test_rate", {}, "test_rate.py")
     assert ("scale", "0.1", True) in content.parameters(subject, [tenth()])
     assert f"l{SAID}" in content.description_html([tenth()], [])
-    assert "scale=0.1 of the rate of links" in environment(run_record([tenth()])).splitlines()
+    assert "scale=links at 0.1 of their rate" in environment(run_record([tenth()])).splitlines()
     assert "scale" not in environment(run_record([result("pi4b:onboard/pair", {"tx": direction(9e8)})]))
 
 
@@ -137,7 +137,7 @@ def test_the_history_keeps_it(tmp_path: Path) -> None:
 def test_a_run_at_a_tenth_never_feeds_a_baseline() -> None:
     points = [point for _, found in kept([*nights(0, 6), *nights(6, 7, scale=0.1)]) for point in found]
     found = candidate(trend(FIGURE, "virtual", points), date(2026, 11, 22), "new bench")
-    assert found.refused == {"links at less than their rate": 7}
+    assert found.refused == {"with links below full rate": 7}
     assert found.baseline is not None
     assert len(found.baseline.runs) == 6
 

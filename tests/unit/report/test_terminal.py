@@ -9,7 +9,6 @@ from pytest_pinet.model.record.run import SkippedRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.terminal import WORDS, count_line, summary_table
-from pytest_pinet.report.tunings import tuning_records
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, direction, result
 
 NIGHT_TABLE = """\
@@ -206,7 +205,7 @@ class TestCountLine:
 
 def test_a_setting_that_does_not_hold_is_reported_once_even_if_its_values_are_good() -> None:
     gone = Tuned("pi4b-1:usb", "xps", "all", "", "", SettingOutcome.UNSUPPORTED, "eth1 has one transmit queue")
-    tunings = tuning_records([gone])
+    tunings = (gone,)
     tuned = [
         result("pi4b:ax88179/pair/xps=all", {way: direction(9e8)}).replace(tunings=tunings) for way in ("tx", "rx")
     ]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_pinet.report.text_wrap import RATE_WIDTH, first_sentence, plain, rate, shorten, wrap, wrap_command
+from pytest_pinet.report.text_wrap import RATE_WIDTH, first_sentence, plain, rate, rates, shorten, wrap, wrap_command
 
 NOT_MEASURED = "negotiated 100 Mbit/s instead of 1000 Mbit/s: not measured"
 
@@ -85,3 +85,8 @@ class TestCommand:
         word = "'tests/" + "x" * 90 + "[a b]'"
 
         assert wrap_command(f"pytest {word}", "  ", "    ") == ["  pytest \\", f"    {word}"]
+
+
+def test_rates_of_one_sentence_show_their_unit_once_only_if_it_is_the_same() -> None:
+    assert rates(84.5e6, 84.9e6, 94e6) == ["84.5", "84.9", "94.0 Mbit/s"]
+    assert rates(900, 5000) == [rate(900), rate(5000)]

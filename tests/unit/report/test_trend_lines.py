@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.report.trend_lines import trend_lines
+from pytest_pinet.report.trends import trend_lines
 from tests.support.half_year_history import REGRESSIONS, half_year, keep
 
 

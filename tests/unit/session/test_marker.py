@@ -9,11 +9,10 @@ import pytest
 from pytest_pinet.config import labfile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.profile import DEFAULT_PROFILE
-from pytest_pinet.matrix.request import Request
+from pytest_pinet.matrix.expansion import Request
 from pytest_pinet.model.limit_parser import parse_arguments
 from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
-from pytest_pinet.model.tolerance import Tolerance
+from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.session.marker import read_marker, read_profile
 from pytest_pinet.session.options import command_line_limits
@@ -98,8 +97,8 @@ TOLERANCE_FORM = "a tolerance such as '3%', '3% and 20 Mbit/s' or {relative: 3%,
         ({"min": {"tx": None}}, "min: expected a rate such as '2.3 Gbit/s' or a share such as '94%', got nothing"),
         (
             {"marginal": "2%"},
-            "marginal: a band needs a limit beside it; expected one of min, sum, share, fairness, tolerance, "
-            "retransmits, loss, latency, cpu too",
+            "marginal: a marginal band needs a limit; add one of min, sum, share, fairness, tolerance, "
+            "retransmits, loss, latency, cpu",
         ),
         ({"profile": "soke"}, "unknown profile 'soke', did you mean 'soak'? (accepted: fast, full, soak, standard)"),
         ({"profile": 3}, "unknown profile '3'; accepted: fast, full, soak, standard"),

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.execution.shell import Shell
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.measure.traffic_runner import _printed
 from pytest_pinet.model.measurement import Flow, Measurement, Sample, StreamStart
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.concurrent import TrafficJob, measure_together
-from pytest_pinet.traffic.tool import BeforeClient, Progress, Watch
+from pytest_pinet.traffic.concurrent import measure_together
+from pytest_pinet.traffic.tool import TrafficJob
 from tests.support import link_stand_in
 from tests.support.local_shell import LocalShell
 
@@ -26,28 +25,16 @@ class Tool:
     def __init__(self, late_s: dict[str, float | None]) -> None:
         self._late_s = late_s
 
-    def prepare(self, dut: Shell, peer: Shell, traffic: Traffic) -> None:
+    def prepare(self, job: TrafficJob) -> None:
         pass
 
-    def measure(
-        self,
-        dut: Shell,
-        peer: Shell,
-        dut_address: str,
-        peer_address: str,
-        traffic: Traffic,
-        on_progress: Progress | None = None,
-        *,
-        watch: Watch | None = None,
-        before_client: BeforeClient | None = None,
-        warmup_cap_s: float = 0.0,
-    ) -> Measurement:
-        at_s = before_client(dut) if before_client is not None else None
+    def measure(self, job: TrafficJob) -> Measurement:
+        at_s = job.before_client(job.dut) if job.before_client is not None else None
         assert at_s is not None
-        late_s = self._late_s[peer_address]
+        late_s = self._late_s[job.peer_address]
         began = None if late_s is None else StreamStart("peer", round(at_s + late_s, 2))
         samples = tuple(Sample(n * 0.1, 0.1, 1000) for n in range(10))
-        return Measurement(traffic, {Direction.TX: Flow(Direction.TX, samples)}, {"client.json": "{}"}, began=began)
+        return Measurement(job.traffic, {Direction.TX: Flow(Direction.TX, samples)}, {"client.json": "{}"}, began=began)
 
 
 def measured(*late_s: float | None) -> list[Measurement]:

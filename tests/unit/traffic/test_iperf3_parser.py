@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import PinetError, TrafficError, UnsupportedError
-from pytest_pinet.model.events import EventKind
+from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.iperf3_parser import flows, parse_client
+from pytest_pinet.traffic.iperf3_parser import flows
+from pytest_pinet.traffic.iperf3_report import read
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole
+from tests.support.iperf3_output import parse_client
 
 DATA = Path(__file__).parents[2] / "data" / "iperf3"
 GOOD = (DATA / "3.12-debian12" / "rev.json").read_text()
@@ -67,8 +69,8 @@ def test_the_good_one_is_good() -> None:
         (GOOD.replace("11992336", '"11992336"'), "it has no number 'bytes'"),
         (GOOD.replace("11992336", "true"), "it has no number 'bytes'"),
         (GOOD.replace("11992336", "1.5"), "'bytes' is 1.5, not a whole number"),
-        (GOOD.replace("11992336", "21992336"), "its intervals have 33947024 bytes and its final sum 23947024"),
-        (GOOD.replace('"TCP"', '"UDP"'), "it ran UDP, not TCP"),
+        (GOOD.replace("11992336", "21992336"), "its intervals have 33947024 bytes, but its final sum has 23947024"),
+        (GOOD.replace('"TCP"', '"UDP"'), "iperf3 ran UDP, not TCP"),
     ],
 )
 def test_odd_text_is_refused(stdout: str, sentence: str) -> None:
@@ -267,7 +269,7 @@ def test_a_client_that_sent_tells_its_own_time_and_the_server_what_arrived(durat
     """The duration in the server's time is irrelevant if the client's clock counts."""
     names = (DATA / "pairs" / f"tcp-3.12-3.12.{role}.json" for role in ProcessRole)
     client, server = (
-        Output(role, "a", "b", 0, name.read_text(), "") for role, name in zip(ProcessRole, names, strict=True)
+        read(Output(role, "a", "b", 0, name.read_text(), "")) for role, name in zip(ProcessRole, names, strict=True)
     )
     traffic = Traffic(Direction.TX, streams=2, duration_s=duration_s, warmup_s=1.0)
     flow = flows(traffic, client, server)[Direction.TX]

@@ -10,8 +10,8 @@ import pytest
 
 from pytest_pinet.errors import LinkError, PinetError, TrafficError, UnsupportedError
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.iperf3_parser import parse_client
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole, explain
+from tests.support.iperf3_output import parse_client
 
 DATA = Path(__file__).parents[2] / "data" / "iperf3"
 BUILDS = ("3.7", "3.9", "3.12-debian12", "3.16", "3.21")
@@ -55,9 +55,9 @@ TROUBLE: dict[str, tuple[type[PinetError], str]] = {
     "srvterm": (TrafficError, "the iperf3 server on far ended during the traffic: it was terminated"),
 }
 REPEATED = (UnsupportedError, "repeats the JSON key 'sum', so that one direction is lost")
-UNSAID = (UnsupportedError, "does not report what the receiver got of the UDP traffic that it sent")
+UNSAID = (UnsupportedError, "does not report how much of the UDP traffic arrived")
 EXCEPTIONS: dict[tuple[str, str], tuple[type[PinetError], str]] = {
-    ("3.12-debian12", "revomit"): (TrafficError, "its intervals overlap by 2.0 s (iperf3's omit timer does that)"),
+    ("3.12-debian12", "revomit"): (TrafficError, "its intervals overlap by 2.0 s (caused by iperf3's omit timer)"),
     **{(build, case): REPEATED for build in OLD for case in ("bidir", "bidirP2", "udpbidir")},
     **{(build, case): UNSAID for build in OLD for case in ("udp", "udpomit")},
     # 3.9 does not distinguish these errors.

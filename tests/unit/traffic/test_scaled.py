@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pytest_pinet.judge.bottleneck import limited_by
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.diagnosis import Cause, Diagnosis
-from pytest_pinet.model.http import HttpReport
-from pytest_pinet.model.measurement import Flow, Measurement, Sample, Sockets
+from pytest_pinet.model.measurement import Flow, HttpReport, Measurement, Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.traffic.scaled import sent, unscale_measurement, wrap_scaled
+from pytest_pinet.traffic.tool import TrafficJob
 from tests.support import link_stand_in
 from tests.support.local_shell import LocalShell
 
@@ -80,7 +79,7 @@ def test_a_scaled_link_has_the_same_bottleneck(tmp_path: Path) -> None:
     window = cause(link, Flow(TX, (Sample(0, 1, 6_000_000),), sockets=waits, rtt_s=0.01), Traffic(TX, window=65536))
     assert window.cause is Cause.WINDOW
     assert window.numbers["window_over_rtt_bps"] == pytest.approx(65536 * 8 / 0.001)
-    assert "round trip of 1 ms" in window.text
+    assert "round trips of 1 ms" in window.text
     lost = Flow(TX, (Sample(0, 1, 3_000_000),), retransmits=20, sockets=Sockets(1, 1448, rtt_s=0.01), rtt_s=0.01)
     assert cause(link, lost, Traffic(TX)).cause is Cause.LOSS
     line = Flow(TX, (Sample(0, 1, 11_760_000),), retransmits=20)
@@ -144,19 +143,18 @@ class Recorder:
     def __init__(self) -> None:
         self.asked: list[Traffic] = []
 
-    def prepare(self, dut: Any, peer: Any, traffic: Traffic) -> None:
-        self.asked.append(traffic)
+    def prepare(self, job: TrafficJob) -> None:
+        self.asked.append(job.traffic)
 
-    def measure(self, *ends: Any, **more: Any) -> Measurement:
-        traffic = ends[4]
-        self.asked.append(traffic)
-        return Measurement(traffic, {TX: Flow(TX, (Sample(0, 1, 11_768_750),))})
+    def measure(self, job: TrafficJob) -> Measurement:
+        self.asked.append(job.traffic)
+        return Measurement(job.traffic, {TX: Flow(TX, (Sample(0, 1, 11_768_750),))})
 
 
 def test_the_result_has_the_requested_rate() -> None:
     recorder, here = Recorder(), LocalShell("here")
     asked = Traffic(TX, bitrate=Bitrate.mbps(950))
-    found = wrap_scaled(recorder, 0.1).measure(here, here, "a", "b", asked)
+    found = wrap_scaled(recorder, 0.1).measure(TrafficJob(here, here, "a", "b", asked))
     assert [asked.bitrate for asked in recorder.asked] == [Bitrate.mbps(95)]
     assert found.traffic == asked
     assert found.flows[TX].goodput.bps == pytest.approx(941.5e6)

@@ -21,7 +21,7 @@ OTHERS = """
 text = "no tool"
 class Half:
     def __init__(self, lab): pass
-    def prepare(self, dut, peer, traffic): pass
+    def prepare(self, job): pass
 def broken(lab): raise RuntimeError("no licence")
 def no_argument(): pass
 """
@@ -49,7 +49,7 @@ def test_our_own_tools_are_registered_as_any_other() -> None:
         ("tools_others:text", "is not callable; expected a callable that takes the lab and returns a traffic tool"),
         ("tools_others:broken", "cannot be made: RuntimeError: no licence"),
         ("tools_others:no_argument", "cannot be made: TypeError: no_argument() takes 0 positional arguments but 1 was"),
-        ("tools_others:Half", "is no traffic tool: Half has no method 'measure'"),
+        ("tools_others:Half", "is not a traffic tool: Half has no method 'measure'"),
     ],
 )
 def test_a_tool_that_cannot_be_used_is_one_sentence(installed: Path, target: str, says: str) -> None:

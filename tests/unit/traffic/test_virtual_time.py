@@ -10,6 +10,7 @@ from pytest_pinet.errors import TrafficError
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic.tool import TrafficJob
 from pytest_pinet.traffic.virtual_time import in_senders_time, in_virtual_time
 
 
@@ -32,13 +33,11 @@ class Tool:
     def __init__(self, flows: dict[Direction, Flow]) -> None:
         self.flows = flows
 
-    def prepare(self, *_: object) -> None:
+    def prepare(self, job: TrafficJob) -> None:
         pass
 
-    def measure(
-        self, _dut: Any, _peer: Any, _a: str, _b: str, traffic: Traffic, *_: object, **__: object
-    ) -> Measurement:
-        return Measurement(traffic, self.flows)
+    def measure(self, job: TrafficJob) -> Measurement:
+        return Measurement(job.traffic, self.flows)
 
 
 def measured(direction: Direction, virtual: str, received: float = 700.0, sent: float = 600.0) -> Measurement:
@@ -46,7 +45,7 @@ def measured(direction: Direction, virtual: str, received: float = 700.0, sent: 
     dut: Any = Named("board")
     peer: Any = Named("peer")
     traffic = Traffic(direction, duration_s=1.0)
-    return in_virtual_time(tool, {virtual} if virtual else set()).measure(dut, peer, "", "", traffic)
+    return in_virtual_time(tool, {virtual} if virtual else set()).measure(TrafficJob(dut, peer, "", "", traffic))
 
 
 def test_sent_goodput_is_in_the_time_of_the_board_with_the_peers_value_in_a_note() -> None:
@@ -57,14 +56,14 @@ def test_sent_goodput_is_in_the_time_of_the_board_with_the_peers_value_in_a_note
     assert tx.received_bytes * 8 / 2 == pytest.approx(700e6, rel=1e-3)
     assert found.notes == (
         "tx: measured in the virtual time of board, which counts instructions; "
-        "by the clock of the other end it is 700.0 Mbit/s",
+        "by the clock of the other end, goodput is 700.0 Mbit/s",
     )
 
 
 def test_received_goodput_is_in_the_time_of_the_board() -> None:
     found = measured(Direction.RX, "board")
     assert found.flows[Direction.RX].goodput.bps == pytest.approx(700e6, rel=1e-3)
-    assert "by the clock of the other end it is 600.0 Mbit/s" in found.notes[0]
+    assert "by the clock of the other end, goodput is 600.0 Mbit/s" in found.notes[0]
 
 
 def test_both_directions_at_once_are_in_the_time_of_the_board() -> None:

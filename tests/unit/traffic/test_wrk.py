@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.model.traffic import Direction, HttpTraffic
-from pytest_pinet.traffic.http_run import HttpRun
+from pytest_pinet.traffic.http import HttpRun
 from pytest_pinet.traffic.wrk import argv, parse
 from tests.support.local_shell import LocalShell
 

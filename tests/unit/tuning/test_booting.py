@@ -48,7 +48,7 @@ def test_lines_hold_for_every_board_and_the_command_line_stays_one_line(bench: B
     booting.prepare(bench.shell, OC, folders(bench))
     now = files(bench)
     assert now["config.txt"] == (
-        f"{CONFIG}\n\n# By pytest-pinet, for a test: how this file was stands beside it\n[all]\n"
+        f"{CONFIG}\n\n# By pytest-pinet, for a test: the original is the file *.pytest-pinet\n[all]\n"
         "arm_freq=2000\nover_voltage=6\ndtoverlay=\ndtparam=eee=off\n"
     )
     assert now["cmdline.txt"] == "console=tty1 root=PARTUUID=1-02 rootwait quiet pci=pcie_bus_perf\n"
@@ -271,7 +271,7 @@ def test_a_kernel_parameter_is_on_the_command_line(bench: Bench) -> None:
     bench.file("/proc/cmdline", "console=tty1 threadirqs quiet")
     assert told(bench, None, kernel="threadirqs").outcome is SettingOutcome.APPLIED
     bench.file("/proc/cmdline", "console=tty1")
-    assert told(bench, "x", kernel="threadirqs").why == "it is in the boot files, but the boot changed nothing"
+    assert told(bench, "x", kernel="threadirqs").why == "it is in the boot files, but the boot did not change the value"
 
 
 def test_the_generation_of_a_pcie_link(bench: Bench) -> None:
@@ -290,4 +290,4 @@ def test_the_generation_of_a_pcie_link(bench: Bench) -> None:
 def test_a_setting_that_cannot_be_read_is_unsupported(bench: Bench) -> None:
     one = told(bench, None, dtparam="audio=off")
     assert one.outcome is SettingOutcome.UNSUPPORTED
-    assert one.why == "it is in config.txt, but no known value shows whether dtparam audio works"
+    assert one.why == "dtparam audio is in config.txt, but pinet cannot read back whether it works"

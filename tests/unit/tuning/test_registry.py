@@ -9,16 +9,15 @@ import pytest
 
 from pytest_pinet.config import labfile
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, Where
-from pytest_pinet.matrix.expansion import CombinationCase, combinations, fewest_boots, marker_names, selected
+from pytest_pinet.matrix.expansion import CombinationCase, Request, combinations, fewest_boots, marker_names, selected
 from pytest_pinet.matrix.inventory import split_tuning
-from pytest_pinet.matrix.request import Request
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
-from pytest_pinet.report.tunings import ineffective, tuning_notes, tuning_records
-from pytest_pinet.session.error_reports import require_tunings
+from pytest_pinet.report.sentences import ineffective, tuning_notes
 from pytest_pinet.session.marker import read_marker
 from pytest_pinet.session.options import check_tunings
+from pytest_pinet.session.session import require_tunings
 from pytest_pinet.tuning.registry import (
     ORDER,
     RUNNING_ORDER,
@@ -192,10 +191,10 @@ GOOD = Tuned("pi4b-1:usb", "mtu", "9000", "1500", "9000", SettingOutcome.APPLIED
 
 def test_a_setting_without_effect_is_not_in_the_id() -> None:
     assert tuning_notes([GONE, LOW, GOOD, GONE]) == [
-        "tuning xps=all of pi4b-1:usb: unsupported: eth1 has one transmit queue (the value was measured without it)",
-        "tuning rps=0xff of pi4b-1:usb: clamped, it is f (the value was measured without it)",
+        "tuning xps=all of pi4b-1:usb: unsupported: eth1 has one transmit queue (measured without this setting)",
+        "tuning rps=0xff of pi4b-1:usb: clamped, the value is f (measured without this setting)",
     ]
-    records = tuning_records([GONE, GOOD])
+    records = (GONE, GOOD)
     assert [record.outcome for record in records] == ["unsupported", "applied"]
     untuned = result("pi4b:usb/pair", {})
     assert ineffective([untuned.replace(tunings=records), untuned.replace(tunings=records), untuned]) == [
@@ -207,7 +206,7 @@ def test_a_test_that_cannot_do_without() -> None:
     require_tunings([GOOD])
     with pytest.raises(pytest.skip.Exception, match="tuning xps=all of pi4b-1:usb: unsupported"):
         require_tunings([GOOD, GONE])
-    with pytest.raises(InvalidMeasurement, match="clamped, it is f, and tuning_required is set: not measured"):
+    with pytest.raises(InvalidMeasurement, match="clamped, the value is f, and tuning_required is set: not measured"):
         require_tunings([LOW])
 
 

@@ -7,7 +7,7 @@ import pytest
 from pytest_pinet.judge.oracle import pcie_leaves
 from pytest_pinet.model.conditions import PcieLink
 from pytest_pinet.virtual.boot_settings import BootSettings
-from pytest_pinet.virtual.faults import Faults
+from pytest_pinet.virtual.cable import Faults
 from pytest_pinet.virtual.link_models import BusLane, Shape, goodput, model_of, wire_rate
 from pytest_pinet.virtual.shaping import burst, bus_lines, node_queue, port_queue
 
@@ -90,13 +90,11 @@ def test_models_reproduce_published_goodput_of_usb3_adapters(nic: str, clock: in
 def test_models_reproduce_published_bidirectional_goodput_of_usb3_adapters(
     nic: str, clock: int, bidir: tuple[float, float], capped_tx: float | None
 ) -> None:
-    bus = shape_of("pi4b", nic, 1000, BootSettings(clock)).bus
-    assert bus is not None
-    assert bus.tx is not None
-    assert bus.rx is not None
-    assert bidirectional(bus.tx, bus.rx) == pytest.approx(bidir, rel=0.1)
+    lanes = shape_of("pi4b", nic, 1000, BootSettings(clock)).lanes
+    assert lanes is not None
+    assert bidirectional(*lanes) == pytest.approx(bidir, rel=0.1)
     if capped_tx is not None:
-        assert bidirectional(bus.tx, bus.rx, most_rx=400)[0] == pytest.approx(capped_tx, rel=0.1)
+        assert bidirectional(*lanes, most_rx=400)[0] == pytest.approx(capped_tx, rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -151,8 +149,7 @@ def test_sizes_of_queues_and_buckets() -> None:
 
 def test_a_bus_redirects_both_directions_of_the_nic() -> None:
     shape = shape_of("pi4b", "ax88179", 1000)
-    assert shape.bus is not None
-    lines = bus_lines("eth1", ("bus0", "back0"), shape.bus, "02:00:00:00:00:01")
+    lines = bus_lines("eth1", ("bus0", "back0"), shape, "02:00:00:00:00:01")
     assert sum("mirred egress redirect dev bus0" in line for line in lines) == 1
     assert sum("mirred egress redirect dev back0" in line for line in lines) == 1
     assert any("ceil 763200000bit" in line and "dev bus0" in line for line in lines)
@@ -160,9 +157,8 @@ def test_a_bus_redirects_both_directions_of_the_nic() -> None:
 
 
 def test_a_random_share_of_each_direction_is_copied_to_the_other_lane() -> None:
-    bus = shape_of("pi4b", "ax88179", 1000).bus
-    assert bus is not None
-    copies = [line for line in bus_lines("eth1", ("bus0", "back0"), bus, "02:00:00:00:00:01") if "mirror" in line]
+    shape = shape_of("pi4b", "ax88179", 1000)
+    copies = [line for line in bus_lines("eth1", ("bus0", "back0"), shape, "02:00:00:00:00:01") if "mirror" in line]
     for line, hook, share, lane in zip(copies, ("ingress", "egress"), (0.628, 0.25), ("bus0", "back0"), strict=True):
         assert f" {hook} " in line
         assert f",53 1 0 {round(share * 2**32)}," in line
@@ -170,9 +166,8 @@ def test_a_random_share_of_each_direction_is_copied_to_the_other_lane() -> None:
 
 
 def test_usb_2_has_one_queue_for_both_directions() -> None:
-    bus = shape_of("pi3b", "ax88179", 1000).bus
-    assert bus is not None
-    lines = bus_lines("eth1", ("bus0", "back0"), bus, "02:00:00:00:00:01")
+    shape = shape_of("pi3b", "ax88179", 1000)
+    lines = bus_lines("eth1", ("bus0", "back0"), shape, "02:00:00:00:00:01")
     assert sum("mirred egress redirect dev bus0" in line for line in lines) == 2
     assert not any("back0" in line for line in lines)
 
@@ -195,13 +190,10 @@ def test_scaling_a_shape_scales_all_rates(nic: str) -> None:
     assert (tenth.tx_bps, tenth.rx_bps) == pytest.approx((full.tx_bps / 10, full.rx_bps / 10))
     assert tenth.wire_bps == pytest.approx(full.wire_bps / 10)
     assert full.scaled(1.0) == full
-    if full.bus is not None and full.bus.tx is not None:
-        assert tenth.bus is not None
-        assert tenth.bus.tx is not None
-        assert (tenth.bus.tx.charge, tenth.bus.tx.limit) == (full.bus.tx.charge, full.bus.tx.limit)
+    assert (tenth.lanes is None) == (full.lanes is None)
+    if full.lanes is not None and tenth.lanes is not None:
+        assert (tenth.lanes[0].charge, tenth.lanes[0].limit) == (full.lanes[0].charge, full.lanes[0].limit)
 
 
 def test_scaling_a_usb_2_bus() -> None:
-    bus = shape_of("pi3b", "ax88179", 1000).scaled(0.1).bus
-    assert bus is not None
-    assert bus.rate_bps == pytest.approx(33.56e6)
+    assert shape_of("pi3b", "ax88179", 1000).scaled(0.1).bus_bps == pytest.approx(33.56e6)

@@ -15,8 +15,8 @@ from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.judge.extras import extras_of
 from pytest_pinet.lab.queue.contention import exclusive, lab_key
 from pytest_pinet.measure.counter_check import CounterCheck
-from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.scale import Scale
+from pytest_pinet.model.lab import Lab, Scale
+from pytest_pinet.model.limits import Metric
 from pytest_pinet.virtual import scale
 from pytest_pinet.virtual.link_models import wire_rate
 from pytest_pinet.virtual.scale import Trial, Trials
@@ -188,6 +188,6 @@ def test_counters_and_processor_costs_are_not_scaled(tmp_path: Path) -> None:
     assert moved._moved([measured])[0].sent == 1_448_000
     one = link_stand_in.one_try(measured)
     one = replace(one, measurements=(replace(one.measurements[0], cpu_percent={"dut": 11.584}),))
-    cost = extras_of(link.facts, link_stand_in.TX, one, [0]).cpu_percent_per_gbps
+    cost = extras_of(link.facts, link_stand_in.TX, one, [0])[Metric.CPU]
     assert cost is not None
     assert cost == pytest.approx(1000, rel=1e-3), "percent of a core for each Gbit/s that really moved"

@@ -6,26 +6,14 @@ from types import MappingProxyType
 
 import pytest
 
-from pytest_pinet.virtual.agentx_protocol import (
-    AgentxPdu,
-    PduType,
-    Reader,
-    SnmpType,
-    Value,
-    bitmap,
-    encode_oid,
-    encode_varbind,
-    header,
-    ports_of,
-    register,
-    response,
-)
+from pytest_pinet.virtual.agentx import Packet, PduType, encode_oid, encode_packet, encode_varbind
 from pytest_pinet.virtual.credentials import SnmpAccess
 from pytest_pinet.virtual.firmware import SwitchFaults, Vlan, VlanTable, with_lies
 from pytest_pinet.virtual.kernel_lines import panic_at_boot, panic_in_traffic, stamped
 from pytest_pinet.virtual.netlink import LinkInfo, QueueInfo
 from pytest_pinet.virtual.port_counters import VirtualPortCounters
 from pytest_pinet.virtual.shaping import arbiter, from_port, to_address, token_bucket
+from pytest_pinet.virtual.switch_objects import SnmpType, Value, bitmap, ports_of
 
 
 def test_a_port_forwards_only_if_all_three_settings_agree() -> None:
@@ -69,7 +57,8 @@ def test_the_first_port_is_the_highest_bit() -> None:
 )
 @pytest.mark.parametrize("name", [(1, 3, 6, 1, 2, 1, 17), (1, 0, 8802, 1), (1, 3)])
 def test_a_value_is_decoded_as_it_was_encoded(name: tuple[int, ...], value: Value) -> None:
-    assert Reader(encode_varbind(name, value), ">").varbinds() == [(name, value)]
+    request = Packet(encode_packet(PduType.TEST_SET, 1, 2, 3, b""), encode_varbind(name, value))
+    assert request.varbinds() == [(name, value)]
 
 
 def test_an_oid_below_internet_is_encoded_in_short_form() -> None:
@@ -77,13 +66,12 @@ def test_an_oid_below_internet_is_encoded_in_short_form() -> None:
 
 
 def test_a_response_has_the_numbers_of_its_request() -> None:
-    request = AgentxPdu(PduType.GET, 1, 22, 333)
-    data = response(request, error=12, index=2).encoded()
-    answer, length, order = header(data[:20])
-    assert (answer.type, answer.session, answer.transaction, answer.packet) == (PduType.RESPONSE, 1, 22, 333)
-    assert (length, order) == (8, ">")
-    assert Reader(data[20:], order).numbers("IHH") == (0, 12, 2)
-    assert register(1, 2, (1, 3, 6, 1, 2, 1)).type == PduType.REGISTER
+    request = Packet(encode_packet(PduType.GET, 1, 22, 333, b""))
+    data = request.answered(error=12, index=2)
+    answer = Packet(data[:20], data[20:])
+    assert (answer.type, answer.session, answer.transaction, answer.number) == (PduType.RESPONSE, 1, 22, 333)
+    assert answer.length == 8
+    assert answer.numbers("IHH") == (0, 12, 2)
 
 
 def link(rx_packets: int = 0, rx_bytes: int = 0, tx_bytes: int = 0) -> dict[str, LinkInfo]:

@@ -219,5 +219,6 @@ def test_the_error_of_a_failed_boot_names_the_tuning(bench: Bench) -> None:
         bench.open(FAST, hang)
     assert str(error.value) == (
         "one does not answer on its serial console (booted with arm_freq=2000)\n"
-        "  -> restore the boot files on the card of one from the originals beside them (*.pytest-pinet)"
+        "  -> look at the console; if one does not boot, restore its boot files from the originals beside them "
+        "(*.pytest-pinet)"
     )

@@ -46,7 +46,7 @@ def test_files_of_a_build_that_does_not_run_are_removed_without_a_boot(monkeypat
     found = bring_up(board)
     assert board.log == []
     assert found.take_warnings() == [
-        "removed the build under test that an interrupted run left on pi1",
+        "partly removed the build under test that an interrupted run left on pi1",
         "could not remove build new on pi1 (Read-only file system) from pi1",
     ]
 

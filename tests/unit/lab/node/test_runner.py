@@ -62,7 +62,7 @@ def test_the_runner_is_never_under_test(tmp_path: Path) -> None:
     lab = load_text(tmp_path, LAB)
     (missing,) = combinations(lab, read_marker("t", [pytest.mark.pinet(board="pc").mark]))
     assert not isinstance(missing, Combination)
-    assert missing.reason == "no board 'pc' in lab lab (it has pi4b)"
+    assert missing.reason == "no board 'pc' in lab lab (boards: pi4b)"
 
 
 def test_the_runner_is_not_booted_after_a_failed_undo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

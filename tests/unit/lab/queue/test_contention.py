@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.lab.queue import contention
-from pytest_pinet.lab.queue.contention import all_domains, domains_of, lab_key
-from pytest_pinet.lab.queue.host_queue import queue_folder
+from pytest_pinet.lab.queue.contention import all_domains, domains_of, lab_key, queue_folder
 from pytest_pinet.matrix import inventory
 from tests.support.diagram_labs import virtual_lab
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from pytest_pinet.errors import SwitchError, Where
-from pytest_pinet.lab.switch import cli_families
+from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.lab.switch.cli import CliSwitch
 from pytest_pinet.lab.switch.cli_session import RefusedError
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortState
@@ -46,11 +46,11 @@ def switch_of(name: str, **answers: str) -> tuple[CliSwitch, Recorded]:
     sample = SAMPLES[name]
     session = Recorded({**sample["shows"], **answers})
     switch = Switch("sw1", "cli", tuple(sample["ports"]), {}, WHERE)
-    return CliSwitch(switch, cli_families.load(name, WHERE), session), session
+    return CliSwitch(switch, cli_family.load(name, WHERE), session), session
 
 
 def test_each_family_has_samples() -> None:
-    assert sorted(SAMPLES) == cli_families.built_in()
+    assert sorted(SAMPLES) == cli_family.built_in()
     assert len(SAMPLES) >= 5
 
 
@@ -179,10 +179,10 @@ def test_the_answer_for_one_port_is_not_used_for_another() -> None:
     ],
 )
 def test_refusals(name: str, answer: str, line: str | None) -> None:
-    assert cli_families.load(name, WHERE).refusal(answer) == line
+    assert cli_family.load(name, WHERE).refusal(answer) == line
 
 
 def test_no_sample_looks_like_a_refusal() -> None:
     for name, sample in SAMPLES.items():
-        family = cli_families.load(name, WHERE)
+        family = cli_family.load(name, WHERE)
         assert [command for command, answer in sample["shows"].items() if family.refusal(answer)] == []

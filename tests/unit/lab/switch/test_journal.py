@@ -49,8 +49,8 @@ def test_a_port_stays_in_the_journal_until_it_is_forgotten(tmp_path: Path, lab: 
     assert json.loads(page.read_text())["labs"] == {
         lab: {
             "sw": {
-                "p1": {"admin_up": True, "vlan": 1, "poe": None},
-                "p2": {"admin_up": None, "vlan": None, "poe": False},
+                "p1": {"admin_up": True, "vlan": 1},
+                "p2": {"poe": False},
             }
         }
     }

@@ -17,7 +17,7 @@ from pytest_pinet.report.allure.derived import (
     runs_of,
 )
 from pytest_pinet.report.allure.identity import Subject
-from pytest_pinet.report.allure.stand_in import write_stand_in
+from pytest_pinet.report.allure.run_files import write_stand_in
 from tests.support.chart_series import dot, series
 
 SUBJECT = Subject("pi4b", "onboard", "pair", "test_rate", {}, "test_rate.py")
@@ -49,7 +49,7 @@ def test_metrics_are_what_the_metrics_file_of_a_run_calls_them() -> None:
 
 def test_a_test_stands_in_the_history_with_its_worst_metric() -> None:
     lines = history3()
-    assert [line["testResults"][SUBJECT.allure3_id]["status"] for line in lines[23:27]] == [
+    assert [line["testResults"][TEST.allure3_id]["status"] for line in lines[23:27]] == [
         "passed", "passed", "failed", "failed"
     ]  # fmt: skip
 
@@ -68,7 +68,7 @@ def test_an_invalid_value_is_a_broken_test_and_no_allure_metric() -> None:
     bad = replace(TX, dots=[dot(0, 951e6, Verdict.INVALID)], shifts=())
     (line,) = [json.loads(one) for one in allure3_history(runs_of([bad], ""), [TEST]).splitlines()]
     assert line["metrics"] == {}
-    assert line["testResults"][SUBJECT.allure3_id]["status"] == "broken"
+    assert line["testResults"][TEST.allure3_id]["status"] == "broken"
 
 
 def test_allure_2_gets_the_20_runs_that_it_shows_newest_first() -> None:

@@ -17,13 +17,13 @@ import os, sys
 from pathlib import Path
 sys.path.insert(0, {str(HERE)!r})
 import pytest
-from pytest_pinet.report.transport import attach_results
+from pytest_pinet.report.result_record import attach_results
 from tests.support.report_records import direction, result
 from pytest_pinet.session.allure import subject_of
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.listener import AllureResults
-from pytest_pinet.report.allure.run import AllureRun
-from pytest_pinet.report.allure.run_files import RunFacts
+from pytest_pinet.report.allure.run_files import AllureRun
+from pytest_pinet.report.trends import RunFacts
 from pytest_pinet.execution.trace import doing
 
 WARNINGS = []
@@ -287,7 +287,7 @@ def pytest_runtest_makereport(item, call):
     return report
 """,
     )
-    bench.run("-p", "test_a", dies=True, PYTHONPATH=os.curdir)
+    bench.run("-p", "test_a", dies=True, PYTHONPATH=os.pathsep.join([os.curdir, str(HERE)]))
     assert bench.only()["status"] == "failed"
 
 
@@ -347,7 +347,7 @@ def test_a_folder_that_holds_an_earlier_run_is_warned_of(bench: Bench) -> None:
     bench.write("test_a.py", RATE)
     bench.write("res/pinet-run.json", "{}")
     bench.run().stdout.fnmatch_lines(
-        ["WARNING */res holds an earlier run: Allure takes two results of a test for retries*; add --clean-alluredir*"]
+        ["WARNING */res holds an earlier run: Allure treats two results of one test as*; add --clean-alluredir*"]
     )
     bench.run("--clean-alluredir").stdout.no_fnmatch_line("WARNING*")
 

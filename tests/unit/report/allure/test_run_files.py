@@ -11,7 +11,6 @@ import pytest
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.report.allure.run_files import (
     RUN_FILE,
-    RunFacts,
     environment,
     executor,
     figures_csv,
@@ -19,6 +18,7 @@ from pytest_pinet.report.allure.run_files import (
     write_global_error,
     write_run_files,
 )
+from pytest_pinet.report.trends import RunFacts
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, run_record
 
 RUN = run_record(NIGHT, NIGHT_SKIPPED)

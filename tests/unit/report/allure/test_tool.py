@@ -125,7 +125,7 @@ def test_without_allure_there_is_none(proof: Path, tmp_path: Path, monkeypatch: 
 
 def test_one_that_is_named_must_answer(proof: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "/nowhere/allure")
-    with pytest.raises(ConfigError, match="PINET_ALLURE=/nowhere/allure does not tell its version; expected the path"):
+    with pytest.raises(ConfigError, match="PINET_ALLURE=/nowhere/allure does not report its version; expected"):
         find_allure([])
 
 
@@ -181,9 +181,9 @@ def test_a_report_of_many_files_replaces_an_old_one_as_a_whole(proof: Path, tmp_
     [
         (
             "echo no space left >&2; exit 3",
-            r"failed with exit code 3: no space left; --page needs no Allure",
+            r"failed with exit code 3: no space left; pinet report --page needs no Allure",
         ),
-        ("exit 0", r"made no index.html of .*; run it by hand"),
+        ("exit 0", r"made no index.html from .*; run by hand"),
     ],
 )
 def test_what_goes_wrong_is_said_and_the_old_report_stays(
@@ -204,6 +204,6 @@ def test_a_page_that_still_asks_google_is_not_kept(
 ) -> None:
     monkeypatch.setenv("PAGE", "<link rel=preload href=https://www.googletagmanager.com/new.js>")
     allure = Allure(str(fake(tmp_path / "a", "4.0.0")), (4, 0, 0))
-    with pytest.raises(ConfigError, match="this version of Allure is not known; --page needs no Allure"):
+    with pytest.raises(ConfigError, match="this version of Allure is not supported; use --page"):
         generate(allure, tmp_path, "", "x", tmp_path / "report.html", single=True)
     assert not (tmp_path / "report.html").exists()

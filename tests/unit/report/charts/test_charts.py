@@ -10,15 +10,13 @@ from hypothesis import strategies as st
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.record.direction import EventRecord, FlowRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.charts.axis import AxisScale, RateUnit, rate_range
 from pytest_pinet.report.charts.overview import overview_chart
-from pytest_pinet.report.charts.paper import Paper
-from pytest_pinet.report.charts.scale import AxisScale, RateUnit, rate_range
-from pytest_pinet.report.charts.sparkline import sparkline
-from pytest_pinet.report.charts.style import COLOURS, DARK, LIGHT
+from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, Paper
 from pytest_pinet.report.charts.throughput import throughput_chart
-from pytest_pinet.report.charts.trend import NARROW, trend_chart, trend_words
+from pytest_pinet.report.charts.trend import NARROW, sparkline, trend_chart, trend_words
 from pytest_pinet.report.rows import rows_of
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.trends import FigureSeries
 from tests.support.chart_series import dot, series
 from tests.support.report_records import NIGHT, direction, result, samples
 

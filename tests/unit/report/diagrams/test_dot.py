@@ -13,9 +13,8 @@ from pytest_pinet.matrix.inventory import combination
 from pytest_pinet.model.lab import Lab, PortRef
 from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.report.diagrams.combination_dot import combination_dot
-from pytest_pinet.report.diagrams.lab_dot import lab_dot
-from pytest_pinet.report.diagrams.labels import nic, speed
+from pytest_pinet.report.diagrams.dot import combination_dot, lab_dot
+from pytest_pinet.report.diagrams.facts import nic, speed
 from tests.support.diagram_labs import FIFTY, SWITCHES, lab_of, virtual_lab
 
 _EDGE = re.compile(r'"(.+?)"(?::(\w+):([ew]))? -> "(.+?)"(?::(\w+):([ew]))? \[(.*)\]')
@@ -105,7 +104,7 @@ def test_a_combination_names_ends_ports_rates_limit_and_leases() -> None:
     assert "lab virtual: 5 flows at once, rx as seen from pi4b-1:onboard" in head
     assert re.search(r"limit rx 94% \(\S+virtual.yaml:\d+\)", head)
     assert "leases cm4-1, pi3b-1, pi3b-2, pi4b-1, pi4b-2, pi5-1" in head
-    assert "nothing else is measured there meanwhile: host" in head
+    assert "contention domains (no other measurement runs there): host" in head
 
 
 @pytest.mark.parametrize(
@@ -151,7 +150,7 @@ def test_a_chain_has_an_arrow_in_each_group_and_one_inside_the_node(direction: D
 def test_groups_and_uplinks_have_their_boxes(tmp_path: Path) -> None:
     lab = lab_of(tmp_path, SWITCHES)
     dot = combination_dot(lab, combination(lab, "pi5:onboard/mesh:5"), Direction.BIDIR, ())
-    assert 'label="group 1: wired as it is on switches rack-a, core; a VLAN of its own on switch rack-b"' in dot
+    assert 'label="group 1: fixed wiring on switches rack-a, core; a VLAN of its own on switch rack-b"' in dot
     # The middle switch has none of the ends, but carries their traffic.
     assert {name for name in nodes(dot) if "switch" in name} == {
         f"group 1 switch {name}" for name in ("rack-a", "core", "rack-b")

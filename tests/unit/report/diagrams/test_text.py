@@ -12,10 +12,9 @@ from pytest_pinet.matrix.inventory import combination, entries, largest
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.topology import KINDS, parse_topology
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.report.diagrams.combination_text import combination_text
-from pytest_pinet.report.diagrams.lab_text import lab_text
-from pytest_pinet.report.diagrams.labels import ranges
+from pytest_pinet.report.diagrams.facts import ranges
 from pytest_pinet.report.diagrams.matrix import matrix_text
+from pytest_pinet.report.diagrams.text import combination_text, lab_text
 from tests.support.diagram_labs import FIFTY, ROOT, SWITCHES, lab_of
 
 
@@ -48,7 +47,7 @@ switch sw1 (BACKEND, 16 ports)
 |-- p11  2.5 Gbit/s  pi5-1:pcie      pi5, rtl8125 on pcie2x1, eth1
 `-- free: p12-p16
 
-contention domains, in each one measurement at a time:
+contention domains (one measurement at a time in each):
   host: all nodes
 """
 
@@ -73,7 +72,7 @@ flows, all at once:
 
 limit    rx 94% (lab/virtual.yaml:N)
 leases   cm4-1, pi3b-1, pi3b-2, pi4b-1, pi4b-2, pi5-1
-domains  host (nothing else is measured there meanwhile)
+domains  host (no other measurement runs there)
 """
 
 CHAIN = """\
@@ -94,7 +93,7 @@ flow:
 
 limit    94% (lab/virtual.yaml:N)
 leases   pi4b-1, pi4b-2, pi5-1
-domains  host (nothing else is measured there meanwhile)
+domains  host (no other measurement runs there)
 """
 
 
@@ -138,7 +137,7 @@ def test_uplinks_and_unmanaged_switches_are_named(tmp_path: Path) -> None:
     text = drawn(lab, "pi4b:onboard/incast:4")
     assert "over uplink core/p23 to rack-a/Gi1/0/8, 1 Gbit/s (trunk-a)" in text
     joined = " ".join(text.split())
-    assert "group 1: wired as it is on switches core, rack-a; a VLAN of its own on switch rack-b" in joined
+    assert "group 1: fixed wiring on switches core, rack-a; a VLAN of its own on switch rack-b" in joined
     # Long text continues in its own column, beside the stem of the tree.
     assert "b:usb                     pi4b, ax88179 on usb3,\n  |" in text
     (below,) = {line.index("eth1") for line in text.splitlines() if line.strip(" |") == "eth1"}

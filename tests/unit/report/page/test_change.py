@@ -39,7 +39,7 @@ def test_it_shows_the_newest_change_though_no_trend_has_it(text: str) -> None:
 
     assert reader.wrong == []
     assert reader.open == []
-    assert "new must not go in: 1 of 2 metrics slower" in text
+    assert "new must not be merged: 1 of 2 metrics slower" in text
     assert "No answer" not in text
     assert "Nothing was measured yet" not in text
     # Every turn of both results is drawn, and has a text alternative.

@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 import pytest
 
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.charts.scale import rate_text
 from pytest_pinet.report.page.page import page
 from pytest_pinet.report.page.words import lead, unbroken
-from pytest_pinet.report.series import FigureSeries
+from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.trends import FigureSeries
 from tests.support.chart_series import dot, series
 
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
@@ -59,7 +59,7 @@ def text() -> str:
 
 def test_the_first_sentence_says_what_is_wrong() -> None:
     assert lead(ALL) == "Of 4 metrics, 1 misses its limit and 1 was not measured because of the lab."
-    assert lead([series()]) == "All 1 metrics hold their limits."
+    assert lead([series()]) == "All 1 metrics meet their limits."
     assert lead([]) == "Nothing was measured yet."
 
 
@@ -86,7 +86,7 @@ def test_a_cell_has_verdict_value_share_and_trend_in_words_and_picture(text: str
     assert cell.index("fail") < cell.index("pass")
     latest = SLOW.latest
     assert latest.goodput_bps is not None
-    assert rate_text(latest.goodput_bps) in cell
+    assert rate(latest.goodput_bps) in cell
     assert f"{latest.goodput_bps / 941.48e6 * 100:.1f} %" in cell
     assert cell.count("<svg") == 4
 

@@ -1,0 +1,248 @@
+"""The gates of a self-test: their plan, and the counts of right verdicts for its table and its sentence. No I/O."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import fmean, median
+
+from pytest_pinet.judge.profile import Profile
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.table import text_table
+
+# Connections for the baseline of each direction. Its error is then less than half of one connection's error.
+BASELINE_CONNECTIONS = 5
+# Time of a connection besides traffic, of adding and removing a shaper, and of opening the link (s, virtual lab).
+SET_UP_S = 0.4
+SHAPER_S = 0.4
+OPENING_S = 5.0
+# For a reduction this near to the tolerance, both pass and fail are right.
+AT_THE_LIMIT = 0.002
+# The largest allowed difference between the requested and the measured reduction.
+SHAPER_ERROR = 0.005
+_PASSED = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
+
+
+@dataclass(frozen=True)
+class SelftestCase:
+    """One gate: traffic in one direction of a link that is slower by ``reduction`` (0.05 = 5 %)."""
+
+    way: Direction
+    reduction: float
+
+
+@dataclass(frozen=True)
+class SelftestPlan:
+    """``repeats`` gates for each reduction and for none, in alternating directions and the random order of ``seed``."""
+
+    reductions: tuple[float, ...]
+    repeats: int
+    profile: Profile
+    seed: int
+
+    def order(self, ways: Sequence[Direction]) -> list[SelftestCase]:
+        """Return all gates in random order, so that slow drift of the lab cannot look like a reduction."""
+        cases = [
+            SelftestCase(ways[index % len(ways)], reduction)
+            for reduction in (0.0, *self.reductions)
+            for index in range(self.repeats)
+        ]
+        random.Random(self.seed).shuffle(cases)
+        return cases
+
+    def seconds(self, ways: int, tolerance: float) -> float:
+        """Return the approximate duration for one combination (s). Gates near the limit take half of the budget."""
+        connection_s = self.profile.connection_s + SET_UP_S
+        total = OPENING_S + ways * BASELINE_CONNECTIONS * connection_s
+        for reduction in (0.0, *self.reductions):
+            margin = abs(reduction - tolerance)
+            if margin <= AT_THE_LIMIT:
+                connections = self.profile.budget_s / self.profile.connection_s / 2
+            else:
+                connections = self.profile.fails_after if reduction > tolerance else self.profile.passes_after
+            total += self.repeats * (connections * connection_s + (SHAPER_S if reduction else 0.0))
+        return total
+
+
+class Mark(StrEnum):
+    """The rating of a verdict on a known reduction."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    INCONCLUSIVE = "inconclusive"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True)
+class SelftestOutcome:
+    """One gate: its verdict, its measured goodput, its seconds of traffic, and its seconds in all."""
+
+    case: SelftestCase
+    verdict: Verdict
+    goodput: Bitrate
+    traffic_s: float
+    seconds: float
+    reason: str
+
+    def as_json(self) -> dict[str, object]:
+        """Return one gate of ``pinet selftest --json``."""
+        return {
+            "direction": str(self.case.way),
+            "reduction": self.case.reduction,
+            "verdict": str(self.verdict),
+            "goodput_bps": self.goodput.bps,
+            "traffic_seconds": self.traffic_s,
+            "seconds": self.seconds,
+            "reason": self.reason,
+        }
+
+
+@dataclass
+class SelftestReport:
+    """The results of one combination so far. Each limit is ``tolerance`` (0.03 = 3 %) below its baseline."""
+
+    combination: Combination
+    tolerance: float
+    ways: Sequence[Direction]
+    baselines: dict[Direction, Bitrate] = field(default_factory=dict)
+    outcomes: list[SelftestOutcome] = field(default_factory=list)
+
+
+def mark(outcome: SelftestOutcome, tolerance: float) -> Mark:
+    """Rate a verdict: a reduction below the tolerance must pass, above it fail; at the tolerance both are right."""
+    if outcome.verdict is Verdict.INCONCLUSIVE:
+        return Mark.INCONCLUSIVE
+    if outcome.verdict not in (*_PASSED, Verdict.FAIL):
+        return Mark.INVALID
+    if at_limit(outcome.case.reduction, tolerance):
+        return Mark.RIGHT
+    must_fail = outcome.case.reduction > tolerance
+    return Mark.RIGHT if (outcome.verdict is Verdict.FAIL) is must_fail else Mark.WRONG
+
+
+def at_limit(reduction: float, tolerance: float) -> bool:
+    """Return whether a reduction is so near to the tolerance that both pass and fail are right."""
+    return abs(reduction - tolerance) <= AT_THE_LIMIT
+
+
+@dataclass(frozen=True)
+class Count:
+    """The gates of one reduction: the number of verdicts by rating, and their seconds of traffic.
+
+    ``measured`` is the mean reduction that the gates measured, over both directions (None: all were invalid).
+    ``passed`` is the number that passed. Invalid gates count in ``marks`` only.
+    """
+
+    reduction: float
+    at_limit: bool
+    marks: Mapping[Mark, int]
+    passed: int
+    median_s: float
+    most_s: float
+    measured: float | None
+
+    @property
+    def gates(self) -> int:
+        return sum(self.marks.values())
+
+    @property
+    def judged(self) -> int:
+        """The number of gates with a valid verdict."""
+        return self.gates - self.marks[Mark.INVALID]
+
+    @property
+    def shaper_erred(self) -> bool:
+        """Whether the link did not slow down by the requested amount, so that the counts prove nothing."""
+        return self.reduction > 0 and self.measured is not None and abs(self.measured - self.reduction) > SHAPER_ERROR
+
+    def as_json(self) -> dict[str, object]:
+        """Return one row of ``pinet selftest --json``."""
+        return {
+            "reduction": self.reduction,
+            "at_limit": self.at_limit,
+            "gates": self.gates,
+            **{str(kind): self.marks[kind] for kind in Mark},
+            "passed": self.passed,
+            "traffic_seconds_median": self.median_s,
+            "traffic_seconds_90_percent": self.most_s,
+            "measured_reduction": self.measured,
+        }
+
+
+def count(outcomes: Sequence[SelftestOutcome], baselines: Mapping[Direction, Bitrate], tolerance: float) -> list[Count]:
+    """Return a count for each reduction, in ascending order. ``baselines`` are by direction."""
+    found = []
+    for reduction in sorted({one.case.reduction for one in outcomes}):
+        own = [one for one in outcomes if one.case.reduction == reduction]
+        marks = [mark(one, tolerance) for one in own]
+        judged = [one for one, kind in zip(own, marks, strict=True) if kind is not Mark.INVALID]
+        seconds = sorted(one.traffic_s for one in judged) or [0.0]
+        found.append(
+            Count(
+                reduction,
+                at_limit(reduction, tolerance),
+                {kind: marks.count(kind) for kind in Mark},
+                sum(one.verdict in _PASSED for one in own),
+                median(seconds),
+                seconds[math.ceil(0.9 * len(seconds)) - 1],
+                fmean(1 - one.goodput.bps / baselines[one.case.way].bps for one in judged) if judged else None,
+            )
+        )
+    return found
+
+
+def table(counts: Iterable[Count]) -> list[str]:
+    """Return the counts as a table of 80 columns."""
+    rows: list[tuple[str, ...]] = [
+        ("slower by", "gates", "right", "wrong", "inconcl.", "traffic median", "  90 %", "measured", "")
+    ]
+    for one in counts:
+        marks = one.marks
+        notes = [f"at the limit: {one.passed} passed"] if one.at_limit else []
+        notes += [f"{marks[Mark.INVALID]} invalid"] if marks[Mark.INVALID] else []
+        numbers = (one.gates, marks[Mark.RIGHT], marks[Mark.WRONG], marks[Mark.INCONCLUSIVE])
+        seconds = (f"{one.median_s:.1f} s", f"{one.most_s:.1f} s")
+        measured = "-" if one.measured is None else percent(one.measured)
+        rows.append((percent(one.reduction), *map(str, numbers), *seconds, measured, "  ".join(notes)))
+    return text_table(rows, ">  >  >  >  >  >  >  >  <")
+
+
+def percent(share: float) -> str:
+    """Return ``5 %``; a value that rounds to 0 has no sign."""
+    return f"{round(share * 100, 1) + 0.0:g} %"
+
+
+def sentence(name: str, tolerance: float, counts: Sequence[Count]) -> str:
+    """Describe what the gate can and cannot detect, and in how many seconds of traffic."""
+    erred = next((one for one in counts if one.shaper_erred), None)
+    if erred is not None:
+        return (
+            f"{name}: the shaper slowed the link by {percent(erred.measured or 0.0)} instead of "
+            f"{percent(erred.reduction)}, so the counts prove nothing; "
+            "check whether something else limits the link"
+        )
+    parts = []
+    for one in counts:
+        if one.at_limit:
+            continue
+        seconds = f"{one.median_s:.0f} s of traffic (90 %: {one.most_s:.0f} s)"
+        right, what = one.marks[Mark.RIGHT], f"a link {percent(one.reduction)} slower"
+        what = "an unchanged link" if not one.reduction else what
+        verb = "passes" if one.reduction < tolerance else "is detected"
+        if not one.judged:
+            parts.append(f"no gate on {what} was valid")
+        elif right == one.judged:
+            parts.append(f"{what} {verb} after {seconds}")
+        else:
+            parts.append(f"{what} {verb} only in {right} of {one.judged} gates, after {seconds}")
+    text = f"{name}, limit {percent(tolerance)} below the baseline: {'; '.join(parts)}"
+    for one in counts:
+        if one.at_limit:
+            text += f"; a link {percent(one.reduction)} slower is at the limit: {one.passed} of {one.judged} passed"
+    return text

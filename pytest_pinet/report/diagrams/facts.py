@@ -1,0 +1,164 @@
+"""What all drawings say of a lab and of a combination: names, speeds, ports, flows and limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.judge.limits import most_specific
+from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.lab import Interface, Lab
+from pytest_pinet.model.limits import Limit, Metric
+from pytest_pinet.model.metric_key import MetricKey, metric_keys
+from pytest_pinet.model.topology import Topology
+from pytest_pinet.model.traffic import Direction, Traffic
+
+_NUMBERED = re.compile(r"(.*?)([1-9][0-9]*|0)")
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """Return ``1 node``, ``6 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
+
+
+def speed(mbps: int) -> str:
+    """Return a link speed: ``100 Mbit/s``, ``2.5 Gbit/s``."""
+    return f"{mbps / 1000:g} Gbit/s" if mbps >= 1000 else f"{mbps} Mbit/s"
+
+
+def ranges(ports: Iterable[str]) -> list[str]:
+    """Return ports in the given order. Consecutive numbers are joined: ``p1-p4``."""
+    runs: list[list[str]] = []
+    for port in ports:
+        if runs and _next(runs[-1][-1]) == port:
+            runs[-1].append(port)
+        else:
+            runs.append([port])
+    return [run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+
+
+def _next(port: str) -> str | None:
+    match = _NUMBERED.fullmatch(port)
+    return f"{match[1]}{int(match[2]) + 1}" if match else None
+
+
+def nic(interface: Interface) -> str:
+    """Return chip and bus: ``ax88179 on usb3``."""
+    return interface.nic.name if interface.bus is Bus.SOC else f"{interface.nic.name} on {interface.bus}"
+
+
+def traffic(combination: Combination, direction: Direction) -> str:
+    """Return the number of flows and their direction: ``5 flows at once, rx as seen from pi4b-1:onboard``."""
+    flows = sum(len(run.direction.parts) for run in combination.topology.runs(direction))
+    way = "both ways" if direction is Direction.BIDIR else f"{direction} as seen from {combination.dut}"
+    return f"{count(flows, 'flow')}{' at once' if flows > 1 else ''}, {way}"
+
+
+def switches(combination: Combination, segment: int) -> list[str]:
+    """Return the switches of a segment: first the switch of its first end, then along the uplinks."""
+    cables = combination.uplinks[segment]
+    found = [combination.ends[combination.topology.segments[segment][0]].interface.port.switch]
+    for here in found:
+        for cable in cables:
+            if cable.port_on(here) is not None:
+                found += [port.switch for port in cable.ports if port.switch not in found]
+    return found
+
+
+def group(lab: Lab, combination: Combination, index: int) -> str:
+    """Return how each switch connects a group of ports: ``group 1: a VLAN of its own on switch sw1``."""
+    hows: dict[str, list[str]] = {}
+    for name in switches(combination, index):
+        how = "fixed wiring" if lab.switches[name].backend == "fixed" else "a VLAN of its own"
+        hows.setdefault(how, []).append(name)
+    wired = (f"{how} on switch{'' if len(names) == 1 else 'es'} {', '.join(names)}" for how, names in hows.items())
+    return f"group {index + 1}: {'; '.join(wired)}"
+
+
+def free_ports(lab: Lab, switch: str) -> list[str]:
+    """Return the ports of a switch without a cable."""
+    used = {interface.port for interface in lab.interfaces()}
+    used |= {port for cable in lab.uplinks.values() for port in cable.ports}
+    taken = {port.port for port in used if port.switch == switch}
+    return [port for port in lab.switches[switch].ports if port not in taken]
+
+
+def lab_summary(lab: Lab) -> str:
+    """Return ``lab virtual: 6 nodes with 11 interfaces, 1 switch; its values are emulated``."""
+    parts = [
+        f"{count(len(lab.nodes), 'node')} with {count(len(lab.interfaces()), 'interface')}",
+        count(len(lab.switches), "switch", "switches"),
+    ]
+    parts += [count(len(lab.uplinks), "uplink")] if lab.uplinks else []
+    return f"lab {lab.name}: {', '.join(parts)}; its values are {lab.figures}"
+
+
+def domain_members(lab: Lab, members: Sequence[str]) -> str:
+    """Return the nodes of a domain in words."""
+    return "all nodes" if set(members) == set(lab.nodes) else ", ".join(members)
+
+
+@dataclass(frozen=True)
+class FlowArrow:
+    """One flow. ``path`` lists end numbers: the sender, the NICs that forward, the receiver.
+
+    ``both`` means that the receiver sends at the same time.
+    """
+
+    path: tuple[int, ...]
+    both: bool
+
+    @property
+    def hops(self) -> tuple[tuple[int, int], ...]:
+        """Return the parts of the path between two switch ports."""
+        return tuple(zip(self.path[::2], self.path[1::2], strict=True))
+
+    @property
+    def forwarded(self) -> tuple[tuple[int, int], ...]:
+        """Return the parts of the path inside a node, from one NIC to the other."""
+        return tuple(zip(self.path[1:-1:2], self.path[2::2], strict=True))
+
+
+def arrows(topology: Topology, direction: Direction) -> list[FlowArrow]:
+    """Return one arrow per run of traffic. Raises ValueError if the topology does not support the direction."""
+    found = []
+    for run in topology.runs(direction):
+        ends = (run.b, run.a) if run.direction is Direction.RX else (run.a, run.b)
+        # In a chain all traffic between 3 and 1 goes through the NICs 2 and 0 of one node.
+        inside = ((2, 0) if ends[0] == 3 else (0, 2)) if topology.forwards else ()
+        found.append(FlowArrow((ends[0], *inside, ends[1]), run.direction is Direction.BIDIR))
+    return found
+
+
+def held(combination: Combination, limits: Sequence[Limit]) -> dict[Direction, Limit]:
+    """Return the limits for the NIC under test, by direction.
+
+    If the topology has no one-way direction, the limits apply to each direction of bidirectional traffic.
+    """
+    topology = combination.topology
+    one_way = [way for way in (Direction.TX, Direction.RX) if way in topology.directions]
+    keys = {way: MetricKey(combination.identity, Traffic(way), way) for way in one_way}
+    # If flows share a NIC, the limit on their sum comes first.
+    metrics = (Metric.SUM, Metric.GOODPUT) if topology.shared else (Metric.GOODPUT, Metric.SUM)
+    found: dict[Direction, Limit] = {}
+    for way, key in (keys or metric_keys(combination.identity, Traffic(Direction.BIDIR))).items():
+        for metric in metrics:
+            limit = most_specific(limits, key, metric)
+            if limit is not None:
+                found[way] = limit
+                break
+    return found
+
+
+def held_lines(found: Mapping[Direction, Limit]) -> list[str]:
+    """Return ``94% (lab/virtual.yaml:88)``, or one line per direction if limits differ. No lines without a limit."""
+    limits = list(found.values())
+    if len(limits) > 1 and limits.count(limits[0]) == len(limits):
+        return [_line(limits[0])]
+    return [f"{way} {_line(limit)}" for way, limit in found.items()]
+
+
+def _line(limit: Limit) -> str:
+    return f"{limit.minimum} ({limit.source})"

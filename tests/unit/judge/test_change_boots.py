@@ -1,0 +1,51 @@
+"""Boots of two builds as measured: one stall does not make a build slower, repeated stalls do."""
+
+from __future__ import annotations
+
+from pytest_pinet.judge.change import MeasuredBoot, judge_boots
+from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.interleaved import Side, side
+from pytest_pinet.judge.noise import Noise
+from pytest_pinet.model.attempt import Attempt
+from tests.support.judge_attempts import attempt_of, steady, with_dips
+
+KNOWN = Noise(0.002, 20, 0.001, "calibrated", session_freedom=6)
+STALLED = with_dips(940, [(1.0, 0.8, 0.0)])
+
+
+def boots(of_a: list[Attempt], of_b: list[Attempt], count: int = 6) -> list[MeasuredBoot]:
+    """Return boots of both sides alternately. Each uses the next of its attempts, cyclically."""
+    made: list[MeasuredBoot] = []
+    for turn in range(count):
+        own = of_a if side(turn) is Side.A else of_b
+        place = sum(boot.side is side(turn) for boot in made)
+        made.append(MeasuredBoot(side(turn), turn, (own[place % len(own)],)))
+    return made
+
+
+def test_levels_of_connections_decide() -> None:
+    assert judge_boots(boots([steady(940)], [steady(941)]), noise=KNOWN).result is Relation.SAME
+    assert judge_boots(boots([steady(940)], [steady(915)]), noise=KNOWN).result is Relation.SLOWER
+
+
+def test_one_stall_of_three_connections_is_not_a_slower_build() -> None:
+    found = judge_boots(boots([steady(940)], [STALLED, steady(940), steady(940)]), noise=KNOWN)
+    assert found.result is Relation.SAME
+
+
+def test_repeated_stalls_make_a_build_slower() -> None:
+    found = judge_boots(boots([steady(940)], [STALLED], 8), noise=KNOWN)
+    assert found.result is Relation.SLOWER
+    assert "connections of B stall" in found.why
+
+
+def test_stalls_of_both_builds_do_not_count_against_b() -> None:
+    assert judge_boots(boots([STALLED], [STALLED]), noise=KNOWN).result is Relation.SAME
+
+
+def test_a_connection_without_a_value_is_ignored() -> None:
+    dropped = attempt_of([940] * 20, excluded="the link went down")
+    made = boots([steady(940)], [steady(900)])
+    made[1] = MeasuredBoot(Side.B, 1, (dropped,))
+    found = judge_boots(made, noise=KNOWN)
+    assert (found.result, found.count) == (Relation.SLOWER, 5)

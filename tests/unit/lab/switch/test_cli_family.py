@@ -1,0 +1,218 @@
+"""A user's own switch family: its valid content, and the messages on mistakes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.config.labfile import load as load_lab
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.lab.switch import cli_family
+from pytest_pinet.lab.switch.cli import connect
+from pytest_pinet.lab.switch.cli_family import Family
+from pytest_pinet.lab.switch.switchport import Capability
+from pytest_pinet.model.lab import Switch
+
+WHERE = Where("lab.yaml", 12)
+OWN = """\
+zyxel:
+  title: Zyxel GS1920
+  device_type: zyxel_os
+  refused: ['^Error']
+  show:
+    link:
+      - command: show interface {port}
+        find: ['Link\\s+:(?P<carrier>\\d+)']
+"""
+Load = Callable[[str], Family]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Load the first family of a text."""
+
+    def from_text(text: str) -> Family:
+        file = tmp_path / "own.yaml"
+        file.write_text(text)
+        return cli_family.load(text.split(":")[0], WHERE, str(file))
+
+    return from_text
+
+
+def test_an_own_family_can_do_what_it_has_commands_for(load: Load) -> None:
+    assert load(OWN).capabilities == {Capability.LINK}
+
+
+def test_an_own_family_like_another(load: Load) -> None:
+    family = load("old_hp: {like: hp_procurve, show: {poe: null}, set: {up: ['interface {port} open']}}\n")
+    assert family.device_type == "hp_procurve"
+    assert family.set.up == ["interface {port} open"]
+    assert family.set.down == ["interface {port} disable"]
+    assert family.capabilities == set(Capability) - {Capability.POE}
+
+
+def test_an_own_correction_of_a_built_in_family(load: Load) -> None:
+    family = load("cisco_ios: {like: cisco_ios, title: Catalyst with our banner}\n")
+    assert (family.title, family.device_type) == ("Catalyst with our banner", "cisco_ios")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title:", "titel:", "own.yaml:1: zyxel lacks the key 'title'; did you mean 'titel'?"),
+        ("    link:", "    lnk:", "own.yaml:6: unknown key 'lnk' in zyxel.show, did you mean 'link'?"),
+        ("  device_type: zyxel_os\n", "", "own.yaml:1: zyxel lacks the key 'device_type'"),
+        ("'^Error'", "'^(Error'", "own.yaml:4: zyxel.refused[0]: '^(Error' is not a regular expression: missing ), "),
+        (
+            "(?P<carrier>",
+            "(?P<carier>",
+            "own.yaml:7: zyxel.show.link: 'Link\\s+:(?P<carier>\\d+)': unknown group 'carier'",
+        ),
+        (
+            "{port}",
+            "{prot}",
+            "own.yaml:7: zyxel.show.link: 'show interface {prot}': unknown placeholder '{prot}', did you",
+        ),
+        (" {port}", "", "needs a group 'port', since 'show interface' has no {port}"),
+        ("{port}", "{port", "own.yaml:7: zyxel.show.link: 'show interface {port': expected '}' before end of string"),
+        ("    link:", "    vlan:", "unknown group 'carrier'"),
+        ("['^Error']", "'^Error'", "own.yaml:4: zyxel.refused: expected a list, got '^Error'"),
+    ],
+)
+def test_mistakes(load: Load, old: str, new: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(OWN.replace(old, new))
+    assert message in re.sub(r"^\S*/(?=own\.yaml)", "", str(error.value))
+
+
+@pytest.mark.parametrize(
+    ("commands", "message"),
+    [
+        ("up: [enable]", "own.yaml:9: zyxel.set.up: the placeholder {port} is missing in 'enable'"),
+        ("up: ['enable {port}']", "own.yaml:9: zyxel.set: 'down' is missing; expected both 'up' and 'down'"),
+        ("vlan: ['{port} {vlan}']", "'remove_vlan' is missing; expected both 'vlan' and 'remove_vlan'"),
+        ("vlan: ['port {port}']", "zyxel.set.vlan: the placeholder {vlan} is missing in 'port {port}'"),
+        ('up: ["a\\nb {port}"]', "zyxel.set.up[0]: expected one command, got 'a b {port}'"),
+    ],
+)
+def test_mistakes_in_a_family_file(load: Load, commands: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(f"{OWN}  set: {{{commands}}}\n" if '"' not in commands else f"{OWN}  set:\n    {commands}\n")
+    assert message in re.sub(r"^\S*/(?=own\.yaml)", "", str(error.value))
+
+
+def test_needed_groups(load: Load) -> None:
+    with pytest.raises(ConfigError, match=r"zyxel\.show\.counters: no pattern has the group 'tx_octets'"):
+        load(f"{OWN}    counters: [{{command: 'show {{port}}', find: ['(?P<rx_octets>[0-9]+)']}}]\n")
+
+
+def test_unknown_family(load: Load) -> None:
+    with pytest.raises(ConfigError) as error:
+        cli_family.load("cisco_is", WHERE)
+    assert str(error.value) == (
+        "lab.yaml:12: unknown switch family 'cisco_is', did you mean 'cisco_ios'? (accepted: cisco_ios, cisco_s300, "
+        "hp_procurve, mikrotik_routeros, netgear_prosafe, tplink_jetstream, ubiquiti_edgeswitch)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: {like: b}\nb: {like: a}\n", "these switch families are like each other: a -> b -> a; in one of them"),
+        ("a: {like: a}\n", "these switch families are like each other: a -> a; in one of them, replace"),
+        ("a: {like: b}\nb: {like: c}\nc: {like: a}\n", "like each other: a -> b -> c -> a; in one of them, replace"),
+        ("a: {like: cisco}\n", "unknown switch family 'cisco'"),
+        ("a: {like: 7}\n", "unknown switch family '7'"),
+        ("a: {like: b}\nb: 5\n", "b: expected a mapping, got '5'"),
+        ("a: 7\n", "a: expected a mapping, got '7'"),
+    ],
+)
+def test_like_an_unknown_family(load: Load, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(text)
+
+
+def test_a_missing_family_file() -> None:
+    with pytest.raises(ConfigError, match=r"the switch families in /nowhere/own\.yaml cannot be read: .*No such file"):
+        cli_family.load("zyxel", WHERE, "/nowhere/own.yaml")
+
+
+def test_without_netmiko(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "netmiko", None)
+    settings = {"family": "cisco_ios", "address": "ssh://admin@127.0.0.1"}
+    with pytest.raises(ConfigError) as error:
+        connect(Switch("sw1", "cli", ("Gi1/0/1",), settings, WHERE), settings)
+    assert str(error.value) == (
+        "lab.yaml:12: switch 'sw1' with backend 'cli' needs netmiko: pip install 'pytest-pinet[cli]'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"family": "cisco_ios", "address": "ssh://10.0.0.2"},
+            "expected `address: ssh://user@host:port`, got 'ssh://10.0",
+        ),
+        ({"family": "cisco_ios"}, "needs `family:` and `address:`"),
+        ({"family": "cisco_ios", "address": "a@b", "timeout": "soon"}, "switch 'sw1', timeout: 'soon' is not"),
+    ],
+)
+def test_settings(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        connect(Switch("sw1", "cli", ("Gi1/0/1",), settings, WHERE), settings)
+    assert message in str(error.value)
+    assert str(error.value).startswith("lab.yaml:12: ")
+
+
+LAB = """\
+pinet:
+  name: two
+  switches:
+    sw1:
+      backend: cli
+      ports: [Gi1/0/1, Gi1/0/2]
+      family: cisco_ios
+      address: ssh://admin@10.0.0.2
+      password: !template "$SW1_PASSWORD"
+      timeout: 30
+  nodes:
+    a: {board: pi4b, interfaces: {onboard: {port: sw1/Gi1/0/1}}}
+    b: {board: pi4b, interfaces: {onboard: {port: sw1/Gi1/0/2}}}
+"""
+
+
+def test_in_the_lab_file(tmp_path: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(LAB)
+    switch = load_lab(file).switches["sw1"]
+    assert switch.ports == ("Gi1/0/1", "Gi1/0/2")
+    assert switch.settings["timeout"] == "30"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("      family: cisco_ios\n", "", "4: pinet.switches.sw1 lacks the key 'family', which backend 'cli' needs"),
+        ("password", "pasword", "9: unknown key 'pasword' in pinet.switches.sw1, did you mean 'password'?"),
+        ("timeout: 30", "timeout: soon", "10: pinet.switches.sw1.timeout: 'soon' is not a duration"),
+    ],
+)
+def test_mistakes_in_the_lab_file(tmp_path: Path, old: str, new: str, message: str) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(LAB.replace(old, new))
+    with pytest.raises(ConfigError) as error:
+        load_lab(file)
+    assert message in str(error.value)
+
+
+def test_the_path_of_own_families_is_relative_to_the_lab_file(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(OWN.replace("title:", "titel:"))
+    where = Where(str(tmp_path / "lab.yaml"), 12)
+    settings = {"family": "zyxel", "address": "ssh://admin@127.0.0.1", "families": "own.yaml"}
+    with pytest.raises(ConfigError, match=r"own\.yaml:1: zyxel lacks the key 'title'"):
+        connect(Switch("sw1", "cli", ("1",), settings, where), settings)
