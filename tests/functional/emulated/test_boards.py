@@ -130,11 +130,14 @@ def stage(
 
 
 def reboot(
-    bench: Bench, argument: str, shown: Callable[[str], bool], node: str = "board", timeout_s: float = BOOT_S
+    bench: Bench, tryboot: bool, shown: Callable[[str], bool], node: str = "board", timeout_s: float = BOOT_S
 ) -> str:
     """Reboot and wait for a text on the console. Return the console output since the reboot."""
     before = len(log(bench, node))
-    bench.ssh(node, f"(sleep 0.2; reboot {argument}) >/dev/null 2>&1 &")
+    if tryboot:
+        # As a deployment does, with the tags of the firmware's mailbox.
+        bench.ssh(node, "vcmailbox 0x00038064 4 0 1 && vcmailbox 0x00030064 4 0 0 | grep -q 0x00000001")
+    bench.ssh(node, "(sleep 0.2; reboot) >/dev/null 2>&1 &")
     wait_until(f"the console of {node}", lambda: shown(log(bench, node)[before:]), timeout_s)
     return log(bench, node)[before:]
 
@@ -183,10 +186,10 @@ def test_the_serial_console_is_a_login_with_a_password(board: Bench) -> None:
 
 def test_tryboot_starts_another_build_once_and_a_plain_reboot_the_known_good_one(board: Bench) -> None:
     stage(board, "pinet.try=1", "mkinitramfs -o new/initramfs8 $(uname -r) && cp kernel8.img new/")
-    reboot(board, "'0 tryboot'", lambda text: "login:" in text)
+    reboot(board, True, lambda text: "login:" in text)
     await_ssh(board)
     assert cmdline(board) == f"{KNOWN_GOOD} pinet.try=1"
-    said = reboot(board, "", lambda text: "login:" in text)
+    said = reboot(board, False, lambda text: "login:" in text)
     assert "firmware: config.txt: kernel8.img" in said
     await_ssh(board)
     assert cmdline(board) == KNOWN_GOOD
@@ -204,7 +207,7 @@ def test_a_build_that_does_not_boot_is_left_by_one_power_cycle(
     board: Bench, more: str, kernel: str, last_words: str
 ) -> None:
     stage(board, more, kernel)
-    reboot(board, "'0 tryboot'", lambda text: last_words in text)
+    reboot(board, True, lambda text: last_words in text)
     assert not answers(board)
     power_cycle(board)
     assert cmdline(board) == KNOWN_GOOD
@@ -286,7 +289,7 @@ def test_raspi3b_boots_with_its_usb_nics_and_tries_a_build_once(bench: Bench) ->
         assert "firmware: config.txt: kernel8.img, cmdline.txt, initramfs8, bcm2837-rpi-3-b.dtb" in log(bench, "pi")
         # As a deployment does: a kernel with initramfs and device tree in its own folder.
         stage(bench, "pinet.try=1", "cp kernel8.img initramfs8 *.dtb new/", "pi", PI_KNOWN_GOOD)
-        said = reboot(bench, "'0 tryboot'", lambda text: "pi login:" in text, "pi", PI_BOOT_S)
+        said = reboot(bench, True, lambda text: "pi login:" in text, "pi", PI_BOOT_S)
         assert "firmware: tryboot.txt: new/kernel8.img, new/cmdline.txt, new/initramfs8, new/bcm2837" in said
         await_ssh(bench, "pi", PI_BOOT_S)
         assert cmdline(bench, "pi") == f"{PI_KNOWN_GOOD} pinet.try=1"
