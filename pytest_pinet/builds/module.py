@@ -51,4 +51,6 @@ def read_module(data: bytes, path: str) -> ModuleId:
         build_id=elf.build_id(notes) if notes else None,
         depends=tuple(word.replace("-", "_") for word in depends.split(",") if word),
         aliases=tuple(values.get("alias", ())),
+        # "debug:int" (include/linux/moduleparam.h). Some parameters have no description, but all have a type.
+        parameters=tuple(sorted({value.partition(":")[0] for value in values.get("parmtype", ())})),
     )

@@ -30,7 +30,7 @@ _SYSTEM = (
 )
 _RELEASE = re.compile(r"[0-9][A-Za-z0-9._+~-]*")
 _WILDCARD = re.compile(r"[*?\[]")
-_INDEX = "index-2.json"
+_INDEX = "index-3.json"
 
 
 def find_trees(root: Path) -> list[Path]:
@@ -101,7 +101,7 @@ def _recall(kept: Path) -> dict[str, ModuleId] | None:
     try:
         entries = json.loads(kept.read_text())
         modules = [
-            ModuleId(**{**entry, "depends": tuple(entry["depends"]), "aliases": tuple(entry["aliases"])})
+            ModuleId(**{**entry, **{name: tuple(entry[name]) for name in ("depends", "aliases", "parameters")}})
             for entry in entries
         ]
     except (OSError, ValueError, TypeError, KeyError):

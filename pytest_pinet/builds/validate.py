@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -34,6 +36,7 @@ def validate_build(parts: BuildContents) -> Build:
     files += [_file(part) for part in parts.files if part.role not in (BuildFileRole.MODULES, BuildFileRole.MODULE)]
     _check_unique(parts, files)
     _check_settings(parts)
+    _check_options(parts, modules)
     return Build(
         name=parts.name,
         files=tuple(sorted(files, key=lambda file: (str(file.role), file.name))),
@@ -163,6 +166,32 @@ def _check_settings(parts: BuildContents) -> None:
             f"cmdline: longer than {LONGEST_CMDLINE} characters, which the firmware does not pass to the kernel",
             parts.where,
         )
+
+
+def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> None:
+    """Check the options of the build's own modules, and of code that is built into its kernel.
+
+    The kernel ignores a parameter that it does not know, so the build would be judged without the option.
+    """
+    built_in: dict[str, set[str]] = {}
+    for tree in parts.of(BuildFileRole.MODULES):
+        with suppress(OSError):
+            # "e1000e.parmtype=debug:int", each text ended by a zero byte (Documentation/kbuild/kbuild.rst).
+            for text in (tree.path / "modules.builtin.modinfo").read_bytes().decode("utf-8", "replace").split("\0"):
+                module, _, rest = text.partition(".")
+                key, _, value = rest.partition("=")
+                known = built_in.setdefault(module.replace("-", "_"), set())
+                known |= {value.partition(":")[0]} if key == "parmtype" else set()
+    for module, parameter, _ in parts.options:
+        has = modules[module].parameters if module in modules else built_in.get(module)
+        if has is not None and parameter not in has:
+            raise ConfigError(no_parameter(module, parameter, has), parts.where)
+
+
+def no_parameter(module: str, parameter: str, has: Iterable[str]) -> str:
+    """Return the sentence about a parameter that a module does not have."""
+    known = ", ".join(sorted(has)) or "none"
+    return f"options: {module} has no parameter {parameter!r}; accepted: {known}"
 
 
 def _read(part: BuildPart) -> bytes:

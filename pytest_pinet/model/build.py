@@ -65,7 +65,7 @@ class ModuleId:
     """The identity that a module's file contains.
 
     ``path`` is its place in the tree of modules, or the path of the single file. ``srcversion`` and ``build_id`` are
-    None if the module was built without them.
+    None if the module was built without them. ``parameters`` are the names of its options.
     """
 
     name: str
@@ -76,6 +76,7 @@ class ModuleId:
     build_id: str | None = None
     depends: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
 
     @property
     def release(self) -> str:

@@ -41,11 +41,13 @@ def module(
     srcversion: str = "0123456789ABCDEF0123456",
     depends: str = "",
     aliases: tuple[str, ...] = (),
+    parameters: tuple[str, ...] = ("InterruptThrottleRate:array of int", "debug:int"),
 ) -> bytes:
     """Return a 64-bit relocatable ELF file with the sections that modpost writes."""
     info = {"name": name, "vermagic": vermagic, "srcversion": srcversion, "depends": depends}
     modinfo = b"".join(f"{key}={value}\0".encode() for key, value in info.items() if value or key == "depends")
     modinfo += b"".join(f"alias={alias}\0".encode() for alias in aliases)
+    modinfo += b"".join(f"parmtype={parameter}\0".encode() for parameter in parameters)
     sections = {"": b"", ".modinfo": modinfo, ".note.gnu.build-id": note(), ".shstrtab": b""}
     names = b"\0".join(key.encode() for key in sections) + b"\0"
     sections[".shstrtab"] = names

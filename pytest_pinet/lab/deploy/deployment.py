@@ -67,6 +67,7 @@ class Deployment:
             raise UnsupportedError(f"{name} is the machine that runs pytest, so no build can be deployed to it")
         if self._known_good is None:
             self._known_good = read_running(self._board.shell)
+        self._live.check_options(build)
         refused: list[str] = []
         for way in self._candidates(build):
             try:

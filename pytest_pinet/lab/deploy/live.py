@@ -10,6 +10,7 @@ import shlex
 from pytest_pinet.builds.matching import require_machine, sysctl_holds
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.builds.snapshot import BuildSnapshot
+from pytest_pinet.builds.validate import no_parameter
 from pytest_pinet.errors import BuildError, ConfigError, LabError, SshError
 from pytest_pinet.evidence.build import sysctl_path
 from pytest_pinet.execution.deadline import Deadline
@@ -128,6 +129,19 @@ class Live:
                 raise Refused(f"{self._board.name} has no sysctl {sysctl}")
             if done.returncode:
                 raise Refused(f"sysctl {sysctl} of {self._board.name} cannot be written")
+
+    def check_options(self, build: Build) -> None:
+        """Check the options of modules that the build does not bring. Raises ConfigError, SshError.
+
+        A module is not checked if the board has no modinfo, or if the build brings another kernel.
+        """
+        for module, parameter, _ in () if build.kernel is not None else build.options:
+            if module in build.modules:
+                continue
+            done = self._board.shell.run(f"PATH=$PATH:/usr/sbin:/sbin; modinfo -F parmtype {module}")
+            has = {line.partition(":")[0] for line in done.stdout.split()}
+            if done.returncode == 0 and parameter not in has:
+                raise ConfigError(f"{build}: {no_parameter(module, parameter, has)}")
 
     @staticmethod
     def _swapped(build: Build) -> dict[str, str]:

@@ -64,6 +64,17 @@ def test_a_refused_module_is_replaced_by_the_known_good_one(board: CardBoard, tm
     assert source(board) == "KNOWN"
 
 
+def test_an_option_that_the_installed_module_does_not_have_is_an_error(board: CardBoard, tmp_path: Path) -> None:
+    modinfo = board.folder / "bin" / "modinfo"
+    modinfo.write_text('#!/bin/sh\n[ "$*" = "-F parmtype r8169" ] && echo use_dac:int && echo aspm:int\n')
+    modinfo.chmod(0o755)
+    (tmp_path / "build.yaml").write_text("name: new\noptions: {r8169: {use_dak: 1}}\n")
+    build = load_build(str(tmp_path / "build.yaml"))
+    message = r"^build new: options: r8169 has no parameter 'use_dak'; accepted: aspm, use_dac$"
+    with pytest.raises(ConfigError, match=message):
+        Deployment(board).check(build)
+
+
 def test_options_are_read_back(board: CardBoard, tmp_path: Path) -> None:
     (tmp_path / "build.yaml").write_text("options: {r8169: {use_dac: 1}}\n")
     build = load_build(str(tmp_path / "build.yaml"))

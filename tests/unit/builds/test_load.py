@@ -42,6 +42,22 @@ def refused_yaml(tmp_path: Path, text: str) -> str:
     return message.removeprefix(f"{tmp_path}/build.yaml:").replace(f"{tmp_path}/", "")
 
 
+# -- options of modules ---------------------------------------------------------------------------------------------
+
+
+def test_an_option_that_the_module_does_not_have_is_an_error_of_the_build(tmp_path: Path) -> None:
+    made.write(tmp_path, {"Image": made.image(), **made.tree()})
+    built_in = b"mii.license=GPL\0usb_net.parmtype=msg_level:int\0"
+    made.write(tmp_path, {f"lib/modules/{made.RELEASE}/modules.builtin.modinfo": built_in})
+    text = "kernel: Image\nmodules: .\noptions: {%s: {%s: 1}}\n"
+    for module, parameter in (("e1000e", "debug"), ("usb_net", "msg_level"), ("not_in_this_build", "x")):
+        assert of_yaml(tmp_path, text % (module, parameter)).options == ((module, parameter, "1"),)
+    for module, accepted in (("e1000e", "InterruptThrottleRate, debug"), ("usb_net", "msg_level"), ("mii", "none")):
+        (tmp_path / "build.yaml").write_text(text % (module, "NoSuchParameter"))
+        message = refused(tmp_path / "build.yaml")
+        assert message.endswith(f"options: {module} has no parameter 'NoSuchParameter'; accepted: {accepted}")
+
+
 # -- accepted values -------------------------------------------------------------------------------------------------
 
 
