@@ -133,10 +133,11 @@ def _check_firmware(card: Card, report: BootReport, model: PiModel, node: str) -
         raise Refused(
             f"{card.folder} of {node} has a {TRYBOOT} of another tool: delete it if that tool no longer needs it"
         )
-    new = report.capabilities & _TRYBOOT_CAPABILITY if report.capabilities is not None else None
-    if new is None and report.build_timestamp is not None:
-        new = report.build_timestamp >= TRYBOOT_SINCE
-    if new is not None and not new:
+    if report.capabilities is not None:
+        too_old = not report.capabilities & _TRYBOOT_CAPABILITY
+    else:
+        too_old = report.build_timestamp is not None and report.build_timestamp < TRYBOOT_SINCE
+    if too_old:
         raise Refused(f"the boot EEPROM of {node} is too old for a trial boot (tryboot): update it (rpi-eeprom-update)")
 
 
