@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-_PASSWD = """\
-root:x:0:0:root:/root:/bin/bash
-daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
-sshd:x:100:65534::/run/sshd:/usr/sbin/nologin
-nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
-"""
+_PASSWD = (
+    "root:x:0:0:root:/root:/bin/bash",
+    "daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin",
+    "sshd:x:100:65534::/run/sshd:/usr/sbin/nologin",
+    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin",
+)
 _GROUPS = "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nutmp:x:43:\nnogroup:x:65534:\n"
 _PAM_LOGIN = """\
 auth required pam_unix.so nullok nodelay
@@ -24,7 +24,7 @@ def login_files(system: str, path: str, account: str = "", group: str = "") -> d
     lines of one more user.
     """
     return {
-        "etc/passwd": _PASSWD + account,
+        "etc/passwd": "".join(f"{line}\n" for line in _PASSWD) + account,
         "etc/group": _GROUPS + group,
         "etc/issue": f"{system} \\n\n\n",
         "etc/motd": "",
