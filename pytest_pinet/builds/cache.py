@@ -12,7 +12,11 @@ import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
+from pydantic import TypeAdapter
+
+T = TypeVar("T")
 # A Debian kernel takes about 400 MB.
 KEPT = 8
 # The data read from module trees are kept beside the archives, in small files.
@@ -32,6 +36,22 @@ def sha256_of(path: Path) -> str:
     """Return the hash of a file's content. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_once(sha256: str, name: str, kind: TypeAdapter[T], read: Callable[[], T]) -> T:
+    """Return what ``read`` returns for data of this hash; from the file ``name`` of the cache if it is there."""
+    kept = folder() / f"{INDEX}{sha256}" / name
+    with suppress(OSError, ValueError):
+        known = kind.validate_json(kept.read_bytes())
+        os.utime(kept.parent)
+        return known
+    found = read()
+    with suppress(OSError):  # only a cache, which other processes may change
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        fresh = kept.with_suffix(f".{secrets.token_hex(8)}")
+        fresh.write_bytes(kind.dump_json(found))
+        fresh.replace(kept)
+    return found
 
 
 def unpack_once(archive: Path, files: Callable[[Path], Iterable[tuple[str, bytes]]]) -> Path:

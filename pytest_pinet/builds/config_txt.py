@@ -9,6 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+
+from pydantic import TypeAdapter
+
+from pytest_pinet.catalogue.load import read_data
 
 CONFIG, CMDLINE, TRYBOOT, AUTOBOOT = "config.txt", "cmdline.txt", "tryboot.txt", "autoboot.txt"
 # raspberrypi/firmware issue 1669: text after this column was read as another line.
@@ -30,14 +36,16 @@ ReadText = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class PiModel:
-    """What the firmware knows of a model: section filters that apply, default kernels and names of its device tree.
+    """What the firmware knows of a model; catalogue/raspberry_pi_models.yaml explains the fields and has their values.
 
-    ``kernels`` are tried in this order if config.txt chooses neither a kernel nor the mode of the processor.
+    ``serial``, ``board_type`` and the ``partition`` of its boot belong to one board; None if they are not known.
     """
 
     filters: frozenset[str]
     kernels: tuple[str, ...]
     device_trees: tuple[str, ...] = ()
+    architectures: tuple[str, ...] = ("arm64", "arm")
+    titles: tuple[str, ...] = ()
     serial: int | None = None
     board_type: int | None = None
     partition: int | None = None
@@ -46,78 +54,16 @@ class PiModel:
     def is_pi5(self) -> bool:
         return "pi5" in self.filters
 
-    @property
-    def architectures(self) -> tuple[str, ...]:
-        """The architectures of kernels that its processor and its firmware can start."""
-        if self.is_pi5:
-            return ("arm64",)
-        # ARM1176 (Pi 1, Zero) and Cortex-A7 (Pi 2 before revision 1.2) have no 64-bit mode.
-        narrow = self.kernels == ("kernel.img",) or _PI2_TREE in self.device_trees[:1]
-        return ("arm",) if narrow else ("arm64", "arm")
-
-
-def _model(filters: str, kernels: str, *device_trees: str) -> PiModel:
-    return PiModel(frozenset(filters.split()), tuple(kernels.split()), device_trees)
-
-
-_PI2_TREE = "bcm2709-rpi-2-b.dtb"
-_PI4_KERNELS = "kernel8.img kernel7l.img"  # firmware of before 2023 starts kernel7l.img on a Pi 4
-_PI5_KERNELS = "kernel_2712.img kernel8.img"
-# By the names of boards in catalogue/boards.yaml, and models that are not there. Device trees: the names in
-# raspberrypi/linux, then in the mainline kernel (for upstream_kernel=1).
-MODELS = {
-    "pib": _model("pi1", "kernel.img", "bcm2708-rpi-b-plus.dtb", "bcm2708-rpi-b.dtb", "bcm2835-rpi-b.dtb"),
-    "pi0": _model("pi0", "kernel.img", "bcm2708-rpi-zero.dtb", "bcm2835-rpi-zero.dtb"),
-    "pi0w": _model("pi0 pi0w", "kernel.img", "bcm2708-rpi-zero-w.dtb", "bcm2835-rpi-zero-w.dtb"),
-    "pi2b": _model("pi2", "kernel7.img", _PI2_TREE, "bcm2836-rpi-2-b.dtb"),
-    # Revision 1.2 has the processor of a Pi 3.
-    "pi2b-1.2": _model("pi2", "kernel7.img", "bcm2710-rpi-2-b.dtb", _PI2_TREE, "bcm2837-rpi-2-b.dtb"),
-    "pi3b": _model("pi3", "kernel7.img", "bcm2710-rpi-3-b.dtb", "bcm2837-rpi-3-b.dtb"),
-    "pi3b+": _model("pi3 pi3+", "kernel7.img", "bcm2710-rpi-3-b-plus.dtb", "bcm2837-rpi-3-b-plus.dtb"),
-    "pi3a+": _model("pi3 pi3+", "kernel7.img", "bcm2710-rpi-3-b-plus.dtb", "bcm2837-rpi-3-a-plus.dtb"),
-    "cm3": _model("pi3 cm3", "kernel7.img", "bcm2710-rpi-cm3.dtb", "bcm2837-rpi-cm3-io3.dtb"),
-    "cm3+": _model("pi3 cm3 cm3+", "kernel7.img", "bcm2710-rpi-cm3.dtb", "bcm2837-rpi-cm3-io3.dtb"),
-    "cm0": _model("pi0 pi0w pi02 cm0", "kernel7.img", "bcm2710-rpi-cm0.dtb"),
-    "zero2w": _model(
-        "pi0 pi0w pi02", "kernel7.img", "bcm2710-rpi-zero-2-w.dtb", "bcm2710-rpi-zero-2.dtb", "bcm2837-rpi-zero-2-w.dtb"
-    ),
-    "pi4b": _model("pi4", _PI4_KERNELS, "bcm2711-rpi-4-b.dtb"),
-    "pi400": _model("pi4 pi400", _PI4_KERNELS, "bcm2711-rpi-400.dtb"),
-    "cm4": _model("pi4 cm4", _PI4_KERNELS, "bcm2711-rpi-cm4.dtb", "bcm2711-rpi-cm4-io.dtb"),
-    "cm4s": _model("pi4 cm4s", _PI4_KERNELS, "bcm2711-rpi-cm4s.dtb"),
-    "pi5": _model("pi5", _PI5_KERNELS, "bcm2712-rpi-5-b.dtb", "bcm2712d0-rpi-5-b.dtb"),
-    "pi500": _model("pi5 pi500", _PI5_KERNELS, "bcm2712-rpi-500.dtb"),
-    "cm5": _model(
-        "pi5 cm5", _PI5_KERNELS, "bcm2712-rpi-cm5-cm5io.dtb", "bcm2712-rpi-cm5-cm4io.dtb", "bcm2712-rpi-cm5l-cm5io.dtb"
-    ),
-}
-# Parts of /proc/device-tree/model; the first that occurs counts.
-_TITLES = (
-    ("Compute Module 5", "cm5"),
-    ("Compute Module 4S", "cm4s"),
-    ("Compute Module 4", "cm4"),
-    ("Compute Module 3 Plus", "cm3+"),
-    ("Compute Module 3", "cm3"),
-    ("Compute Module 0", "cm0"),
-    ("Pi 500", "pi500"),
-    ("Pi 400", "pi400"),
-    ("Pi 5", "pi5"),
-    ("Pi 4", "pi4b"),
-    ("Pi 3 Model B Plus", "pi3b+"),
-    ("Pi 3 Model A Plus", "pi3a+"),
-    ("Pi 3", "pi3b"),
-    ("Pi 2 Model B Rev 1.2", "pi2b-1.2"),
-    ("Pi 2", "pi2b"),
-    ("Pi Zero 2", "zero2w"),
-    ("Pi Zero W", "pi0w"),
-    ("Pi Zero", "pi0"),
-    ("Pi Model", "pib"),
-    ("Pi Compute Module", "pib"),
-)
-
 
 # A board of a lab file, such as an emulated one: no section filter applies, and the first existing kernel boots.
-OTHER = _model("", "kernel8.img kernel_2712.img kernel7l.img kernel7.img kernel.img")
+OTHER = PiModel(frozenset(), ("kernel8.img", "kernel_2712.img", "kernel7l.img", "kernel7.img", "kernel.img"))
+
+
+@cache
+def pi_models() -> Mapping[str, PiModel]:
+    """Return the models of the catalogue by name. They are read once."""
+    models = TypeAdapter(dict[str, PiModel]).validate_python(read_data("raspberry_pi_models.yaml"))
+    return MappingProxyType(models)
 
 
 def model_of(
@@ -128,11 +74,13 @@ def model_of(
     ``serial`` is the serial number in hexadecimal, ``revision`` the revision code of the board, ``partition`` the
     number of the partition that its firmware booted from.
     """
-    name = next((name for part, name in _TITLES if title and part in title), board)
+    names = {known: name for name, model in pi_models().items() for known in model.titles}
+    fitting = [known for known in names if title and title.startswith(known)]
+    name = names[max(fitting, key=len)] if fitting else board
     # A section [0x12345678] compares the last 8 digits. Bits 4 to 11 of a revision code are the type of the board.
     number = int(serial[-8:], 16) if serial and re.fullmatch(r"[0-9a-fA-F]+", serial) else None
     kind = revision >> 4 & 0xFF if revision is not None and revision >> 23 & 1 else None
-    return replace(MODELS.get(name, OTHER), serial=number, board_type=kind, partition=partition)
+    return replace(pi_models().get(name, OTHER), serial=number, board_type=kind, partition=partition)
 
 
 @dataclass(frozen=True)
@@ -278,7 +226,7 @@ def _filter(name: str, model: PiModel, tryboot: bool) -> tuple[str, bool]:
         return key, key == "boot_partition" and _number(value) == model.partition
     if (key.startswith("gpio") or key == "EDID") and equals:
         return key, False
-    if _MODEL_FILTER.fullmatch(name) and any(name in known.filters for known in MODELS.values()):
+    if _MODEL_FILTER.fullmatch(name) and any(name in known.filters for known in pi_models().values()):
         return "model", name in model.filters
     return f"undefined {name}", True
 

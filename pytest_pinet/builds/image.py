@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import struct
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import asdict
 
-from pytest_pinet.builds.cache import INDEX
-from pytest_pinet.builds.cache import folder as cache_folder
 from pytest_pinet.builds.packed import Unreadable, embedded, unpacked
 from pytest_pinet.evidence.elf import is_elf, machine
 from pytest_pinet.model.build import KernelId
 
-# The identities of kernels on cards, beside the unpacked archives.
-_KEPT = "kernel-1.json"
 ACCEPTED = "an arm64 Image (plain, gzip or EFI zboot) or a 32-bit arm zImage"
 # init/version-timestamp.c: linux_banner
 _BANNER = re.compile(rb"Linux version ([0-9][A-Za-z0-9._+~-]{0,63}) (\([^\0\n]{1,500})\n")
@@ -89,25 +80,6 @@ def read_image(data: bytes) -> KernelId:
         vermagic=f"{release} {magic[1].decode('ascii', 'replace').strip()}" if magic else "",
         build_ids=frozenset(match[1].hex() for match in _BUILD_ID.finditer(plain)),
     )
-
-
-def read_once(sha256: str, read: Callable[[], bytes]) -> KernelId:
-    """Return the identity of the image with this hash. ``read`` returns the image if its identity is not in the cache.
-
-    Raises what ``read_image`` and ``read`` raise.
-    """
-    kept = cache_folder() / f"{INDEX}{sha256}" / _KEPT
-    with suppress(OSError, ValueError, TypeError):
-        found = json.loads(kept.read_text())
-        os.utime(kept.parent)
-        return KernelId(**{**found, "build_ids": frozenset(found["build_ids"])})
-    identity = read_image(read())
-    with suppress(OSError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        draft = kept.with_name(f".{os.getpid()}")
-        draft.write_text(json.dumps({**asdict(identity), "build_ids": sorted(identity.build_ids)}))
-        draft.rename(kept)
-    return identity
 
 
 def _loader(plain: bytes) -> str | None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import secrets
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from pytest_pinet.builds.cache import INDEX
-from pytest_pinet.builds.cache import folder as cache_folder
+from pydantic import TypeAdapter
+
+from pytest_pinet.builds.cache import read_once
 from pytest_pinet.builds.module import is_module, read_module
 from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.model.build import ModuleId
@@ -60,25 +57,17 @@ def read_tree(tree: Path) -> tuple[dict[str, ModuleId], str, int]:
     Of two modules of one name the one in ``updates`` counts, as for depmod. The result is cached by the hash.
     """
     hashes, digest, size = hash_tree(tree)
-    kept = cache_folder() / f"{INDEX}{digest}" / _INDEX
-    if (known := _recall(kept)) is not None:
-        with suppress(OSError):
-            os.utime(kept.parent)
-        return known, digest, size
-    found: dict[str, ModuleId] = {}
-    for name in sorted(hashes, key=lambda name: (name.startswith("updates/"), name)):
-        if is_module(name):
-            try:
-                module = read_module((tree / name).read_bytes(), name)
-            except Unreadable as error:
-                raise Unreadable(f"{name}: {error}") from None
-            found[module.name] = module
-    fresh = kept.with_suffix(f".{secrets.token_hex(8)}")
-    with suppress(OSError):  # only a cache, which other processes may change
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps([asdict(module) for module in found.values()]))
-        fresh.replace(kept)
-    return found, digest, size
+
+    names = sorted(filter(is_module, hashes), key=lambda name: (name.startswith("updates/"), name))
+    modules = read_once(digest, _INDEX, TypeAdapter(list[ModuleId]), lambda: [_read(tree, name) for name in names])
+    return {module.name: module for module in modules}, digest, size
+
+
+def _read(tree: Path, name: str) -> ModuleId:
+    try:
+        return read_module((tree / name).read_bytes(), name)
+    except Unreadable as error:
+        raise Unreadable(f"{name}: {error}") from None
 
 
 def hash_tree(tree: Path) -> tuple[dict[str, str], str, int]:
@@ -95,18 +84,6 @@ def hash_tree(tree: Path) -> tuple[dict[str, str], str, int]:
 def _files(tree: Path) -> list[Path]:
     # "build" and "source" are links into the kernel's source or build folder.
     return sorted(path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
-
-
-def _recall(kept: Path) -> dict[str, ModuleId] | None:
-    try:
-        entries = json.loads(kept.read_text())
-        modules = [
-            ModuleId(**{**entry, **{name: tuple(entry[name]) for name in ("depends", "aliases", "parameters")}})
-            for entry in entries
-        ]
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    return {module.name: module for module in modules}
 
 
 def required_modules(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -127,12 +126,6 @@ class QemuProcess(MachineProcess):
 
     def _end(self) -> None:
         self._process.kill()
-
-    def freeze(self) -> None:
-        self._signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
         if self.running:

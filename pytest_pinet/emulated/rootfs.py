@@ -13,17 +13,7 @@ from typing import IO, cast
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.emulated.packages import open_package
 from pytest_pinet.virtual.container import PATH
-from pytest_pinet.virtual.logins import (
-    BASHRC,
-    INPUTRC,
-    PAM_LOGIN,
-    groups,
-    login_defs,
-    passwd,
-    profile,
-    shadow,
-    sshd_config,
-)
+from pytest_pinet.virtual.logins import login_files, shadow, sshd_config
 
 # Packages that our own code needs on a board, and some for interactive use.
 PACKAGES = (
@@ -37,23 +27,12 @@ _LEFT_OUT = ("usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share
 _MERGED = ("bin", "sbin", "lib")
 _FOLDER, _FILE = stat.S_IFDIR | 0o755, stat.S_IFREG | 0o644
 FILES = {
-    "etc/passwd": passwd(),
-    "etc/group": groups(),
+    **login_files("Debian on an emulated board", PATH),
     "etc/shadow.image": shadow("*"),
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
-    "etc/issue": "Debian on an emulated board \\n\n\n",
-    "etc/motd": "",
-    "etc/environment": "",
-    "etc/default/locale": "",
     # Without this file, libpam fails for every service.
     "etc/pam.d/other": "".join(f"{kind} required pam_deny.so\n" for kind in ("auth", "account", "password", "session")),
-    "etc/pam.d/login": PAM_LOGIN,
-    "etc/login.defs": login_defs(PATH),
     "etc/ssh/sshd_config_pinet": sshd_config(PATH, "10.0.2.15", 60),
-    "root/.inputrc": INPUTRC,
-    "root/.bashrc": BASHRC,
-    "root/.bash_profile": profile(PATH),
-    "root/.hushlogin": "",
 }
 # Our scripts in the guest, and their paths there.
 _SCRIPTS = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.evidence.elf import build_id
@@ -45,7 +45,8 @@ def read_build(shell: Shell, device: str) -> dict[str, str | None]:
 
 
 TIMEOUT_S = 30.0
-_MARK = "=====8<====="
+# Before the name and the output of each part of a script.
+MARK = "=====8<====="
 _SYSCTL = re.compile(r"[A-Za-z0-9_./-]+")
 # Prints name and srcversion, "-" if it cannot be read. The shell reads the files itself: one process per module took
 # longer on a slow board than all other commands.
@@ -57,7 +58,8 @@ _MODULES = (
 _NOTES = "head -v -c 4096 /sys/module/*/notes/.note.gnu.build-id | od -An -v -tx1 | tr -d ' \\n'"
 _NOTE = re.compile(rb"==> /sys/module/([^/\n]+)/notes/\.note\.gnu\.build-id <==\n")
 _NICS = 'for d in /sys/class/net/*; do [ -e $d/device ] || continue; echo "nic: ${d##*/}"; ethtool -i ${d##*/}; done'
-_PARTS = {
+# The commands of what most boards report, by name.
+PARTS = {
     "uname": "uname -a",
     "version": "cat /proc/version",
     "cmdline": "cat /proc/cmdline",
@@ -78,15 +80,15 @@ def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls:
 
     ``options`` are pairs of module and parameter.
     """
-    parts = dict(_PARTS)
+    parts = dict(PARTS)
     for module, parameter in options:
         parts[f"option {module}.{parameter}"] = f"cat {shlex.quote(f'/sys/module/{module}/parameters/{parameter}')}"
     for name in sysctls:
         if _SYSCTL.fullmatch(name):
             parts[f"sysctl {name}"] = f"cat {shlex.quote(sysctl_path(name))}"
-    commands = "; ".join(f"echo '{_MARK}{name}'; {{ {command}; }} 2>/dev/null" for name, command in parts.items())
-    done = shell.run(f"LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/sbin:/sbin; {commands}", timeout_s=TIMEOUT_S)
-    found = _split(done.stdout)
+    script = f"LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/sbin:/sbin; {marked(parts)}"
+    done = shell.run(script, timeout_s=TIMEOUT_S)
+    found = {name: text.strip() for name, text in split_marked(done.stdout).items()}
     if not found.get("version"):
         raise SshError(
             f"{shell.name} does not report its kernel version: {done.stderr.strip()[:200]}", f"look at {shell.name}"
@@ -97,7 +99,7 @@ def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls:
         version=found["version"],
         cmdline=found.get("cmdline", ""),
         boot_id=found.get("boot_id") or None,
-        build_id=_build_id(found.get("notes", "")),
+        build_id=parse_notes(found.get("notes", "")),
         model=_text(found.get("model")),
         serial=parse_serial(found.get("serial", "")),
         firmware=_text(found.get("firmware")),
@@ -116,12 +118,15 @@ def sysctl_path(name: str) -> str:
     return "/proc/sys/" + name.replace(".", "/")
 
 
-def _split(output: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for block in output.split(_MARK)[1:]:
-        name, _, text = block.partition("\n")
-        found[name] = text.strip()
-    return found
+def marked(commands: Mapping[str, str]) -> str:
+    """Return a script that runs named commands, for ``split_marked``."""
+    return "; ".join(f"echo '{MARK}{name}'; {{ {command}; }} 2>/dev/null" for name, command in commands.items())
+
+
+def split_marked(output: str) -> dict[str, str]:
+    """Return the output of each command of such a script by its name."""
+    parts = (block.partition("\n") for block in output.split(MARK)[1:])
+    return {name: text for name, _, text in parts}
 
 
 def _text(output: str | None) -> str | None:
@@ -145,7 +150,8 @@ def _loaded(text: str, notes: str) -> dict[str, Loaded]:
     return found
 
 
-def _build_id(hexadecimal: str) -> str | None:
+def parse_notes(hexadecimal: str) -> str | None:
+    """Return the build ID in the notes of a kernel; None if there is none."""
     try:
         return build_id(bytes.fromhex(hexadecimal))
     except ValueError:

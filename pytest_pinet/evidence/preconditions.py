@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from pytest_pinet.evidence.temperature import parse_throttled
 from pytest_pinet.execution.shell import Shell
-from pytest_pinet.model.conditions import Conditions, PcieLink, Throttling
+from pytest_pinet.model.conditions import Conditions, PcieLink
 
 # How long (s) to watch the processors for other work, at both ends at once.
 BUSY_S = 0.15
@@ -61,7 +62,7 @@ def _conditions(end: str, device: str, values: Mapping[str, str]) -> Conditions:
         pcie=current,
         pcie_best=_best(values) if current is not None else None,
         usb_mbps=_number(values.get("usb")),
-        throttling=_throttling(values.get("throttled")),
+        throttling=parse_throttled(values.get("throttled", "")),
         under_voltage=values["voltage"] != "0" if "voltage" in values else None,
         cpu_busy=_busy(values.get("cpu"), values.get("cpu_after")),
     )
@@ -85,14 +86,6 @@ def _best(values: Mapping[str, str]) -> PcieLink | None:
     if nic is None or slot is None:
         return None
     return PcieLink(min(nic.gtps, slot.gtps), min(nic.lanes, slot.lanes))
-
-
-def _throttling(text: str | None) -> Throttling | None:
-    # vcgencmd prints "0x50005", sysfs "50005".
-    try:
-        return None if text is None else Throttling(int(text, 16))
-    except ValueError:
-        return None
 
 
 def _busy(before: str | None, after: str | None) -> float | None:

@@ -50,7 +50,7 @@ def parse_temperature(text: str) -> Heat | None:
             # frequency(48)=1500345728, in Hz
             measured = _number(line.partition("=")[2], 1e6)
         elif line.startswith("throttled="):
-            throttling = _bits(line.partition("=")[2])
+            throttling = parse_throttled(line.partition("=")[2])
         else:
             path, _, value = line.rpartition(":")
             match path.rpartition("/")[2]:
@@ -61,7 +61,7 @@ def parse_temperature(text: str) -> Heat | None:
                 case "cpuinfo_max_freq":
                     most.append(_number(value, 1e3))
                 case "get_throttled":
-                    throttling = _bits(value)
+                    throttling = parse_throttled(value)
     found = Heat(measured or _fastest(asked), _fastest(most), temperature, throttling)
     return None if found == Heat() else found
 
@@ -77,7 +77,8 @@ def _number(text: str, unit: float) -> float | None:
         return None
 
 
-def _bits(text: str) -> Throttling | None:
+def parse_throttled(text: str) -> Throttling | None:
+    """Parse what vcgencmd ("0x50005") or sysfs ("50005") prints; None for other text."""
     try:
         return Throttling(int(text, 16))
     except ValueError:

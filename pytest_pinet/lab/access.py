@@ -59,32 +59,33 @@ class LabAccess:
     @property
     def tool(self) -> TrafficTool:
         """The tool for TCP and UDP; it caches what each end supports. Raises ConfigError."""
-        assert self._lab is not None
-        return self._tool(self._lab.traffic_tool)
+        return self._tool(self._used_lab.traffic_tool)
 
     def tool_for(self, traffic: Traffic) -> TrafficTool:
         """The tool for this traffic. Raises ConfigError."""
+        return self._tool(self._used_lab.tool_for(traffic))
+
+    @property
+    def _used_lab(self) -> Lab:
         assert self._lab is not None
-        return self._tool(self._lab.tool_for(traffic))
+        return self._lab
 
     def _tool(self, name: str) -> TrafficTool:
-        assert self._lab is not None
         if name not in self._tools:
             from pytest_pinet.traffic.tool import make_tool
 
-            self._tools[name] = make_tool(name, self._lab)
+            self._tools[name] = make_tool(name, self._used_lab)
         return self._tools[name]
 
     def start(self) -> None:
         """Start the lab if it is down, and keep it up while this process uses it. Raises PinetError."""
-        assert self._lab is not None
-        launcher = launcher_of(self._lab)
+        lab = self._used_lab
+        launcher = launcher_of(lab)
         if launcher is None or self._use is not None:
             return
         # xdist workers inherit the variable of their controller; all of them are one run.
         run = os.environ.get(RUN_VARIABLE, "")
         run = run if run.isdigit() else str(os.getpid())
-        lab = self._lab
         self._use = launcher.use(lab, run, lambda: self._on_wait(f"starting lab {lab.name}"))
         self.scale = self._use.scale
         self._environment.enter_context(environment({**self._use.environment, RUN_VARIABLE: run}))
@@ -93,7 +94,6 @@ class LabAccess:
         if self._error is not None:
             raise self._error
         if self._session is None:
-            assert self._lab is not None
             try:
                 # Load the tool first: if that fails, no lab is started and no node booted in vain.
                 _ = self.tool
@@ -101,7 +101,7 @@ class LabAccess:
                 from pytest_pinet.lab.session import LabSession
 
                 folder = self.folder() if self.folder is not None else None
-                self._session = LabSession(self._lab, self._identity, self._timeout_s, self._waits, folder)
+                self._session = LabSession(self._used_lab, self._identity, self._timeout_s, self._waits, folder)
                 self._session.scale = self.scale.share
             except PinetError as error:
                 self._error = error
@@ -164,12 +164,11 @@ class LabAccess:
             session, self._session = self._session, None
             warnings += session.close()
         if self._use is not None:
-            assert self._lab is not None
             use, self._use = self._use, None
             try:
                 use.leave()
             except PinetError as error:
-                warnings.append(f"could not stop lab {self._lab.name}: {error}")
+                warnings.append(f"could not stop lab {self._used_lab.name}: {error}")
         self._environment.close()
         return warnings
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
@@ -114,4 +115,4 @@ def check_effect(setting: Setting, place: SettingPlace, tuned: Tuned) -> Tuned:
         why = str(error)
     if not why:
         return tuned
-    return Tuned(tuned.end, tuned.name, tuned.asked, tuned.before, tuned.found, SettingOutcome.UNSUPPORTED, why)
+    return replace(tuned, outcome=SettingOutcome.UNSUPPORTED, why=why)

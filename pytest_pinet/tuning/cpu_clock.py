@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pytest_pinet.tuning.file_setting import FileSetting
 from pytest_pinet.tuning.setting import SettingPlace, SettingReading, SettingScope
-from pytest_pinet.tuning.values import shown, text
+from pytest_pinet.tuning.values import shown
 
 _POLICIES = "/sys/devices/system/cpu/cpufreq/policy*"
 _FREQUENCY = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?)\s*(MHz|GHz|M|G)?", re.IGNORECASE)
@@ -20,9 +20,6 @@ class Governor(FileSetting):
     form = "the name of a governor such as 'performance' or 'ondemand'"
     where = SettingScope.DUT_NODE
     files = (f"{_POLICIES}/scaling_governor",)
-
-    def parse(self, value: object) -> str:
-        return text(value, self.form)
 
 
 class ScalingFrequency(FileSetting):
@@ -37,9 +34,7 @@ class ScalingFrequency(FileSetting):
 
     def parse(self, value: object) -> str:
         match = _FREQUENCY.fullmatch(str(value).strip()) if not isinstance(value, bool) else None
-        if match is None:
-            raise ValueError(f"{shown(value)} is not {self.form}")
-        mhz = float(match[1]) * (1000 if (match[2] or "").lower().startswith("g") else 1)
+        mhz = float(match[1]) * (1000 if (match[2] or "").lower().startswith("g") else 1) if match else 0.0
         if not 1 <= mhz <= 10_000:
             raise ValueError(f"{shown(value)} is not {self.form}")
         return f"{mhz:g}"

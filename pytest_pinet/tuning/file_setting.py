@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from pytest_pinet.tuning.files import read_files, write_files
 from pytest_pinet.tuning.setting import DeviceSetting, SettingPlace, SettingReading
+from pytest_pinet.tuning.values import text
 
 ONLINE = "/sys/devices/system/cpu/online"
 
 
-class FileSetting(DeviceSetting, ABC):
+class FileSetting(DeviceSetting):
     """A setting that writes one or more files. ``read`` returns the content of each file by its path.
 
-    ``files`` are the paths, with wildcards. A path without a slash at its begin is in the device's folder of sysfs.
+    ``files`` are the paths, with wildcards. A path without a slash at its begin is in the device's folder of sysfs. The
+    value is a word, unless ``parse`` accepts others.
     """
 
     name: str
     form: str
     files: Sequence[str] = ()
 
-    @abstractmethod
-    def parse(self, value: object) -> str: ...
+    def parse(self, value: object) -> str:
+        """See `Setting`."""
+        return text(value, self.form)
 
     def patterns(self, place: SettingPlace) -> Sequence[str]:
         """Return the full paths of the files, with wildcards."""

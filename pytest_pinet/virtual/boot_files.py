@@ -11,17 +11,7 @@ from pathlib import Path
 from pytest_pinet.virtual.boot_settings import LARGEST_PAYLOAD, BootSettings
 from pytest_pinet.virtual.container import PATH
 from pytest_pinet.virtual.credentials import POE_COMMUNITY, POE_SOURCE, SnmpAccess
-from pytest_pinet.virtual.logins import (
-    BASHRC,
-    INPUTRC,
-    PAM_LOGIN,
-    groups,
-    login_defs,
-    passwd,
-    profile,
-    shadow,
-    sshd_config,
-)
+from pytest_pinet.virtual.logins import login_files, shadow, sshd_config
 from pytest_pinet.virtual.spec import NodeSpec, SwitchSpec
 
 # The commands of the stand-in firmware come first.
@@ -121,30 +111,18 @@ def write_phy(directory: Path, device: str, speed_mbps: int) -> None:
 
 def _write_common(directory: Path, name: str, keys: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
-    etc = directory / "etc"
-    _write(etc / "hostname", f"{name}\n")
-    _write(etc / "hosts", f"127.0.0.1 localhost {name}\n::1 localhost\n")
-    account, group = _lldpd_account()
-    _write(etc / "passwd", passwd(account))
-    _write(etc / "group", groups(group))
-    _write(etc / "shadow", shadow((keys / "console_password.hash").read_text()), 0o600)
-    _write(etc / "issue", "Raspberry Pi OS (virtual) \\n\n\n")
-    _write(etc / "login.defs", login_defs(_PATH))
-    _write(etc / "motd", "")
-    _write(etc / "pam.d" / "login", PAM_LOGIN)
-    _write(etc / "default" / "locale", "")
-    _write(etc / "environment", "")
-    _write(directory / "root" / ".inputrc", INPUTRC)
-    _write(directory / "root" / ".bashrc", BASHRC)
-    _write(directory / "root" / ".bash_profile", profile(_PATH))
-    _write(directory / "root" / ".hushlogin", "")
+    for path, text in login_files("Raspberry Pi OS (virtual)", _PATH, *_lldpd_account()).items():
+        _write(directory / path, text)
+    _write(directory / "etc" / "hostname", f"{name}\n")
+    _write(directory / "etc" / "hosts", f"127.0.0.1 localhost {name}\n::1 localhost\n")
+    _write(directory / "etc" / "shadow", shadow((keys / "console_password.hash").read_text()), 0o600)
     _write(directory / "sshd_config", sshd_config(_PATH, "127.0.0.1", 30))
     _write(directory / "lldpd.conf", _LLDPD.format(name=name))
     _write(directory / "authorized_keys", (keys / "id_ed25519.pub").read_text())
     _write(directory / "host_key", (keys / "host_key").read_text(), 0o600)
     # sshd and login refuse key and password files of other users. These files may belong to the lab's user.
-    for path in (directory, *directory.rglob("*")):
-        os.chown(path, 0, 0)
+    for written in (directory, *directory.rglob("*")):
+        os.chown(written, 0, 0)
 
 
 def _pcie_address(card: int) -> str:

@@ -56,13 +56,17 @@ class MachineProcess(ABC):
     def _end(self) -> None:
         """Kill all processes."""
 
-    @abstractmethod
     def freeze(self) -> None:
         """Stop all processes."""
+        self._signal(signal.SIGSTOP)
 
-    @abstractmethod
     def thaw(self) -> None:
         """Continue all processes."""
+        self._signal(signal.SIGCONT)
+
+    @abstractmethod
+    def _signal(self, number: int) -> None:
+        """Send a signal to all processes at once."""
 
     @abstractmethod
     async def set_throttled(self, bits: int) -> None:
@@ -143,14 +147,8 @@ class Container(MachineProcess):
         os.kill(self._process.pid, signal.SIGCONT)
         os.kill(self.init, signal.SIGKILL)
 
-    def freeze(self) -> None:
-        self._signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._signal(signal.SIGCONT)
-
     def _signal(self, number: int) -> None:
-        """Send a signal to PID 1 and to all other processes of the namespace at once."""
+        # Inside the namespace, -1 names all processes except PID 1.
         argv = ["nsenter", "--target", str(self.init), "--pid", "sh", "-c", f"kill -{int(number)} -1"]
         try:
             subprocess.run(argv, check=False, capture_output=True, timeout=KILL_TIMEOUT_S)

@@ -8,49 +8,44 @@ _PASSWD = (
     "sshd:x:100:65534::/run/sshd:/usr/sbin/nologin",
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin",
 )
-_GROUPS = ("root:x:0:", "daemon:x:1:", "adm:x:4:", "tty:x:5:", "disk:x:6:", "utmp:x:43:", "nogroup:x:65534:")
-_LOCKED = ("daemon", "sshd", "nobody")
-PAM_LOGIN = """\
+_GROUPS = "root:x:0:\ndaemon:x:1:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nutmp:x:43:\nnogroup:x:65534:\n"
+_PAM_LOGIN = """\
 auth required pam_unix.so nullok nodelay
 account required pam_permit.so
 password required pam_permit.so
 session required pam_permit.so
 """
-# Bracketed paste would print escape sequences before the prompt that labgrid's ShellDriver waits for.
-INPUTRC = "set enable-bracketed-paste off\nset bell-style none\n"
-BASHRC = "PS1='\\u@\\h:\\w# '\nunset PROMPT_COMMAND HISTFILE\n"
 
 
-def passwd(more: str = "") -> str:
-    """Return ``/etc/passwd``, with ``more`` lines at the end."""
-    return "\n".join(_PASSWD) + f"\n{more}"
+def login_files(system: str, path: str, account: str = "", group: str = "") -> dict[str, str]:
+    """Return the files of accounts, console login and shell by path, without the password.
 
-
-def groups(more: str = "") -> str:
-    """Return ``/etc/group``, with ``more`` lines at the end."""
-    return "\n".join(_GROUPS) + f"\n{more}"
+    ``system`` is the name that the login prompt shows, ``path`` the PATH of all shells. ``account`` and ``group`` are
+    lines of one more user.
+    """
+    return {
+        "etc/passwd": "".join(f"{line}\n" for line in _PASSWD) + account,
+        "etc/group": _GROUPS + group,
+        "etc/issue": f"{system} \\n\n\n",
+        "etc/motd": "",
+        "etc/environment": "",
+        "etc/default/locale": "",
+        "etc/pam.d/login": _PAM_LOGIN,
+        # No timeout, since login would print a message each minute on the console.
+        "etc/login.defs": f"LOGIN_TIMEOUT 0\nLOGIN_RETRIES 5\nENV_SUPATH PATH={path}\nENV_PATH PATH={path}\n"
+        "HUSHLOGIN_FILE .hushlogin\n",
+        # Bracketed paste would print escape sequences before the prompt that labgrid's ShellDriver waits for.
+        "root/.inputrc": "set enable-bracketed-paste off\nset bell-style none\n",
+        "root/.bashrc": "PS1='\\u@\\h:\\w# '\nunset PROMPT_COMMAND HISTFILE\n",
+        "root/.bash_profile": f"PATH={path}\nexport PATH\nmesg n 2>/dev/null\n. /root/.bashrc\n",
+        "root/.hushlogin": "",
+    }
 
 
 def shadow(password_hash: str) -> str:
     """Return ``/etc/shadow`` with root's password."""
-    locked = "".join(f"{name}:*:19000::::::\n" for name in _LOCKED)
+    locked = "".join(f"{name}:*:19000::::::\n" for name in ("daemon", "sshd", "nobody"))
     return f"root:{password_hash}:19000:0:99999:7:::\n{locked}"
-
-
-def profile(path: str) -> str:
-    """Return bash's login profile. ``path`` is its PATH."""
-    return f"PATH={path}\nexport PATH\nmesg n 2>/dev/null\n. /root/.bashrc\n"
-
-
-def login_defs(path: str) -> str:
-    """Return login.defs. It disables login's timeout, since login would print a message each minute on the console."""
-    return f"""\
-LOGIN_TIMEOUT 0
-LOGIN_RETRIES 5
-ENV_SUPATH PATH={path}
-ENV_PATH PATH={path}
-HUSHLOGIN_FILE .hushlogin
-"""
 
 
 def sshd_config(path: str, address: str, grace_s: int) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.builds.config_txt import MODELS
+from pytest_pinet.builds.config_txt import pi_models
 from pytest_pinet.builds.image import read_image
 from pytest_pinet.emulated.firmware import NoKernel, choose
 from pytest_pinet.errors import ConsoleError, SshError
@@ -210,7 +210,7 @@ class CardBoard:
         tryboot = self.knows_tryboot and (flag.exists() or argument == "0 tryboot")
         flag.unlink(missing_ok=True)
         try:
-            boot = choose(self._read, MODELS[self.model], tryboot, DEVICE_TREES)
+            boot = choose(self._read, pi_models()[self.model], tryboot, DEVICE_TREES)
         except NoKernel:
             return
         self.booted_by.append(boot.names[0].rpartition("/")[0] + "/" if "/" in boot.names[0] else "config.txt")

@@ -10,11 +10,15 @@ import hashlib
 import shlex
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
+from pydantic import TypeAdapter
+
 from pytest_pinet.builds.cache import folder as cache_folder
+from pytest_pinet.builds.cache import read_once
 from pytest_pinet.builds.config_txt import CMDLINE, OTHER, TRYBOOT, model_of
-from pytest_pinet.builds.image import bootable, read_once
+from pytest_pinet.builds.image import bootable, read_image
 from pytest_pinet.builds.matching import require_processor
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import LabError
@@ -72,8 +76,7 @@ class Booted:
         self._store = store
         self.name = store.name
         self._root = RootFiles(board)
-        self._card: Card | None = None
-        self._known: KnownGood | None = None
+        self._found: tuple[Card, KnownGood] | None = None
         self._model = OTHER
         self._arming = TRY
         self._firmware = ""
@@ -90,7 +93,7 @@ class Booted:
         try:
             card = read_card(access.shell, access.folders)
             # The first check finds the known-good kernel, which runs then. Later a build may run.
-            known = self._known or self._find_known_good(card, access.shell)
+            known = self.found[1] if self._found else self._find_known_good(card, access.shell)
         except Refused as why:
             raise Refused(f"{why}; {ELSEWHERE}") from None
         require_processor(build, name, self._model.architectures, self._bits)
@@ -98,9 +101,10 @@ class Booted:
             raise Refused(
                 f"{name} boots with an initramfs, which pinet cannot make on a {self._store.name}: add one to {build}"
             )
-        self._check_space(build, card, known)
+        where, act = f"{card.folder} of {name}", "delete files that are not needed there"
+        self._space.check(build, self._needed_bytes(build, card, known), card.free, f"{build} takes", where, act)
         self._root.check(build, mkinitramfs=self._makes_initramfs(build, known))
-        self._card, self._known = card, known
+        self._found = card, known
         shares_trees = bool(build.of(BuildFileRole.KERNEL) and known.device_trees)
         if shares_trees and not build.of(BuildFileRole.DEVICE_TREE) and build.key not in self._warned:
             self._warned.add(build.key)
@@ -127,27 +131,20 @@ class Booted:
         report = read_boot_report(self._board.shell)
         self._firmware, self._bits = report.firmware, report.bits
         self._model = model_of(report.model, self._board.model, report.serial, report.revision, report.partition)
-        read = KernelReader(shell, card.folder)
+        read = partial(_read_kernel, shell, card.folder)
         known = find_known_good(card, report, self._model, read, name, self._store.on_board)
         # Last, because a board that boots by U-Boot mostly runs a mainline kernel, too.
         self._arming = _arming(report, name)
         return known
 
-    def _check_space(self, build: Build, card: Card, known: KnownGood) -> None:
-        where = f"{card.folder} of {self._board.name}"
-        act = "delete files that are not needed there"
-        needed = self._needed_bytes(build, card, known)
-        self._space.check(build, needed, card.free, f"{build} takes", where, act)
-
     def _needed_bytes(self, build: Build, card: Card, known: KnownGood) -> int:
         """Return the bytes that the build needs on the boot partition."""
         own = [
-            f
-            for f in build.files
-            if f.role
-            in (BuildFileRole.KERNEL, BuildFileRole.INITRAMFS, BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY)
+            *build.of(BuildFileRole.INITRAMFS),
+            *build.of(BuildFileRole.DEVICE_TREE),
+            *build.of(BuildFileRole.OVERLAY),
         ]
-        total = sum(len(_kernel(f)) if f.role is BuildFileRole.KERNEL else f.size for f in own)
+        total = sum(file.size for file in own) + sum(len(_kernel(file)) for file in build.of(BuildFileRole.KERNEL))
         total += sum(card.size(name) for name in self._shared_files(build, known))
         if self._makes_initramfs(build, known):
             total += int(sum(map(card.size, known.names.initramfs)) * INITRAMFS_GROWTH)
@@ -188,7 +185,8 @@ class Booted:
         files = self._boot_files(build, known)
         copied = self._shared_files(build, known)
         with self._store.writing() as access:
-            folder = self._folder(access.folders, card)
+            # The folder that was read, or where the same partition is mounted now.
+            folder = card.folder if card.folder in access.folders else access.folders[0]
             self._journal_undo(access.shell, folder, card, build)
             making = f"{folder}/{folder_of(build)}.new"
             run_as_root(access.shell, f"rm -rf {making}", "clear the folder of its boot files")
@@ -229,13 +227,8 @@ class Booted:
     @property
     def found(self) -> tuple[Card, KnownGood]:
         """The card, and the known-good files on it, that the last accepted check has found."""
-        assert self._card is not None, "check comes before deploy"
-        assert self._known is not None, "check comes before deploy"
-        return self._card, self._known
-
-    def _folder(self, folders: tuple[str, ...], card: Card) -> str:
-        """Return the folder to write to: the folder that was read, or where the same partition is mounted now."""
-        return card.folder if card.folder in folders else folders[0]
+        assert self._found is not None, "check comes before deploy"
+        return self._found
 
     # -- start ----------------------------------------------------------------------------------------------------
 
@@ -259,15 +252,13 @@ class Booted:
         self._root.claim(build)
         if self._arming is TRY:
             run_as_root(self._board.shell, ARM, "ask its firmware for a trial boot (vcmailbox)", WRITE_TIMEOUT_S)
-        self._board.reboot(self._arming.format(folder=self._folder_on_board(card, build)))
+        # A folder that the board has as long as it may boot this build.
+        folder = f"{card.folder}/{folder_of(build)}" if self._store.on_board else "/"
+        self._board.reboot(self._arming.format(folder=folder))
 
     def tryboot(self, build: Build, card: Card, known: KnownGood) -> str:
         """Return the tryboot.txt that boots a checked build."""
         return tryboot_text(card, self._model, known, build, self._initramfs_names(build, known))
-
-    def _folder_on_board(self, card: Card, build: Build) -> str:
-        """Return a folder on the board that exists as long as the board may boot this build."""
-        return f"{card.folder}/{folder_of(build)}" if self._store.on_board else "/"
 
     def remove(self, build: Build) -> None:
         """Remove the boot files of one build, which does not run. Raises LabError, SshError."""
@@ -296,24 +287,21 @@ class Booted:
             )
 
 
-class KernelReader:
-    """Reads the identity of a kernel file in the boot folder.
+def _read_kernel(shell: FeedingShell, folder: str, name: str) -> KernelId:
+    """Return the identity of a kernel file. A known file is not read again, because a kernel has 10 to 30 MB.
 
-    A file with a known hash is not read again: a kernel has 10 to 30 MB.
+    Raises Loader, Unreadable, Refused if the file cannot be read, SshError.
     """
+    path = shlex.quote(f"{folder}/{name}")
+    done = shell.run(as_root(f"sha256sum < {path}"), timeout_s=COPY_TIMEOUT_S)
+    digest = done.stdout.partition(" ")[0]
+    if done.returncode or len(digest) != 64:
+        raise Refused(f"{shell.name} refuses to read {folder}/{name}: {reason(done.stderr)}")
 
-    def __init__(self, shell: FeedingShell, folder: str) -> None:
-        self._shell = shell
-        self._folder = folder
+    def read() -> KernelId:
+        return read_image(shell.fetch(as_root(f"cat {path}"), COPY_TIMEOUT_S))
 
-    def __call__(self, name: str) -> KernelId:
-        """Raises Loader, Unreadable, Refused if the file cannot be read, SshError."""
-        path = shlex.quote(f"{self._folder}/{name}")
-        done = self._shell.run(as_root(f"sha256sum < {path}"), timeout_s=COPY_TIMEOUT_S)
-        digest = done.stdout.partition(" ")[0]
-        if done.returncode or len(digest) != 64:
-            raise Refused(f"{self._shell.name} refuses to read {self._folder}/{name}: {reason(done.stderr)}")
-        return read_once(digest, lambda: self._shell.fetch(as_root(f"cat {path}"), COPY_TIMEOUT_S))
+    return read_once(digest, "kernel-1.json", TypeAdapter(KernelId), read)
 
 
 def _arming(report: BootReport, name: str) -> str:

@@ -46,7 +46,7 @@ class BootFileStore(Protocol):
 
 
 class OverSsh:
-    """The boot partition that the running board has mounted."""
+    """The boot partition that the running board has mounted. Other places differ in how they are read or written."""
 
     name = "boot partition over ssh"
     on_board = True
@@ -62,25 +62,15 @@ class OverSsh:
         yield self.access()
 
 
-class SdMux:
-    """The first partition of the card. For writing, labgrid's agent (udisks2) mounts it on the mux's host.
-
-    Reading uses ssh to the running board.
-    """
+class SdMux(OverSsh):
+    """The first partition of the card. For writing, labgrid's agent (udisks2) mounts it on the mux's host."""
 
     name = "SD mux"
-    on_board = True
-
-    def __init__(self, board: DeployableBoard) -> None:
-        self._board = board
 
     @staticmethod
     def serves(board: DeployableBoard) -> bool:
         """Return whether the lab has a mux, with storage, for this board."""
         return board.driver(MUX) is not None and board.driver(STORAGE) is not None
-
-    def access(self) -> PartitionAccess:
-        return PartitionAccess(self._board.shell)
 
     @contextmanager
     def writing(self) -> Iterator[PartitionAccess]:
@@ -115,7 +105,7 @@ class SdMux:
             storage.proxy.unmount(device, lazy=lazy)
 
 
-class Tftp:
+class Tftp(OverSsh):
     """The provider's folder ``internal``; for a Raspberry Pi, its name is the serial number or the prefix of the board.
 
     The root file system, over NFS or on a disk, is written over ssh as for other boards. The firmware fetches
@@ -124,9 +114,6 @@ class Tftp:
 
     name = "TFTP server"
     on_board = False
-
-    def __init__(self, board: DeployableBoard) -> None:
-        self._board = board
 
     @staticmethod
     def serves(board: DeployableBoard) -> bool:
@@ -140,7 +127,3 @@ class Tftp:
         return PartitionAccess(
             SshShell(f"the TFTP server of {self._board.name}", prefix), (provider.internal.rstrip("/"),)
         )
-
-    @contextmanager
-    def writing(self) -> Iterator[PartitionAccess]:
-        yield self.access()

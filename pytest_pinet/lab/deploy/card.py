@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from pytest_pinet.builds.config_txt import CONFIG
+from pytest_pinet.evidence.build import MARK, PARTS, marked, parse_notes, split_marked
 from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.lab.deploy.commands import free_bytes
 from pytest_pinet.lab.deploy.deploy_target import Refused
@@ -17,40 +18,33 @@ from pytest_pinet.tuning.files import reason
 OURS = "pytest-pinet"
 LARGEST_TEXT = 65536
 READ_TIMEOUT_S = 60.0
-_MARK = "=====8<====="
 _CARD = f"""\
 cd {{folder}} 2>/dev/null && [ -f {CONFIG} ] || exit 3
-echo '{_MARK}where'; pwd -P
-echo '{_MARK}files'; find -L . -path ./{OURS} -prune -o -type f -exec ls -lnL {{{{}}}} +
-echo '{_MARK}space'; df -kP . | tail -n 1
-echo '{_MARK}writable'; [ ! -w . ] || echo yes
-echo '{_MARK}mounts'; cat /proc/self/mounts
-echo '{_MARK}uuid'; blkid -s UUID -o value "$(df -P . | tail -n 1 | cut -d' ' -f1)" 2>/dev/null
+echo '{MARK}where'; pwd -P
+echo '{MARK}files'; find -L . -path ./{OURS} -prune -o -type f -exec ls -lnL {{{{}}}} +
+echo '{MARK}space'; df -kP . | tail -n 1
+echo '{MARK}writable'; [ ! -w . ] || echo yes
+echo '{MARK}mounts'; cat /proc/self/mounts
+echo '{MARK}uuid'; blkid -s UUID -o value "$(df -P . | tail -n 1 | cut -d' ' -f1)" 2>/dev/null
 for f in *.txt */*.txt; do
-  [ ! -f "$f" ] || [ "$(wc -c < "$f")" -gt {LARGEST_TEXT} ] || {{{{ echo "{_MARK}text $f"; cat "$f"; echo; }}}}
+  [ ! -f "$f" ] || [ "$(wc -c < "$f")" -gt {LARGEST_TEXT} ] || {{{{ echo "{MARK}text $f"; cat "$f"; echo; }}}}
 done
 """
-# The words of a device-tree property are 32-bit numbers with the highest byte first. vclog prints the log of the
-# firmware (package raspi-utils).
-_BOOT = f"""\
-show() {{ [ ! -r "$1" ] || od -An -v -tx1 "$1" | tr -d ' \\n'; }}
-c=/proc/device-tree/chosen/bootloader
-echo '{_MARK}model'; tr -d '\\0' < /proc/device-tree/model 2>/dev/null; echo
-echo '{_MARK}serial'; tr -d '\\0' < /proc/device-tree/serial-number 2>/dev/null; echo
-echo '{_MARK}revision'; show /proc/device-tree/system/linux,revision; echo
-echo '{_MARK}version'; cat /proc/version
-echo '{_MARK}machine'; uname -m
-echo '{_MARK}programs'; head -c 5 /bin/sh | od -An -v -tx1 | tr -d ' \\n'; echo
-echo '{_MARK}notes'; show /sys/kernel/notes; echo
-echo '{_MARK}cmdline'; cat /proc/cmdline
-for n in tryboot partition capabilities build-timestamp; do echo '{_MARK}'$n; show $c/$n; echo; done
-echo '{_MARK}mailbox'; vcmailbox 0x00030064 4 0 0 2>/dev/null
-echo '{_MARK}notifier'; grep -c -w rpi_firmware_notify_reboot /proc/kallsyms 2>/dev/null
-echo '{_MARK}init'; [ ! -d /run/systemd/system ] || echo systemd
-echo '{_MARK}firmware'; vcgencmd version 2>/dev/null
-echo '{_MARK}vclog'; vclog --msg 2>/dev/null
-true
-"""
+# Prints a file in hexadecimal. The words of a device-tree property are 32-bit numbers with the highest byte first.
+_SHOW = """show() { [ ! -r "$1" ] || od -An -v -tx1 "$1" | tr -d ' \\n'; }"""
+_BOOT = {
+    **{name: PARTS[name] for name in ("model", "serial", "version", "notes", "cmdline", "firmware")},
+    "revision": "show /proc/device-tree/system/linux,revision",
+    "programs": "head -c 5 /bin/sh | od -An -v -tx1 | tr -d ' \\n'",
+    "partition": "show /proc/device-tree/chosen/bootloader/partition",
+    "capabilities": "show /proc/device-tree/chosen/bootloader/capabilities",
+    "build-timestamp": "show /proc/device-tree/chosen/bootloader/build-timestamp",
+    "mailbox": "vcmailbox 0x00030064 4 0 0",
+    "notifier": "grep -c -w rpi_firmware_notify_reboot /proc/kallsyms",
+    "init": "[ ! -d /run/systemd/system ] || echo systemd",
+    # The log of the firmware (package raspi-utils).
+    "vclog": "vclog --msg",
+}
 
 
 @dataclass(frozen=True)
@@ -97,20 +91,18 @@ class Card:
 class BootReport:
     """What a board reports about its boot; None is a value that the board does not report.
 
-    ``version`` is /proc/version, ``machine`` is ``uname -m``, ``bits`` are 32 or 64 by its programs,
-    ``mailbox`` is whether vcmailbox can read the flag of a trial boot, and ``notifier`` whether the kernel passes an
-    argument of reboot to the firmware. ``loaded`` are the files that the firmware's log names.
+    ``version`` is /proc/version, ``bits`` are 32 or 64 by its programs, ``mailbox`` is whether vcmailbox can read the
+    flag of a trial boot, and ``notifier`` whether the kernel passes an argument of reboot to the firmware. ``loaded``
+    are the files that the firmware's log names.
     """
 
     model: str | None
     version: str
-    machine: str
     cmdline: str
     bits: int | None = None
     serial: str | None = None
     revision: int | None = None
     build_id: str | None = None
-    tryboot: int | None = None
     partition: int | None = None
     capabilities: int | None = None
     build_timestamp: int | None = None
@@ -125,7 +117,7 @@ def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
     """Return the content of the first of these folders that contains config.txt. Raises Refused, SshError."""
     for folder in folders:
         done = shell.run(as_root(_CARD.format(folder=folder)), timeout_s=READ_TIMEOUT_S)
-        if f"{_MARK}where\n" in done.stdout:
+        if f"{MARK}where\n" in done.stdout:
             return parse_card(folder, done.stdout)
         if done.returncode not in (0, 3):
             raise Refused(f"{shell.name} refuses to read {folder}: {reason(done.stderr)}")
@@ -137,49 +129,48 @@ def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
 
 def parse_card(folder: str, output: str) -> Card:
     """Parse the output of the script that reads a folder."""
-    parts = _split(output)
-    texts = {name.removeprefix("text "): text[:-1] for name, text in parts.items() if name.startswith("text ")}
-    device, kind, options = _mount(parts.get("mounts", ""), parts["where"].strip())
+    parts = split_marked(output)
+    device, kind, options = _mount(parts["mounts"], parts["where"].strip())
     return Card(
         folder,
-        texts,
-        _sizes(parts.get("files", "")),
-        free_bytes(parts.get("space", "")) or 0,
-        parts.get("writable", "").strip() == "yes",
+        {name.removeprefix("text "): text[:-1] for name, text in parts.items() if name.startswith("text ")},
+        _sizes(parts["files"]),
+        free_bytes(parts["space"]) or 0,
+        parts["writable"].strip() == "yes",
         device,
         kind,
         options,
-        parts.get("uuid", "").strip(),
+        parts["uuid"].strip(),
     )
 
 
 def read_boot_report(shell: Shell) -> BootReport:
     """Return what a board reports about its boot. Raises SshError."""
-    return parse_boot_report(shell.run(as_root(_BOOT), timeout_s=READ_TIMEOUT_S).stdout)
+    return parse_boot_report(shell.run(as_root(f"{_SHOW}; {marked(_BOOT)}; true"), timeout_s=READ_TIMEOUT_S).stdout)
 
 
 def parse_boot_report(output: str) -> BootReport:
     """Parse the output of the script that reads the boot report."""
-    from pytest_pinet.evidence.elf import build_id
-
-    parts = {name: text.strip() for name, text in _split(output).items()}
+    parts = {name: text.strip() for name, text in split_marked(output).items()}
     # A reply has 7 words: size, code, tag, size of the value, size of the reply, value, end. A firmware that does not
     # know the tag leaves the highest bit of the fifth word clear.
     mailbox = re.findall(r"0x[0-9a-f]+", parts.get("mailbox", ""))
+    revision, partition, capabilities, built = (
+        int(parts[name], 16) if parts.get(name) else None
+        for name in ("revision", "partition", "capabilities", "build-timestamp")
+    )
     return BootReport(
         model=parts.get("model") or None,
         version=parts.get("version", ""),
-        machine=parts.get("machine", ""),
         cmdline=parts.get("cmdline", ""),
         # The fifth byte of an ELF file is its class.
         bits={"01": 32, "02": 64}.get(parts.get("programs", "")[8:]),
         serial=parts.get("serial") or None,
-        revision=_number(parts.get("revision", "")),
-        build_id=build_id(bytes.fromhex(parts.get("notes", ""))),
-        tryboot=_number(parts.get("tryboot", "")),
-        partition=_number(parts.get("partition", "")),
-        capabilities=_number(parts.get("capabilities", "")),
-        build_timestamp=_number(parts.get("build-timestamp", "")),
+        revision=revision,
+        build_id=parse_notes(parts.get("notes", "")),
+        partition=partition,
+        capabilities=capabilities,
+        build_timestamp=built,
         mailbox=len(mailbox) > 5 and int(mailbox[4], 16) >> 31 == 1,
         notifier=parts.get("notifier", "0") not in ("", "0"),
         systemd=parts.get("init") == "systemd",
@@ -195,18 +186,6 @@ def loaded_files(log: str) -> tuple[str, ...]:
     """
     found = re.findall(r"^.*?\bLoad(?:ing|ed) '([^']+)'", log, re.MULTILINE)
     return tuple(dict.fromkeys(name for name in found if not name.endswith((".dtb", ".bin"))))
-
-
-def _split(output: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for block in output.split(_MARK)[1:]:
-        name, _, text = block.partition("\n")
-        found[name] = text
-    return found
-
-
-def _number(hexadecimal: str) -> int | None:
-    return int(hexadecimal, 16) if hexadecimal else None
 
 
 def _sizes(listing: str) -> dict[str, int]:

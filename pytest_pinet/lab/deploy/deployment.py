@@ -120,11 +120,12 @@ class Deployment:
             self._changing = False
 
     def _start(self, build: Build, way: DeployTarget) -> RunningBuild:
-        if not way.boots:
-            self._leave_running()
-        elif self.running is not None and self.boots(self.running):
-            # A kernel under test may be unable to ask the firmware for a trial boot.
+        if self.running is not None and self.boots(self.running):
+            # A kernel under test may be unable to ask the firmware for a trial boot, and nothing of it may stay in
+            # force for a build without a boot.
             self._boot_known_good()
+        elif not way.boots:
+            self._live.undo()
         if way is self._booted and not self._booted.proof.exists():
             self._prove_trial_boot(self._booted)
         self._builds[build.key] = build
@@ -176,13 +177,6 @@ class Deployment:
             self._live.load(build)
         self._live.set_sysctls(build)
         return bool(singles or build.sysctls)
-
-    def _leave_running(self) -> None:
-        """Undo the previous build before a build without a boot starts, so that nothing of it remains in force."""
-        if self.running is not None and self.boots(self.running):
-            self._boot_known_good()
-        else:
-            self._live.undo()
 
     def _boot(self, build: Build, way: DeployTarget) -> RunningBuild:
         record = self._board.record

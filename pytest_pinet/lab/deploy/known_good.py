@@ -42,7 +42,8 @@ _SECTION = re.compile(r"\[[^\]]*\]")
 # File systems in memory: what is written there is gone after the next boot.
 _VOLATILE = ("overlay", "overlayfs", "tmpfs", "ramfs")
 # The firmware replaces the name of the serial console by the device of the model.
-_SERIAL = {"serial0": ("ttyS0", "ttyAMA0", "ttyAMA10"), "serial1": ("ttyS0", "ttyAMA0", "ttyAMA10")}
+_CONSOLE = re.compile(r"console=serial[01](.*)")
+_SERIAL_DEVICES = ("ttyS0", "ttyAMA0", "ttyAMA10")
 
 ReadKernel = Callable[[str], KernelId]
 
@@ -132,10 +133,11 @@ def _check_firmware(card: Card, report: BootReport, model: PiModel, node: str) -
         raise Refused(
             f"{card.folder} of {node} has a {TRYBOOT} of another tool: delete it if that tool no longer needs it"
         )
-    new = report.capabilities & _TRYBOOT_CAPABILITY if report.capabilities is not None else None
-    if new is None and report.build_timestamp is not None:
-        new = report.build_timestamp >= TRYBOOT_SINCE
-    if new is not None and not new:
+    if report.capabilities is not None:
+        too_old = not report.capabilities & _TRYBOOT_CAPABILITY
+    else:
+        too_old = report.build_timestamp is not None and report.build_timestamp < TRYBOOT_SINCE
+    if too_old:
         raise Refused(f"the boot EEPROM of {node} is too old for a trial boot (tryboot): update it (rpi-eeprom-update)")
 
 
@@ -203,9 +205,9 @@ def _check_cmdline(text: str, running: str, name: str, node: str) -> None:
     """Check that the kernel got the words of this file. The firmware adds words and names the serial console."""
     there = running.split()
     for word in text.partition("\n")[0].split():
-        console = re.fullmatch(r"console=(serial[01])(.*)", word)
-        wanted = [f"console={device}{console[2]}" for device in _SERIAL[console[1]]] if console else []
-        if not any(one in there for one in (word, *wanted)):
+        console = _CONSOLE.fullmatch(word)
+        named = [f"console={device}{console[1]}" for device in _SERIAL_DEVICES] if console else []
+        if not any(one in there for one in (word, *named)):
             raise Refused(
                 f"the kernel of {node} was not started with '{word}' of {name}: "
                 f"if {name} was edited, reboot {node} first"

@@ -42,7 +42,7 @@ class RootFiles:
     def check(self, build: Build, mkinitramfs: bool) -> None:
         """Check whether the board can take the files. Raises Refused, SshError."""
         shell, name = self._board.shell, self._board.name
-        tools = [*("depmod",) * bool(build.of(BuildFileRole.MODULES)), *("mkinitramfs",) * mkinitramfs]
+        tools = ["depmod"] * bool(build.of(BuildFileRole.MODULES)) + ["mkinitramfs"] * mkinitramfs
         missing = [tool for tool in tools if shell.run(f"{_TOOLS}; command -v {tool}").returncode]
         if "mkinitramfs" in missing:
             raise Refused(
@@ -140,11 +140,8 @@ class RootFiles:
             upload(shell, f"/lib/modules/{build.release}", self._file_contents(build))
             self._run(f"{_TOOLS}; depmod {shlex.quote(build.release or '')}", "run depmod")
         if build.of(BuildFileRole.FIRMWARE):
-            upload(
-                shell,
-                firmware_folder(build),
-                {file.name: BuildSnapshot.of(file) for file in build.of(BuildFileRole.FIRMWARE)},
-            )
+            firmware = {file.name: BuildSnapshot.of(file) for file in build.of(BuildFileRole.FIRMWARE)}
+            upload(shell, firmware_folder(build), firmware)
 
     def claim(self, build: Build) -> None:
         """Make the folder of its release contain this build's modules for the next boot. Raises LabError, SshError."""

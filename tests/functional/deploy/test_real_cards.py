@@ -151,5 +151,4 @@ def test_a_trial_finds_its_files_in_its_folder(card: str, board: str, copied: li
 def test_the_script_of_the_boot_report_runs_in_a_shell_of_today() -> None:
     report = read_boot_report(LocalShell("runner", {**os.environ}))
     assert report.version == Path("/proc/version").read_text().strip()
-    assert report.machine == os.uname().machine
     assert report.bits == 64

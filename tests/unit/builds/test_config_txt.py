@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.builds.config_txt import MODELS, OTHER, evaluate, model_of
+from pytest_pinet.builds.config_txt import OTHER, evaluate, model_of, pi_models
 
 
 def settings(config: str, board: str = "pi4b", tryboot: bool = False, **more: str) -> dict[str, str]:
@@ -32,15 +32,15 @@ def settings(config: str, board: str = "pi4b", tryboot: bool = False, **more: st
         ("pi02", {"zero2w", "cm0"}),
         ("none", set()),
         ("tryboot", set()),
-        ("all", set(MODELS)),
-        ("rpi4", set(MODELS)),  # An undefined filter does not filter.
-        ("PI5", set(MODELS)),  # Filters are case sensitive.
+        ("all", set(pi_models())),
+        ("rpi4", set(pi_models())),  # An undefined filter does not filter.
+        ("PI5", set(pi_models())),  # Filters are case sensitive.
         ("gpio4=1", set()),
         ("EDID=VSC-TD2220", set()),
     ],
 )
 def test_a_section_applies_to_its_models(section: str, boards: set[str]) -> None:
-    assert {board for board in MODELS if settings(f"[{section}]\nx=1\n", board)} == boards
+    assert {board for board in pi_models() if settings(f"[{section}]\nx=1\n", board)} == boards
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_serial_number_and_board_type_are_compared() -> None:
     ],
 )
 def test_the_device_tree_names_the_model(title: str, board: str) -> None:
-    assert model_of(title, "?") == MODELS[board]
+    assert model_of(title, "?") == pi_models()[board]
 
 
 def test_a_board_of_a_lab_file_is_any_other_model() -> None:
@@ -116,7 +116,7 @@ def test_a_board_of_a_lab_file_is_any_other_model() -> None:
     ],
 )
 def test_the_processor_of_a_model_starts_kernels_of(boards: tuple[str, ...], architectures: tuple[str, ...]) -> None:
-    assert {MODELS[board].architectures for board in boards} == {architectures}
+    assert {pi_models()[board].architectures for board in boards} == {architectures}
     assert OTHER.architectures == ("arm64", "arm")
 
 
@@ -146,7 +146,7 @@ ALL = ("kernel.img", "kernel7.img", "kernel7l.img", "kernel8.img", "kernel_2712.
     ],
 )
 def test_the_kernels_that_a_firmware_may_start(board: str, config: str, kernels: list[str]) -> None:
-    found = evaluate({"config.txt": config}.get, MODELS[board]).files(ALL.__contains__)
+    found = evaluate({"config.txt": config}.get, pi_models()[board]).files(ALL.__contains__)
     assert [boot.kernel for boot in found] == kernels
 
 
@@ -168,5 +168,5 @@ def test_the_kernels_that_a_firmware_may_start(board: str, config: str, kernels:
     ],
 )  # fmt: skip
 def test_the_files_of_a_boot(config: str, files: str, expected: tuple[str, tuple[str, ...], str]) -> None:
-    (boot,) = evaluate({"config.txt": config}.get, MODELS["pi4b"]).files(files.split().__contains__)
+    (boot,) = evaluate({"config.txt": config}.get, pi_models()["pi4b"]).files(files.split().__contains__)
     assert (boot.kernel, boot.initramfs, boot.prefix) == expected

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pytest_pinet.builds.config_txt import pi_models
 from pytest_pinet.catalogue import load
 from pytest_pinet.config.yaml_lines import parse
 from pytest_pinet.judge.oracle import TOLERANCE, highest_limit
@@ -24,11 +25,12 @@ PUBLISHED = read("published.yaml")
 FIGURES: list[dict[str, Any]] = PUBLISHED["figures"]
 
 
-@pytest.mark.parametrize("name", ["boards.yaml", "nics.yaml"])
+@pytest.mark.parametrize("name", ["boards.yaml", "nics.yaml", "raspberry_pi_models.yaml"])
 def test_every_key_of_an_entry_is_used(name: str) -> None:
     keys = {
         "boards.yaml": {"title", "clock_mhz", "cores", "buses", "onboard", "sources"},
         "nics.yaml": {"title", "chip", "driver", "bus", "speeds_mbps", "mtu_max", "products", "traits", "sources"},
+        "raspberry_pi_models.yaml": {"titles", "filters", "kernels", "device_trees", "architectures"},
     }[name]
     for entry in read(name).values():
         assert set(entry) <= keys
@@ -40,6 +42,10 @@ def test_every_entry_has_sources() -> None:
     for name, given in sources.items():
         assert given, name
         assert all(isinstance(source, str) and source for source in given)
+
+
+def test_the_firmware_of_every_board_is_known() -> None:
+    assert set(CATALOGUE.boards) <= set(pi_models())
 
 
 def test_every_onboard_nic_is_there_and_fits_its_board() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_pinet.builds.config_txt import MODELS, model_of
+from pytest_pinet.builds.config_txt import model_of, pi_models
 from pytest_pinet.emulated.firmware import NoKernel, choose
 
 VIRT = model_of(None, "virt")
@@ -76,13 +76,13 @@ TREES = ("bcm2710.dtb", "bcm2837.dtb")
     ],
 )
 def test_the_first_existing_device_tree_is_used(more: Mapping[str, bytes], expected: str) -> None:
-    found = choose({**CARD, **more}.get, MODELS["pi3b"], False, TREES)
+    found = choose({**CARD, **more}.get, pi_models()["pi3b"], False, TREES)
     assert (found.names[-1], found.device_tree) == (expected, b"tree")
 
 
 def test_a_board_without_its_device_tree_does_not_boot() -> None:
     with pytest.raises(NoKernel, match=r"device tree: bcm2710\.dtb or bcm2837\.dtb is missing on the boot partition"):
-        choose(CARD.get, MODELS["pi3b"], False, TREES)
+        choose(CARD.get, pi_models()["pi3b"], False, TREES)
 
 
 def test_a_prefix_without_a_kernel_is_ignored() -> None:

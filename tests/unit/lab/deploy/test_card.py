@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.config_txt import MODELS, BootFileNames
+from pytest_pinet.builds.config_txt import BootFileNames, pi_models
 from pytest_pinet.lab.deploy.boot import undo_script
 from pytest_pinet.lab.deploy.card import Card, loaded_files, mount_below, parse_boot_report
 from pytest_pinet.lab.deploy.known_good import KnownGood, cmdline_text, tryboot_text
@@ -29,7 +29,7 @@ KNOWN = KnownGood(
 
 def tryboot(config: str, build: Build = BUILD, board: str = "pi4b", initramfs: tuple[str, ...] = ()) -> list[str]:
     card = replace(CARD, texts={"config.txt": config, "more.txt": "[pi4]\nkernel=x\ngpu_mem=16\n"})
-    return tryboot_text(card, MODELS[board], KNOWN, build, initramfs).splitlines()[1:]
+    return tryboot_text(card, pi_models()[board], KNOWN, build, initramfs).splitlines()[1:]
 
 
 def test_tryboot_txt_omits_the_lines_that_name_known_good_files() -> None:
@@ -71,7 +71,7 @@ def test_an_included_file_is_written_in_place_except_on_a_pi_5_which_may_ignore_
 )
 def test_a_shared_kernel_keeps_its_name_and_the_mode_of_the_processor(board: str, bits: int | None, last: str) -> None:
     known = replace(KNOWN, names=replace(KNOWN.names, kernel="old/kernel7.img", bits=bits))
-    text = tryboot_text(CARD, MODELS[board], known, Build("settings", cmdline=("quiet",)), ("a", "b"))
+    text = tryboot_text(CARD, pi_models()[board], known, Build("settings", cmdline=("quiet",)), ("a", "b"))
     lines = text.splitlines()
     assert "kernel=kernel7.img" in lines
     assert "initramfs a,b followkernel" in lines
