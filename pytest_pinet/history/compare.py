@@ -26,9 +26,6 @@ class ComparisonOutcome(StrEnum):
     FASTER = "faster"
     SAME = "same"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 _ORDER = list(ComparisonOutcome)
 
