@@ -122,10 +122,7 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
 
 
 def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSeries]) -> str:
-    """Return an HTML table of the directions and the trend charts.
-
-    Allure 3 shows pictures only as data in ``img``; Allure 2 drops them.
-    """
+    """Return an HTML table and the trends. Allure 3 shows pictures only as data in ``img``; Allure 2 drops them."""
     rows = [
         (result.combination.traffic, way, rate(one.goodput_bps),
          "none" if one.limit_bps is None else rate(one.limit_bps), rate(one.oracle_bps), one.verdict)

@@ -36,10 +36,7 @@ FORWARDED = "====>"
 
 
 def lab_text(lab: Lab, domains: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a tree: switches, their ports, and the other end of each cable.
-
-    ``domains`` are the nodes of each contention domain.
-    """
+    """Return a tree of switches, ports and cables. ``domains`` are the nodes of each contention domain."""
     lines = wrap(lab_summary(lab), hanging="  ")
     for switch in lab.switches.values():
         ports = count(len(switch.ports), "port")
@@ -69,10 +66,7 @@ def _ports(lab: Lab, switch: str) -> list[tuple[str, ...]]:
 
 
 def combination_text(lab: Lab, combination: Combination, direction: Direction, domains: Sequence[str]) -> list[str]:
-    """Return the groups of switch ports, their interfaces, and the flows between them.
-
-    ``domains`` are the contention domains that the combination measures in.
-    """
+    """Return the groups of ports, their interfaces and flows. ``domains`` are the combination's contention domains."""
     lines = wrap(f"{combination.id} in lab {lab.name}", hanging="  ")
     lines += wrap(traffic(combination, direction), hanging="  ")
     lines += [*_groups(lab, combination), "", *_flows(combination, direction), ""]
