@@ -20,7 +20,7 @@ from pytest_pinet.history.trends import trend
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.model.verdict import SEVERITY
 from pytest_pinet.report.sentences import limited_by_text
 from pytest_pinet.report.text_wrap import WIDTH, plain, shorten
 
@@ -167,9 +167,7 @@ def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str) -> l
     if url is None or not results:
         return []
     figures = {
-        figure_of(result, way): Verdict(direction.verdict)
-        for result in results
-        for way, direction in result.directions.items()
+        figure_of(result, way): direction.verdict for result in results for way, direction in result.directions.items()
     }
     ordered = sorted(figures, key=lambda figure: (SEVERITY.index(figures[figure]), figure))[:_LINES]
     try:
