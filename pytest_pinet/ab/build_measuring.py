@@ -17,7 +17,6 @@ from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, Lin
 from pytest_pinet.judge.change import TOLERANCE
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.limits import most_specific
-from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import State
@@ -29,6 +28,7 @@ from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.quantities import Tolerance
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
+from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.plain_measuring import PlainMeasuring
 
 T = TypeVar("T", TurnSeries, PingSeries)
@@ -111,35 +111,28 @@ class AlternatingMeasuring:
         tested.calls = 0
         return tested.link
 
-    def measure(
-        self, item: pytest.Item, link: Link, traffic: Traffic, limits: Sequence[Limit], profile: Profile
-    ) -> ResultRecord:
+    def measure(self, call: GateCall, traffic: Traffic) -> ResultRecord:
+        item, link, measuring = call.item, call.link, self.is_measuring(call.item)
         # No hook is called when a gate call returns earlier results.
-        hooks = (
-            self._plain.recorder.hooks.measurement(item, link, traffic) if self.is_measuring(item) else nullcontext()
-        )
+        hooks = self._plain.recorder.hooks.measurement(call, traffic) if measuring else nullcontext()
         with self._plain.progress, hooks:
             if isinstance(traffic, LadderTraffic):
                 self._leave_out("a ladder")
-            series = self._of_call(item, TurnSeries) or self._new(link, traffic, limits)
+            series = self._of_call(item, TurnSeries) or self._new(link, traffic, call.limits)
             series.require_same(traffic, item.nodeid)
-            if self.is_measuring(item) and not series.decided:
+            if measuring and not series.decided:
                 self._take(link, series)
                 self.rounds.tested(item).add(series)
             return self._record(series)
 
-    def ping(
-        self, item: pytest.Item, link: Link, ping: Ping, limits: Sequence[Limit], profile: Profile
-    ) -> ResultRecord:
-        series = self._of_call(item, PingSeries) or PingSeries()
-        if self.is_measuring(item) and not series.decided:
-            series.turns.append((self.boots.side, self._plain.ping(item, link, ping, limits, profile)))
-            self.rounds.tested(item).add(series)
+    def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
+        series = self._of_call(call.item, PingSeries) or PingSeries()
+        if self.is_measuring(call.item) and not series.decided:
+            series.turns.append((self.boots.side, self._plain.ping(call, ping)))
+            self.rounds.tested(call.item).add(series)
         return series.record()
 
-    def compare(
-        self, item: pytest.Item, link: Link, traffic: Traffic, states: tuple[State, State], tolerance: float
-    ) -> ResultRecord:
+    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
         self._leave_out("a comparison of two states")
 
     def _leave_out(self, what: str) -> NoReturn:

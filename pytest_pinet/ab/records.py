@@ -9,7 +9,7 @@ from statistics import median
 
 from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.ab.options import ABOptions
-from pytest_pinet.ab.series import Turn, TurnSeries
+from pytest_pinet.ab.series import Turn, TurnSeries, counted_ways
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
@@ -24,12 +24,7 @@ from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.change import (
-    ChangedConnectionRecord,
-    ChangedDirectionRecord,
-    ChangeRecord,
-    TurnRecord,
-)
+from pytest_pinet.model.record.change import ChangedConnectionRecord, ChangedDirectionRecord, ChangeRecord, TurnRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
 from pytest_pinet.report.result_record import ResultParts, http_record, parameters_hash, result_record
@@ -124,44 +119,28 @@ def _change(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot], suspect
         tolerance=max(series.rules.tolerances.values()),
         connections_per_turn=series.connections,
         directions={str(way): _changed(series, way, one) for way, one in series.found.items()},
-        turns=tuple(
-            TurnRecord(
-                number=boot.number,
-                side=str(boot.side),
-                started_s=boot.started_s,
-                seconds=boot.seconds,
-                running=dict(boot.running),
-                trouble=boot.trouble,
-            )
-            for boot in boots
-        ),
-        connections=tuple(
-            ChangedConnectionRecord(
-                turn=turn.boot,
-                side=str(turn.side),
-                goodput_bps={str(way): attempt_at(one, way).goodput.bps for way in series.found},
-                level_bps={str(way): figure_of_attempt(attempt_at(one, way)) for way in series.found},
-                counted_s=min(attempt_at(one, way).seconds for way in series.found),
-                excluded=one.excluded,
-                events=tuple(event.text for event in one.events),
-            )
-            for turn in series.turns
-            for one in turn.tries
-        ),
+        turns=tuple(map(TurnRecord.of, boots)),
+        connections=tuple(_connection(turn, one) for turn in series.turns for one in turn.tries),
         suspects=tuple(suspects),
     )
 
 
-def _changed(series: TurnSeries, way: Direction, found: Difference) -> ChangedDirectionRecord:
-    return ChangedDirectionRecord(
-        a_bps=_figure(series, Side.A, way),
-        b_bps=_figure(series, Side.B, way),
-        change=found.change,
-        interval=found.interval,
-        between_turns=found.between,
-        result=str(found.result),
-        why=found.why,
+def _connection(turn: Turn, one: Try) -> ChangedConnectionRecord:
+    attempts = {str(way): attempt_at(one, way) for way in counted_ways(one)}
+    return ChangedConnectionRecord.of(
+        one,
+        turn=turn.boot,
+        side=turn.side,
+        goodput_bps={way: attempt.goodput.bps for way, attempt in attempts.items()},
+        level_bps={way: figure_of_attempt(attempt) for way, attempt in attempts.items()},
+        counted_s=min(attempt.seconds for attempt in attempts.values()),
+        events=[event.text for event in one.events],
     )
+
+
+def _changed(series: TurnSeries, way: Direction, found: Difference) -> ChangedDirectionRecord:
+    a_bps, b_bps = (_figure(series, side, way) for side in Side)
+    return ChangedDirectionRecord.of(found, a_bps=a_bps, b_bps=b_bps, between_turns=found.between)
 
 
 def _limited_by(series: TurnSeries, turn: Turn, directions: Mapping[Direction, DirectionJudgement]) -> Diagnosis:

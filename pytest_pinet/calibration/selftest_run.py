@@ -102,7 +102,7 @@ class Selftest:
         direction = record.directions[str(case.way)]
         return SelftestOutcome(
             case,
-            Verdict(record.verdict),
+            record.verdict,
             Bitrate(direction.goodput_bps),
             sum(attempt.seconds + attempt.warmup_s for attempt in direction.attempts),
             record.seconds,

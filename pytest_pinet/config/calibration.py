@@ -110,10 +110,7 @@ class Calibration(CalibrationEntry):
 
     @property
     def limit(self) -> Limit:
-        """The tolerance as the least specific limit.
-
-        It comes first, so that every other limit on tolerance overrides it.
-        """
+        """The tolerance as the least specific limit. It comes first, so that every other tolerance overrides it."""
         return Limit(Tolerance(self.tolerance), Origin.LAB_FILE, str(self.where), metric=Metric.TOLERANCE)
 
 

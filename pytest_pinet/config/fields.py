@@ -39,10 +39,7 @@ def _scale(value: object) -> float | None:
 
 
 def _matching(pattern: re.Pattern[str], form: str, numbers: bool = False) -> Callable[[object], str]:
-    """Return a check for texts that match a pattern.
-
-    ``numbers``: a whole number counts as its digits (port 7 is valid).
-    """
+    """Return a check for texts that match a pattern. ``numbers``: a whole number counts as its digits (port 7)."""
     accepted: tuple[type, ...] = (str, int) if numbers else (str,)
 
     def check(value: object) -> str:
@@ -98,10 +95,7 @@ def _setting(value: object) -> str:
 
 
 def _registered(group: Extension) -> AfterValidator:
-    """Return a check that an installed package registers this name.
-
-    Packages are searched only if the lab file needs it.
-    """
+    """Return a check that a package registers this name. Packages are searched only if the lab file needs it."""
 
     def check(name: str) -> str:
         if name not in group.names:

@@ -93,10 +93,7 @@ def default_vlan(switch: Switch) -> int:
 
 
 def group_vlans(switch: Switch) -> range:
-    """Return the VLANs for groups of ports.
-
-    A group whose lowest port is the lab file's n-th port uses the n-th VLAN.
-    """
+    """Return the VLANs for groups of ports. A group whose lowest port is the lab file's n-th uses the n-th VLAN."""
     text = switch.settings.get("group_vlans")
     if text is not None:
         return _vlan_range(text)

@@ -20,10 +20,7 @@ _PREFIX = "pytest_pinet."
 
 @dataclass(frozen=True)
 class Extension:
-    """One kind of extension.
-
-    ``name`` is the entry-point group, ``kind`` is the word for it in messages (``tuning``).
-    """
+    """One kind of extension. ``name`` is the entry-point group, ``kind`` the word for it in messages (``tuning``)."""
 
     name: str
     kind: str
@@ -97,10 +94,7 @@ EXPORTERS = Extension(f"{_PREFIX}exporters", "exporter")
 
 
 def missing(made: object, protocol: type) -> list[str]:
-    """Return the members of a protocol that this object lacks.
-
-    Properties are not evaluated: one might query a device.
-    """
+    """Return the members of a protocol that an object lacks. Properties are not evaluated: one might query a device."""
     absent = object()
     members = [name for name in vars(protocol) if not name.startswith("_")]
     return sorted(name for name in members if inspect.getattr_static(made, name, absent) is absent)
@@ -108,10 +102,7 @@ def missing(made: object, protocol: type) -> list[str]:
 
 @cache
 def _registered(_: tuple[str, ...]) -> Mapping[str, Mapping[str, list[EntryPoint]]]:
-    """Return all entry points of our groups, by group and name.
-
-    ``_`` is the ``sys.path`` that is searched: the cache key.
-    """
+    """Return our entry points by group and name. ``_`` is the ``sys.path`` that is searched: the cache key."""
     found: dict[str, dict[str, list[EntryPoint]]] = {}
     every = entry_points()
     for group in every.groups:

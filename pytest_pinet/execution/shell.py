@@ -33,10 +33,7 @@ class Process(Protocol):
         """Wait for the end of the command. Raises TimeoutError if it takes longer; the command then goes on."""
 
     def stop(self) -> Completed:
-        """End the command, here and on the remote machine, and return its output so far.
-
-        Does nothing if it has ended.
-        """
+        """End the command, here and on the remote machine, unless it has ended. Return its output so far."""
 
     def lines(self) -> list[str]:
         """Return the complete lines of standard output since the last call. Never blocks."""
@@ -66,10 +63,7 @@ class Shell(Protocol):
 
 
 class Spool:
-    """An unnamed file for the output of a child process, which gets ``fileno``.
-
-    The file is closed when this object is deleted.
-    """
+    """An unnamed file for the output of a child, which gets ``fileno``. It is closed when this object is deleted."""
 
     def __init__(self) -> None:
         self.fileno, path = tempfile.mkstemp(prefix="pinet-")

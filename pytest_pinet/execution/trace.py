@@ -32,10 +32,7 @@ class Step:
 
 
 class Recorder:
-    """Records the steps of the main thread of this process from ``start`` to ``stop``.
-
-    Only one recorder is active at a time.
-    """
+    """Records the steps of the main thread from ``start`` to ``stop``. Only one recorder is active at a time."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []

@@ -26,9 +26,6 @@ class ComparisonOutcome(StrEnum):
     FASTER = "faster"
     SAME = "same"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 _ORDER = list(ComparisonOutcome)
 
@@ -48,10 +45,7 @@ class RunSet:
 
 @dataclass(frozen=True)
 class Compared:
-    """The comparison of the metric with the id ``figure``. A value is None if that side lacks it.
-
-    ``change`` is B over A minus one.
-    """
+    """The comparison of metric ``figure``. A value is None if its side lacks it. ``change`` is B over A minus one."""
 
     figure: str
     a_bps: float | None

@@ -33,10 +33,7 @@ class Database:
 
     @classmethod
     def open(cls, url: str, create: bool = False) -> Database:
-        """Open the database.
-
-        ``create``: make missing files and tables. Raises ConfigError, which never shows a password.
-        """
+        """Open the database; ``create`` makes missing files and tables. Raises ConfigError, never with a password."""
         target = _url_of(url)
         shown = target.render_as_string(hide_password=True)
         if target.get_backend_name() == "sqlite":

@@ -62,10 +62,7 @@ def _points(record: RunRecord, folder: str) -> tuple[StoredRun, list[Point]]:
 
 
 def _run_id(record: RunRecord) -> str:
-    """Return a unique run ID.
-
-    A run folder's name is unique below its root only, and several runners can share a history.
-    """
+    """Return a unique run ID: a folder's name is unique below its root only, and runners can share a history."""
     facts = record.session or "\n".join((record.lab, record.lab_file, record.started, record.finished))
     return f"{record.run}-{hashlib.sha256(facts.encode('utf-8', 'replace')).hexdigest()[:8]}"
 

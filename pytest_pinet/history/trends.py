@@ -27,10 +27,7 @@ def trend(
     changes: bool = True,
     matters: float = MATTERS,
 ) -> Trend:
-    """Return the trend of a metric's points, oldest first.
-
-    ``matters``: level changes smaller than this (0.01 = 1 %) are ignored.
-    """
+    """Return the trend of a metric's points, oldest first. Level changes below ``matters`` (0.01 = 1 %) are ignored."""
     if not changes:
         return Trend(figure, lab, tuple(points), accepted)
     levels: list[float | None] = [None] * len(points)

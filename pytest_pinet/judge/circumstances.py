@@ -37,10 +37,7 @@ def first_lines(sentences: Sequence[str]) -> list[str]:
 
 
 def invalid(found: DirectionJudgement, sentences: Sequence[str]) -> DirectionJudgement:
-    """Make a judgement invalid if there are sentences.
-
-    The value is still shown, but it does not measure the request.
-    """
+    """Make a judgement invalid if there are sentences. Its value is still shown, but does not measure the request."""
     if not sentences:
         return found
     reason = f"{found.goodput} is invalid: {'; '.join(first_lines(sentences))}"

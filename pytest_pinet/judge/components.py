@@ -98,10 +98,7 @@ def components(attempts: Iterable[Attempt]) -> Components:
 
 
 def grouped(attempts: Iterable[Attempt]) -> list[list[list[float]]]:
-    """Return the logarithms of the levels by boot, and within it by link-up.
-
-    Attempts without a value still begin a group.
-    """
+    """Return the logarithms of the levels by boot and link-up. Attempts without a value still begin a group."""
     boots: list[list[list[float]]] = [[[]]]
     for attempt in attempts:
         if attempt.fresh is Fresh.BOOT:

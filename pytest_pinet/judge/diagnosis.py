@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pytest_pinet.judge.limits_of_flow import explaining_loss, loss, requested_window, shaper, waited_for_window
-from pytest_pinet.judge.limits_of_link import (
-    ceiling,
-    half_duplex,
-    line_rate,
-    pcie_bus,
-    power,
-    processor,
-    receive_path,
-    sender_capped,
-    slow_link,
-    usb_adapter,
-    usb_bus,
-)
+from pytest_pinet.judge import limits_of_flow as flow
+from pytest_pinet.judge import limits_of_link as link
 from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts
 
 Rule = Callable[[DiagnosisFacts], Diagnosis | None]
@@ -26,22 +14,22 @@ Rule = Callable[[DiagnosisFacts], Diagnosis | None]
 # and a processor are hard limits; a default window and losses matter only below them. Losses make a rate vary: if the
 # rate is steady it has another cause, and the losses are its effect.
 RULES: tuple[Rule, ...] = (
-    sender_capped,
-    slow_link,
-    line_rate,
-    half_duplex,
-    power,
-    usb_bus,
-    usb_adapter,
-    pcie_bus,
-    requested_window,
-    receive_path,
-    explaining_loss,
-    processor,
-    waited_for_window,
-    ceiling,
-    shaper,
-    loss,
+    link.sender_capped,
+    link.slow_link,
+    link.line_rate,
+    link.half_duplex,
+    link.power,
+    link.usb_bus,
+    link.usb_adapter,
+    link.pcie_bus,
+    flow.requested_window,
+    link.receive_path,
+    flow.explaining_loss,
+    link.processor,
+    flow.waited_for_window,
+    link.ceiling,
+    flow.shaper,
+    flow.loss,
 )
 
 

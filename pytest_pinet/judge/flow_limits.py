@@ -49,10 +49,7 @@ class Bounds:
         self.fair = self._fair(range(len(flows)))
 
     def sum(self, chosen: Sequence[int]) -> Oracle:
-        """Return the limit of the sum of these flows.
-
-        Other flows are ignored: they may get less than their fair rate, and these flows more.
-        """
+        """Return the limit of the sum of these flows. Others are ignored: they may get less than their fair rate."""
         slowest = min((self.alone[index] for index in chosen), key=lambda oracle: oracle.goodput)
         because = f"{len(chosen)} flows; the slowest path is a {slowest.because}"
         return Oracle(Bitrate(sum(rate.bps for rate in self._fair(chosen))), because)

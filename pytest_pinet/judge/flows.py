@@ -37,10 +37,7 @@ def max_min_shares(capacities: Mapping[Resource, float], flows: Sequence[Sequenc
 
 
 def jain(values: Sequence[float]) -> float:
-    """Return Jain's fairness index ``(sum x)^2 / (n sum x^2)`` (Jain 1984).
-
-    1 if all are equal, 1/n if one has everything, 0 if all are 0.
-    """
+    """Return Jain's index ``(sum x)^2 / (n sum x^2)`` (1984): 1 if all are equal, 1/n if one has all, 0 for zeros."""
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
 

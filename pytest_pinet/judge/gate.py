@@ -10,7 +10,7 @@ from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.rules import goodput_rule
-from pytest_pinet.judge.sequential import ERROR_RATE, Decision, DecisionOutcome, decide
+from pytest_pinet.judge.sequential import ERROR_RATE, Decision, decide
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Limit
@@ -19,11 +19,6 @@ from pytest_pinet.model.verdict import Verdict
 
 # Paced senders stay this near to their rate limit (facts: 400.6 of 400 Mbit/s).
 CAP_TOLERANCE = 0.05
-_VERDICTS = {
-    DecisionOutcome.PASS: Verdict.PASS,
-    DecisionOutcome.FAIL: Verdict.FAIL,
-    DecisionOutcome.INCONCLUSIVE: Verdict.INCONCLUSIVE,
-}
 
 
 @dataclass(frozen=True)
@@ -100,9 +95,9 @@ def rule_on(
         enough = len(counted) >= profile.passes_after
         return Ruling(_odd(judged, attempts), None if enough else Fresh.CONNECTION)
     decision = _first_end(attempts, judged.limit, noise, profile, fresh_link, error_rate)
-    if decision.outcome is DecisionOutcome.GO_ON:
+    if decision.outcome is None:
         return Ruling(judged, decision.next_fresh)
-    final = replace(_final(judged, decision, counted), error_rate=error_rate)
+    final = replace(_final(judged, decision, decision.outcome, counted), error_rate=error_rate)
     return Ruling(_improved(final, limit, baseline))
 
 
@@ -137,15 +132,16 @@ def _first_end(
 ) -> Decision:
     for count in range(1, len(attempts) + 1):
         decision = decide(attempts[:count], limit, noise, profile, error_rate, fresh_link)
-        if decision.outcome is not DecisionOutcome.GO_ON:
+        if decision.outcome is not None:
             break
     return decision
 
 
-def _final(judged: DirectionJudgement, decision: Decision, counted: Sequence[Attempt]) -> DirectionJudgement:
+def _final(
+    judged: DirectionJudgement, decision: Decision, verdict: Verdict, counted: Sequence[Attempt]
+) -> DirectionJudgement:
     assert judged.limit is not None
     limit = judged.limit
-    verdict = _VERDICTS[decision.outcome]
     suspected = any(attempt.goodput < limit for attempt in counted)
     state = ""
     if verdict is Verdict.FAIL:

@@ -63,10 +63,7 @@ class GatePlan:
 
 
 def fitted(profile: Profile, connection_s: int) -> Profile:
-    """Return the profile for connections of another length (s).
-
-    Its budget allows at least the connections of a verdict.
-    """
+    """Return the profile for connections of another length (s). Its budget allows at least a verdict."""
     least = max(profile.passes_after, profile.fails_after)
     budget_s = max(profile.budget_s, float(connection_s * least))
     return replace(profile, connection_s=connection_s, budget_s=budget_s)

@@ -28,10 +28,7 @@ class Noise:
     session_freedom: float | None = None
 
     def level_variance(self, fresh: Iterable[Fresh]) -> float:
-        """Return the variance of the common level of attempts that began like these.
-
-        More link-ups average the part of links.
-        """
+        """Return the variance of the common level of such attempts. More link-ups average the part of links."""
         lasting = max(self.sessions**2 - self.links**2, 0.0)
         link_ups = 1 + sum(kind is not Fresh.CONNECTION for kind in fresh)
         return lasting + min(self.links, self.sessions) ** 2 / link_ups

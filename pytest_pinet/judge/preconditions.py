@@ -23,10 +23,7 @@ BUSY = 0.90
 
 
 def broken(one: Conditions, bus: Bus | None = None) -> list[str]:
-    """Return a sentence for each precondition that an end does not meet; unknown values meet it.
-
-    ``bus`` is the bus of the end's NIC.
-    """
+    """Return a sentence for each unmet precondition; unknown values meet it. ``bus`` is the bus of the end's NIC."""
     return [*_bus(one, bus), *_power(one), *_busy(one)]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import lru_cache
 
 from pytest_pinet.judge.attempt_level import AttemptLevel, read, remarks, traffic_seconds, unusable
@@ -16,6 +15,7 @@ from pytest_pinet.judge.statistics import certainty_threshold, chi_square, norma
 from pytest_pinet.judge.text import counted, percent, place
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.verdict import Verdict
 
 ERROR_RATE = 0.01
 # Ratios to the limit are clipped at this factor in both directions, so that the logarithm of 0 is defined.
@@ -26,18 +26,9 @@ MOST_BELOW = 2 / 3
 MOST_DISTURBED = 1 / 3
 
 
-class DecisionOutcome(StrEnum):
-    """The outcome of the attempts so far."""
-
-    GO_ON = "go on"
-    PASS = "pass"
-    FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"
-
-
 @dataclass(frozen=True)
 class Decision:
-    """Whether to stop, and why.
+    """Whether to stop, and why. ``outcome`` is PASS, FAIL or INCONCLUSIVE; None requires another attempt.
 
     ``ratio`` is goodput over limit, the mean of all counted attempts, and ``interval`` its interval at the set error
     rate (None before the first attempt). ``why`` is one sentence. ``next_fresh`` is what must be fresh for the next
@@ -48,7 +39,7 @@ class Decision:
     becomes marginal.
     """
 
-    outcome: DecisionOutcome
+    outcome: Verdict | None
     why: str
     ratio: float | None = None
     interval: tuple[float, float] | None = None
@@ -163,7 +154,7 @@ def decide(
     over = more < 1 or len(seen) - len(usable) >= 2 * profile.fails_after
     flagged = tuple(sorted(remark for one in seen for remark in one.remarks))
     if not usable:
-        outcome = DecisionOutcome.INCONCLUSIVE if over else DecisionOutcome.GO_ON
+        outcome = Verdict.INCONCLUSIVE if over else None
         why = f"none of {len(seen)} attempts gave a value" if seen else "nothing was measured yet"
         return Decision(outcome, why, seconds=spent, flagged=flagged)
 
@@ -171,7 +162,7 @@ def decide(
     half = normal(1 - error_rate) * math.sqrt(standing.mean.variance)
     in_the_end = standing.n + more
     known = Decision(
-        DecisionOutcome.GO_ON,
+        None,
         "",
         ratio=math.exp(standing.mean.mean),
         interval=(math.exp(standing.mean.mean - half), math.exp(standing.mean.mean + half)),
@@ -187,11 +178,11 @@ def decide(
     )
     enough = certainty_threshold(error_rate)
     if standing.passes(enough, profile, more):
-        return _explained(replace(known, outcome=DecisionOutcome.PASS))
+        return _explained(replace(known, outcome=Verdict.PASS))
     if standing.fails(enough, profile, more):
-        return _explained(replace(known, outcome=DecisionOutcome.FAIL))
+        return _explained(replace(known, outcome=Verdict.FAIL))
     if over or standing.is_hopeless(more, error_rate, noise, profile):
-        return _explained(replace(known, outcome=DecisionOutcome.INCONCLUSIVE))
+        return _explained(replace(known, outcome=Verdict.INCONCLUSIVE))
     suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
     had_link = any(one.fresh is not Fresh.CONNECTION for one in usable)
     return _explained(replace(known, next_fresh=Fresh.LINK if suspect and not had_link else Fresh.CONNECTION))
@@ -226,12 +217,12 @@ def _explained(known: Decision) -> Decision:
     assert known.noise is not None
     where, noise = place(known.ratio), percent(known.noise)
     odd = f"; {counted(known.disturbed, known.connections)} had disturbances" if known.disturbed else ""
-    if known.outcome is DecisionOutcome.PASS:
+    if known.outcome is Verdict.PASS:
         why = f"certain after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
-    elif known.outcome is DecisionOutcome.FAIL:
+    elif known.outcome is Verdict.FAIL:
         below = counted(known.below, known.connections)
         why = f"below the limit in {below} ({known.seconds:.0f} s): {where} on average, noise {noise}{odd}"
-    elif known.outcome is DecisionOutcome.INCONCLUSIVE:
+    elif known.outcome is Verdict.INCONCLUSIVE:
         why = f"undecided after {counted(known.connections)}, {known.seconds:.0f} s of traffic: {_obstacle(known)}"
     else:
         why = f"not certain yet after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"

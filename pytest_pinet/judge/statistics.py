@@ -53,10 +53,7 @@ def chi_square(probability: float, freedom: float) -> float:
 
 
 def student(probability: float, freedom: float) -> float:
-    """Return the same for Student's t.
-
-    Exact for 1 and 2 degrees of freedom, else Hill's expansion (CACM algorithm 396).
-    """
+    """Return the same for Student's t: exact for 1 and 2 degrees of freedom, else by Hill (CACM algorithm 396)."""
     if freedom <= 1:
         return math.tan(math.pi * (probability - 0.5))
     if freedom <= 2:

@@ -13,6 +13,7 @@ from pytest_pinet.matrix.endpoints import EndpointSelector
 from pytest_pinet.matrix.expansion import Request, combinations
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.topology import KINDS, LARGEST, Topology, parse_topology
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.report.diagrams.matrix import MatrixEntry
@@ -34,16 +35,12 @@ def entries(
 ) -> list[MatrixEntry]:
     """Return board x NIC x topology x tuning of these globs, in the order of the lab file, chosen as for tests."""
     request = Request(tuple(boards), tuple(nics), tuple(topologies), (), tunings=tuple(tunings))
-    found = []
-    for cell in combinations(lab, request, ends):
-        if isinstance(cell, Combination):
-            found.append(MatrixEntry(cell.board, cell.nic, cell.topology.name, cell, tuning=cell.tuning.key))
-        else:
-            # Names contain neither colons nor slashes.
-            board, _, rest = cell.id.partition(":")
-            nic, _, topology = rest.partition("/")
-            found.append(MatrixEntry(board, nic, topology, None, cell.reason))
-    return found
+    return [
+        MatrixEntry(cell.identity, cell)
+        if isinstance(cell, Combination)
+        else MatrixEntry(CombinationId.parse(cell.id), None, cell.reason)
+        for cell in combinations(lab, request, ends)
+    ]
 
 
 def largest(lab: Lab, boards: Sequence[str] = ALL, nics: Sequence[str] = ALL) -> list[Topology]:

@@ -16,13 +16,11 @@ from pytest_pinet.evidence.build import read_build
 from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Side, compare_attempts, figure_of_attempt, side
-from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import ComparisonRecord, ConnectionRecord, SideRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 
@@ -139,8 +137,24 @@ def compare(
             kept = [run for run in runs if not run.excluded]
             found = {way: _judged(kept, way, plan) for way in ways}
         refuse(traffic_runs.finish(traffic))
-    seconds = time.monotonic() - clock
-    return _record(link, traffic, states, plan, runs, found, started, seconds, builds)
+    worst = min(found, key=lambda way: _SEVERITY.index(found[way].result))
+    result = found[worst].result
+    return ComparisonRecord(
+        id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
+        a=states[0].name,
+        b=states[1].name,
+        result=str(Relation.INCONCLUSIVE if result is Relation.GO_ON else result),
+        why=f"{worst}: {found[worst].why}" if len(found) > 1 else found[worst].why,
+        tolerance=plan.tolerance,
+        error_rate=plan.error_rate,
+        pairs=min(one.count for one in found.values()),
+        directions={str(way): _side(way, one, runs) for way, one in found.items()},
+        runs=tuple(_run(run) for run in runs),
+        started=started.isoformat(),
+        seconds=time.monotonic() - clock,
+        builds={str(state): dict(build) for state, build in builds.items()},
+        traffic_seconds=sum(max(a.traffic_seconds for a in run.attempts.values()) for run in runs),
+    )
 
 
 def _judged(kept: list[_Run], way: Direction, plan: ComparisonPlan) -> Difference:
@@ -156,63 +170,22 @@ def _goes_on(found: Mapping[Direction, Difference], plan: ComparisonPlan) -> boo
     return pairs < plan.most_pairs and any(one.result is Relation.GO_ON for one in found.values())
 
 
-def _record(
-    link: Link,
-    traffic: Traffic,
-    states: tuple[State, State],
-    plan: ComparisonPlan,
-    runs: list[_Run],
-    found: Mapping[Direction, Difference],
-    started: datetime,
-    seconds: float,
-    builds: Mapping[Side, Mapping[str, str | None]],
-) -> ComparisonRecord:
-    worst = min(found, key=lambda way: _SEVERITY.index(found[way].result))
-    result = found[worst].result
-    several = len(found) > 1
-    return ComparisonRecord(
-        id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
-        a=states[0].name,
-        b=states[1].name,
-        result=str(Relation.INCONCLUSIVE if result is Relation.GO_ON else result),
-        why=f"{worst}: {found[worst].why}" if several else found[worst].why,
-        tolerance=plan.tolerance,
-        error_rate=plan.error_rate,
-        pairs=min(one.count for one in found.values()),
-        directions={str(way): _side(way, one, runs) for way, one in found.items()},
-        runs=tuple(_run(run) for run in runs),
-        started=started.isoformat(),
-        seconds=seconds,
-        builds={str(state): dict(build) for state, build in builds.items()},
-        traffic_seconds=sum(max(a.traffic_seconds for a in run.attempts.values()) for run in runs),
-    )
-
-
 def _side(way: Direction, found: Difference, runs: list[_Run]) -> SideRecord:
-    return SideRecord(
-        a_bps=_goodput(way, Side.A, runs).bps,
-        b_bps=_goodput(way, Side.B, runs).bps,
-        change=found.change,
-        interval=found.interval,
-        result=str(found.result),
-        why="; ".join([found.why, *found.remarks]),
-    )
+    a_bps, b_bps = (_goodput_bps(way, state, runs) for state in Side)
+    return SideRecord.of(found, a_bps=a_bps, b_bps=b_bps, why="; ".join([found.why, *found.remarks]))
 
 
-def _goodput(way: Direction, state: Side, runs: list[_Run]) -> Bitrate:
+def _goodput_bps(way: Direction, state: Side, runs: list[_Run]) -> float:
     """Return the mean level of all connections in this state; a level gives little weight to short disturbances."""
     own = [run.attempts[way] for run in runs if run.side is state and not run.excluded]
     levels = [level for attempt in own if (level := figure_of_attempt(attempt)) is not None]
-    return Bitrate(fmean(levels) if levels else 0.0)
+    return fmean(levels) if levels else 0.0
 
 
 def _run(run: _Run) -> ConnectionRecord:
-    return ConnectionRecord(
-        side=str(run.side),
-        started_s=run.started_s,
-        seconds=run.seconds,
+    return ConnectionRecord.of(
+        run,
         goodput_bps={str(way): attempt.goodput.bps for way, attempt in run.attempts.items()},
         counted_s=min(attempt.seconds for attempt in run.attempts.values()),
-        excluded=run.excluded,
         events=tuple(event.text for attempt in run.attempts.values() for event in attempt.events),
     )

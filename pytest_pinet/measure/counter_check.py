@@ -68,10 +68,7 @@ class CounterCheck:
             self._before = self._after = settled(self._read, self._latency_s, _wait)
 
     def check(self, flows: Sequence[MeasuredFlow], traffic: Traffic) -> None:
-        """Compare counters with payload.
-
-        Raises TrafficError if a link went down, InvalidMeasurement if the two disagree.
-        """
+        """Compare counters with payload. Raises TrafficError after a lost link, InvalidMeasurement if they disagree."""
         moved, sent = self._moved(flows), self._moved(flows, max(1, math.ceil(traffic.streams / IN_FLIGHT_STREAMS)))
         self._crossing.check(moved, Deadline(COUNTER_TIMEOUT_S).wait_until)
         if not self._counted:

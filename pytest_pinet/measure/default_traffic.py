@@ -19,19 +19,13 @@ def standard_traffic(way: Direction, connection_s: int, streams: int = 1) -> Tra
 
 
 def datagrams(way: Direction, connection_s: int, bitrate: Bitrate, length: int | None, streams: int = 1) -> Traffic:
-    """Return UDP traffic of this duration.
-
-    ``bitrate`` is per stream, ``length`` the payload of a datagram (None: iperf3's default).
-    """
+    """Return UDP traffic; ``bitrate`` is per stream, ``length`` the payload of a datagram (None: iperf3's default)."""
     sent = standard_traffic(way, connection_s, streams)
     return replace(sent, udp=True, bitrate=bitrate, length=length)
 
 
 def ways(combination: Combination, requested: Direction | None = None) -> list[Direction]:
-    """Return the requested direction, or the default directions of the topology.
-
-    Raises ValueError for an impossible one.
-    """
+    """Return the requested direction, or the topology's default ones. Raises ValueError for an impossible one."""
     topology = combination.topology
     if requested is not None:
         topology.runs(requested)

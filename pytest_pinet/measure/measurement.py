@@ -206,10 +206,7 @@ def _isolation(link: Link) -> list[str]:
 
 
 def _by_end(link: Link, values: Sequence[Mapping[str, T]], traffic: Traffic) -> dict[str, T]:
-    """Return the values that tools report for ``dut`` and ``peer``.
-
-    For several runs, the keys are the names of the ends.
-    """
+    """Return the tools' values for ``dut`` and ``peer``. For several runs, the keys are the names of the ends."""
     if len(values) == 1:
         return dict(values[0])
     found: dict[str, T] = {}

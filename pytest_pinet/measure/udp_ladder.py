@@ -50,10 +50,7 @@ class Ladder:
                 return
 
     def _verdict(self, step: LadderStep) -> Verdict | None:
-        """Return the verdict on a step; None requires another try.
-
-        One missed try is only a suspicion, which others must confirm.
-        """
+        """Return the verdict on a step; None requires another try, since one missed try is only a suspicion."""
         return confirm([self._holds(step, one) for one in step.counted], self.profile)
 
     def _holds(self, step: LadderStep, one: Try) -> bool:

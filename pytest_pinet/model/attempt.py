@@ -10,10 +10,7 @@ from pytest_pinet.model.quantities import Bitrate
 
 
 class Fresh(StrEnum):
-    """What was new for an attempt: a connection, a link-up or a boot.
-
-    Each of them adds to the spread between attempts.
-    """
+    """What was new for an attempt: a connection, a link-up or a boot. Each adds to the spread between attempts."""
 
     CONNECTION = "connection"
     LINK = "link-up"

@@ -101,9 +101,6 @@ class PortCounters:
     bits: int = 64
 
     def octets_since(self, old: PortCounters) -> tuple[int, int]:
-        """Return the octets received and sent since an earlier reading.
-
-        A narrow counter may have wrapped around once.
-        """
+        """Return the octets received and sent since an earlier reading. A narrow counter may have wrapped once."""
         size = 1 << self.bits
         return (self.rx_octets - old.rx_octets) % size, (self.tx_octets - old.tx_octets) % size

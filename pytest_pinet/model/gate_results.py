@@ -56,10 +56,7 @@ class HttpResult(Result):
 
 @dataclass(frozen=True)
 class LadderResult(Result):
-    """The result of ``gate.udp_ladder``: ``knee`` is the highest rate (per stream) that was held.
-
-    ``goodput`` is that at the knee.
-    """
+    """The result of ``gate.udp_ladder``: ``knee`` is the highest held rate (per stream), ``goodput`` that at it."""
 
     knee: Bitrate
 

@@ -1,7 +1,4 @@
-"""Judgements: verdicts with the values that they are based on.
-
-Results are built from them; nothing changes them later.
-"""
+"""Judgements: verdicts with the values behind them. Results are built from them; nothing changes them later."""
 
 from __future__ import annotations
 

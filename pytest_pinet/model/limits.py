@@ -14,10 +14,7 @@ Bound = Bitrate | Share | Tolerance | Duration | CpuCost
 
 
 class Origin(IntEnum):
-    """The origin of a limit.
-
-    Of equally specific limits the higher origin wins; from CALL on the origin alone decides.
-    """
+    """The origin of a limit. Of equally specific limits the higher one wins; from CALL on the origin alone decides."""
 
     LAB_FILE = 1
     MARKER = 2

@@ -16,6 +16,14 @@ class CombinationId:
     topology: str
     tuning: str = ""
 
+    @classmethod
+    def parse(cls, text: str) -> CombinationId:
+        """Read an id. Names contain neither colons nor slashes."""
+        board, _, rest = text.partition(":")
+        nic, _, rest = rest.partition("/")
+        topology, _, tuning = rest.partition("/")
+        return cls(board, nic, topology, tuning)
+
     def __str__(self) -> str:
         return f"{self.board}:{self.nic}/{self.topology}{f'/{self.tuning}' if self.tuning else ''}"
 

@@ -26,10 +26,7 @@ class Ping:
 
 @dataclass(frozen=True)
 class PingReport:
-    """The result of a ping.
-
-    Round trips (s) are None if no reply came; ``mdev_s`` also if the tool does not print it.
-    """
+    """The result of a ping. Round trips (s) are None without a reply; ``mdev_s`` also if the tool does not print it."""
 
     sent: int
     received: int

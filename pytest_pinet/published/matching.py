@@ -18,7 +18,6 @@ from pytest_pinet.catalogue.published import (
     PublishedFigure,
 )
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.tuning import SettingOutcome
 
 # A number in the key of traffic, such as pb40M.
 _NUMBER = re.compile(r"(pb|P|w|M|b)(\d+\.?\d*|\.\d+)M?")
@@ -155,5 +154,5 @@ def _requested(result: ResultRecord) -> set[str]:
 
 def _held(result: ResultRecord) -> dict[str, str]:
     """Return the settings that hold on all ends that have them."""
-    lost = {one.name for one in result.tunings or () if not SettingOutcome(one.outcome).holds}
+    lost = {one.name for one in result.tunings or () if not one.outcome.holds}
     return {one.name: one.asked for one in result.tunings or () if one.name not in lost}

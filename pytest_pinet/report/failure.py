@@ -24,11 +24,11 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
     # Slow drift of the lab cancels out if two states or two builds were measured alternately.
     alternated = result.comparison is not None or result.change is not None
     even = result.evenness
-    if even is not None and Verdict(even.verdict) not in GOOD:
+    if even is not None and even.verdict not in GOOD:
         lines += wrap(f"{even.reason} ({even.rule})", hanging=CONTINUED)
     for name, direction in sorted(result.directions.items(), key=_severity):
         lines += _headline(name, direction)
-        if Verdict(direction.verdict) not in GOOD:
+        if direction.verdict not in GOOD:
             if direction.oracle not in direction.reason:
                 lines += _row("physical", f"{rate(direction.oracle_bps)} ({direction.oracle})")
             lines += _attempts(direction, alternated)
@@ -36,8 +36,8 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
                 lines += _row("baseline", direction.baseline.text)
             if direction.samples:
                 lines += _row("samples", _samples(direction))
-    for flow in sorted(result.flows, key=lambda flow: SEVERITY.index(Verdict(flow.verdict))):
-        if Verdict(flow.verdict) not in GOOD:
+    for flow in sorted(result.flows, key=lambda flow: SEVERITY.index(flow.verdict)):
+        if flow.verdict not in GOOD:
             lines += _headline(flow.name, flow)
             lines += _attempts(flow, alternated)
             lines += _row("samples", _samples(flow))
@@ -68,7 +68,7 @@ def _message(result: ResultRecord) -> list[str]:
 
 
 def _severity(item: tuple[str, DirectionRecord]) -> tuple[int, str]:
-    return SEVERITY.index(Verdict(item[1].verdict)), item[0]
+    return SEVERITY.index(item[1].verdict), item[0]
 
 
 def _headline(name: str, direction: DirectionRecord) -> list[str]:

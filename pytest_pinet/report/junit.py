@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.tuning import SettingOutcome
-from pytest_pinet.model.verdict import Verdict, worst
+from pytest_pinet.model.verdict import worst
 
 Property = tuple[str, object]
 
@@ -34,7 +33,7 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     first = results[0]
     several = len({result.combination.traffic for result in results}) > 1
     properties: list[Property] = [
-        ("pinet.verdict", worst([Verdict(result.verdict) for result in results]).value),
+        ("pinet.verdict", worst([result.verdict for result in results]).value),
         ("pinet.combination", first.combination.id),
         ("pinet.dut", first.combination.dut),
         ("pinet.peer", first.combination.peer),
@@ -42,7 +41,7 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     if tuning := first.combination.tuning:
         properties.append(("pinet.tuning", tuning))
     outcomes = {one.name: one.outcome for result in results for one in (result.tunings or ())}
-    properties += [(f"pinet.tuning.{name}", o) for name, o in outcomes.items() if not SettingOutcome(o).holds]
+    properties += [(f"pinet.tuning.{name}", o) for name, o in outcomes.items() if not o.holds]
     properties += [(f"pinet.build.{key}", value) for key, value in first.build.items() if value is not None]
     if first.link is not None:
         properties.append(("pinet.link", first.link))

@@ -38,7 +38,7 @@ def verdict_in_words(run: RunRecord) -> str:
     """Return the verdict on the run as one sentence."""
     if run.change is not None:
         return change_in_words(run, run.change)
-    verdicts = Counter(Verdict(result.verdict) for result in run.results)
+    verdicts = Counter(result.verdict for result in run.results)
     measured = sum(bool(result.directions) or result.ping is not None for result in run.results)
     if verdicts[Verdict.FAIL]:
         sentence = f"Throughput fails in {verdicts[Verdict.FAIL]} of {measured} measurements."
@@ -109,12 +109,12 @@ def _table(rows: Sequence[ResultRow]) -> list[str]:
 
 def _message(result: ResultRecord) -> str:
     """Return the folded terminal message of a result that is not good, with the command that repeats the test."""
-    if Verdict(result.verdict) in (Verdict.PASS, Verdict.IMPROVED, Verdict.SKIPPED) or not result.message:
+    if result.verdict in (Verdict.PASS, Verdict.IMPROVED, Verdict.SKIPPED) or not result.message:
         return ""
     lines = result.message.splitlines()
     if result.rerun and not any(result.rerun in line for line in lines):
         lines.append(f"rerun: {result.rerun}")
-    return folded(f"{escaped(result.combination.id)}: {WORDS[Verdict(result.verdict)]}", lines)
+    return folded(f"{escaped(result.combination.id)}: {WORDS[result.verdict]}", lines)
 
 
 def _skipped(run: RunRecord) -> list[str]:

@@ -66,7 +66,7 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
     rows += [
         _measured(f"{label} {flow.name}", test, flow.direction or "", flow, ())
         for flow in result.flows
-        if Verdict(flow.verdict) is not Verdict.PASS
+        if flow.verdict is not Verdict.PASS
     ]
     if any(flow.limit_bps is not None for flow in result.flows):
         rows = [replace(row, per_flow=row.limit_bps is None) for row in rows]
@@ -77,7 +77,7 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
     extra += [http_text(result.http)] if result.http is not None else []
     if rows:
         rows[0] = replace(rows[0], notes=tuple(dict.fromkeys((*rows[0].notes, *extra))), extra=tuple(extra))
-    verdict = Verdict(result.verdict)
+    verdict = result.verdict
     if result.ping is not None:
         trips = (ping_text(result.ping),)
         rows.append(ResultRow(label, test, "", verdict, notes=trips, extra=trips))
@@ -88,7 +88,7 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
 
 
 def _measured(label: str, test: str, name: str, direction: DirectionRecord, notes: tuple[str, ...]) -> ResultRow:
-    verdict = Verdict(direction.verdict)
+    verdict = direction.verdict
     reasons = (direction.reason,) if verdict in _EXPLAINED else ()
     return ResultRow(
         label,

@@ -20,7 +20,7 @@ from pytest_pinet.history.trends import trend
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.model.verdict import SEVERITY
 from pytest_pinet.report.sentences import limited_by_text
 from pytest_pinet.report.text_wrap import WIDTH, plain, shorten
 
@@ -43,20 +43,13 @@ class FigureSeries:
     """The runs of one metric, oldest first. ``band_bps`` is its baseline: lowest run, accepted value, highest run."""
 
     figure: str
-    board: str
-    nic: str
-    topology: str
+    combination: CombinationId
     traffic: str
     direction: str
     dots: Sequence[Point]
     shifts: Sequence[LevelChange] = ()
     band_bps: tuple[float, float, float] | None = None
     lab: str = ""
-    tuning: str = ""
-
-    @property
-    def combination(self) -> str:
-        return str(CombinationId(self.board, self.nic, self.topology, self.tuning))
 
     @property
     def key(self) -> str:
@@ -91,19 +84,14 @@ class RunFacts:
 
 def series_of(found: Trend, combination: str) -> FigureSeries:
     """Return the trend of a metric as a series for charts and pages."""
-    board, _, rest = combination.partition(":")
-    nic, _, rest = rest.partition("/")
-    topology, _, tuning = rest.partition("/")
     last = found.points[-1].direction if found.points else ""
     traffic = found.figure.removeprefix(combination).lstrip("/").removesuffix(f"-{last}" if last else "")
     band = None
     if found.baseline is not None:
         runs = [run.bps for run in found.baseline.runs]
         band = (min(runs), found.baseline.goodput.bps, max(runs))
-    return FigureSeries(
-        found.figure, board, nic, topology, traffic, last,
-        found.points, found.changes, band, found.lab, tuning,
-    )  # fmt: skip
+    of = CombinationId.parse(combination)
+    return FigureSeries(found.figure, of, traffic, last, found.points, found.changes, band, found.lab)
 
 
 def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list[FigureSeries]:
@@ -167,9 +155,7 @@ def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str) -> l
     if url is None or not results:
         return []
     figures = {
-        figure_of(result, way): Verdict(direction.verdict)
-        for result in results
-        for way, direction in result.directions.items()
+        figure_of(result, way): direction.verdict for result in results for way, direction in result.directions.items()
     }
     ordered = sorted(figures, key=lambda figure: (SEVERITY.index(figures[figure]), figure))[:_LINES]
     try:

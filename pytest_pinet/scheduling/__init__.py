@@ -1,4 +1,1 @@
-"""Chooses which xdist worker runs which test next.
-
-``planner`` is pure; ``workers`` and ``hooks`` connect it to xdist.
-"""
+"""Chooses which worker runs which test next. ``planner`` is pure; ``workers`` and ``hooks`` connect it to xdist."""

@@ -51,7 +51,6 @@ def subject_of(item: pytest.Item, case: CombinationCase | None) -> Subject | Non
     """Return the identity of a test: combination, name without file and parameters, and its other parameters."""
     if case is None:
         return None
-    combination = case.combination
     callspec = getattr(item, "callspec", None)
     params = callspec.params if callspec is not None else {}
     given = {name: value for name, value in params.items() if not isinstance(value, CombinationCase)}
@@ -60,15 +59,7 @@ def subject_of(item: pytest.Item, case: CombinationCase | None) -> Subject | Non
         parameters["id"] = callspec.id
     path, *classes, _ = item.nodeid.split("[")[0].split("::")
     test = "::".join([*classes, getattr(item, "originalname", None) or item.name.partition("[")[0]])
-    return Subject(
-        combination.board,
-        combination.nic,
-        combination.topology.name,
-        test,
-        parameters,
-        path,
-        tuning=combination.tuning.key,
-    )
+    return Subject(case.combination.identity, test, parameters, path)
 
 
 def _trends(recorder: RunRecorder, lab: LabOfFile | None, results: Sequence[ResultRecord]) -> list[FigureSeries]:

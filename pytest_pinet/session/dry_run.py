@@ -10,15 +10,14 @@ from typing import NoReturn
 
 import pytest
 
-from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
-from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
+from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.traffic import http, iperf3_values, wrk
 from pytest_pinet.traffic import ping as ping_tool
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, client_argv, client_is_dut, server_argv
@@ -80,14 +79,9 @@ class DryRun:
     def kept_nodes(self, nextitem: pytest.Item | None) -> Sequence[Node]:
         return ()
 
-    def measure(
-        self, item: pytest.Item, link: PlannedLink, traffic: Traffic, limits: Sequence[Limit], profile: Profile
-    ) -> NoReturn:
+    def measure(self, call: GateCall, traffic: Traffic) -> NoReturn:
         """Plan one measurement and skip the rest of the test. Raises ConfigError for impossible traffic."""
-        self._plan_traffic(item, link, traffic)
-
-    def _plan_traffic(self, item: pytest.Item, link: PlannedLink, traffic: Traffic) -> NoReturn:
-        combination = link.combination
+        combination = call.link.combination
         at = [(end, str(address.ip)) for end, address in zip(combination.ends, addresses(combination), strict=True)]
         lines = []
         steps = [traffic.step(rate) for rate in traffic.rates] if isinstance(traffic, LadderTraffic) else [traffic]
@@ -105,29 +99,26 @@ class DryRun:
                 for end, argv in _commands(sent, own, other):
                     node = (a if end == "dut" else b).node.name
                     lines.append(f"    {node}$ {shlex.join(argv)}")
-        self._plan(item, combination, lines, traffic.seconds * len(steps))
+        self._plan(call, lines, traffic.seconds * len(steps))
 
     def _other_tool(self, traffic: Traffic) -> str | None:
         """Return the name of a traffic tool of another package, whose commands are not known here."""
         tool = self._lab.tool_for(traffic) if self._lab is not None else None
         return None if tool in (None, Lab.traffic_tool, Lab.http_tool) else tool
 
-    def compare(
-        self, item: pytest.Item, link: PlannedLink, traffic: Traffic, states: tuple[State, State], tolerance: float
-    ) -> NoReturn:
+    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> NoReturn:
         """Plan a connection in one state and skip the rest of the test."""
-        self._plan_traffic(item, link, traffic)
+        self.measure(call, traffic)
 
-    def ping(
-        self, item: pytest.Item, link: PlannedLink, ping: Ping, limits: Sequence[Limit], profile: Profile
-    ) -> NoReturn:
+    def ping(self, call: GateCall, ping: Ping) -> NoReturn:
         """Plan one series of pings and skip the rest of the test."""
         ping_tool.validate(ping)
-        own, other = (str(address.ip) for address in addresses(link.combination)[:2])
-        node = link.combination.dut.node.name
-        self._plan(item, link.combination, [f"    {node}$ {ping_tool.command(ping, own, other)}"], ping.seconds)
+        own, other = (str(address.ip) for address in addresses(call.link.combination)[:2])
+        node = call.link.combination.dut.node.name
+        self._plan(call, [f"    {node}$ {ping_tool.command(ping, own, other)}"], ping.seconds)
 
-    def _plan(self, item: pytest.Item, combination: Combination, lines: list[str], seconds: float) -> NoReturn:
+    def _plan(self, call: GateCall, lines: list[str], seconds: float) -> NoReturn:
+        item, combination = call.item, call.link.combination
         if item.nodeid not in self._planned:
             self._planned.add(item.nodeid)
             self._lines.append(f"{item.nodeid}")

@@ -25,6 +25,7 @@ from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, HttpTraffic, Lad
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.session import gate_arguments
 from pytest_pinet.session.gate_arguments import Duration, FlowLimits, Limits, PingLimits, Rate, Size
+from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.session import PinetSession
 from pytest_pinet.traffic import http, iperf3_values
@@ -230,7 +231,7 @@ class Gate:
             spending = self._session.profile(self._item, profile)
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: ping: {error}") from None
-        found = self._session.ping(self._item, link, ping, own, spending)
+        found = self._session.ping(GateCall(self._item, link, spending, own), ping)
         every, seen = self._end(found), _of(found.ping)
         return PingResult(
             **every,
@@ -273,7 +274,7 @@ class Gate:
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: compare: {error}") from None
         states = State(names[0], a or nullcontext), State(names[1], b or nullcontext)
-        result = self._session.compare(self._item, link, traffic, states, part)
+        result = self._session.compare(GateCall(self._item, link, spending), traffic, states, part)
         every, found = self._end(result), _of(result.comparison)
         sides = {Direction(way): side for way, side in found.directions.items()}
         return ComparisonResult(
@@ -320,7 +321,7 @@ class Gate:
                 limits = gate_arguments.with_requests(limits, marked, requests, traffic.size, key)
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
-        return self._session.measure(self._item, link, traffic, limits, spending)
+        return self._session.measure(GateCall(self._item, link, spending, limits), traffic)
 
     def _measure(self, link: Link, *arguments: Any) -> TrafficResult:
         result = self._run(link, *arguments)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_pinet.errors import first_line
+from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.base import Record
 from pytest_pinet.model.record.result import ResultRecord
@@ -22,6 +25,16 @@ from pytest_pinet.model.traffic import Traffic
 
 Fact = str | int | float | bool
 FACTS_KEY: pytest.StashKey[dict[str, Fact]] = pytest.StashKey()
+
+
+@dataclass(frozen=True)
+class GateCall:
+    """One call of a gate: its test, its link, and how long it may measure. ``limits`` judge the values."""
+
+    item: pytest.Item
+    link: Link
+    profile: Profile
+    limits: Sequence[Limit] = ()
 
 
 class HookCalls:
@@ -37,8 +50,9 @@ class HookCalls:
         self._call("pytest_pinet_combinations", config=self._config, combinations=tuple(combinations))
 
     @contextmanager
-    def measurement(self, item: pytest.Item, link: Link, traffic: Traffic | Ping) -> Iterator[None]:
+    def measurement(self, call: GateCall, traffic: Traffic | Ping) -> Iterator[None]:
         """Call the hooks around one measurement. ``FACTS_KEY`` gets the machine facts that plugins return."""
+        item, link = call.item, call.link
         self._call("pytest_pinet_before_measurement", item=item, link=link, traffic=traffic)
         item.stash[FACTS_KEY] = self._facts(item, link)
         error: BaseException | None = None

@@ -12,7 +12,6 @@ import pytest
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.measurement import GatePlan, fitted
-from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
@@ -21,13 +20,12 @@ from pytest_pinet.measure import ping as measure_ping
 from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
 from pytest_pinet.measure.comparison_record import compared_record
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
-from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
-from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.report.progress import Progress
+from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.result_builder import RAW_KEY, ResultBuilder
 from pytest_pinet.session.run_recorder import RunRecorder
@@ -55,29 +53,25 @@ class PlainMeasuring:
         case = case_of(nextitem)
         return case.combination.nodes if case is not None else ()
 
-    def measure(
-        self, item: pytest.Item, link: Link, traffic: Traffic, limits: Sequence[Limit], profile: Profile
-    ) -> ResultRecord:
+    def measure(self, call: GateCall, traffic: Traffic) -> ResultRecord:
+        link = call.link
         references = self.references.of_traffic(link.combination.identity, traffic)
-        budget = fitted(profile, traffic.seconds_with(cap_for(link.path.speed_mbps)))
-        plan = GatePlan(tuple(limits), budget, references, self._link_ups, self.error_rate)
+        budget = fitted(call.profile, traffic.seconds_with(cap_for(link.path.speed_mbps)))
+        plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate)
 
         def measure(raw: dict[str, str]) -> ResultRecord:
             return measurement.measure(self.context(link.id, link, traffic, raw), traffic, plan)
 
-        return self._run(item, link, traffic, measure)
+        return self._run(call, traffic, measure)
 
-    def ping(
-        self, item: pytest.Item, link: Link, ping: Ping, limits: Sequence[Limit], profile: Profile
-    ) -> ResultRecord:
+    def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
         def measure(raw: dict[str, str]) -> ResultRecord:
-            return measure_ping.measure(link, ping, limits, profile, raw, self.access.watch)
+            return measure_ping.measure(call.link, ping, call.limits, call.profile, raw, self.access.watch)
 
-        return self._run(item, link, ping, measure)
+        return self._run(call, ping, measure)
 
-    def compare(
-        self, item: pytest.Item, link: Link, traffic: Traffic, states: tuple[State, State], tolerance: float
-    ) -> ResultRecord:
+    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
+        link = call.link
         references = self.references.of_traffic(link.combination.identity, traffic)
         plan = ComparisonPlan(tolerance, self.error_rate, references=references)
         # State B may have another MTU, and the physical limit depends on the MTU.
@@ -93,17 +87,17 @@ class PlainMeasuring:
             )
             return compared_record(links[Side.B], traffic, found)
 
-        return self._run(item, link, traffic, measure)
+        return self._run(call, traffic, measure)
 
     def _run(
-        self, item: pytest.Item, link: Link, traffic: Traffic | Ping, measure: Callable[[dict[str, str]], ResultRecord]
+        self, call: GateCall, traffic: Traffic | Ping, measure: Callable[[dict[str, str]], ResultRecord]
     ) -> ResultRecord:
         """Call ``measure`` with the hooks around it, keep the files that it collects, and check the lease."""
-        combination: Combination = link.combination
-        raw = item.stash[RAW_KEY] = {}
-        with self.access.exclusive(combination), self.progress, self.recorder.hooks.measurement(item, link, traffic):
+        combination = call.link.combination
+        raw = call.item.stash[RAW_KEY] = {}
+        with self.access.exclusive(combination), self.progress, self.recorder.hooks.measurement(call, traffic):
             record = measure(raw)
-        record = self._results.with_files(item, record, raw)
+        record = self._results.with_files(call.item, record, raw)
         self.access.check(combination)
         return record
 

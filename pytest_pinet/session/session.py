@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
@@ -44,6 +45,7 @@ from pytest_pinet.report.progress import Progress
 from pytest_pinet.report.result_record import attach_results
 from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
 from pytest_pinet.session.dry_run import DryRun
+from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.marker import read_profile
 from pytest_pinet.session.options import check_axes, check_tunings, command_line_limits
 from pytest_pinet.session.parametrizer import Parametrizer, case_of
@@ -73,17 +75,13 @@ class MeasuringMode(Protocol):
     def kept_nodes(self, nextitem: pytest.Item | None) -> Sequence[Node]:
         """Return the nodes that stay booted and leased for the next test."""
 
-    def measure(
-        self, item: pytest.Item, link: Any, traffic: Traffic, limits: Sequence[Limit], profile: Profile
-    ) -> ResultRecord:
-        """Measure TCP, UDP or HTTP traffic and judge it by these limits."""
+    def measure(self, call: GateCall, traffic: Traffic) -> ResultRecord:
+        """Measure TCP, UDP or HTTP traffic and judge it by the limits."""
 
-    def ping(self, item: pytest.Item, link: Any, ping: Ping, limits: Sequence[Limit], profile: Profile) -> ResultRecord:
-        """Send pings and judge them by these limits."""
+    def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
+        """Send pings and judge them by the limits."""
 
-    def compare(
-        self, item: pytest.Item, link: Any, traffic: Traffic, states: tuple[State, State], tolerance: float
-    ) -> ResultRecord:
+    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
         """Measure two states of the nodes alternately, and judge the second state by the first."""
 
 
@@ -190,40 +188,34 @@ class PinetSession:
 
         return tuning_session.tuned(link, tuning, self.recorder.warn)
 
-    def measure(
-        self, item: pytest.Item, link: Any, traffic: Traffic, limits: tuple[Limit, ...], profile: Profile
-    ) -> ResultRecord:
+    def measure(self, call: GateCall, traffic: Traffic) -> ResultRecord:
         """Measure traffic until its values are judged, and keep the result. Raises LabError or UnsupportedError."""
         assert self.lab is not None
         # The limits of the lab file are limits of TCP and UDP.
         filed = () if isinstance(traffic, HttpTraffic) else self.lab.limits
-        every = (*filed, *_marked(item, link), *limits, *self.limits)
-        return self._recorded(item, link, lambda: self.mode.measure(item, link, traffic, every, profile))
+        limited = replace(call, limits=(*filed, *_marked(call), *call.limits, *self.limits))
+        return self._recorded(call, lambda: self.mode.measure(limited, traffic))
 
-    def ping(
-        self, item: pytest.Item, link: Any, ping: Ping, limits: tuple[Limit, ...], profile: Profile
-    ) -> ResultRecord:
+    def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
         """Ping until the limits are judged, and keep the result. Raises LabError."""
-        every = (*_marked(item, link), *limits)
-        return self._recorded(item, link, lambda: self.mode.ping(item, link, ping, every, profile))
+        limited = replace(call, limits=(*_marked(call), *call.limits))
+        return self._recorded(call, lambda: self.mode.ping(limited, ping))
 
-    def compare(
-        self, item: pytest.Item, link: Any, traffic: Traffic, states: tuple[State, State], tolerance: float
-    ) -> ResultRecord:
+    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
         """Measure two states alternately, judge the second by the first, and keep the result. Raises PinetError."""
-        return self._recorded(item, link, lambda: self.mode.compare(item, link, traffic, states, tolerance))
+        return self._recorded(call, lambda: self.mode.compare(call, traffic, states, tolerance))
 
-    def _recorded(self, item: pytest.Item, link: Any, measure: Callable[[], ResultRecord]) -> ResultRecord:
+    def _recorded(self, call: GateCall, measure: Callable[[], ResultRecord]) -> ResultRecord:
         """Measure, check the consoles for a broken kernel, and complete the result."""
         try:
             record = measure()
             self.access.watch()
         except LabError:
-            item.stash[TROUBLE_KEY] = True
-            self.access.check(link.combination)
+            call.item.stash[TROUBLE_KEY] = True
+            self.access.check(call.link.combination)
             raise
-        record = self.results.finished(item, record)
-        item.stash[RESULTS_KEY].append(record)
+        record = self.results.finished(call.item, record)
+        call.item.stash[RESULTS_KEY].append(record)
         return record
 
     @pytest.hookimpl(wrapper=True)
@@ -308,11 +300,11 @@ class PinetSession:
             self.recorder.warn(*self.access.close())
 
 
-def _marked(item: pytest.Item, link: Any) -> tuple[Limit, ...]:
+def _marked(call: GateCall) -> tuple[Limit, ...]:
     """Return the limits of the test's marker for this link."""
-    case = case_of(item)
+    case = case_of(call.item)
     assert case is not None
-    return case.request.limits_for(link.combination)
+    return case.request.limits_for(call.link.combination)
 
 
 def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, text: str) -> None:

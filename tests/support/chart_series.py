@@ -6,6 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 
 from pytest_pinet.history.points import LevelChange, Point
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.trends import FigureSeries
 
@@ -48,7 +49,5 @@ def series(
         goodput = (860e6 if slow else 941e6) * (1 + noise.gauss(0, 0.002))
         dots.append(dot(number, goodput, Verdict.FAIL if slow else Verdict.PASS, emulated=True))
     shifts = [moved(step, "6.12.5-v8+", "6.12.6-v8+")] if step is not None else []
-    figure = f"{board}:{nic}/pair/tcp-P1-{direction}"
-    return FigureSeries(
-        figure, board, nic, "pair", "tcp-P1", direction, dots, shifts, (936e6, 940.8e6, 941.3e6), "virtual"
-    )
+    of, band = CombinationId(board, nic, "pair"), (936e6, 940.8e6, 941.3e6)
+    return FigureSeries(f"{of}/tcp-P1-{direction}", of, "tcp-P1", direction, dots, shifts, band, "virtual")

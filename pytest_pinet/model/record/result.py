@@ -1,7 +1,4 @@
-"""The record of one result.
-
-Rates are bit/s, durations seconds, times ISO 8601 in UTC.
-"""
+"""The record of one result. Rates are bit/s, durations seconds, times ISO 8601 in UTC."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
     words = [verdict.value] if verdict is not None and verdict is not Verdict.PASS else []
     if not values:
         words = [verdict.value if verdict is not None else "not measured"]
-    return " · ".join([subject.combination, *values, *words])
+    return " · ".join([str(subject.combination), *values, *words])
 
 
 def figure_words(direction: DirectionRecord) -> str:
@@ -64,7 +64,7 @@ def figure_words(direction: DirectionRecord) -> str:
 
 def parameters(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str, str, bool]]:
     """Return parameters as (name, value, excluded). Only the combination counts for Allure's history."""
-    found = [(PARAMETER, subject.combination, False)]
+    found = [(PARAMETER, str(subject.combination), False)]
     found += [(name, str(value), True) for name, value in subject.parameters.items()]
     found += [(name, value, True) for name, value in _builds(results)]
     found += [(f"tuning.{name}", "; ".join(said), True) for name, said in _outcomes(results).items()]
@@ -105,15 +105,15 @@ def _outcomes(results: Sequence[ResultRecord]) -> dict[str, list[str]]:
 
 def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str, str]]:
     """Return the labels that Allure groups and filters by. Its tree is board, NIC, topology."""
-    verdict = verdict_of(results)
+    verdict, of = verdict_of(results), subject.combination
     return [
-        ("board", subject.board),
-        ("nic", subject.nic),
-        ("topology", subject.topology),
-        *([("tuning", subject.tuning)] if subject.tuning else []),
-        ("epic", subject.board),
-        ("feature", subject.nic),
-        ("story", " ".join(filter(None, (subject.topology, subject.tuning)))),
+        ("board", of.board),
+        ("nic", of.nic),
+        ("topology", of.topology),
+        *([("tuning", of.tuning)] if of.tuning else []),
+        ("epic", of.board),
+        ("feature", of.nic),
+        ("story", " ".join(filter(None, (of.topology, of.tuning)))),
         *([("verdict", verdict.value)] if verdict is not None else []),
         *(("figure", figure_of(result, way)) for result in results for way in result.directions),
         # Pings have no goodput. The result id lets Allure's history find them.
@@ -122,10 +122,7 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
 
 
 def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSeries]) -> str:
-    """Return an HTML table of the directions and the trend charts.
-
-    Allure 3 shows pictures only as data in ``img``; Allure 2 drops them.
-    """
+    """Return an HTML table and the trends. Allure 3 shows pictures only as data in ``img``; Allure 2 drops them."""
     rows = [
         (result.combination.traffic, way, rate(one.goodput_bps),
          "none" if one.limit_bps is None else rate(one.limit_bps), rate(one.oracle_bps), one.verdict)

@@ -23,28 +23,22 @@ class Subject:
     """What a test measures: a combination, the test's name, and its parameters other than the link.
 
     ``test`` is the name without file and parameters. ``path`` is the file; it becomes part of the key only if two tests
-    would have the same key. ``tuning`` is empty without a tuning.
+    would have the same key.
     """
 
-    board: str
-    nic: str
-    topology: str
+    combination: CombinationId
     test: str
     parameters: Mapping[str, object]
     path: str
     told_apart: str = ""
-    tuning: str = ""
-
-    @property
-    def combination(self) -> str:
-        return str(CombinationId(self.board, self.nic, self.topology, self.tuning))
 
     @property
     def key(self) -> str:
         """Return a JSON text of all stable parts, without ambiguity."""
-        parts = [self.board, self.nic, self.topology, self.test, {k: repr(v) for k, v in self.parameters.items()}]
+        of = self.combination
+        parts = [of.board, of.nic, of.topology, self.test, {k: repr(v) for k, v in self.parameters.items()}]
         # Omit empty parts, so that tests from before tunings existed keep their id.
-        tuning = [{"tuning": self.tuning}] if self.tuning else []
+        tuning = [{"tuning": of.tuning}] if of.tuning else []
         return json.dumps([*parts, *tuning, *([self.told_apart] if self.told_apart else [])], sort_keys=True)
 
     @property

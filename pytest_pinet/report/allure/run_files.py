@@ -173,7 +173,7 @@ def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
         combination = result.combination
         for way, direction in result.directions.items():
             key = figure_of(result, way)
-            if Verdict(direction.verdict) in (Verdict.INVALID, Verdict.ERROR):
+            if direction.verdict in (Verdict.INVALID, Verdict.ERROR):
                 continue
             found.append({
                 "id": f"{key}#{len(found) + 1}",

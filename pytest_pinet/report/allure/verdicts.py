@@ -50,7 +50,7 @@ def categories() -> list[dict[str, object]]:
 
 def verdict_of(results: Sequence[ResultRecord]) -> Verdict | None:
     """Return the worst verdict of a test's results; None without results."""
-    return worst([Verdict(result.verdict) for result in results]) if results else None
+    return worst([result.verdict for result in results]) if results else None
 
 
 def status_of(results: Sequence[ResultRecord], pytest_status: str | None, expected: bool = False) -> tuple[str, str]:

@@ -10,21 +10,7 @@ from itertools import zip_longest
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node, PortRef
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.report.diagrams.facts import (
-    arrows,
-    count,
-    domain_members,
-    free_ports,
-    group,
-    held,
-    held_lines,
-    lab_summary,
-    nic,
-    ranges,
-    speed,
-    switches,
-    traffic,
-)
+from pytest_pinet.report.diagrams import facts
 from pytest_pinet.report.text_wrap import plain, wrap
 
 # Characters per line of the head.
@@ -41,10 +27,10 @@ _HUES = ("#0969da", "#1a7f37", "#8250df", "#bc4c00", "#0e7490", "#bf3989")
 
 def lab_dot(lab: Lab, domains: Mapping[str, Sequence[str]]) -> str:
     """Return the DOT text. ``domains`` are the nodes of each contention domain."""
-    facts = [lab_summary(lab).partition(": ")[2]]
+    head = [facts.lab_summary(lab).partition(": ")[2]]
     if domains:
-        named = "; ".join(f"{name}: {domain_members(lab, members)}" for name, members in domains.items())
-        facts.append(f"contention domains (one measurement at a time in each): {named}")
+        named = "; ".join(f"{name}: {facts.domain_members(lab, members)}" for name, members in domains.items())
+        head.append(f"contention domains (one measurement at a time in each): {named}")
     left = _left(lab)
     body = [_node(node, lab, domains) for node in lab.nodes.values()]
     body += [_switch(lab, name, left) for name in lab.switches]
@@ -57,7 +43,7 @@ def lab_dot(lab: Lab, domains: Mapping[str, Sequence[str]]) -> str:
     for uplink in lab.uplinks.values():
         one, other = sorted(uplink.ports, key=lambda port: list(lab.switches).index(port.switch))
         body.append(edge(f"{_port_id(lab, one)}:e", f"{_port_id(lab, other)}:w", uplink.speed_mbps, uplink.name))
-    return graph(f"lab {lab.name}", facts, body)
+    return graph(f"lab {lab.name}", head, body)
 
 
 def _left(lab: Lab) -> set[str]:
@@ -84,7 +70,7 @@ def _node(node: Node, lab: Lab, domains: Mapping[str, Sequence[str]]) -> str:
     own = [name for name, members in domains.items() if node.name in members and set(members) != set(lab.nodes)]
     cells += [f"<td>domain {html(', '.join(own))}</td>"] if own else []
     for number, interface in enumerate(node.interfaces):
-        what = f"{interface.name}: {nic(interface)}, {interface.device}"
+        what = f"{interface.name}: {facts.nic(interface)}, {interface.device}"
         cells.append(f'<td port="i{number}" align="left">{html(what)}</td>')
     return f"{quoted(f'node {node.name}')} [{_table(cells)}]"
 
@@ -97,13 +83,13 @@ def _switch(lab: Lab, name: str, left: set[str]) -> str:
         if interface.port.switch == name:
             columns[interface.node not in left].append(interface.port.port)
     uplinks = [port for cable in lab.uplinks.values() if (port := cable.port_on(name)) is not None]
-    free = wrap(f"free: {', '.join(ranges(free_ports(lab, name))) or 'none'}", width=_FREE_WIDTH)
+    free = wrap(f"free: {', '.join(facts.ranges(facts.free_ports(lab, name))) or 'none'}", width=_FREE_WIDTH)
 
     def cell(port: str | None, span: int = 1) -> str:
         number = "" if port is None else f' port="p{switch.ports.index(port)}"'
         return f'<td colspan="{span}"{number}>{html(port or "")}</td>'
 
-    head = f"<b>switch {html(name)}</b><br/>{html(switch.backend)}, {count(len(switch.ports), 'port')}"
+    head = f"<b>switch {html(name)}</b><br/>{html(switch.backend)}, {facts.count(len(switch.ports), 'port')}"
     rows = [f'<td colspan="2">{head}</td>']
     rows += [cell(one) + cell(other) for one, other in zip_longest(*columns)]
     rows += [cell(port, 2) for port in uplinks]
@@ -118,21 +104,21 @@ def _table(rows: Sequence[str]) -> str:
 
 def combination_dot(lab: Lab, combination: Combination, direction: Direction, domains: Sequence[str]) -> str:
     """Return the DOT text. ``domains`` are the contention domains that the combination measures in."""
-    facts = [f"lab {lab.name}: {traffic(combination, direction)}"]
-    facts += [f"limit {line}" for line in held_lines(held(combination, lab.limits))]
-    facts.append(f"leases {', '.join(combination.places)}")
-    facts += [f"contention domains (no other measurement runs there): {', '.join(domains)}"] if domains else []
+    head = [f"lab {lab.name}: {facts.traffic(combination, direction)}"]
+    head += [f"limit {line}" for line in facts.held_lines(facts.held(combination, lab.limits))]
+    head.append(f"leases {', '.join(combination.places)}")
+    head += [f"contention domains (no other measurement runs there): {', '.join(domains)}"] if domains else []
     body = [line for index in range(len(combination.topology.segments)) for line in _group(lab, combination, index)]
-    return graph(combination.id, facts, [*body, *_flows(combination, direction)])
+    return graph(combination.id, head, [*body, *_flows(combination, direction)])
 
 
 def _group(lab: Lab, combination: Combination, index: int) -> Iterator[str]:
     """Yield a box with the ends of a group of ports, and with its switches if uplinks connect several."""
-    label, hue = quoted(group(lab, combination, index)), _HUES[index % len(_HUES)]
+    label, hue = quoted(facts.group(lab, combination, index)), _HUES[index % len(_HUES)]
     yield f'subgraph "cluster group {index + 1}" {{ label={label}; color="{hue}"; fontcolor="{hue}"'
     for number in combination.topology.segments[index]:
         yield _end(combination, number)
-    names = switches(combination, index)
+    names = facts.switches(combination, index)
     ids = {name: quoted(f"group {index + 1} switch {name}") for name in names}
     if len(names) > 1:
         yield from (f"{ids[name]} [label={quoted(f'switch {name}')}]" for name in names)
@@ -147,8 +133,8 @@ def _end(combination: Combination, number: int) -> str:
     interface = end.interface
     lines = [
         f"{interface}{', under test' if number == 0 else ''}",
-        f"{end.node.board.name}, {nic(interface)}, {interface.device}",
-        f"{interface.port}, {speed(interface.speed_mbps)}",
+        f"{end.node.board.name}, {facts.nic(interface)}, {interface.device}",
+        f"{interface.port}, {facts.speed(interface.speed_mbps)}",
     ]
     fill = ', style=filled, fillcolor="#fff1c2"' if number == 0 else ""
     return f"{quoted(str(end))} [label={quoted(*lines)}{fill}]"
@@ -156,7 +142,7 @@ def _end(combination: Combination, number: int) -> str:
 
 def _flows(combination: Combination, direction: Direction) -> Iterator[str]:
     """Yield an arrow for each part of each flow's path, in the colour of its group of ports."""
-    for flow in arrows(combination.topology, direction):
+    for flow in facts.arrows(combination.topology, direction):
         ways = [(hop, False) for hop in flow.hops] + [(hop, True) for hop in flow.forwarded]
         for (sender, receiver), inside in ways:
             index = next(i for i, segment in enumerate(combination.topology.segments) if sender in segment)
@@ -180,14 +166,14 @@ def html(text: str) -> str:
     return escape(plain(text))
 
 
-def graph(title: str, facts: Sequence[str], body: Iterable[str]) -> str:
-    """Return a graph with a head: the title and the facts, each wrapped."""
-    head = [title, *(line for fact in facts for line in textwrap.wrap(plain(fact), _WIDTH, break_on_hyphens=False)), ""]
+def graph(title: str, said: Sequence[str], body: Iterable[str]) -> str:
+    """Return a graph with a head: the title and what is ``said``, each wrapped."""
+    head = [title, *(line for fact in said for line in textwrap.wrap(plain(fact), _WIDTH, break_on_hyphens=False)), ""]
     return "\n".join([f"digraph {quoted(title)} {{", *_STYLE, f"label={quoted(*head)}", *body, "}", ""])
 
 
 def edge(one: str, other: str, mbps: int, name: str = "") -> str:
     """Return a cable between two ends, labelled with its speed. A faster cable is drawn wider."""
-    label = quoted(", ".join(filter(None, (name, speed(mbps)))))
+    label = quoted(", ".join(filter(None, (name, facts.speed(mbps)))))
     width = 1 if mbps < 1000 else 2 if mbps < 10_000 else 3.5
     return f'{one} -> {other} [dir=none, color="#59636e", penwidth={width}, label={label}]'

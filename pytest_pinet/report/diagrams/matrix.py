@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.diagrams.facts import count, held, held_lines
 from pytest_pinet.report.diagrams.text import columns
 from pytest_pinet.report.table import text_table
@@ -22,21 +23,18 @@ POSSIBLE = {True: "ok", False: "-"}
 class MatrixEntry:
     """One cell of the matrix. If the lab cannot measure it, ``combination`` is None and ``reason`` says why."""
 
-    board: str
-    nic: str
-    topology: str
+    identity: CombinationId
     combination: Combination | None
     reason: str | None = None
-    tuning: str = ""
 
     @property
     def untuned(self) -> str:
         """Return the id without the tuning, which is too long for a table."""
-        return f"{self.board}:{self.nic}/{self.topology}"
+        return str(replace(self.identity, tuning=""))
 
     @property
     def id(self) -> str:
-        return self.untuned + (f"/{self.tuning}" if self.tuning else "")
+        return str(self.identity)
 
 
 class LimitRecord(TypedDict):
@@ -75,8 +73,9 @@ def matrix_text(lab: Lab, entries: Sequence[MatrixEntry]) -> list[str]:
 
 def _grid(entries: Sequence[MatrixEntry]) -> list[str]:
     """Return a grid of board:NIC by topology; empty for a single topology or if wider than a terminal."""
-    topologies = list(dict.fromkeys(entry.topology for entry in entries))
-    cells = {(f"{entry.board}:{entry.nic}", entry.topology): entry for entry in entries}
+    ids = {entry.identity: entry for entry in entries}
+    topologies = list(dict.fromkeys(of.topology for of in ids))
+    cells = {(f"{of.board}:{of.nic}", of.topology): entry for of, entry in ids.items()}
     names = list(dict.fromkeys(name for name, _ in cells))
     rows = [["board:NIC", *topologies]]
     rows += [[name, *(_tick(cells.get((name, topology))) for topology in topologies)] for name in names]
@@ -94,7 +93,7 @@ def _what(entry: MatrixEntry, limits: Sequence[Limit]) -> str:
         return entry.reason or "not possible"
     over = [uplink.name for segment in combination.uplinks for uplink in segment]
     ends = ", ".join(map(str, combination.ends)) + (f", over uplink {', '.join(over)}" if over else "")
-    tuned = [f"tuned {entry.tuning}"] if entry.tuning else []
+    tuned = [f"tuned {entry.identity.tuning}"] if entry.identity.tuning else []
     return "\n".join([ends, *tuned, *(f"limit {line}" for line in held_lines(held(combination, limits)))])
 
 
@@ -104,14 +103,14 @@ def matrix_records(lab: Lab, entries: Sequence[MatrixEntry]) -> list[EntryRecord
 
 
 def _record(entry: MatrixEntry, limits: Sequence[Limit]) -> EntryRecord:
-    combination = entry.combination
+    of, combination = entry.identity, entry.combination
     found = held(combination, limits) if combination else {}
     return {
         "id": entry.id,
-        "board": entry.board,
-        "nic": entry.nic,
-        "topology": entry.topology,
-        "tuning": entry.tuning,
+        "board": of.board,
+        "nic": of.nic,
+        "topology": of.topology,
+        "tuning": of.tuning,
         "nodes": list(dict.fromkeys(end.node.name for end in combination.ends)) if combination else [],
         "interfaces": [str(end) for end in combination.ends] if combination else [],
         "uplinks": [cable.name for segment in combination.uplinks for cable in segment] if combination else [],

@@ -8,21 +8,7 @@ from itertools import chain
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, PortRef
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.report.diagrams.facts import (
-    FlowArrow,
-    arrows,
-    count,
-    domain_members,
-    free_ports,
-    group,
-    held,
-    held_lines,
-    lab_summary,
-    nic,
-    ranges,
-    speed,
-    traffic,
-)
+from pytest_pinet.report.diagrams import facts
 from pytest_pinet.report.text_wrap import plain, shorten, wrap
 
 _GAP = "  "
@@ -36,20 +22,17 @@ FORWARDED = "====>"
 
 
 def lab_text(lab: Lab, domains: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a tree: switches, their ports, and the other end of each cable.
-
-    ``domains`` are the nodes of each contention domain.
-    """
-    lines = wrap(lab_summary(lab), hanging="  ")
+    """Return a tree of switches, ports and cables. ``domains`` are the nodes of each contention domain."""
+    lines = wrap(facts.lab_summary(lab), hanging="  ")
     for switch in lab.switches.values():
-        ports = count(len(switch.ports), "port")
+        ports = facts.count(len(switch.ports), "port")
         lines += ["", *wrap(f"switch {switch.name} ({switch.backend}, {ports})", hanging="  ")]
         lines += columns(_ports(lab, switch.name), _MOST_OF_LAB, indent="|-- ", hanging="|   ")
-        free = ranges(free_ports(lab, switch.name))
+        free = facts.ranges(facts.free_ports(lab, switch.name))
         lines += wrap("free: " + (", ".join(free) or "none"), indent="`-- ", hanging="    ")
     lines += ["", "contention domains (one measurement at a time in each):"] if domains else []
     for domain, members in domains.items():
-        lines += wrap(f"{domain}: {domain_members(lab, members)}", indent="  ", hanging="    ")
+        lines += wrap(f"{domain}: {facts.domain_members(lab, members)}", indent="  ", hanging="    ")
     return lines
 
 
@@ -58,53 +41,51 @@ def _ports(lab: Lab, switch: str) -> list[tuple[str, ...]]:
     for interface in lab.interfaces():
         if interface.port.switch == switch:
             board = lab.nodes[interface.node].board.name
-            what = f"{board}, {nic(interface)}, {interface.device}"
-            rows[interface.port.port] = (interface.port.port, speed(interface.speed_mbps), str(interface), what)
+            what = f"{board}, {facts.nic(interface)}, {interface.device}"
+            rows[interface.port.port] = (interface.port.port, facts.speed(interface.speed_mbps), str(interface), what)
     for uplink in lab.uplinks.values():
         own = uplink.port_on(switch)
         if own is not None:
             (other,) = (port for port in uplink.ports if port != PortRef(switch, own))
-            rows[own] = (own, speed(uplink.speed_mbps), str(other), f"uplink {uplink.name}")
+            rows[own] = (own, facts.speed(uplink.speed_mbps), str(other), f"uplink {uplink.name}")
     return [rows[port] for port in lab.switches[switch].ports if port in rows]
 
 
 def combination_text(lab: Lab, combination: Combination, direction: Direction, domains: Sequence[str]) -> list[str]:
-    """Return the groups of switch ports, their interfaces, and the flows between them.
-
-    ``domains`` are the contention domains that the combination measures in.
-    """
+    """Return the groups of ports, their interfaces and flows. ``domains`` are the combination's contention domains."""
     lines = wrap(f"{combination.id} in lab {lab.name}", hanging="  ")
-    lines += wrap(traffic(combination, direction), hanging="  ")
+    lines += wrap(facts.traffic(combination, direction), hanging="  ")
     lines += [*_groups(lab, combination), "", *_flows(combination, direction), ""]
-    facts = [
-        ("limit", "\n".join(held_lines(held(combination, lab.limits))) or "none"),
+    rows = [
+        ("limit", "\n".join(facts.held_lines(facts.held(combination, lab.limits))) or "none"),
         ("leases", ", ".join(combination.places)),
         ("domains", f"{', '.join(domains)} (no other measurement runs there)" if domains else "none"),
     ]
-    return lines + columns(facts, (7,))
+    return lines + columns(rows, (7,))
 
 
 def _groups(lab: Lab, combination: Combination) -> list[str]:
     rows = []
     for number, end in enumerate(combination.ends):
         interface = end.interface
-        what = f"{end.node.board.name}, {nic(interface)}, {interface.device}" + (", under test" if number == 0 else "")
-        rows.append((str(interface.port), speed(interface.speed_mbps), str(interface), what))
+        tested = ", under test" if number == 0 else ""
+        what = f"{end.node.board.name}, {facts.nic(interface)}, {interface.device}{tested}"
+        rows.append((str(interface.port), facts.speed(interface.speed_mbps), str(interface), what))
     # One table for all groups, so that their columns line up.
     table = blocks(rows, _MOST, indent="  |-- ", hanging="  |")
     lines = []
     for index, segment in enumerate(combination.topology.segments):
-        lines += ["", *wrap(group(lab, combination, index), hanging="  ")]
+        lines += ["", *wrap(facts.group(lab, combination, index), hanging="  ")]
         for number in segment:
             lines += table[number]
         for cable in combination.uplinks[index]:
-            over = f"{cable.ports[0]} to {cable.ports[1]}, {speed(cable.speed_mbps)} ({cable.name})"
+            over = f"{cable.ports[0]} to {cable.ports[1]}, {facts.speed(cable.speed_mbps)} ({cable.name})"
             lines += wrap(f"over uplink {over}", indent="  |-- ", hanging="  |   ")
     return lines
 
 
 def _flows(combination: Combination, direction: Direction) -> list[str]:
-    found = arrows(combination.topology, direction)
+    found = facts.arrows(combination.topology, direction)
     names = shorten(map(str, combination.ends), _NAME_MOST)
     rows = [_flow(arrow, [names[str(combination.ends[end])] for end in arrow.path]) for arrow in found]
     lines = ["flows, all at once:" if len(rows) > 1 else "flow:", *columns(rows, (_NAME_MOST,), indent="  ")]
@@ -114,7 +95,7 @@ def _flows(combination: Combination, direction: Direction) -> list[str]:
     return lines
 
 
-def _flow(arrow: FlowArrow, names: Sequence[str]) -> tuple[str, str]:
+def _flow(arrow: facts.FlowArrow, names: Sequence[str]) -> tuple[str, str]:
     first, *others = names
     between = [BOTH_WAYS if arrow.both else ONE_WAY, f"<{FORWARDED[:-1]}>" if arrow.both else FORWARDED]
     return first, " ".join(f"{between[index % 2]} {name}" for index, name in enumerate(others))

@@ -88,11 +88,11 @@ def _figures(grids: str) -> str:
 
 def _grid(all_series: Sequence[FigureSeries]) -> str:
     """Return a table. On narrow screens each row becomes a card; its roles keep it a table for screen readers."""
-    boards = sorted({series.board for series in all_series})
-    nics = sorted({series.nic for series in all_series})
+    boards = sorted({series.combination.board for series in all_series})
+    nics = sorted({series.combination.nic for series in all_series})
     cells: dict[tuple[str, str], list[FigureSeries]] = {}
     for series in all_series:
-        cells.setdefault((series.nic, series.board), []).append(series)
+        cells.setdefault((series.combination.nic, series.combination.board), []).append(series)
     head = "".join(f'<th role="columnheader" scope="col">{written(board)}</th>' for board in boards)
     rows = []
     for nic in nics:
@@ -115,8 +115,8 @@ def _cell(board: str, found: Sequence[FigureSeries]) -> str:
 
 def _grid_figure(series: FigureSeries) -> str:
     """Return one result of a cell, as a link to its section."""
-    dot = series.latest
-    what = " ".join(filter(None, (series.topology, series.tuning, series.traffic, series.direction)))
+    dot, here = series.latest, series.combination
+    what = " ".join(filter(None, (here.topology, here.tuning, series.traffic, series.direction)))
     value = rate(dot.goodput_bps) if dot.goodput_bps is not None else "no rate" if series.traffic else "no value"
     share = share_text(dot)
     return (
@@ -131,7 +131,7 @@ def _grid_figure(series: FigureSeries) -> str:
 def _parts(of_lab: Sequence[FigureSeries], runs: int) -> str:
     combinations: dict[str, list[FigureSeries]] = {}
     for series in of_lab:
-        combinations.setdefault(series.combination, []).append(series)
+        combinations.setdefault(str(series.combination), []).append(series)
     return "".join(_combination(name, combinations[name], runs) for name in sorted(combinations))
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from pytest_pinet.history.points import Point
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import Paper, written
 from pytest_pinet.report.rows import GOOD
@@ -59,7 +60,7 @@ def current(all_series: Sequence[FigureSeries]) -> list[FigureSeries]:
 
     A series is history if none of its runs has a value and its combination (board, NIC, topology) has a newer run.
     """
-    newest: dict[tuple[str, str], Point] = {}
+    newest: dict[tuple[str, CombinationId], Point] = {}
     for series in all_series:
         key = (series.lab, series.combination)
         newest[key] = max(newest.get(key, series.latest), series.latest, key=lambda dot: dot.time)

@@ -13,6 +13,7 @@ from pytest_pinet.cli import pinet
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.records import figure_of
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.run_files import write_stand_in
 from pytest_pinet.report.trends import THIS_RUN, all_series, run_facts, series_of_runs, series_with
@@ -101,7 +102,7 @@ def test_a_missing_folder_of_results_is_a_mistake(history: Path) -> None:
 
 def test_without_allure_our_own_page_is_written_with_a_message(history: Path) -> None:
     (history / "res").mkdir()
-    write_stand_in(history / "res", Subject("pi4b", "onboard", "pair", "test_rate", {}, "test_a.py"))
+    write_stand_in(history / "res", Subject(CombinationId("pi4b", "onboard", "pair"), "test_rate", {}, "test_a.py"))
     done = CliRunner().invoke(pinet, ["report", "--allure-results", "res"])
     assert done.exit_code == 0
     assert "no Allure found, so this is our own page ('make report' installs Allure)" in done.output
@@ -112,7 +113,7 @@ def test_with_many_results_the_report_is_a_folder_that_must_be_served(history: P
     results = history / "res"
     results.mkdir()
     for number in range(101):
-        write_stand_in(results, Subject("pi4b", f"nic{number}", "pair", "test_rate", {}, "test_a.py"))
+        write_stand_in(results, Subject(CombinationId("pi4b", f"nic{number}", "pair"), "test_rate", {}, "test_a.py"))
     allure_3(history)
     done = report("--allure-results", "res", "-o", "report.html")
     assert done.exit_code == 0, done.exception

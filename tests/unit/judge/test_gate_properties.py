@@ -14,7 +14,7 @@ from pytest_pinet.judge.gate import Ruling, rule_on
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.sequential import DecisionOutcome, decide
+from pytest_pinet.judge.sequential import decide
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.quantities import Bitrate
@@ -73,8 +73,8 @@ def test_attempts_after_the_end_change_neither_verdict_nor_why(
 def test_the_bare_rule_would_change_its_verdict() -> None:
     # The case that the property above is about.
     attempts = [steady(850)] * 3 + [steady(2000)] * 17
-    assert decide(attempts[:3], MINIMUM, UNKNOWN, STANDARD).outcome is DecisionOutcome.FAIL
-    assert decide(attempts, MINIMUM, UNKNOWN, STANDARD).outcome is not DecisionOutcome.FAIL
+    assert decide(attempts[:3], MINIMUM, UNKNOWN, STANDARD).outcome is Verdict.FAIL
+    assert decide(attempts, MINIMUM, UNKNOWN, STANDARD).outcome is not Verdict.FAIL
     assert ruled(attempts).judgement.verdict is Verdict.FAIL
 
 

@@ -15,9 +15,10 @@ from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.interleaved import MOST_PAIRS, Side, compare_attempts, compare_in_turn, figure_of_attempt, side
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.sequential import DecisionOutcome, decide
+from pytest_pinet.judge.sequential import decide
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.verdict import Verdict
 from tests.support.judge_attempts import attempt_of, steady, with_dips
 
 QUIET = Noise(0.003, 10, 0.001, "calibrated")
@@ -74,7 +75,7 @@ def test_the_same_drift_misleads_the_unpaired_rule() -> None:
     rates = [940 * math.exp(-0.004 * index) for index in range(20)]
     limit = Bitrate.mbps(sum(rates[:10]) / 10 * 0.97)
     found = decide([steady(rate) for rate in rates[10:]], limit, QUIET, PROFILES["standard"])
-    assert found.outcome is DecisionOutcome.FAIL
+    assert found.outcome is Verdict.FAIL
 
 
 @pytest.mark.parametrize("count", [8, 10, 14])

@@ -11,11 +11,12 @@ import pytest
 from pytest_pinet.judge.components import components
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.sequential import DecisionOutcome, decide
+from pytest_pinet.judge.sequential import decide
 from pytest_pinet.judge.spread import propose, smallest_margin
 from pytest_pinet.judge.statistics import chi_square, student
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.verdict import Verdict
 from tests.support.judge_attempts import attempt_of, steady, with_dips
 
 STANDARD = PROFILES["standard"]
@@ -89,7 +90,7 @@ def test_a_level_known_from_few_link_ups_is_trusted_less() -> None:
     outcomes = {
         freedom: decide(attempts, Bitrate.mbps(900), noise, STANDARD).outcome for freedom, noise in known.items()
     }
-    assert outcomes == {2: DecisionOutcome.GO_ON, 100: DecisionOutcome.PASS}
+    assert outcomes == {2: None, 100: Verdict.PASS}
     margins = [smallest_margin(noise, STANDARD) for noise in known.values()]
     assert margins == sorted(margins, reverse=True)
 
@@ -143,13 +144,13 @@ def test_the_smallest_margin_is_one_that_nine_of_ten_gates_decide(profile: str) 
     for _ in range(120):
         level = 900 * (1 + margin) * math.exp(values.gauss(0, noise.sessions))
         made: list[Attempt] = []
-        outcome = DecisionOutcome.GO_ON
-        while outcome is DecisionOutcome.GO_ON:
+        outcome = None
+        while outcome is None:
             made.append(attempt_of([level * math.exp(values.gauss(0, 0.02))] * chosen.connection_s, 1.0, warmup=0))
             outcome = decide(made, Bitrate.mbps(900), noise, chosen).outcome
         ends.append(outcome)
-    assert ends.count(DecisionOutcome.PASS) > 0.85 * len(ends)
-    assert ends.count(DecisionOutcome.FAIL) <= 1
+    assert ends.count(Verdict.PASS) > 0.85 * len(ends)
+    assert ends.count(Verdict.FAIL) <= 1
 
 
 def test_the_margin_grows_with_the_noise_and_with_certainty() -> None:

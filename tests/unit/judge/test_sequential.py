@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.sequential import Decision, DecisionOutcome, decide
+from pytest_pinet.judge.sequential import Decision, decide
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.measurement import Event, EventKind, Sample
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.verdict import Verdict
 from tests.support.judge_attempts import attempt_of, steady, with_dips
 
 STANDARD, SOAK = PROFILES["standard"], PROFILES["soak"]
@@ -30,7 +31,7 @@ def course(make: Callable[[int], Attempt], noise: Noise = UNKNOWN, profile: str 
     while True:
         attempts.append(make(len(attempts)))
         decision = decide(attempts, LIMIT, noise, PROFILES[profile])
-        if decision.outcome is not DecisionOutcome.GO_ON:
+        if decision.outcome is not None:
             return decision
         assert len(attempts) < 50, "the rule never stops"
 
@@ -39,15 +40,15 @@ def course(make: Callable[[int], Attempt], noise: Noise = UNKNOWN, profile: str 
 @pytest.mark.parametrize(
     ("relative", "outcome", "seconds"),
     [
-        (0.031, DecisionOutcome.PASS, 3),
-        (-0.021, DecisionOutcome.FAIL, 9),
-        (-0.5, DecisionOutcome.FAIL, 9),
-        (5.0, DecisionOutcome.PASS, 3),
-        (-1.0, DecisionOutcome.FAIL, 9),
+        (0.031, Verdict.PASS, 3),
+        (-0.021, Verdict.FAIL, 9),
+        (-0.5, Verdict.FAIL, 9),
+        (5.0, Verdict.PASS, 3),
+        (-1.0, Verdict.FAIL, 9),
     ],
 )
 def test_a_clear_value_decides_with_the_fewest_connections(
-    relative: float, outcome: DecisionOutcome, seconds: float, noise: Noise
+    relative: float, outcome: Verdict, seconds: float, noise: Noise
 ) -> None:
     decision = course(lambda _: steady(900 * (1 + relative)), noise)
     assert decision.outcome is outcome
@@ -55,10 +56,8 @@ def test_a_clear_value_decides_with_the_fewest_connections(
 
 
 @pytest.mark.parametrize("noise", [UNKNOWN, QUIET], ids=["unknown", "quiet"])
-@pytest.mark.parametrize(("relative", "outcome"), [(-0.005, DecisionOutcome.FAIL), (0.005, DecisionOutcome.PASS)])
-def test_values_half_a_percent_from_the_limit_are_decided(
-    relative: float, outcome: DecisionOutcome, noise: Noise
-) -> None:
+@pytest.mark.parametrize(("relative", "outcome"), [(-0.005, Verdict.FAIL), (0.005, Verdict.PASS)])
+def test_values_half_a_percent_from_the_limit_are_decided(relative: float, outcome: Verdict, noise: Noise) -> None:
     decision = course(lambda _: steady(900 * (1 + relative)), noise)
     assert decision.outcome is outcome
     assert decision.seconds <= (30 if noise.assumed else 12)
@@ -81,7 +80,7 @@ def test_a_fail_explains_itself() -> None:
 
 def test_noise_larger_than_the_margin_is_undecided_and_names_the_smallest_margin() -> None:
     decision = course(lambda index: steady(905 * (0.96, 1.04, 0.99, 1.02)[index % 4]))
-    assert decision.outcome is DecisionOutcome.INCONCLUSIVE
+    assert decision.outcome is Verdict.INCONCLUSIVE
     assert "between connections is too much for the margin" in decision.why
     assert decision.carries is not None
     assert decision.carries > 0.03
@@ -91,7 +90,7 @@ def test_noise_larger_than_the_margin_is_undecided_and_names_the_smallest_margin
 def test_known_noise_that_is_too_large_ends_the_test_before_the_budget() -> None:
     drifting = Noise(connections=0.005, freedom=10, sessions=0.03, source="calibrated")
     decision = course(lambda _: steady(910), drifting)
-    assert decision.outcome is DecisionOutcome.INCONCLUSIVE
+    assert decision.outcome is Verdict.INCONCLUSIVE
     assert decision.seconds == pytest.approx(9)
 
 
@@ -99,23 +98,23 @@ def test_a_suspect_is_confirmed_on_a_fresh_link_up() -> None:
     slow = steady(850)
     assert decide([slow], LIMIT, UNKNOWN, STANDARD).next_fresh is Fresh.CONNECTION
     assert decide([slow] * 2, LIMIT, UNKNOWN, STANDARD).next_fresh is Fresh.LINK
-    assert decide([slow] * 3, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.FAIL
+    assert decide([slow] * 3, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.FAIL
     waiting = decide([slow] * 3, LIMIT, UNKNOWN, STANDARD, fresh_link=True)
-    assert (waiting.outcome, waiting.next_fresh) == (DecisionOutcome.GO_ON, Fresh.LINK)
+    assert (waiting.outcome, waiting.next_fresh) == (None, Fresh.LINK)
     outlasted = [slow, slow, replace(slow, fresh=Fresh.LINK)]
-    assert decide(outlasted, LIMIT, UNKNOWN, STANDARD, fresh_link=True).outcome is DecisionOutcome.FAIL
+    assert decide(outlasted, LIMIT, UNKNOWN, STANDARD, fresh_link=True).outcome is Verdict.FAIL
 
 
 def test_a_regression_that_disappears_on_a_fresh_link_up_is_not_confirmed() -> None:
     cured = [steady(850), steady(850), steady(930, fresh=Fresh.LINK)]
-    assert decide(cured, LIMIT, UNKNOWN, STANDARD, fresh_link=True).outcome is DecisionOutcome.GO_ON
+    assert decide(cured, LIMIT, UNKNOWN, STANDARD, fresh_link=True).outcome is None
 
 
 def test_a_rough_link_without_history_is_assumed_to_vary_between_days() -> None:
     rough = [steady(925 * factor) for factor in (0.98, 1.02) * 4]
     known = Noise(0.02, 10, 0.003, "calibrated")
-    assert decide(rough, LIMIT, known, STANDARD).outcome is DecisionOutcome.PASS
-    assert decide(rough, LIMIT, UNKNOWN, STANDARD).outcome is not DecisionOutcome.PASS
+    assert decide(rough, LIMIT, known, STANDARD).outcome is Verdict.PASS
+    assert decide(rough, LIMIT, UNKNOWN, STANDARD).outcome is not Verdict.PASS
 
 
 def test_a_rough_link_far_above_its_limit_passes_when_its_connections_took_longer_than_planned() -> None:
@@ -126,47 +125,44 @@ def test_a_rough_link_far_above_its_limit_passes_when_its_connections_took_longe
         return Attempt(tuple(Sample(n / 10, 0.1, round(rate * 1e5 / 8)) for n, rate in enumerate(mbps)))
 
     decision = course(make, profile="fast")
-    assert (decision.outcome, decision.connections) == (DecisionOutcome.PASS, 7)
+    assert (decision.outcome, decision.connections) == (Verdict.PASS, 7)
 
 
 def test_one_outlier_is_not_variation_between_days() -> None:
     decision = course(lambda index: steady(870 if index == 1 else 915))
-    assert (decision.outcome, decision.below) == (DecisionOutcome.PASS, 1)
+    assert (decision.outcome, decision.below) == (Verdict.PASS, 1)
     assert decision.seconds <= 30
 
 
 def test_three_bad_connections_of_five_are_not_enough_for_a_regression() -> None:
     mixed = [steady(864)] * 3 + [steady(904)] * 2
-    assert decide(mixed, LIMIT, Noise(0.02, 50, 0.0, "calibrated"), STANDARD).outcome is DecisionOutcome.GO_ON
-    assert (
-        decide([*mixed, steady(864)], LIMIT, Noise(0.02, 50, 0.0, "calibrated"), STANDARD).outcome
-        is DecisionOutcome.FAIL
-    )
+    assert decide(mixed, LIMIT, Noise(0.02, 50, 0.0, "calibrated"), STANDARD).outcome is None
+    assert decide([*mixed, steady(864)], LIMIT, Noise(0.02, 50, 0.0, "calibrated"), STANDARD).outcome is Verdict.FAIL
 
 
 def test_excluded_attempts_give_no_value_but_use_budget() -> None:
     broken = replace(steady(100), excluded="the link was lost")
     decision = decide([broken, steady(930)], LIMIT, UNKNOWN, STANDARD)
-    assert (decision.outcome, decision.connections) == (DecisionOutcome.PASS, 1)
+    assert (decision.outcome, decision.connections) == (Verdict.PASS, 1)
     assert decision.seconds == pytest.approx(6)
     assert "the link was lost" in decision.flagged
-    assert decide([broken] * 20, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.INCONCLUSIVE
+    assert decide([broken] * 20, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.INCONCLUSIVE
 
 
 def test_a_dropped_link_is_never_averaged_into_a_value() -> None:
     down = Event(EventKind.LINK_DOWN, 1.0, 2.1, "link dropped for 2.1 s at 14:03:07, sw1/p5")
     dropped = replace(with_dips(930, [(0.9, 2.1, 0.0)]), events=(down,))
     decision = decide([dropped, steady(930)], LIMIT, QUIET, STANDARD)
-    assert decision.outcome is DecisionOutcome.PASS
+    assert decision.outcome is Verdict.PASS
     assert decision.ratio == pytest.approx(930 / 900)
     assert decision.flagged == (down.text,)
 
 
 def test_a_dip_is_flagged_and_needs_two_steady_connections_to_be_passed() -> None:
     dipped = with_dips(930, [(1.0, 1.0, 0.5)])
-    assert decide([dipped, steady(930)], LIMIT, QUIET, STANDARD).outcome is DecisionOutcome.GO_ON
+    assert decide([dipped, steady(930)], LIMIT, QUIET, STANDARD).outcome is None
     decision = decide([dipped, steady(930), steady(930)], LIMIT, QUIET, STANDARD)
-    assert decision.outcome is DecisionOutcome.PASS
+    assert decision.outcome is Verdict.PASS
     assert decision.flagged == ("50 % of the rate for 1.0 s, 1.0 s after the start",)
     assert decision.why.endswith("1 of 3 connections had disturbances")
 
@@ -174,16 +170,16 @@ def test_a_dip_is_flagged_and_needs_two_steady_connections_to_be_passed() -> Non
 def test_a_long_stall_is_reported_and_not_taken_for_a_slow_link() -> None:
     stalled = with_dips(930, [(1.0, 2.0, 0.0)])
     decision = decide([stalled, steady(930), steady(930)], LIMIT, UNKNOWN, STANDARD)
-    assert decision.outcome is DecisionOutcome.PASS
+    assert decision.outcome is Verdict.PASS
     assert decision.flagged == ("0 % of the rate for 2.0 s, 1.0 s after the start",)
-    assert decide([stalled] * 3, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.FAIL
+    assert decide([stalled] * 3, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.FAIL
 
 
 def test_a_stall_of_all_counted_samples_keeps_the_level_before_it() -> None:
     died = attempt_of([930.0] * 10 + [0.0] * 20, warmup=10)
     decision = decide([died, steady(930), steady(930)], LIMIT, UNKNOWN, STANDARD)
-    assert (decision.outcome, decision.below, len(decision.flagged)) == (DecisionOutcome.PASS, 1, 1)
-    assert decide([died] * 3, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.FAIL
+    assert (decision.outcome, decision.below, len(decision.flagged)) == (Verdict.PASS, 1, 1)
+    assert decide([died] * 3, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.FAIL
 
 
 @pytest.mark.parametrize(
@@ -195,27 +191,27 @@ def test_a_slow_start_is_reported_and_does_not_change_the_value(low: int, events
     slow = attempt_of([930 / 2] * low + [930] * (30 - low), warmup=min(low, 10), events=events)
     limit = Bitrate.mbps(850)
     decision = decide([slow] * 3, limit, QUIET, STANDARD)
-    assert (decision.outcome, decision.disturbed, len(decision.flagged)) == (DecisionOutcome.PASS, 0, 3)
-    assert decide([slow], limit, QUIET, STANDARD).outcome is DecisionOutcome.PASS
+    assert (decision.outcome, decision.disturbed, len(decision.flagged)) == (Verdict.PASS, 0, 3)
+    assert decide([slow], limit, QUIET, STANDARD).outcome is Verdict.PASS
 
 
 def test_a_dip_after_a_slow_start_disturbs() -> None:
     rates = [930 / 2] * 12 + [930] * 8 + [0] * 7 + [930] * 3
     event = Event(EventKind.SLOW_START, 0.0, 1.2, "slow start")
     found = decide([attempt_of(rates, warmup=10, events=(event,))], LIMIT, QUIET, STANDARD)
-    assert (found.outcome, found.disturbed) == (DecisionOutcome.GO_ON, 1)
+    assert (found.outcome, found.disturbed) == (None, 1)
 
 
 def test_a_link_that_stalls_in_every_connection_fails() -> None:
     decision = course(lambda _: with_dips(930, [(1.0, 0.6, 0.0)]), QUIET)
-    assert decision.outcome is DecisionOutcome.FAIL
+    assert decision.outcome is Verdict.FAIL
     assert decision.disturbed == decision.connections
 
 
 def test_the_soak_profile_finds_a_dip_that_half_of_the_short_gates_miss() -> None:
     late = with_dips(930, [(7.0, 1.0, 0.5)], seconds=11.0)
     decision = decide([steady(930, 11.0), late], LIMIT, QUIET, SOAK)
-    assert decision.outcome is not DecisionOutcome.PASS
+    assert decision.outcome is not Verdict.PASS
     assert decision.flagged
 
 
@@ -246,7 +242,7 @@ ODD = [
 def test_an_impossible_sample_gives_no_value(sample: Sample) -> None:
     odd = Attempt((*steady(930).samples, sample))
     decision = decide([odd], LIMIT, UNKNOWN, STANDARD)
-    assert (decision.outcome, decision.ratio) == (DecisionOutcome.GO_ON, None)
+    assert (decision.outcome, decision.ratio) == (None, None)
     assert decision.flagged
     assert decide([odd, steady(930)], LIMIT, QUIET, STANDARD).ratio == pytest.approx(930 / 900)
 
@@ -254,18 +250,18 @@ def test_an_impossible_sample_gives_no_value(sample: Sample) -> None:
 @pytest.mark.parametrize("samples", [(), (Sample(0.0, 1.0, 10**8, warmup=True),)], ids=["empty", "warm-up only"])
 def test_without_a_counted_sample_there_is_no_value(samples: tuple[Sample, ...]) -> None:
     attempts = [Attempt(samples)]
-    assert decide(attempts, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.GO_ON
-    assert decide(attempts * 10, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.INCONCLUSIVE
+    assert decide(attempts, LIMIT, UNKNOWN, STANDARD).outcome is None
+    assert decide(attempts * 10, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.INCONCLUSIVE
 
 
 def test_one_sample_is_enough_for_a_value() -> None:
     attempt = Attempt((Sample(0.0, 3.0, round(930e6 / 8 * 3)),))
-    assert decide([attempt], LIMIT, QUIET, STANDARD).outcome is DecisionOutcome.PASS
+    assert decide([attempt], LIMIT, QUIET, STANDARD).outcome is Verdict.PASS
 
 
 def test_zero_goodput_fails_and_a_huge_rate_passes() -> None:
-    assert decide([steady(0)] * 3, LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.FAIL
-    assert decide([steady(9e8)], LIMIT, UNKNOWN, STANDARD).outcome is DecisionOutcome.PASS
+    assert decide([steady(0)] * 3, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.FAIL
+    assert decide([steady(9e8)], LIMIT, UNKNOWN, STANDARD).outcome is Verdict.PASS
 
 
 levels = st.floats(min_value=800, max_value=1000)
@@ -304,7 +300,7 @@ def test_a_better_link_never_gets_a_worse_verdict(made: list[Attempt], noise: No
     worse = decide(scaled(made, 1000), Bitrate(LIMIT.bps * 1000), noise, STANDARD)
     better = decide(scaled(made, thousandths), Bitrate(LIMIT.bps * 1000), noise, STANDARD)
     # GO_ON and INCONCLUSIVE are no verdicts; both rank between fail and pass.
-    rank = {DecisionOutcome.FAIL: 0, DecisionOutcome.INCONCLUSIVE: 1, DecisionOutcome.GO_ON: 1, DecisionOutcome.PASS: 2}
+    rank = {Verdict.FAIL: 0, Verdict.INCONCLUSIVE: 1, None: 1, Verdict.PASS: 2}
     assert rank[better.outcome] >= rank[worse.outcome]
 
 
@@ -332,12 +328,12 @@ def test_a_steady_link_is_never_judged_wrong(mbps: float, name: str, noise: Nois
     assume(abs(mbps / 900 - 1) > 1e-6 or mbps == 900)
     seconds = PROFILES[name].connection_s
     decision = course(lambda _: steady(mbps, seconds), noise, name)
-    assert decision.outcome is not (DecisionOutcome.PASS if mbps < 900 else DecisionOutcome.FAIL)
+    assert decision.outcome is not (Verdict.PASS if mbps < 900 else Verdict.FAIL)
 
 
 @given(attempts(), st.sampled_from([(0.001, 0.01), (0.01, 0.05), (0.05, 0.2)]))
 @settings(max_examples=60, deadline=None)
 def test_a_lower_error_rate_never_gives_an_earlier_verdict(made: list[Attempt], rates: tuple[float, float]) -> None:
     strict, loose = (decide(made, LIMIT, QUIET, STANDARD, error_rate=rate) for rate in rates)
-    decided = (DecisionOutcome.PASS, DecisionOutcome.FAIL)
+    decided = (Verdict.PASS, Verdict.FAIL)
     assert strict.outcome not in decided or loose.outcome is strict.outcome

@@ -23,6 +23,7 @@ from pytest_pinet.history.lines import lines_of, runs_of
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -52,8 +53,8 @@ from tests.support.traffic_results import ALL, http_result, ladder_result, ping_
 
 PING = "pi4b:onboard/pair/ping-c10-i0.2-s56"
 TUNED = "pi4b:onboard/pair/rps=all+mtu=9000"
-PLAIN = Subject("pi4b", "onboard", "pair", "test_all", {}, "test_all.py")
-TUNED_SUBJECT = replace(PLAIN, tuning="rps=all+mtu=9000")
+PLAIN = Subject(CombinationId("pi4b", "onboard", "pair"), "test_all", {}, "test_all.py")
+TUNED_SUBJECT = replace(PLAIN, combination=replace(PLAIN.combination, tuning="rps=all+mtu=9000"))
 EACH = pytest.mark.parametrize("one", ALL.values(), ids=ALL)
 
 
@@ -201,9 +202,9 @@ def test_the_title_of_a_ping_has_its_round_trip() -> None:
 def test_allure_s_histories_know_what_became_of_pings_and_have_no_metric_of_them(here: Path) -> None:
     with open_history(".pinet/history.db") as history:
         runs = runs_of_series(all_series(history, 60), "")
-    test = KnownTest(PLAIN.id, "ping", PLAIN.combination, (PING,))
+    test = KnownTest(PLAIN.id, "ping", str(PLAIN.combination), (PING,))
     last = json.loads(allure3_history(runs, [test]).splitlines()[-1])
-    assert last["testResults"][allure3_id(PLAIN.id, PLAIN.combination)]["status"] == "failed"
+    assert last["testResults"][allure3_id(PLAIN.id, str(PLAIN.combination))]["status"] == "failed"
     assert PING not in last["metrics"]
     assert f"{TUNED}/tcp-P1-rx" in last["metrics"]
     assert len(json.loads(allure2_history(runs, [test])["history.json"])[PLAIN.id]["items"]) == 3
@@ -254,15 +255,13 @@ def test_a_tuned_metric_has_a_trend_of_its_own(here: Path) -> None:
         (series,) = [one for one in all_series(history, 60) if one.figure == own.figure]
     assert {point.combination for point in plain.points} == {"pi4b:onboard/pair"}
     assert {point.combination for point in own.points} == {TUNED}
-    assert (series.topology, series.tuning, series.traffic, series.direction) == (
-        "pair", "rps=all+mtu=9000", "tcp-P1", "rx",
-    )  # fmt: skip
-    assert series.combination == TUNED
+    assert series.combination == CombinationId("pi4b", "onboard", "pair", "rps=all+mtu=9000")
+    assert (str(series.combination), series.traffic, series.direction) == (TUNED, "tcp-P1", "rx")
 
 
 def test_series_of_this_run_and_of_the_history_have_the_same_combination() -> None:
     (series,) = series_with(None, [tuned()], 60, True)
-    assert (series.combination, series.topology, series.tuning) == (TUNED, "pair", "rps=all+mtu=9000")
+    assert series.combination == CombinationId("pi4b", "onboard", "pair", "rps=all+mtu=9000")
 
 
 def test_a_tuned_metric_can_be_accepted(tmp_path: Path) -> None:

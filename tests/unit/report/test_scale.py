@@ -18,6 +18,7 @@ from pytest_pinet.judge.baseline import Baseline, Reference
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.measure.measurement import _ungated
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -82,7 +83,7 @@ def test_junit_has_it_as_a_property() -> None:
 
 
 def test_allure_has_it_in_environment_parameters_and_description() -> None:
-    subject = Subject("pi4b", "onboard", "pair", "test_rate", {}, "test_rate.py")
+    subject = Subject(CombinationId("pi4b", "onboard", "pair"), "test_rate", {}, "test_rate.py")
     assert ("scale", "0.1", True) in content.parameters(subject, [tenth()])
     assert f"l{SAID}" in content.description_html([tenth()], [])
     assert "scale=links at 0.1 of their rate" in environment(run_record([tenth()])).splitlines()

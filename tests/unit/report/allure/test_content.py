@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.history.records import figure_of
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.allure import content
@@ -17,7 +18,7 @@ from pytest_pinet.report.allure.verdicts import PREFIX, STATUS, categories, stat
 from tests.support.chart_series import series
 from tests.support.report_records import NIGHT, direction, result
 
-SUBJECT = Subject("pi4b", "onboard", "pair", "test_rate", {"direction": "tx"}, "test_rate.py")
+SUBJECT = Subject(CombinationId("pi4b", "onboard", "pair"), "test_rate", {"direction": "tx"}, "test_rate.py")
 GOOD = result("pi4b:onboard/pair", {"tx": direction(941.3e6, 885e6)})
 SLOW = result("pi4b:onboard/pair", {"tx": direction(700.2e6, 885e6, "fail")}, message="tx 700.2 Mbit/s is too slow")
 LAB = result("pi4b:onboard/pair", {}, "error", "no carrier on eth0")

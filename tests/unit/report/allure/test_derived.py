@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.allure.derived import (
     KnownTest,
@@ -20,9 +21,9 @@ from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.run_files import write_stand_in
 from tests.support.chart_series import dot, series
 
-SUBJECT = Subject("pi4b", "onboard", "pair", "test_rate", {}, "test_rate.py")
+SUBJECT = Subject(CombinationId("pi4b", "onboard", "pair"), "test_rate", {}, "test_rate.py")
 TX, RX = series(direction="tx", runs=30, step=25), series(direction="rx", runs=30)
-TEST = KnownTest(SUBJECT.id, "pi4b:onboard/pair", SUBJECT.combination, (TX.figure, RX.figure))
+TEST = KnownTest(SUBJECT.id, "pi4b:onboard/pair", str(SUBJECT.combination), (TX.figure, RX.figure))
 
 
 def history3(*without: str) -> list[dict[str, Any]]:
@@ -95,12 +96,12 @@ def test_tests_are_read_from_results_and_what_is_none_of_ours_is_passed_over(tmp
             {
                 "name": "measured",
                 "testCaseId": SUBJECT.id,
-                "parameters": [{"name": "combination", "value": SUBJECT.combination}],
+                "parameters": [{"name": "combination", "value": str(SUBJECT.combination)}],
                 "labels": [{"name": "figure", "value": TX.figure}],
             }
         )
     )
-    assert known_tests(tmp_path) == [KnownTest(SUBJECT.id, "measured", SUBJECT.combination, (TX.figure,))]
+    assert known_tests(tmp_path) == [KnownTest(SUBJECT.id, "measured", str(SUBJECT.combination), (TX.figure,))]
 
 
 def test_a_lab_error_keeps_the_history_of_its_test(tmp_path: Path) -> None:

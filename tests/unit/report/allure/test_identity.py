@@ -7,24 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.allure.identity import Subject, allure3_id, tell_apart
 
-RATE = Subject("pi4b", "onboard", "pair", "test_rate", {"direction": "tx"}, "tests/gate/test_rate.py")
+RATE = Subject(CombinationId("pi4b", "onboard", "pair"), "test_rate", {"direction": "tx"}, "tests/gate/test_rate.py")
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        replace(RATE, board="cm4"),
-        replace(RATE, nic="ax88179"),
-        replace(RATE, topology="incast:3"),
+        replace(RATE, combination=replace(RATE.combination, board="cm4")),
+        replace(RATE, combination=replace(RATE.combination, nic="ax88179")),
+        replace(RATE, combination=replace(RATE.combination, topology="incast:3")),
         replace(RATE, test="test_other"),
         replace(RATE, test="TestOf::test_rate"),
         replace(RATE, parameters={"direction": "rx"}),
         replace(RATE, parameters={"direction": "tx", "streams": 2}),
         replace(RATE, parameters={}),
-        replace(RATE, tuning="rps=all"),
-        replace(RATE, tuning="rps=all+mtu=9000"),
+        replace(RATE, combination=replace(RATE.combination, tuning="rps=all")),
+        replace(RATE, combination=replace(RATE.combination, tuning="rps=all+mtu=9000")),
     ],
 )
 def test_what_is_measured_differently_has_an_id_of_its_own(other: Subject) -> None:
@@ -55,8 +56,9 @@ def test_parameters_that_collide_in_allure_pytest_do_not_collide_here(
 NAMES = st.text('ab:/-[]",', max_size=4)
 
 
+COMBINATIONS = st.builds(CombinationId, NAMES, NAMES, NAMES, NAMES)
 SUBJECTS = st.builds(
-    Subject, NAMES, NAMES, NAMES, NAMES, st.dictionaries(NAMES, NAMES, max_size=2), st.just("a.py"), st.just(""), NAMES
+    Subject, COMBINATIONS, NAMES, st.dictionaries(NAMES, NAMES, max_size=2), st.just("a.py"), st.just("")
 )
 
 
@@ -74,7 +76,7 @@ def test_the_order_of_parameters_means_nothing() -> None:
 
 def test_tests_of_the_same_name_are_distinguished_by_their_files() -> None:
     other = replace(RATE, path="tests/nightly/test_rate.py")
-    alone = replace(RATE, board="cm4")
+    alone = replace(RATE, combination=replace(RATE.combination, board="cm4"))
     found = tell_apart([RATE, other, alone])
     assert len({subject.id for subject in found}) == 3
     assert found[2].id == alone.id
@@ -86,12 +88,13 @@ def test_the_id_is_what_it_always_was() -> None:
 
 
 def test_a_tuning_is_part_of_the_combination() -> None:
-    assert replace(RATE, tuning="rps=all").combination == "pi4b:onboard/pair/rps=all"
-    assert allure3_id("x", replace(RATE, tuning="rps=all").combination) != allure3_id("x", RATE.combination)
+    tuned = str(replace(RATE.combination, tuning="rps=all"))
+    assert tuned == "pi4b:onboard/pair/rps=all"
+    assert allure3_id("x", tuned) != allure3_id("x", str(RATE.combination))
 
 
 def test_allure_3_hashes_the_combination_once_more() -> None:
     def md5(text: str) -> str:
         return hashlib.md5(text.encode()).hexdigest()
 
-    assert allure3_id(RATE.id, RATE.combination) == f"{md5(RATE.id)}.{md5('combination:pi4b:onboard/pair')}"
+    assert allure3_id(RATE.id, str(RATE.combination)) == f"{md5(RATE.id)}.{md5('combination:pi4b:onboard/pair')}"

@@ -17,6 +17,7 @@ import os, sys
 from pathlib import Path
 sys.path.insert(0, {str(HERE)!r})
 import pytest
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.result_record import attach_results
 from tests.support.report_records import direction, result
 from pytest_pinet.session.allure import subject_of
@@ -30,11 +31,7 @@ WARNINGS = []
 
 class Combination:
     def __init__(self, text):
-        self.board, _, rest = text.partition(":")
-        self.nic, _, rest = rest.partition("/")
-        name, _, key = rest.partition("/")
-        self.topology = type("Topology", (), {{"name": name}})
-        self.tuning = type("Tuning", (), {{"key": key}})
+        self.identity = CombinationId.parse(text)
         self.nodes = [type("Node", (), {{"name": "pi4b-1"}})]
 
 class Case:
@@ -300,7 +297,7 @@ def test_what_the_run_was_killed_in_is_broken_not_missing(bench: Bench) -> None:
 
 
 def test_a_worker_that_dies_leaves_the_results_of_all_others(bench: Bench) -> None:
-    body = "import os\n    os._exit(3) if 'nic2' in link.combination.nic else measure()"
+    body = "import os\n    os._exit(3) if 'nic2' in link.combination.identity.nic else measure()"
     bench.write("test_a.py", RATE.replace("measure()", body))
     bench.write("res/old-result.json", "{}")
     # The marker activates pinet's plugin.

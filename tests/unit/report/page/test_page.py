@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.page.page import page
 from pytest_pinet.report.page.words import lead, unbroken
@@ -17,7 +18,7 @@ from tests.support.chart_series import dot, series
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SLOW = series(step=40)
 LAB = FigureSeries(
-    "cm4:onboard/pair", "cm4", "onboard", "pair", "", "",
+    "cm4:onboard/pair", CombinationId("cm4", "onboard", "pair"), "", "",
     [dot(59, None, Verdict.ERROR, reason="no carrier on eth0 of cm4-1\nmore")], lab="virtual",
 )  # fmt: skip
 ALL = [SLOW, series(direction="rx"), series("pi5", "x550"), LAB]
@@ -112,9 +113,8 @@ def test_emulated_values_are_called_emulated(text: str) -> None:
 
 def test_nothing_that_was_measured_can_become_html() -> None:
     evil = '"><script>alert(1)</script>'
-    one = replace(
-        series(runs=2), figure=evil, board=evil, nic=evil, lab=evil, dots=[dot(1, 1e6, build=evil, reason=evil)]
-    )
+    dots = [dot(1, 1e6, build=evil, reason=evil)]
+    one = replace(series(), figure=evil, combination=CombinationId(evil, evil, "pair"), lab=evil, dots=dots)
     found = Reader(page([one], NOW))
     assert found.wrong == found.open == []
     assert "script" not in {tag for tag, _ in found.tags}
