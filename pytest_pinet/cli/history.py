@@ -122,4 +122,5 @@ def _beginning(path: Path) -> str:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.readline(200)
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}; expected a results.json or an export") from None
+        expected = "a results.json, a results.jsonl or a file of 'pinet history export'"
+        raise ConfigError(f"{path}: {error.strerror}; expected {expected}") from None

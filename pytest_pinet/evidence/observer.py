@@ -1,4 +1,4 @@
-"""Samples a device's received and sent bytes and its carrier ten times a second (five without bash).
+"""Samples the bytes and the carrier of a link end's device ten times a second (five without bash).
 
 A shell script runs at the end itself, so that samples keep their time when the connection to the runner is slow. The
 script needs only ``sh`` and ``sleep`` there, and costs least with ``bash`` (benchmarks.observer).
@@ -90,7 +90,9 @@ def command(device: str, seconds: float) -> str:
 
 
 class Observer:
-    """Watches one device while the context lasts. ``port_name`` is the device's name in events (``sw1/p5``).
+    """Watches one device of an end while the context lasts.
+
+    Events name the device by ``port_name``, the switch port that it is cabled to (``sw1/p5``).
 
     The remote process lives for ``seconds``, the expected duration of the traffic, and LIFETIME_S more. Call ``ensure``
     before each run to start the process again if needed. Nothing here raises an error of the end: the traffic tool

@@ -1,4 +1,7 @@
-"""The result record of a comparison of two states: B is judged, and A is its limit."""
+"""The result record of the gate's ``compare`` in a test: state B is judged, and state A is its limit.
+
+Runs with ``--pinet-build`` that alternate two builds have their own records (``ab.records``).
+"""
 
 from __future__ import annotations
 

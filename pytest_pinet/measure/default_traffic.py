@@ -1,4 +1,7 @@
-"""The default traffic of commands such as ``pinet calibrate``, equal to the gate's, and the ids of the results."""
+"""The default traffic of commands such as ``pinet calibrate``, equal to the gate's, and the ids of the results.
+
+``attempt_at`` is also used by the gate, for comparisons of states and of builds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loopback port of the host that reaches a TCP port inside a namespace."""
+"""A loopback port of the host that reaches the ssh port of a virtual node or switch, in its namespace."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class PiShellDriver(ShellDriverWithHooks):
             last_before = before
         seen = bytes(last_before or b"").decode("utf-8", "replace").strip().splitlines()
         last = f"; last seen: {seen[-1][:70]!r}" if seen else "; it printed nothing"
-        raise TIMEOUT(f"no login prompt within {self.login_timeout} s{last}")
+        raise TIMEOUT(f"the login did not succeed within {self.login_timeout} s{last}")
 
     def on_deactivate(self) -> None:
         if self._logged_in and self.at_prompt:

@@ -239,8 +239,8 @@ class Booted:
             # Read config.txt again: a boot tuning may have changed it since.
             card = read_card(access.shell, access.folders)
         except Refused as why:
-            act = f"look at the card of {self._board.name}"
-            raise LabError(f"{why}; the boot files of the board changed after {build} was checked", act) from None
+            act = f"look at the place of its boot files ({self._store.name})"
+            raise LabError(f"{why}; when {build} was checked, pinet could read the boot files", act) from None
         known = replace(known, cmdline=card.text(known.names.cmdline) or known.cmdline)
         texts: dict[str, Content] = {
             f"{TRYBOOT}{KEPT}.new": self.tryboot(build, card, known).encode(),

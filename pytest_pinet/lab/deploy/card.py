@@ -1,4 +1,7 @@
-"""Read the folder from which a board's firmware boots, and what the board reports about its boot."""
+"""Read the folder from which a board's firmware boots, and what the board reports about its boot.
+
+The folder is on the board, or on its TFTP server. The report always comes from the board itself.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,10 @@ class BootReport:
 
 
 def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
-    """Return the content of the first of these folders that contains config.txt. Raises Refused, SshError."""
+    """Return the content of the first of these folders that contains config.txt. Raises Refused, SshError.
+
+    ``shell`` is that of the board or of its TFTP server.
+    """
     for folder in folders:
         done = shell.run(as_root(_CARD.format(folder=folder)), timeout_s=READ_TIMEOUT_S)
         if f"{MARK}where\n" in done.stdout:

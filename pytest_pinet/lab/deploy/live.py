@@ -117,7 +117,8 @@ class Live:
                 continue
             users = [user for user in loaded[wanted][1].split(",") if user not in ("", "-", "[permanent]")]
             if users:
-                raise Refused(f"module {wanted} of {name} cannot be unloaded: it is used by {', '.join(users)}")
+                why = f"module {wanted} of {name} cannot be unloaded: it is used by {', '.join(users)}"
+                raise Refused(f"{why}; only a build that boots can change it")
             if "[permanent]" in loaded[wanted][1]:
                 raise Refused(f"module {wanted} of {name} cannot be unloaded: it is permanent")
 

@@ -53,7 +53,10 @@ class RootFiles:
             raise Refused(f"{name} has no {missing[0]}, which {build} needs for its modules")
         without = mkinitramfs and build.release and not build.of(BuildFileRole.MODULES)
         if without and shell.run(f"[ -d /lib/modules/{build.release} ]").returncode:
-            raise Refused(f"{build} contains no modules, and {name} has no modules of kernel {build.release}")
+            raise Refused(
+                f"{name} boots with an initramfs, but neither {build} nor {name} has modules of kernel {build.release} "
+                f"to make one: add the modules or an initramfs to {build}"
+            )
         self._check_root(build)
         if build.of(BuildFileRole.MODULES) and self._is_known_good(build) and not self._is_same(build):
             raise Refused(

@@ -146,7 +146,10 @@ def _await_ready(end: End, process: Process) -> None:
         return bool(replies) or process.poll() is not None
 
     if not Deadline(READY_TIMEOUT_S).wait_until(answered):
-        raise LinkError(f"{end.shell.name} did not set up a shaper on {end.device} within {READY_TIMEOUT_S:.0f} s")
+        raise LinkError(
+            f"{end.shell.name} did not answer within {READY_TIMEOUT_S:.0f} s when it should slow down {end.device}",
+            f"repeat; if it happens again, check the load of {end.shell.name} and its ssh connection",
+        )
     if replies == [_READY]:
         return
     # The script has failed, but `sleep` still runs: stop it.

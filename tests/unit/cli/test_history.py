@@ -129,7 +129,7 @@ def test_an_unknown_result_is_a_mistake(capsys: pytest.CaptureFixture[str], monk
     assert "there is no history x.db; run pytest with a lab" in mistake(
         capsys, monkeypatch, "history", "--history", "x.db"
     )
-    assert "missing.json: No such file or directory; expected a results.json or an export" in mistake(
+    assert "missing.json: No such file or directory; expected a results.json, a results.jsonl or" in mistake(
         capsys, monkeypatch, "history", "import", "missing.json"
     )
 
