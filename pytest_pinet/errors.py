@@ -10,6 +10,7 @@
     |   |-- PowerError           the PDU refused, did not answer, or reported success and changed nothing
     |   |-- ConsoleError         no login over the serial console
     |   |-- SshError             no answer over ssh
+    |   |   `-- ShutdownError    the running system did not shut down for a reboot
     |   |-- SwitchError          the switch refused a setting, or accepted it and did nothing
     |   |-- LinkError            no carrier, wrong speed or duplex, address not reachable
     |   `-- TrafficError         the traffic tool failed; carries the output of the tool
@@ -104,6 +105,10 @@ class ConsoleError(LabError):
 
 class SshError(LabError):
     """A node does not answer over ssh."""
+
+
+class ShutdownError(SshError):
+    """The running system of a node did not shut down for a reboot."""
 
 
 class SwitchError(LabError):

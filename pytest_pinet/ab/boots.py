@@ -172,6 +172,9 @@ class BuildBooter:
                 # A board that was just booted for this run with its own build needs no second boot.
                 known = session.deployment.known_good if build is None and session.fresh else None
                 boot.running = (known or session.deployment.start(build)).record()
+        except UnsupportedError as error:
+            boot.trouble = first_line(error)
+            raise RefusedBuild(error) from error
         except (BuildError, LabError) as error:
             boot.trouble = first_line(error)
             is_known_good = isinstance(error, BuildError) and self.side is Side.A

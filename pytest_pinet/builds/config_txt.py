@@ -27,8 +27,6 @@ _SETTING = re.compile(r"([A-Za-z0-9_]+)=([^#\s]*)")
 _INCLUDE = re.compile(r"include\s+(\S+)")
 _INITRAMFS = re.compile(r"initramfs\s+(\S+)")
 _MODEL_FILTER = re.compile(r"(?:pi|cm)[0-9]+[0-9a-z]*\+?")
-# Kernel names that also say whether the processor starts in 64-bit mode.
-_BITS = {"kernel.img": 32, "kernel7.img": 32, "kernel7l.img": 32, "kernel8.img": 64, "kernel_2712.img": 64}
 
 Exists = Callable[[str], bool]
 ReadText = Callable[[str], str | None]
@@ -85,14 +83,13 @@ def model_of(
 
 @dataclass(frozen=True)
 class BootFileNames:
-    """The files of a boot, relative to the boot partition. ``bits`` is 32 or 64; None if the model leaves no choice."""
+    """The files of a boot, relative to the boot partition."""
 
     kernel: str
     cmdline: str
     initramfs: tuple[str, ...]
     device_tree: str | None
     prefix: str = ""
-    bits: int | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +137,6 @@ class ConfigTxt:
             there,
             next((path for path in (_path(prefix, tree) for tree in trees) if exists(path)), None),
             prefix,
-            self._bits(kernel),
         )
 
     def _automatic(self, kernel: str) -> tuple[str, ...]:
@@ -149,14 +145,6 @@ class ConfigTxt:
         if self.settings.get("auto_initramfs") != "1" or not name.startswith("kernel"):
             return ()
         return (f"initramfs{name.removeprefix('kernel').removesuffix('.img')}",)
-
-    def _bits(self, kernel: str) -> int | None:
-        if self.model.is_pi5:
-            return None
-        default = 64 if self.settings.get("arm_64bit", "0") != "0" else 32
-        if "arm_64bit" not in self.settings and "pi4" in self.model.filters:
-            default = 64
-        return _BITS.get(kernel.rpartition("/")[2], default)
 
 
 def evaluate(read: ReadText, model: PiModel, source: str = CONFIG, tryboot: bool = False) -> ConfigTxt:
@@ -219,9 +207,9 @@ def _filter(name: str, model: PiModel, tryboot: bool) -> tuple[str, bool]:
     if name == "tryboot":
         return "tryboot", tryboot
     if name.startswith("0x"):
-        return "serial", _number(name) == model.serial
+        return "serial", model.serial is not None and _number(name) == model.serial
     if key == "board-type" and equals:
-        return "board-type", _number(value) == model.board_type
+        return "board-type", model.board_type is not None and _number(value) == model.board_type
     if key in ("partition", "boot_partition") and equals:
         return key, key == "boot_partition" and _number(value) == model.partition
     if (key.startswith("gpio") or key == "EDID") and equals:

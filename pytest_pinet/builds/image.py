@@ -17,10 +17,12 @@ _U_BOOT = re.compile(rb"U-Boot (?:SPL )?20[0-9]{2}\.")
 _NUMBERED = re.compile(rb"\) #\d")
 # The note that ld writes for --build-id: name size 4, sha1, type 3, "GNU".
 _BUILD_ID = re.compile(rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})", re.DOTALL)
-_ARM64_MAGIC, _ARM64_AT = b"ARM\x64", 0x38
-_ARM_MAGIC, _ARM_AT = b"\x18\x28\x6f\x01", 0x24
-_RISCV_MAGIC, _RISCV_AT = b"RSC\x05", 0x38
-_X86_MAGIC, _X86_AT = b"HdrS", 0x202
+_MAGICS = {
+    "arm64": (b"ARM\x64", 0x38),
+    "arm": (b"\x18\x28\x6f\x01", 0x24),
+    "x86": (b"HdrS", 0x202),
+    "riscv": (b"RSC\x05", 0x38),
+}
 # Architectures of a build made without ARCH=.
 _FOREIGN = ("x86", "riscv")
 
@@ -88,26 +90,25 @@ def _loader(plain: bytes) -> str | None:
         return "U-Boot"
     if plain[40:44] == b"_FVH":  # the header of a UEFI firmware volume
         return "UEFI"
-    if plain.startswith(b"MZ") and not is_arm64(plain) and plain[4:8] != b"zimg":
+    # Kernels with an EFI stub begin with MZ, too.
+    if plain.startswith(b"MZ") and _by_magic(plain) is None and plain[4:8] != b"zimg":
         return "GRUB" if b"GRUB" in plain else "an EFI program"
     return None
 
 
 def is_arm64(plain: bytes) -> bool:
     """Return whether the data begins a raw Image for arm64 (Documentation/arch/arm64/booting.rst)."""
-    return plain.startswith(_ARM64_MAGIC, _ARM64_AT)
+    return _by_magic(plain) == "arm64"
+
+
+def _by_magic(plain: bytes) -> str | None:
+    return next((arch for arch, (magic, at) in _MAGICS.items() if plain.startswith(magic, at)), None)
 
 
 def _architecture(plain: bytes) -> str:
     """Return the architecture by the magic number of its boot protocol. Raises Unreadable."""
-    if is_arm64(plain):
-        return "arm64"
-    if plain[_ARM_AT:].startswith(_ARM_MAGIC):
-        return "arm"
-    if plain[_X86_AT:].startswith(_X86_MAGIC):
-        return "x86"
-    if plain[_RISCV_AT:].startswith(_RISCV_MAGIC):
-        return "riscv"
+    if arch := _by_magic(plain):
+        return arch
     if is_elf(plain):
         what = f"an ELF file for {machine(plain)} (probably vmlinux), which the firmware cannot start"
         raise Unreadable(f"it is {what}; expected {ACCEPTED}")

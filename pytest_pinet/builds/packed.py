@@ -65,7 +65,7 @@ _STREAMS: dict[str, Callable[[bytes], bytes]] = {
     "xz": lambda data: lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(data),
     "zstd": _zstd,
     "bzip2": lambda data: bz2.BZ2Decompressor().decompress(data),
-    "lzma": lambda data: lzma.LZMADecompressor(lzma.FORMAT_ALONE).decompress(data),
+    "lzma": lambda data: lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=1 << 28).decompress(data),
 }
 
 

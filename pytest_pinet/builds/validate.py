@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.contents import OVERLAYS, BuildContents, BuildPart
-from pytest_pinet.builds.image import read_image
+from pytest_pinet.builds.image import ACCEPTED, Loader, read_image
 from pytest_pinet.builds.module import read_module
 from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.builds.tree import read_tree
@@ -59,6 +59,8 @@ def _kernel(parts: BuildContents) -> KernelId | None:
     data = _read(found[0])
     try:
         return read_image(data)
+    except Loader as loader:
+        raise ConfigError(f"{found[0].path} is {loader}, not a kernel; expected {ACCEPTED}", found[0].where) from None
     except Unreadable as error:
         raise ConfigError(f"{found[0].path} is not a kernel for a Raspberry Pi: {error}", found[0].where) from None
 

@@ -65,7 +65,7 @@ class Replayed:
     failed: tuple[str, ...] = ()
 
 
-def replay(shell: Shell, folder: str = FOLDER) -> Replayed:
+def replay(shell: Shell, folder: str = FOLDER, timeout_s: float = REPLAY_TIMEOUT_S) -> Replayed:
     """Undo the changes that a crashed process left, the latest first. Raises SshError.
 
     The entry of an undo that fails stays in the journal. A boot then resets the setting.
@@ -79,7 +79,7 @@ def replay(shell: Shell, folder: str = FOLDER) -> Replayed:
             ' what=$(head -n 1 "$f"); if error=$(sh "./$f" 2>&1 </dev/null); then rm -f "$f"; error=; word=done;'
             ' else word=failed; fi; echo "$word $what: $(echo $error)"; done'
         ),
-        timeout_s=REPLAY_TIMEOUT_S,
+        timeout_s=timeout_s,
     )
     if done.returncode:
         return Replayed(failed=(f"the entries of {folder} ({reason(done.stderr)})",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_pinet.errors import SshError
+from pytest_pinet.errors import ShutdownError, SshError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Shell, as_root
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pytest_pinet.lab.ssh import SshShell
     from pytest_pinet.model.lab import Node
 
-# systemd kills services that do not stop within 90 s.
-SHUTDOWN_S = 100.0
+# A session of Raspberry Pi OS may take 2 min to stop (pi-gen issue 836).
+SHUTDOWN_S = 150.0
 GONE_POLL_S, GONE_TIMEOUT_S = 0.3, 3.0
 
 
@@ -74,7 +74,7 @@ class LeasedBoard:
         while True:
             if not deadline.wait_until(lambda: _boot_id(session.shell) != before, GONE_POLL_S):
                 act = f"look at its console: labgrid-client -p {session.node.place} console"
-                raise SshError(f"{self.name} did not shut down within {SHUTDOWN_S:.0f} s after '{command}'", act)
+                raise ShutdownError(f"{self.name} did not shut down within {SHUTDOWN_S:.0f} s after '{command}'", act)
             session.await_boot()
             # The silence may come from a busy system. Only an answer of the next boot counts.
             if _boot_id(session.shell) != before:

@@ -21,12 +21,12 @@ from pytest_pinet.builds.config_txt import CMDLINE, OTHER, TRYBOOT, model_of
 from pytest_pinet.builds.image import bootable, read_image
 from pytest_pinet.builds.matching import require_processor
 from pytest_pinet.builds.snapshot import BuildSnapshot
-from pytest_pinet.errors import LabError
+from pytest_pinet.errors import LabError, SshError
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.boot_file_store import BootFileStore
 from pytest_pinet.lab.deploy.card import OURS, BootReport, Card, read_boot_report, read_card
-from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, Content, DiskSpace, locked, run_as_root, upload
-from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, FeedingShell, Refused
+from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, SUMS, Content, DiskSpace, locked, run_as_root, upload
+from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, FeedingShell, Refused
 from pytest_pinet.lab.deploy.known_good import (
     HEADER,
     INITRAMFS,
@@ -45,15 +45,17 @@ from pytest_pinet.tuning.boot_files import KEPT, WRITE_TIMEOUT_S
 from pytest_pinet.tuning.files import reason
 from pytest_pinet.tuning.journal import JournalEntry, replay
 
+# A build without any file or setting: the known-good files in a folder of a build.
+COPY = Build("known-good-copy")
 # The new initramfs may be larger by this factor, because the build has more modules than the known-good one.
 INITRAMFS_GROWTH = 1.5
 SLACK_BYTES = 2_000_000
 # Ask the firmware for one boot with tryboot.txt, and read the request back; or clear the request. The tags of the
 # mailbox are in raspberrypi/linux, include/soc/bcm2835/raspberrypi-firmware.h. This works with every init system.
 # The sixth word of the reply is the value.
-_FLAG = "set -- $(vcmailbox 0x00030064 4 0 0) && [ $(($6)) = {} ]"
-ARM = f"vcmailbox 0x00038064 4 0 1 >/dev/null && {_FLAG.format(1)}"
+_IS_SET = "set -- $(vcmailbox 0x00030064 4 0 0) && [ $((${6:-0})) = 1 ]"
 DISARM = "if command -v vcmailbox >/dev/null; then vcmailbox 0x00038064 4 0 0 >/dev/null 2>&1; fi; true"
+ARM = f"{{ vcmailbox 0x00038064 4 0 1 >/dev/null && {_IS_SET}; }} || {{ {DISARM}; false; }}"
 # The pause lets the answer to this command leave first. If the folder is gone, another process has recovered the board
 # meanwhile, and no boot is needed.
 TRY = "sleep 1; sync; [ ! -d {folder} ] || reboot"
@@ -63,7 +65,7 @@ TRY_BY_SYSTEMD = (
     "sleep 1; sync; [ ! -d {folder} ] || {{ systemctl --no-block reboot --reboot-argument='0 tryboot' &&"
     " {{ grep -qx '0 tryboot' /run/systemd/reboot-param || systemctl cancel; }}; }}"
 )
-PLAIN = "sleep 1; sync; reboot"
+PLAIN = f"sleep 1; sync; {DISARM}; reboot"
 
 
 class Booted:
@@ -79,7 +81,7 @@ class Booted:
         self._found: tuple[Card, KnownGood] | None = None
         self._model = OTHER
         self._arming = TRY
-        self._firmware = ""
+        self._identity: tuple[object, ...] = ()
         self._bits: int | None = None
         self._warned: set[str] = set()
         self._space = DiskSpace()
@@ -90,20 +92,18 @@ class Booted:
     def check(self, build: Build) -> None:
         name = self._board.name
         access = self._store.access()
-        try:
-            card = read_card(access.shell, access.folders)
-            # The first check finds the known-good kernel, which runs then. Later a build may run.
-            known = self.found[1] if self._found else self._find_known_good(card, access.shell)
-        except Refused as why:
-            raise Refused(f"{why}; {ELSEWHERE}") from None
+        card = read_card(access.shell, access.folders)
+        # The first check finds the known-good kernel, which runs then. Later a build may run.
+        known = self.found[1] if self._found else self._find_known_good(card, access.shell)
         require_processor(build, name, self._model.architectures, self._bits)
         if self._makes_initramfs(build, known) and not self._store.on_board:
             raise Refused(
                 f"{name} boots with an initramfs, which pinet cannot make on a {self._store.name}: add one to {build}"
             )
-        where, act = f"{card.folder} of {name}", "delete files that are not needed there"
-        self._space.check(build, self._needed_bytes(build, card, known), card.free, f"{build} takes", where, act)
         self._root.check(build, mkinitramfs=self._makes_initramfs(build, known))
+        where, act = f"{card.folder} of {name}", "delete files that are not needed there"
+        needed, alone = self._needed_bytes(build, card, known), build is COPY
+        self._space.check(build, needed, card.free, f"{build} takes", where, act, alone)
         self._found = card, known
         shares_trees = bool(build.of(BuildFileRole.KERNEL) and known.device_trees)
         if shares_trees and not build.of(BuildFileRole.DEVICE_TREE) and build.key not in self._warned:
@@ -117,19 +117,15 @@ class Booted:
     def proof(self) -> Path:
         """The file in this machine's cache that exists once a trial boot from this boot partition has worked."""
         card, known = self.found
-        parts = (
-            card.uuid or self._board.name,
-            card.folder,
-            known.names,
-            sorted(known.kernel.build_ids),
-            self._firmware,
-        )
+        # Cards that were flashed from one image have equal ids.
+        kernel = (known.names, known.kernel.version, sorted(known.kernel.build_ids))
+        parts = (self._board.name, card.uuid, card.folder, *kernel, *self._identity)
         return cache_folder().parent / "trial-boots" / hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def _find_known_good(self, card: Card, shell: FeedingShell) -> KnownGood:
         name = self._board.name
         report = read_boot_report(self._board.shell)
-        self._firmware, self._bits = report.firmware, report.bits
+        self._identity, self._bits = (report.serial, report.firmware, report.build_timestamp), report.bits
         self._model = model_of(report.model, self._board.model, report.serial, report.revision, report.partition)
         read = partial(_read_kernel, shell, card.folder)
         known = find_known_good(card, report, self._model, read, name, self._store.on_board)
@@ -189,7 +185,9 @@ class Booted:
             folder = card.folder if card.folder in access.folders else access.folders[0]
             self._journal_undo(access.shell, folder, card, build)
             making = f"{folder}/{folder_of(build)}.new"
-            run_as_root(access.shell, f"rm -rf {making}", "clear the folder of its boot files")
+            run_as_root(
+                access.shell, f"rm -rf {making} {folder}/{folder_of(build)}", "clear the folder of its boot files"
+            )
             upload(access.shell, making, files)
             copies = [_copied(f"{folder}/{a}", f"{making}/{b}") for a, b in copied.items()]
             # The firmware looks for overlays in one folder only: in that of the build if it has a README there.
@@ -198,7 +196,8 @@ class Booted:
                 there = f"{making}/{known.overlays.removeprefix(known.names.prefix)}"
                 copies.append(
                     f"mkdir -p {there} && for f in {folder}/{known.overlays}*; do"
-                    f" [ -e {there}${{f##*/}} ] || [ ! -f $f ] || cp $f {there}; done && touch {there}README"
+                    f' [ -e "{there}${{f##*/}}" ] || [ ! -f "$f" ] || cp "$f" {there} || exit 1; done'
+                    f" && touch {there}README"
                 )
             done = f"mv {making} {folder}/{folder_of(build)}"
             run_as_root(access.shell, " && ".join([*copies, done, "sync"]), "store its boot files")
@@ -233,6 +232,16 @@ class Booted:
     # -- start ----------------------------------------------------------------------------------------------------
 
     def start(self, build: Build) -> None:
+        try:
+            command = self._prepared(build)
+        except SshError as error:
+            raise LabError(
+                f"{self._board.name} was lost before it booted {build}: {error.message}", error.act
+            ) from error
+        self._board.reboot(command)
+
+    def _prepared(self, build: Build) -> str:
+        """Write tryboot.txt, ask the firmware for a trial boot, and return the command that reboots."""
         access = self._store.access()
         _, known = self.found
         try:
@@ -251,10 +260,12 @@ class Booted:
         run_as_root(access.shell, steps, f"write {TRYBOOT}", WRITE_TIMEOUT_S)
         self._root.claim(build)
         if self._arming is TRY:
-            run_as_root(self._board.shell, ARM, "ask its firmware for a trial boot (vcmailbox)", WRITE_TIMEOUT_S)
+            # If another process has recovered the board meanwhile, the request would find no tryboot.txt.
+            there = f"[ -e {card.folder}/{TRYBOOT} ] && " if self._store.on_board else ""
+            arm = f"{there}{{ {ARM}; }}"
+            run_as_root(self._board.shell, arm, "ask its firmware for a trial boot (vcmailbox)", WRITE_TIMEOUT_S)
         # A folder that the board has as long as it may boot this build.
-        folder = f"{card.folder}/{folder_of(build)}" if self._store.on_board else "/"
-        self._board.reboot(self._arming.format(folder=folder))
+        return self._arming.format(folder=f"{card.folder}/{folder_of(build)}" if self._store.on_board else "/")
 
     def tryboot(self, build: Build, card: Card, known: KnownGood) -> str:
         """Return the tryboot.txt that boots a checked build."""
@@ -263,9 +274,9 @@ class Booted:
     def remove(self, build: Build) -> None:
         """Remove the boot files of one build, which does not run. Raises LabError, SshError."""
         card, _ = self.found
+        self._space.release(build)
         script = f"rm -rf {card.folder}/{folder_of(build)} && sync"
         run_as_root(self._store.access().shell, script, f"remove {build}")
-        self._space.release(build)
 
     def take_back(self, builds: Iterable[Build]) -> None:
         """Remove everything that ``deploy`` and ``start`` of these builds left. Raises LabError, SshError."""
@@ -275,9 +286,10 @@ class Booted:
         card, _ = self.found
         left = recover(access.shell, (card.folder,))
         if not self._store.on_board or access.shell is not self._board.shell:
+            run_as_root(self._board.shell, DISARM, "clear the request for a trial boot", WRITE_TIMEOUT_S)
             for build in builds:
                 run_as_root(self._board.shell, root_undo(build), f"remove {build}")
-        self._space.deployed.clear()
+        self._space.clear()
         self._root.forget()
         self._begun = False
         if left:
@@ -336,8 +348,9 @@ def undo_script(folder: str, build: Build) -> str:
     """Return a script that removes all files of a build, at whatever point its deployment stopped."""
     ours = f"{folder}/{folder_of(build)}"
     tryboot = (
-        f"cd {folder} && rm -f {TRYBOOT}{KEPT}.new && if [ -e {TRYBOOT} ] && grep -qF {shlex.quote(HEADER)} {TRYBOOT};"
-        f" then rm -f {TRYBOOT}; {DISARM}; fi"
+        f"cd {folder} && rm -f {TRYBOOT}{KEPT}.new {SUMS} && if [ -e {TRYBOOT} ] && grep -qF {shlex.quote(HEADER)}"
+        # The request first: with the request, and without the file, the firmware would find nothing to boot.
+        f" {TRYBOOT}; then {DISARM}; rm -f {TRYBOOT}; fi"
     )
     return f"{tryboot} && rm -rf {ours} {ours}.new && {root_undo(build)} && sync"
 
@@ -363,7 +376,7 @@ def recover(shell: FeedingShell, folders: tuple[str, ...]) -> list[str]:
             continue
         # The lock waits for commands that a crashed process left running.
         shell.run(locked("true"), timeout_s=COPY_TIMEOUT_S)
-        failed += replay(shell, journal_of(folder)).failed
+        failed += replay(shell, journal_of(folder), COPY_TIMEOUT_S).failed
         if not failed:
             shell.run(locked(f"rm -rf {folder}/{OURS}; sync"), timeout_s=COPY_TIMEOUT_S)
     return failed

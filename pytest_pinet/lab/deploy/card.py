@@ -6,6 +6,7 @@ The folder is on the board, or on its TFTP server. The report always comes from 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -14,7 +15,7 @@ from pytest_pinet.builds.config_txt import CONFIG
 from pytest_pinet.evidence.build import MARK, PARTS, marked, parse_notes, split_marked
 from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.lab.deploy.commands import free_bytes
-from pytest_pinet.lab.deploy.deploy_target import Refused
+from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, Refused
 from pytest_pinet.tuning.files import reason
 
 # All our files on a boot partition are in this folder or have it in their names.
@@ -122,6 +123,8 @@ def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
     ``shell`` is that of the board or of its TFTP server.
     """
     for folder in folders:
+        if shlex.quote(folder) != folder:
+            raise Refused(f"the boot folder '{folder}' of {shell.name} has a special character in its name: rename it")
         done = shell.run(as_root(_CARD.format(folder=folder)), timeout_s=READ_TIMEOUT_S)
         if f"{MARK}where\n" in done.stdout:
             return parse_card(folder, done.stdout)
@@ -129,7 +132,7 @@ def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
             raise Refused(f"{shell.name} refuses to read {folder}: {reason(done.stderr)}")
     raise Refused(
         f"{shell.name} has no {CONFIG} in {', '.join(folders)}: its boot partition is not mounted there, or no"
-        " firmware of a Raspberry Pi boots it"
+        f" firmware of a Raspberry Pi boots it; {ELSEWHERE}"
     )
 
 
@@ -191,7 +194,9 @@ def loaded_files(log: str) -> tuple[str, ...]:
     It logs the device tree and the stub of the processor (armstub8-2712.bin) in the same way.
     """
     found = re.findall(r"^.*?\bLoad(?:ing|ed) '([^']+)'", log, re.MULTILINE)
-    return tuple(dict.fromkeys(name for name in found if not name.endswith((".dtb", ".bin"))))
+    return tuple(
+        dict.fromkeys(name for name in found if not name.endswith((".dtb", ".dtbo", ".bin", ".elf", ".dat", ".txt")))
+    )
 
 
 def _sizes(listing: str) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from pytest_pinet.builds.config_txt import TRYBOOT
 from pytest_pinet.builds.matching import mismatches, missing_modules
 from pytest_pinet.errors import (
@@ -10,20 +12,19 @@ from pytest_pinet.errors import (
     ConsoleError,
     LabError,
     PowerError,
+    ShutdownError,
     SshError,
     UnsupportedError,
 )
 from pytest_pinet.evidence.build import read_running
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
-from pytest_pinet.lab.deploy.boot import PLAIN, Booted
+from pytest_pinet.lab.deploy.boot import COPY, PLAIN, Booted
 from pytest_pinet.lab.deploy.boot_file_store import BootFileStore, OverSsh, SdMux, Tftp
 from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, DeployTarget, Refused
 from pytest_pinet.lab.deploy.live import Live
 from pytest_pinet.model.build import Build, BuildFileRole, RunningBuild
 
-# A build without any file or setting: the known-good files in a folder of a build.
-_COPY = Build("copy of the known-good build")
 _BROKEN = (KernelEventKind.PANIC, KernelEventKind.OOPS)
 
 
@@ -41,6 +42,7 @@ class Deployment:
         self._booted: Booted | None = None
         self._known_good: RunningBuild | None = None
         self._changing = False
+        self._unprovable: UnsupportedError | None = None
         self.running: Build | None = None
 
     @property
@@ -107,7 +109,8 @@ class Deployment:
         """Make the board run this build (None: the known-good one), with a boot if needed; return what runs then.
 
         Raises BuildError if the build does not come up, after the known-good one has come up instead; BuildMismatch if
-        something else runs; ChangedBuildError if files of the build have changed since they were read; LabError.
+        something else runs; ChangedBuildError if files of the build have changed since they were read; UnsupportedError
+        if the board cannot boot any build for a trial; LabError.
         """
         self._changing = True
         try:
@@ -126,6 +129,8 @@ class Deployment:
             self._boot_known_good()
         elif not way.boots:
             self._live.undo()
+        if self._unprovable is not None and way.boots:
+            raise self._unprovable
         if way is self._booted and not self._booted.proof.exists():
             self._prove_trial_boot(self._booted)
         self._builds[build.key] = build
@@ -151,24 +156,27 @@ class Deployment:
         name = self._board.name
         with doing(f"prove that {name} can boot for a trial"):
             try:
-                booted.check(_COPY)
+                booted.check(COPY)
             except Refused as why:
                 raise UnsupportedError(str(why)) from None
-            self._builds[_COPY.key], self._ways[_COPY.key] = _COPY, booted
-            booted.deploy(_COPY)
-            self.running = _COPY
+            self._builds[COPY.key], self._ways[COPY.key] = COPY, booted
+            booted.deploy(COPY)
+            self.running = COPY
             try:
-                self._boot(_COPY, booted)
+                self._identified(COPY, self._boot(COPY, booted))
+                self._start_known_good()
             except BuildError as error:
-                raise UnsupportedError(
+                self._unprovable = UnsupportedError(
                     f"{name} cannot boot a build for a trial: a copy of its known-good files does not come up"
-                    f" by {TRYBOOT} ({error.message})"
-                ) from error
-            self._boot_known_good()
-            booted.remove(_COPY)
-            del self._builds[_COPY.key], self._ways[_COPY.key]
-            booted.proof.parent.mkdir(parents=True, exist_ok=True)
-            booted.proof.touch()
+                    f" by {TRYBOOT} exactly once ({error.message})"
+                )
+                raise self._unprovable from error
+            booted.remove(COPY)
+            del self._builds[COPY.key], self._ways[COPY.key]
+            # A cache that cannot be written costs only another proof.
+            with suppress(OSError):
+                booted.proof.parent.mkdir(parents=True, exist_ok=True)
+                booted.proof.touch()
 
     def _finish(self, build: Build) -> bool:
         """Load the single modules and set the sysctls of a booted build; return whether it has any."""
@@ -186,6 +194,11 @@ class Deployment:
             way.start(build)
         except BuildError:
             raise
+        except ShutdownError as error:
+            # The kernel that does not shut down is the known-good one.
+            self.running = None
+            self._board.power_cycle()
+            raise LabError(error.message, error.act) from error
         except (ConsoleError, SshError) as error:
             self._fall_back(build, error)
         self._live.forget()
@@ -226,7 +239,7 @@ class Deployment:
             kind = str(broken[0].kind).rpartition(" ")[2]
             return BuildError(f"{message}{broken[0]}", kind, _without_empty_lines(record.excerpt(broken[0])))
         message = f"{build} does not come up on {name}, which booted its known-good build without an error message"
-        message += " (boot loaders before 2021 do not support tryboot)"
+        message += " (boot loaders before 2021 do not support tryboot)" if build is COPY else ""
         return BuildError(message, "fell back", _without_empty_lines(record.tail()) if record is not None else "")
 
     def _read(self, build: Build) -> RunningBuild:
@@ -260,17 +273,19 @@ class Deployment:
 
     def _boot_known_good(self) -> None:
         """Reboot to the known-good build without switching power; if that does not help, power-cycle the board."""
-        self.running = None
         with doing(f"boot the known-good build on {self._board.name}"):
             try:
                 self._board.reboot(PLAIN)
             except (ConsoleError, SshError):
                 self._board.power_cycle()
+        self.running = None
         self._live.forget()
 
     def after_boot(self) -> None:
         """Start the wanted build again after a power cycle, which boots the known-good one. Raises as ``start``."""
         self._live.forget()
+        if self.running is COPY:
+            self.running = None
         if self.running is not None and not self._changing:
             self.start(self.running)
 

@@ -184,8 +184,8 @@ def _running_kernel(
                 f" compared with the running kernel: boot a kernel that is compressed by gzip or xz on {node} first"
             )
         if _is_running(kernel, report):
-            if logged and (ramdisks := tuple(name for name in report.loaded if name != boot.kernel)):
-                boot = replace(boot, initramfs=tuple(name for name in ramdisks if card.exists(name)))
+            if logged and (names := tuple(n for n in report.loaded if n != boot.kernel and card.exists(n))):
+                boot = replace(boot, initramfs=names)
             return boot, kernel
         different.append(f"{boot.kernel} ({kernel.release or kernel.arch})")
     running = report.version.split()[2] if len(report.version.split()) > 2 else "another kernel"
@@ -235,8 +235,7 @@ def tryboot_text(card: Card, model: PiModel, known: KnownGood, build: Build, ini
     lines = [f"os_prefix={folder_of(build)}/", f"kernel={kernel_name(known, build)}", f"cmdline={CMDLINE}"]
     lines += [f"initramfs {','.join(initramfs)} followkernel"] if initramfs else []
     if not model.is_pi5:
-        bits = known.names.bits if build.kernel is None else 64 if build.kernel.arch == "arm64" else 32
-        lines.append(f"arm_64bit={int(bits == 64)}")
+        lines.append(f"arm_64bit={int((build.kernel or known.kernel).arch == 'arm64')}")
     return "\n".join([HEADER, *_kept_lines(card, model), "", "[all]", *lines, *build.config, ""])
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_pinet.lab.deploy.boot import recover
+from pytest_pinet.execution.shell import as_root
+from pytest_pinet.lab.deploy.boot import DISARM, recover
 from pytest_pinet.lab.deploy.boot_file_store import PLACES
 from pytest_pinet.lab.deploy.card import OURS
 from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, locked
@@ -46,7 +47,7 @@ def put_back(shell: FeedingShell) -> Leftover:
     ours = " ".join([*(f"{folder}/{OURS}" for folder in PLACES), *on_root])
     done = shell.run(
         f"tr ' ' '\\n' < /proc/cmdline | sed -n 's/^{MARKER}=/running /p';"
-        f" for f in {ours}; do [ ! -e $f ] || echo files; done"
+        f" for f in {ours}; do [ ! -e $f ] || echo files; done; {as_root(DISARM)}"
     )
     build, files = "", False
     for line in done.stdout.splitlines():

@@ -161,7 +161,7 @@ class RootFiles:
 
     def forget(self) -> None:
         """Forget the files after all builds were removed."""
-        self._space.deployed.clear()
+        self._space.clear()
 
     def make_initramfs(self, build: Build, path: str) -> None:
         """Make an initramfs with the board's own tool. Raises LabError, SshError."""

@@ -157,7 +157,7 @@ ACCEPTED = [
     ("the log decides for kernel8.img", BULLSEYE, "pi4b/new-firmware",
      log("007900.493: Loading 'kernel8.img' to 0x80000 size 0x5b1628"), {}),
     ("a tryboot.txt of ours", PI_OS, "pi4b",
-     text("tryboot.txt", "# By pytest-pinet: boots a build under test once; config.txt is what boots otherwise\n"), {}),
+     text("tryboot.txt", "# By pytest-pinet: boots a build under test once; every other boot uses config.txt\n"), {}),
     ("an EEPROM that reports only its time", PI_OS, "pi4b", eeprom(capabilities=None), {}),
     # raspberrypi/rpi-eeprom issue 575
     ("a Pi 5 that reports partition 0", PI_OS, "pi5", eeprom(partition=0), {}),
@@ -255,7 +255,7 @@ REFUSED = [
     ("no space for the copies", PI_OS, "pi4b",
      # 11.3 MB and 0.7 MB, 14 device trees of 56 kB, and 2 MB to spare
      several(config("", files={"initramfs8": 11_300_000}), attribute("free", 5_000_000)),
-     "build settings takes 15 MB, and FOLDER of NODE has 5 MB left: delete files that are not needed there"),
+     "build settings takes 15 MB, but FOLDER of NODE has only 5 MB left: delete files that are not needed there"),
 ]  # fmt: skip
 
 

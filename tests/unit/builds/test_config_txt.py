@@ -18,7 +18,10 @@ def settings(config: str, board: str = "pi4b", tryboot: bool = False, **more: st
 @pytest.mark.parametrize(
     ("section", "boards"),
     [
-        ("pi1", {"pib"}),
+        ("pi1", {"pib", "cm1"}),
+        ("cm1", {"cm1"}),
+        ("0xzz", set()),
+        ("board-type=", set()),
         ("pi2", {"pi2b", "pi2b-1.2"}),
         ("pi3", {"pi3b", "pi3b+", "pi3a+", "cm3", "cm3+"}),
         ("pi3+", {"pi3b+", "pi3a+"}),

@@ -166,6 +166,12 @@ def test_the_key_depends_only_on_the_content(tmp_path: Path) -> None:
 # -- rejected values -------------------------------------------------------------------------------------------------
 
 
+def test_a_boot_loader_is_not_taken_for_a_kernel(tmp_path: Path) -> None:
+    (tmp_path / "u-boot.bin").write_bytes(b"\0" * 5000 + b"U-Boot 2024.01 (Jan 08 2024)")
+    message = refused_yaml(tmp_path, "name: x\nkernel: u-boot.bin\n")
+    assert message.startswith("2: u-boot.bin is U-Boot, not a kernel; expected an arm64 Image")
+
+
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     made.write(tmp_path, {"Image": made.image()})
     assert refused(tmp_path / "Imag") == (

@@ -138,7 +138,17 @@ def image(folder: Path, data: bytes) -> Build:
     return load_build(str(folder / "Image"))
 
 
-@pytest.mark.parametrize(("data", "arch"), [(X86, "x86"), (RISCV, "riscv"), (gzip.compress(X86, mtime=0), "x86")])
+@pytest.mark.parametrize(
+    ("data", "arch"),
+    [
+        (X86, "x86"),
+        (RISCV, "riscv"),
+        (gzip.compress(X86, mtime=0), "x86"),
+        # An EFI stub makes a kernel begin with MZ.
+        (b"MZ" + X86[2:], "x86"),
+        (b"MZ" + RISCV[2:], "riscv"),
+    ],
+)
 def test_a_kernel_for_another_processor_is_refused(tmp_path: Path, data: bytes, arch: str) -> None:
     with pytest.raises(BuildError) as caught:
         require_any_pi(image(tmp_path, data))

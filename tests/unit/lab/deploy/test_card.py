@@ -19,7 +19,7 @@ KERNEL = KernelId("arm64", "6.12.25", "Linux version 6.12.25 (x) (y) #1")
 BUILD = Build("new", (BuildFile(BuildFileRole.KERNEL, "kernel8.img", "/x/Image", "0" * 64, 1),), KERNEL)
 CARD = Card("/boot/firmware", {"config.txt": "dtparam=audio=on\n"}, kind="vfat")
 KNOWN = KnownGood(
-    BootFileNames("kernel8.img", "cmdline.txt", ("initramfs8",), None, bits=64),
+    BootFileNames("kernel8.img", "cmdline.txt", ("initramfs8",), None),
     KERNEL,
     "root=/dev/mmcblk0p2 rootwait\nsecond line\n",
     (),
@@ -66,11 +66,12 @@ def test_an_included_file_is_written_in_place_except_on_a_pi_5_which_may_ignore_
 
 
 @pytest.mark.parametrize(
-    ("board", "bits", "last"),
-    [("pi4b", 64, "arm_64bit=1"), ("pi3b", 32, "arm_64bit=0"), ("pi5", None, "initramfs a,b followkernel")],
+    ("board", "arch", "last"),
+    [("pi4b", "arm64", "arm_64bit=1"), ("pi3b", "arm", "arm_64bit=0"), ("pi5", "arm64", "initramfs a,b followkernel")],
 )
-def test_a_shared_kernel_keeps_its_name_and_the_mode_of_the_processor(board: str, bits: int | None, last: str) -> None:
-    known = replace(KNOWN, names=replace(KNOWN.names, kernel="old/kernel7.img", bits=bits))
+def test_a_shared_kernel_keeps_its_name_and_the_mode_of_the_processor(board: str, arch: str, last: str) -> None:
+    names = replace(KNOWN.names, kernel="old/kernel7.img")
+    known = replace(KNOWN, names=names, kernel=replace(KERNEL, arch=arch))
     text = tryboot_text(CARD, pi_models()[board], known, Build("settings", cmdline=("quiet",)), ("a", "b"))
     lines = text.splitlines()
     assert "kernel=kernel7.img" in lines
