@@ -114,6 +114,18 @@ def test_a_board_that_cannot_run_the_build_ends_the_run_with_one_sentence(bench:
     assert not any(line.startswith("boot") for line in bench.log)
 
 
+def test_a_board_that_cannot_boot_for_a_trial_ends_the_run_and_is_tried_once(
+    bench: Bench, pytester: pytest.Pytester
+) -> None:
+    pytester.makepyfile(test_it=THREE_TESTS)
+    sentence = "one cannot boot a build for a trial"
+    bench.plan(f'PLAN = Plan(start=lambda side, boot: UnsupportedError("{sentence}") if side is Side.B else None)')
+    result = bench.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    printed(result, sentence)
+    assert bench.boots == "AB"
+
+
 @pytest.mark.parametrize("when", ["start", "opening"])
 def test_a_build_whose_files_change_during_the_run_ends_the_run(bench: Bench, when: str) -> None:
     sentence = f"{'/a/long/path' * 10}/Image changed during this run, so the results would be of two different builds"
