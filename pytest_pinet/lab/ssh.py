@@ -105,23 +105,22 @@ class SshShell:
         if self._silent:
             # The node did not answer the last time. Try again, but with a shorter wait for each of many commands.
             timeout_s = min(timeout_s, SILENT_TIMEOUT_S)
-        return self._run(command, timeout_s, subprocess.DEVNULL)
+        return _completed(*self._run(command, timeout_s, subprocess.DEVNULL))
 
     def feed(self, command: str, source: IO[bytes], timeout_s: float) -> Completed:
         """Run a command like ``run``, with the rest of the file ``source`` as standard input. Raises SshError."""
-        return self._run(command, timeout_s, source)
+        return _completed(*self._run(command, timeout_s, source))
 
     def fetch(self, command: str, timeout_s: float) -> bytes:
         """Return the standard output of a command. Raises LabError if the command fails, and SshError."""
-        output = Spool()
-        done = self._run(command, timeout_s, subprocess.DEVNULL, output)
-        if done.returncode:
-            raise LabError(f"{self.name} failed to read a file: {done.stderr.strip()[:200]}", _ACT)
-        return output.read()
+        returncode, output, error_text = self._run(command, timeout_s, subprocess.DEVNULL)
+        if returncode:
+            raise LabError(f"{self.name} failed to read a file: {error_text.strip()[:200]}", _ACT)
+        return output
 
-    def _run(self, command: str, timeout_s: float, source: int | IO[bytes], stdout: Spool | None = None) -> Completed:
+    def _run(self, command: str, timeout_s: float, source: int | IO[bytes]) -> tuple[int, bytes, str]:
         # Files, not pipes: the ssh master inherits them too, and keeps a pipe open when the far end hangs.
-        stdout, stderr = stdout or Spool(), Spool()
+        stdout, stderr = Spool(), Spool()
         process = subprocess.Popen(
             [*self.argv, command],
             stdin=source,
@@ -145,7 +144,7 @@ class SshShell:
         if process.returncode == LOST_CONNECTION:
             why = error_text.strip().splitlines()
             raise SshError(f"the ssh connection to {self.name} was lost{': ' + why[-1] if why else ''}", _ACT)
-        return Completed(process.returncode, stdout.read().decode("utf-8", "replace"), error_text)
+        return process.returncode, stdout.read(), error_text
 
     def doubt(self) -> None:
         """Wait less for the next answer, because the node's kernel broke and might not answer."""
@@ -165,6 +164,10 @@ class SshShell:
 
     def spawn(self, command: str) -> Process:
         return SshProcess(self, command)
+
+
+def _completed(returncode: int, output: bytes, error_text: str) -> Completed:
+    return Completed(returncode, output.decode("utf-8", "replace"), error_text)
 
 
 class SshConnection:
