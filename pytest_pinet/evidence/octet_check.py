@@ -141,7 +141,7 @@ def _surplus(counts: Sequence[_Counted], wire_factor: float) -> str | None:
     for cable, old, new in counts:
         came_in, went_out = new.octets_since(old)
         sent, received = cable.moved.sent, cable.moved.received
-        discards = _discards(old.tx_discards, new.tx_discards)
+        discards = _discards(old.rx_discards, new.rx_discards)
         if sent and came_in > _most(cable.sent.sent, cable.sent.received, wire_factor):
             return (
                 f"{_mb(came_in)} came in from {cable.node} at {cable.port}, but the far end received only "
@@ -162,7 +162,9 @@ def _most(payload: int, opposite: int, wire_factor: float) -> float:
 
 
 def _discards(old: int | None, new: int | None) -> str:
-    return "" if old is None or new is None or new == old else f" ({new - old} discards at this port)"
+    return (
+        "" if old is None or new is None or new == old else f" (this port discarded {new - old} frames from the node)"
+    )
 
 
 def _mb(octets: int) -> str:

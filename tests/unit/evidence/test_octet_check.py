@@ -20,7 +20,7 @@ CABLES = [
 
 
 def counted(rx: float, tx: float, discards: int = 0, epoch: str = "boot", frames: bool = False) -> PortCounters:
-    return PortCounters(0.0, round(rx), round(tx), tx_discards=discards, epoch=epoch, frames=frames)
+    return PortCounters(0.0, round(rx), round(tx), rx_discards=discards, epoch=epoch, frames=frames)
 
 
 BEFORE = [counted(1000, 2000), counted(3000, 4000)]
@@ -63,7 +63,9 @@ def test_traffic_over_another_nic_is_invalid() -> None:
 
 
 def test_loss_behind_the_first_port_is_named_with_its_discards() -> None:
-    with pytest.raises(InvalidMeasurement, match=r"108.0 MB came in from a:onboard at .*\(77 discards at this port\)"):
+    with pytest.raises(
+        InvalidMeasurement, match=r"108.0 MB came in from a:onboard at .*\(this port discarded 77 frames"
+    ):
         check(after(1.08, 1.0483, discards=77))
 
 
