@@ -60,9 +60,9 @@ def _kernel(parts: BuildContents) -> KernelId | None:
     try:
         return read_image(data)
     except Loader as loader:
-        raise ConfigError(f"{found[0].path} is {loader}, not a kernel; expected {ACCEPTED}", found[0].where) from None
+        raise ConfigError(f"'{found[0].path}' is {loader}, not a kernel; expected {ACCEPTED}", found[0].where) from None
     except Unreadable as error:
-        raise ConfigError(f"{found[0].path} is not a kernel for a Raspberry Pi: {error}", found[0].where) from None
+        raise ConfigError(f"'{found[0].path}' is not a kernel for a Raspberry Pi: {error}", found[0].where) from None
 
 
 def _modules(parts: BuildContents, kernel: KernelId | None) -> tuple[list[BuildFile], dict[str, ModuleId]]:
@@ -71,8 +71,8 @@ def _modules(parts: BuildContents, kernel: KernelId | None) -> tuple[list[BuildF
     trees = parts.of(BuildFileRole.MODULES)
     if trees and kernel is None:
         message = (
-            f"the build has modules of {trees[0].path.name}, but no kernel; "
-            "add the key 'kernel', or name single modules"
+            f"the build has all modules of kernel {trees[0].path.name}, but no kernel; "
+            "add the image of this kernel, or give only single module files (*.ko)"
         )
         raise ConfigError(message, trees[0].where)
     if len(trees) > 1:

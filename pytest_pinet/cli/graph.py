@@ -35,7 +35,9 @@ def graph(
     lab = load(lab_file)
     if combination is None:
         if direction is not None:
-            raise ConfigError(f"--direction {direction} needs a combination, such as pi4b:onboard/pair")
+            raise ConfigError(
+                f"--direction {direction} needs a combination, as in: pi4b:onboard/pair --direction {direction}"
+            )
         domains = all_domains(lab)
         lines, dot = lab_text(lab, domains), lab_dot(lab, domains)
     else:

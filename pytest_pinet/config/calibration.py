@@ -91,7 +91,10 @@ class Calibration(CalibrationEntry):
 
     @property
     def judged_noise(self) -> Noise:
-        """The noise for the sequential judge. Noise that was not measured between sessions has the default value."""
+        """The noise for the sequential judge.
+
+        If link-ups or boots were not repeated, the noise between sessions is at least the default value.
+        """
         own = self.noise
         links = 0.0 if own.links is None else own.links.fraction
         boots = 0.0 if own.boots is None else own.boots.fraction

@@ -142,7 +142,7 @@ def _check_targets(nodes: Iterable[Node], targets: Mapping[str, object] | None, 
 def _check_runner(section: PinetSection, document: Document) -> None:
     runners = [name for name, node in section.nodes.items() if node.runner]
     if len(runners) > 1:
-        both = f"nodes '{runners[0]}' and '{runners[1]}' both have the key 'runner'"
+        both = f"nodes '{runners[0]}' and '{runners[1]}' both have 'runner: true'"
         message = f"{both}, but only one node can be the machine that pytest runs on"
         raise ConfigError(message, document.value(("pinet", "nodes", runners[1], "runner")))
     if runners and section.launcher is not None:

@@ -1,4 +1,7 @@
-"""The values that a reader of the history gets: points, trends and level changes. `History` returns them."""
+"""The values of the history: runs and points, which `HistoryStore` stores and returns, and what is found in them.
+
+Found in them are the metrics, their trends and their level changes.
+"""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class Component:
 class Components:
     """Nested components of the noise; None if a level was not repeated.
 
-    ``figures`` is the number of connections with a value; ``link_ups`` and ``boot_count`` say on how many of each.
-    ``disturbed`` is the number of connections that were left out because of an event or dip.
+    ``figures`` is the number of connections that count (`is_steady`); ``link_ups`` and ``boot_count`` say on how
+    many of each. ``disturbed`` is the number of connections that were left out because of an event or dip.
     """
 
     connections: Component
@@ -42,9 +42,11 @@ class Components:
     disturbed: int = 0
 
     def noise(self, baseline_runs: int | None = None) -> Noise:
-        """Return the noise for a gate, including the error of a baseline of so many sessions (default: none).
+        """Return the noise for the benchmark of verdicts; a gate uses `Calibration.judged_noise`.
 
-        A level without repetition gets the value assumed for any link.
+        It includes the error of a baseline of so many sessions (default: none). If neither link-ups nor boots were
+        repeated, the noise between sessions is the value assumed for any link. If only one of them was repeated, the
+        other one adds nothing.
         """
         links = self.links.at_most if self.links else 0.0
         boots = self.boots.at_most if self.boots else 0.0

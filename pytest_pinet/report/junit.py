@@ -18,8 +18,8 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     """Return the properties of one test from all its results. What was not measured has no property.
 
     ``pinet.verdict`` is the worst verdict. The properties of a direction are named ``pinet.tx.goodput_bps`` and so on,
-    or ``pinet.tcp-P10.tx.goodput_bps`` if the test has several kinds of traffic. A repeated measurement adds
-    ``pinet.tx#2``.
+    or ``pinet.tcp-P10.tx.goodput_bps`` if the test has several kinds of traffic. A repeated direction is
+    numbered, as in ``pinet.tx#2.goodput_bps``; pings, flows and ladders are not, so their names may occur twice.
 
     Several flows at once have ``pinet.flow.NAME.goodput_bps``, ``pinet.least_share`` and ``pinet.fairness`` (Jain's
     index). ``pinet.tuning`` is the requested tuning. A setting without effect has its outcome, as in
@@ -31,7 +31,7 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     if not results:
         return []
     first = results[0]
-    several = len({result.combination.traffic for result in results}) > 1
+    several = len({result.combination.traffic for result in results} - {""}) > 1
     properties: list[Property] = [
         ("pinet.verdict", worst([result.verdict for result in results]).value),
         ("pinet.combination", first.combination.id),

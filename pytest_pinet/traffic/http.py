@@ -248,7 +248,10 @@ class HttpRun:
         return f"{MANY_FILES}; {guarded(argv, self.timeout, self.traffic.seconds + LIFETIME_S)}"
 
     def both(self, job: TrafficJob) -> tuple[Completed, Completed]:
-        """Run both processes to their ends. Return the results of server and client. Raises PortTaken or LabError."""
+        """Run the client to its end, then stop the server. Return the results of server and client.
+
+        Raises PortTaken or LabError.
+        """
         served: list[Completed] = []
         asked: list[Completed] = []
         with running(self.server, self.server_command, "nginx", served.append) as server:

@@ -118,7 +118,7 @@ def trusted(output: Output) -> Iterator[None]:
     except BadJson as error:
         raise TrafficError(
             f"the output of the iperf3 {output.role} on {output.end} cannot be trusted: {error}",
-            f"repeat; if it happens again, look at the iperf3 of {output.end}",
+            f"repeat; if it happens again, look at which iperf3 is on {output.end}, and at what else prints there",
             output.evidence,
         ) from None
 

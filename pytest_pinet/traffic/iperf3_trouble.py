@@ -178,7 +178,8 @@ _COMMON_RULES = (
     ),
     TroubleRule(
         "socket buffer size|TCP window",
-        "{end} refuses the requested window (limited by net.core.rmem_max and wmem_max)",
+        "the kernel of {end} refuses the requested window: request a smaller one, or raise net.core.rmem_max and "
+        "net.core.wmem_max",
         kind=UnsupportedError,
     ),
     TroubleRule("CPU affinity", "{end} does not have the CPU that affinity= requests", kind=UnsupportedError),

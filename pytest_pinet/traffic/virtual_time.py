@@ -59,9 +59,9 @@ def in_senders_time(flow: Flow, traffic: Traffic, warmup_cap_s: float, sender: s
     sent = flow.sender_samples
     if sum(sample.seconds for sample in sent) < LEAST_PART * traffic.duration_s:
         raise TrafficError(
-            f"the clock of {sender} is virtual, and its iperf3 reported only {sum(s.seconds for s in sent):.1f} s of "
-            f"{traffic.duration_s:g} s of its traffic",
-            "look at the load of the machine that emulates it, then measure for longer",
+            f"the clock of {sender} is virtual, and by this clock its iperf3 reported only "
+            f"{sum(s.seconds for s in sent):.1f} s of the requested {traffic.duration_s:g} s",
+            f"look at the load of the machine that emulates {sender}, then measure for longer",
         )
     if traffic.warmup_s is None:
         samples = settle(sent, warmup_cap_s)

@@ -1,4 +1,7 @@
-"""Parse values of a test's ``tuning=``: numbers, switches, lists of CPUs. Errors name the accepted form."""
+"""Parse values of a test's ``tuning=`` (numbers, on or off, CPUs) into the text that ids use.
+
+Errors name the accepted form. Lists and masks of CPUs are also converted for the kernel's files.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,10 @@ def size(value: object, form: str) -> str:
 
 
 def cpus(value: object, form: str = CPUS_FORM) -> str:
-    """Return ``all``, ``off``, a list of CPUs or a mask. Raises ValueError."""
+    """Return ``all``, ``off``, a list of CPUs or a mask, as text. Raises ValueError.
+
+    False is accepted, as YAML reads ``off`` as False. True is refused.
+    """
     written = "off" if value is False else text(value, form).lower()
     if written not in ("all", "off") and not _MASK.fullmatch(written):
         cpu_list(written, form)

@@ -89,7 +89,7 @@ def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, 
     if cards:
         _write(directory / "bin" / "ethtool", _ethtool_script(cards), 0o755)
     for interface in node.interfaces:
-        write_phy(directory, interface.device, interface.speed_mbps)
+        _write_phy(directory, interface.device, interface.speed_mbps)
 
 
 def write_switch(
@@ -100,11 +100,14 @@ def write_switch(
     snmpd = _SNMPD.format(access=access, agentx=AGENTX_PORT, poe=POE_COMMUNITY, poe_source=POE_SOURCE)
     _write(directory / "snmpd.conf", snmpd, 0o600)
     for port, speed in speeds_mbps.items():
-        write_phy(directory, port, speed)
+        _write_phy(directory, port, speed)
 
 
-def write_phy(directory: Path, device: str, speed_mbps: int) -> None:
-    """Write the speed and duplex mode that the PHY of a device negotiated."""
+def _write_phy(directory: Path, device: str, speed_mbps: int) -> None:
+    """Write the speed and duplex mode that the PHY of a device has at boot.
+
+    `VirtualSwitch.negotiated` writes a later speed of a switch port.
+    """
     _write(directory / "phy" / device / "speed", f"{speed_mbps}\n")
     _write(directory / "phy" / device / "duplex", "full\n")
 
@@ -120,7 +123,7 @@ def _write_common(directory: Path, name: str, keys: Path) -> None:
     _write(directory / "lldpd.conf", _LLDPD.format(name=name))
     _write(directory / "authorized_keys", (keys / "id_ed25519.pub").read_text())
     _write(directory / "host_key", (keys / "host_key").read_text(), 0o600)
-    # sshd and login refuse key and password files of other users. These files may belong to the lab's user.
+    # sshd and login refuse key and password files of other users. Without this, they would belong to the lab's user.
     for written in (directory, *directory.rglob("*")):
         os.chown(written, 0, 0)
 

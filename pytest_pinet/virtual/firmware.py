@@ -76,7 +76,7 @@ class SwitchFaults:
 
 @dataclass
 class Draft:
-    """Requested settings. ``admin`` and ``poe`` are by port."""
+    """Requested settings. ``vlans`` is the whole table; ``admin`` and ``poe`` have only the ports to change."""
 
     vlans: VlanTable
     admin: dict[str, bool] = field(default_factory=dict)

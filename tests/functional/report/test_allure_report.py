@@ -96,8 +96,10 @@ def runs(new_project: NewProject, gate_lab: GateLab) -> Iterator[Runs]:
         if slow:
             gate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.9", "--direction", "tx")
         words = ("-n2",) if number == 2 else ()
-        ended.append(project.pytest(*ALLURE, *words, timeout_s=300))
+        done = project.pytest(*ALLURE, *words, timeout_s=300)
         gate_lab.pinet("restore")
+        done.assert_outcomes(passed=3 if slow else 4, failed=int(slow), skipped=1)
+        ended.append(done)
     yield Runs(project, ended)
     gate_lab.switch_power(False, "pi3b-1", "pi3b-2")
 

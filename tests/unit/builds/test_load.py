@@ -169,7 +169,7 @@ def test_the_key_depends_only_on_the_content(tmp_path: Path) -> None:
 def test_a_boot_loader_is_not_taken_for_a_kernel(tmp_path: Path) -> None:
     (tmp_path / "u-boot.bin").write_bytes(b"\0" * 5000 + b"U-Boot 2024.01 (Jan 08 2024)")
     message = refused_yaml(tmp_path, "name: x\nkernel: u-boot.bin\n")
-    assert message.startswith("2: u-boot.bin is U-Boot, not a kernel; expected an arm64 Image")
+    assert message.startswith("2: 'u-boot.bin' is U-Boot, not a kernel; expected an arm64 Image")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_not_a_kernel_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "Image").write_bytes(data)
-    assert f"2: Image is not a kernel for a Raspberry Pi: {message}" in refused_yaml(
+    assert f"2: 'Image' is not a kernel for a Raspberry Pi: {message}" in refused_yaml(
         tmp_path, "name: x\nkernel: Image\n"
     )
 
@@ -238,7 +238,8 @@ def test_a_tree_with_a_module_of_another_kernel_is_refused(tmp_path: Path) -> No
 def test_modules_without_a_kernel_are_refused(tmp_path: Path) -> None:
     made.write(tmp_path, made.tree())
     assert refused_yaml(tmp_path, "modules: .\n") == (
-        "1: the build has modules of 6.12.25-pinet, but no kernel; add the key 'kernel', or name single modules"
+        "1: the build has all modules of kernel 6.12.25-pinet, but no kernel; "
+        "add the image of this kernel, or give only single module files (*.ko)"
     )
 
 

@@ -149,7 +149,7 @@ def test_a_wrong_option_of_matrix_is_explained_in_one_line(
          "but lab virtual has only cm4-1, pi3b-1, pi3b-2, pi4b-1, pi4b-2, pi5-1 there"),
         (["pi5:onboard/incast:2", "--direction", "tx"],
          "--direction: direction 'tx' is not possible in topology incast:2; accepted: rx"),
-        (["--direction", "tx"], "--direction tx needs a combination, such as pi4b:onboard/pair"),
+        (["--direction", "tx"], "--direction tx needs a combination, as in: pi4b:onboard/pair --direction tx"),
         (["--dot", "/proc/nowhere/lab.dot"],
          "cannot write /proc/nowhere/lab.dot: No such file or directory; choose another file with --dot"),
     ],

@@ -62,6 +62,13 @@ def test_several_traffics_and_repetitions_have_keys_of_their_own() -> None:
     ]
 
 
+def test_an_error_without_traffic_leaves_the_keys_of_the_only_traffic_short() -> None:
+    measured = result("a:b/pair", {"tx": direction(1e6)}, traffic="tcp-P1")
+    error = result("a:b/pair", {}, traffic="")
+
+    assert "pinet.tx.goodput_bps" in dict(junit_properties([measured, error]))
+
+
 def test_nothing_measured_nothing_written() -> None:
     assert junit_properties([]) == []
 

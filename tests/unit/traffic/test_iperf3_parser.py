@@ -260,7 +260,7 @@ def test_a_lost_ssh_connection_is_not_an_iperf3_error() -> None:
 
 def test_a_refused_window_names_the_bound() -> None:
     text = json.dumps({"error": "socket buffer size not set correctly"})
-    with pytest.raises(UnsupportedError, match=r"limited by net\.core\.rmem_max and wmem_max"):
+    with pytest.raises(UnsupportedError, match=r"raise net\.core\.rmem_max and net\.core\.wmem_max"):
         parse_client(text, "", 1, TRAFFIC)
 
 

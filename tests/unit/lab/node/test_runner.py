@@ -84,8 +84,7 @@ def test_the_runner_is_not_booted_after_a_failed_undo(tmp_path: Path, monkeypatc
         (
             "board: pi4b\n",
             "board: pi4b\n      runner: true\n",
-            "nodes 'pi' and 'here' both have the key 'runner', "
-            "but only one node can be the machine that pytest runs on",
+            "nodes 'pi' and 'here' both have 'runner: true', but only one node can be the machine that pytest runs on",
         ),
         (
             "  switches:",
