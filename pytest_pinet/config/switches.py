@@ -81,6 +81,7 @@ _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
         "priv_key": str,
         "timeout": seconds,
         "poe_group": _number,
+        "read_only": _one_of(("true", "false")),
         **_VLAN_SETTINGS,
     },
 }

@@ -104,6 +104,8 @@ class Session(Protocol):
 class CliSwitch:
     """One switch of a family."""
 
+    note = ""
+
     def __init__(self, switch: Switch, family: Family, session: Session) -> None:
         self._switch = switch
         self._family = family

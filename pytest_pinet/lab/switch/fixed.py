@@ -12,6 +12,7 @@ class FixedSwitch:
     """A switch whose ports always reach each other; it has nothing to read or set."""
 
     capabilities: frozenset[Capability] = frozenset()
+    note = ""
 
     def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
         return {port: PortState() for port in ports}

@@ -81,6 +81,8 @@ class Bridges:
 class LinuxSwitch:
     """A Linux machine as a switch. ``close`` ends the ssh connection."""
 
+    note = ""
+
     def __init__(self, switch: Switch, shell: Shell, bridges: Bridges, connection: SshConnection | None = None) -> None:
         self._switch = switch
         self._shell = shell

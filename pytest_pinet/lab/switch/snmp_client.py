@@ -26,6 +26,8 @@ _TOO_BIG, _NO_SUCH_NAME = 1, 2
 # The errors for a user with read access only (RFC 3416): noAccess, readOnly, authorizationError.
 _NOT_ALLOWED = frozenset({6, 4, 16})
 _NOT_WRITABLE = 17
+# A set of a number to this text changes nothing. An agent checks the access first, and then the type (RFC 3416, 4.2.5).
+_WRONG_TYPE = b"?"
 # If an agent is too slow for the first try, the second gets an answer.
 TRIES = 2
 _AUTH = {
@@ -173,6 +175,17 @@ class SnmpClient:
         if status:
             raise self._refusal("set", status, oids, index)
 
+    def may_set(self, oid: Oid) -> bool:
+        """Return whether these credentials may set this instance of a number. Changes nothing on the agent."""
+        status, _, _ = self._request("set", [oid], [_WRONG_TYPE])
+        # SNMPv1 has noSuchName for all of these.
+        return status not in {*_NOT_ALLOWED, _NOT_WRITABLE, _NO_SUCH_NAME}
+
+    @property
+    def who(self) -> str:
+        """The words for the credentials in messages."""
+        return f"user {self._access.user!r}" if self._access.version == "3" else "this community"
+
     def set_each(self, values: Sequence[tuple[Oid, int | bytes]]) -> None:
         """Set all, together if the agent accepts that, else one by one. Raises Refusal."""
         for start in range(0, len(values), BATCH):
@@ -275,10 +288,11 @@ class SnmpClient:
         place = f"{access.host}:{access.port}"
         if timed_out:
             secret = "user" if access.version == "3" else "write_community" if verb == "set" else "community"
+            sets = "; if it may only be read, write `read_only: true`" if verb == "set" else ""
             return SwitchError(
                 f"switch {access.name} does not answer SNMP version {access.version} at {place} "
                 f"within {access.timeout_s:g} s",
-                f"check that the switch has power, and check its address and {secret} in {access.where}",
+                f"check that the switch has power, and check its address and {secret} in {access.where}{sets}",
             )
         return SwitchError(
             f"switch {access.name} at {place} refused SNMP: {why}",
@@ -291,10 +305,9 @@ class SnmpClient:
         oid = oids[index - 1] if 0 < index <= len(oids) else None
         name = self._api.errorStatus.get(status, f"error {status}")
         about = f" ({'.'.join(map(str, oid))})" if oid else ""
-        who = f"user {access.user!r}" if access.version == "3" else "this community"
         act = "the lab's admin: look at the switch"
         if status in _NOT_ALLOWED:
-            name += f": {who} has read access only" if verb == "set" else f": {who} has no read access"
+            name += f": {self.who} has read access only" if verb == "set" else f": {self.who} has no read access"
             setting = "user" if access.version == "3" else "write_community"
             act = f"in {access.where}, give {access.name} a {setting} with write access"
         return Refusal(f"switch {access.name} refused to {verb}{about}: {name}", act, status, oid)

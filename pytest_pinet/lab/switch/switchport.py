@@ -18,7 +18,7 @@ __all__ = ["Capability", "Neighbour", "PortCounters", "PortState", "SwitchBacken
 
 
 class Capability(StrEnum):
-    """What a switch can read or set through its backend."""
+    """What a switch can read or set through its backend. ``admin``, ``vlan`` and ``poe`` are settings."""
 
     LINK = "link"
     ADMIN = "admin"
@@ -73,6 +73,10 @@ class SwitchBackend(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The capabilities of this switch; may send requests at the first use."""
+
+    @property
+    def note(self) -> str:
+        """Why settings are missing in ``capabilities``, after "because"; empty if the switch has no more."""
 
     def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
         """Return the current states of these ports, in as few round trips as possible."""
