@@ -74,7 +74,7 @@ _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
     "snmp": {
         "address": snmp_address,
         "version": _one_of(SNMP_VERSIONS),
-        **dict.fromkeys(("community", "write_community", "user"), str),
+        **dict.fromkeys(("community", "write_community", "user", "proxy", "keyfile"), str),
         "auth_protocol": _one_of(AUTH_PROTOCOLS),
         "auth_key": str,
         "priv_protocol": _one_of(PRIV_PROTOCOLS),
@@ -153,6 +153,9 @@ def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -
         raise ConfigError(message, document.value((*path, "default_vlan")))
     if switch.backend != "snmp":
         return
+    if "keyfile" in settings and "proxy" not in settings:
+        message = f"{where}: the key 'keyfile' is for the login at the proxy; add `proxy: ssh://user@host`"
+        raise ConfigError(message, document.key((*path, "keyfile")))
     version = settings.get("version", "2c")
     wrong = ("community", "write_community") if version == "3" else ("user", "auth_key", "priv_key")
     for key in wrong:

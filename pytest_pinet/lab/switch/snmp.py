@@ -12,6 +12,7 @@ from pytest_pinet.errors import ConfigError, SwitchError
 from pytest_pinet.lab.switch import snmp_tables as mib
 from pytest_pinet.lab.switch.snmp_bridge import SnmpVlanTable, access_vlan
 from pytest_pinet.lab.switch.snmp_client import Access, Oid, SnmpClient, Value
+from pytest_pinet.lab.switch.snmp_proxy import SnmpProxy
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, neighbours_by_port
 from pytest_pinet.model.lab import Switch
 
@@ -353,5 +354,11 @@ def connect(switch: Switch, settings: Mapping[str, str]) -> SnmpSwitch:
         raise ConfigError(f"switch {switch.name!r}: {error}", switch.where) from None
     names = {field.name for field in fields(Access)} - {"name", "host", "port", "where", "timeout_s"}
     credentials = {name: settings[name] for name in names & settings.keys()}
-    client = SnmpClient(Access(switch.name, host, port, switch.where, timeout_s=timeout_s, **credentials))
-    return SnmpSwitch(switch, client, SnmpVlanTable(client, f"snmp://{host}:{port}"), poe_group)
+    access = Access(switch.name, host, port, switch.where, timeout_s=timeout_s, **credentials)
+    proxy, key = None, f"snmp://{host}:{port}"
+    if "proxy" in settings:
+        proxy = SnmpProxy(switch.name, settings["proxy"], settings.get("keyfile"), (host, port), switch.where)
+        # Behind each proxy is a network of its own.
+        key += f" {proxy}"
+    client = SnmpClient(access, proxy)
+    return SnmpSwitch(switch, client, SnmpVlanTable(client, key), poe_group)

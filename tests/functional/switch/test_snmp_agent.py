@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +16,12 @@ from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.switch import managed_switch, snmp
 from pytest_pinet.lab.switch.switchport import Capability, PortState
 from tests.support.linux_switch import LinuxBench, linux_bench
-from tests.support.snmpd_agent import BRIDGE_MIB, SNMPD, agent, managed, received_sets, switch_of
+from tests.support.snmpd_agent import BRIDGE_MIB, SNMPD, V3, agent, managed, received_sets, switch_of
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
     pytest.mark.skipif(not SNMPD or not shutil.which("snmpget"), reason="needs snmpd and snmp"),
 ]
-V3 = {"version": "3", "user": "pinet", "auth_key": "authentic-key", "priv_key": "private-key-of-it"}
 
 
 @pytest.fixture(scope="module")
@@ -141,19 +140,21 @@ def test_a_switch_that_may_only_be_read_is_used_as_it_is_wired(tmp_path: Path, a
             with pytest.raises(CapabilityError) as caught:
                 switch.wire([frozenset({"p2", "p3"})], undo)
             assert caught.value.message == (
-                f"switch sw has port p2 in VLAN 1, port p3 in VLAN 20, and pinet cannot move these ports, because {note}"
+                "switch sw has port p2 in VLAN 1, port p3 in VLAN 20, and pinet cannot move these ports, "
+                f"because {note}"
             )
             with pytest.raises(SwitchError) as down:
                 switch.wire([frozenset({"p1", "p4"})], undo)
             assert down.value.message == (
                 f"port p4 of switch sw is administratively down, and pinet cannot bring it up, because {note}"
             )
-            for change in (
+            changes: list[Callable[[], None]] = [
                 lambda: switch.set_vlan("p1", 20, undo),
                 lambda: switch.set_admin("p1", False, undo),
                 lambda: switch.set_poe("p1", False, undo),
                 lambda: switch.switch_power("p1", False),
-            ):
+            ]
+            for change in changes:
                 with pytest.raises(CapabilityError, match=rf"cannot .*, because {re.escape(note)}; its capabilities: "):
                     change()
             assert undo.close() == []
